@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import accumulus as acc
 from accumulus.resubstitution import optimise as resubstitution
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 from counting import Kind, Tally

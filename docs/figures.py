@@ -24,7 +24,7 @@ from accumulus.elimination.face import FaceElimination
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.levels import segmented
 from accumulus.graph.pictures import to_dot
-from accumulus.theory.algebra.expression import Expression, Symbol, product, total
+from accumulus.theory.algebra.expression import Expression, Symbol, product_of_factors, sum_of_terms
 from accumulus.theory.graphs.line import LineGraph, line_graph_to_dot
 
 DOCS = Path(__file__).parent
@@ -123,7 +123,7 @@ def _line_graph(elimination: FaceElimination) -> LineGraph:
     graph = elimination.graph
     values: list[Expression] = [Symbol(symbol or f"e{e + 1}") for e, symbol in enumerate(graph.symbols)]
     for is_product, left, right in elimination.steps:
-        values.append((product if is_product else total)([values[left], values[right]]))
+        values.append((product_of_factors if is_product else sum_of_terms)([values[left], values[right]]))
     ends = range(len(graph.sources), len(graph.sources) + len(graph.roots) + len(graph.terminals))
     inner = elimination.vertices()
     number = {v: k for k, v in enumerate([*inner, *ends])}

@@ -9,7 +9,7 @@ import numpy as np
 
 from accumulus.frontends import record
 from accumulus.frontends.trees import flatten
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 
 
 def assert_agrees(

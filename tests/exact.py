@@ -11,7 +11,7 @@ from typing import Any
 
 from mpmath.ctx_mp import MPContext
 
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME, Operation
 from accumulus.tape.tape import Tape
 

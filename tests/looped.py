@@ -6,18 +6,23 @@ import numpy as np
 import scipy.sparse
 
 import accumulus as acc
-from accumulus.frontends import active
+from accumulus.tape import blocks
 
 
 @contextmanager
-def unrolled(most):
-    """Let arrays be written out entry by entry up to so many entries."""
-    before = active.MOST_UNROLLED, active.LONG
-    active.MOST_UNROLLED, active.LONG = most, 1
+def unrolled(most, long=None):
+    """Let loops of up to so many operations be written out, and arrays be loops from so many entries on.
+
+    If that is not given, all arrays are, however short, if no loop is written out, and else none: then everything is
+    recorded entry by entry.
+    """
+    before = blocks.MOST_UNROLLED, blocks.MOST_UNROLLED_STEPS, blocks.LONG
+    blocks.LONG = long or (10**9 if most else 1)
+    blocks.MOST_UNROLLED = blocks.MOST_UNROLLED_STEPS = most
     try:
         yield
     finally:
-        active.MOST_UNROLLED, active.LONG = before
+        blocks.MOST_UNROLLED, blocks.MOST_UNROLLED_STEPS, blocks.LONG = before
 
 
 def both(function, *arguments, argnums=0, **options):

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contexts import rewritten_by_rules as optimise
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,9 +24,8 @@ import accumulus as acc
 from accumulus.elimination.emit import emit
 from accumulus.graph.linearize import linearize
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.optimise import optimise
 from accumulus.search.find import plan
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))

@@ -24,7 +24,7 @@ from accumulus.graph.linearize import Linearization, linearize
 from accumulus.methods import methods
 from accumulus.rewriting.canonical import canonical
 from accumulus.search.find import plan
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape

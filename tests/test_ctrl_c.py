@@ -16,8 +16,8 @@ import accumulus as acc
 from accumulus import forks
 from accumulus.deadline import FOREVER
 from accumulus.interrupts import interruptible
-from accumulus.resubstitution.definitions import Definition
-from accumulus.resubstitution.exact import cheaper
+from accumulus.resubstitution.extraction import cheaper
+from accumulus.resubstitution.values import Definition
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.targets.c import c_compiler
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from contexts import rewritten_by_rules as optimise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import NUMPY, numpy_values, programs
 
 import accumulus as acc
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.optimise import optimise
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import needed
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape, targets

@@ -29,7 +29,7 @@ def apply(change: str, folder: Path) -> None:
 
 
 def test_page_has_a_section_for_each_table():
-    assert list(SECTIONS) == ["An operation", "A method", "A target", "A front end", "An objective"]
+    assert list(SECTIONS) == ["An operation", "A domain", "A method", "A target", "A front end", "An objective"]
 
 
 @pytest.mark.parametrize("section", SECTIONS)

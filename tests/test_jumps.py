@@ -7,14 +7,14 @@ import math
 
 import numpy as np
 import pytest
+from contexts import rewritten_by_rules as optimise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import programs
 
 import accumulus as acc
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.optimise import optimise
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import as_written, signed_zeros
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape

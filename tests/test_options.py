@@ -6,11 +6,13 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+from contexts import within
 
 import accumulus as acc
+from accumulus.context import SMALL
 from accumulus.errors import ArgumentError, UnknownNameError
 from accumulus.objective import Objective
-from accumulus.options import EFFORTS, OF_PLANS, SMALL, Given, Options
+from accumulus.options import EFFORTS, OF_PLANS, Given, Options
 from accumulus.programs import rewritten
 
 
@@ -90,13 +92,13 @@ def test_what_is_given_beside_a_plan_is_kept(name):
 
 def test_a_program_is_rewritten_as_its_plan_was_searched_for(monkeypatch):
     asked = []
-    optimise = rewritten.optimise
+    rewrite = rewritten.rewrite
 
-    def watched(tape, **options):
-        asked.append((options["effort"], options["seed"]))
-        return optimise(tape, **options)
+    def watched(tape, context, **rest):
+        asked.append((context.options.effort, context.options.seed))
+        return rewrite(tape, context, **rest)
 
-    monkeypatch.setattr(rewritten, "optimise", watched)
+    monkeypatch.setattr(rewritten, "rewrite", watched)
     trace = acc.trace(swirl, np.ones(3))
     plan = acc.plan(trace.linearize(), effort="fast", seed=3)
     trace.compile(plan)
@@ -114,12 +116,15 @@ def test_a_loaded_plan_keeps_what_it_was_asked_with():
 def test_the_effort_of_the_order_is_replaced_by_one_rule():
     """Only where the tape is rewritten under an objective that is counted on it, and only on small graphs."""
     for effort in EFFORTS:
-        options = Options(effort=effort)
-        assert options.effort_of_order(SMALL) == ("thorough" if effort == "thorough" else "fast")
-        assert options.effort_of_order(SMALL + 1) == effort
-        assert Options(effort=effort, optimise=False).effort_of_order(1) == effort
-        assert Options(effort=effort, dtype="float32").effort_of_order(1) == effort
-        assert Options(effort=effort, objective="fma").effort_of_order(1) == effort
+
+        def of_order(edges, effort=effort, **options):
+            return within(effort=effort, **options).planning(edges).options.effort
+
+        assert of_order(SMALL) == ("thorough" if effort == "thorough" else "fast")
+        assert of_order(SMALL + 1) == effort
+        assert of_order(1, optimise=False) == effort
+        assert of_order(1, dtype="float32") == effort
+        assert of_order(1, objective="fma") == effort
 
 
 @pytest.mark.parametrize(

@@ -19,19 +19,19 @@ from same_programs import CASES, EFFORTS, clock, compiled, digest, digests, plan
 
 import accumulus as acc
 from accumulus import deadline
-from accumulus.search.plan_cache import SWITCH
+from accumulus.options import SWITCH
 
 SOURCES = Path(acc.__file__).parent
 #: Files that may read a clock: they measure how long something took, to be told, or end what a user waits for.
 CLOCKS = {
     "cache.py",
     "deadline.py",
-    "programs/array_program.py",
-    "programs/parts.py",
+    "programs/batches.py",
     "programs/preparation.py",
     "search/find.py",
     "targets/c/c_target.py",
-    "targets/cuda/cuda_kernel.py",
+    "targets/c/cuda_target.py",
+    "targets/code.py",
     "targets/llvm/bytecode.py",
     "targets/llvm/llvm_kernel.py",
     "targets/numpy_source.py",

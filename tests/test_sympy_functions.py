@@ -14,7 +14,7 @@ sp = pytest.importorskip("sympy")
 
 from sympy.physics.mechanics import dynamicsymbols  # noqa: E402
 
-from accumulus.frontends.sympy.expressions import expressions, verify  # noqa: E402
+from accumulus.frontends.sympy.expressions import expressions, verify_expressions  # noqa: E402
 from accumulus.tape.operations import OPERATIONS  # noqa: E402
 from accumulus.tape.tape import Tape  # noqa: E402
 
@@ -158,14 +158,14 @@ def test_every_operation_comes_back(operation):
         except ArgumentError as error:
             assert "has no SymPy expression" in str(error)  # noqa: PT017
             return
-        verify(tape, [x, y, z], replacements, outputs)
+        verify_expressions(tape, [x, y, z], replacements, outputs)
 
 
 def test_wrong_expressions_are_found():
     tape = Tape(2)
     tape.outputs = [tape.multiply(0, 1)]
     with pytest.raises(VerificationError, match="entry 0"):
-        verify(tape, [x, y], [], [x + y])
+        verify_expressions(tape, [x, y], [], [x + y])
 
 
 @given(

@@ -25,7 +25,7 @@ from accumulus.elimination.vertex import cost_of_order
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
 from accumulus.objective import Objective
-from accumulus.search.sweeps import forward_order, reverse_order
+from accumulus.search.elimination import forward_order, reverse_order
 from groups import Settings
 from groups.methods import peak
 from tables import Goal, Row, Table

@@ -18,17 +18,18 @@ if _TYPE_CHECKING:
     __version__: str
 
     from accumulus import casadi, jax, sympy
-    from accumulus.api.hessians import hessian, hessian_of_lagrangian, value_gradient_hessian
     from accumulus.api.implicit_functions import ImplicitFunction, implicit
     from accumulus.api.jacobians import (
         compile,  # noqa: A004  # what it does
         gradient,
+        hessian,
+        hessian_of_lagrangian,
         jacobian,
         value_and_gradient,
         value_and_jacobian,
+        value_gradient_hessian,
     )
-    from accumulus.api.operators import linear_operator
-    from accumulus.api.products import hvp, jvp, taylor, vjp
+    from accumulus.api.products import hvp, jvp, linear_operator, taylor, vjp
     from accumulus.api.recordings import Trace, trace
     from accumulus.checking.check import check
     from accumulus.checking.check_report import CheckReport
@@ -45,8 +46,7 @@ if _TYPE_CHECKING:
     from accumulus.progress import Progress
     from accumulus.resubstitution.optimise import optimise
     from accumulus.search.find import plan
-    from accumulus.search.plan import Plan
-    from accumulus.search.plan_files import load_plan, save_plan
+    from accumulus.search.plan import Plan, load_plan, save_plan
     from accumulus.shipping.derivatives import load, save
     from accumulus.tape.tape import Tape
     from accumulus.theory import algebra
@@ -128,31 +128,31 @@ _MODULES = {
     "expressions": "accumulus.theory.algebra.sets",
     "gradient": "accumulus.api.jacobians",
     "graphs": "accumulus.graph.generators",
-    "hessian": "accumulus.api.hessians",
-    "hessian_of_lagrangian": "accumulus.api.hessians",
+    "hessian": "accumulus.api.jacobians",
+    "hessian_of_lagrangian": "accumulus.api.jacobians",
     "hvp": "accumulus.api.products",
     "implicit": "accumulus.api.implicit_functions",
     "jacobian": "accumulus.api.jacobians",
     "jax": "accumulus.jax",
     "jvp": "accumulus.api.products",
-    "linear_operator": "accumulus.api.operators",
+    "linear_operator": "accumulus.api.products",
     "load": "accumulus.shipping.derivatives",
     "load_graph": "accumulus.graph.files",
-    "load_plan": "accumulus.search.plan_files",
+    "load_plan": "accumulus.search.plan",
     "map": "accumulus.frontends.numpy.mapping",
     "optimise": "accumulus.resubstitution.optimise",
     "plan": "accumulus.search.find",
     "register": "accumulus.frontends.containers",
     "save": "accumulus.shipping.derivatives",
     "save_graph": "accumulus.graph.files",
-    "save_plan": "accumulus.search.plan_files",
+    "save_plan": "accumulus.search.plan",
     "scan": "accumulus.frontends.numpy.scanning",
     "sympy": "accumulus.sympy",
     "taylor": "accumulus.api.products",
     "trace": "accumulus.api.recordings",
     "value_and_gradient": "accumulus.api.jacobians",
     "value_and_jacobian": "accumulus.api.jacobians",
-    "value_gradient_hessian": "accumulus.api.hessians",
+    "value_gradient_hessian": "accumulus.api.jacobians",
     "vjp": "accumulus.api.products",
 }
 

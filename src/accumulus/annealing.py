@@ -67,7 +67,7 @@ class Annealing(ABC):
     @property
     @abstractmethod
     def best(self) -> tuple[Any, tuple[int, ...]]:
-        """The same with what breaks ties, and what has that cost, as a run can start from it."""
+        """Return the best cost with what breaks ties, and the solution of that cost, from which a run can start."""
 
     @abstractmethod
     def _begin(self, start: Sequence[int]) -> float:

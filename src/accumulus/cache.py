@@ -1,5 +1,8 @@
 """Files that processes share on disk: bytes under a kind and a key, found again whole or not at all.
 
+A key is a hash of all that decides the content, the version of the code that makes it among it (`key_of`): so the same
+request again takes a look-up, and another version of the code finds nothing.
+
 Each kind ("plans", "kernels", …) is a folder of the cache directory, which `ACCUMULUS_CACHE` names, or which is the
 system's place for caches. A file begins with a checksum of everything that it stands for: format, kind, key and
 content. So a file that is cut off, changed, renamed, or written by another program counts as missing. A file is written
@@ -28,15 +31,25 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Final, Literal, get_args
 
 from accumulus.errors import CacheWarning
+from accumulus.versions import code_version, digest
 
-__all__ = ["LIMIT", "Kind", "clear", "contents", "directory", "load", "state", "store"]
+__all__ = ["CODE", "LIMIT", "Kind", "clear", "contents", "directory", "key_of", "load", "state", "store", "version"]
 
 #: What is stored; each has a folder of its own.
 Kind = Literal["kernels", "plans", "programs", "tapes"]
+
+#: Packages, and folders of this one, whose code decides what is stored: a change of theirs makes other keys. Kernels
+#: are stored by what their sources are, see `accumulus.native.sources`.
+CODE: Final[dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "plans": (("accumulus", "llvmlite"), ("tape", "graph", "elimination", "rewriting", "search", "theory")),
+    "programs": (("accumulus", "llvmlite"), ("tape", "targets", "native")),
+    "tapes": (("accumulus", "numba", "llvmlite"), ("tape", "rewriting", "resubstitution", "native")),
+}
 
 #: Of the files, not of what is in them. A change that an older version would misread raises it.
 FORMAT: Final = 1
@@ -82,8 +95,19 @@ def directory() -> Path:
         raise OSError(str(error)) from None
 
 
+def key_of(kind: Kind, *parts: bytes) -> str:
+    """Return the key of what the present code makes of these parts, 32 hexadecimal digits."""
+    return digest([version(kind), *parts])
+
+
+@cache
+def version(kind: Kind) -> bytes:
+    """Return the versions of the code that decides what is stored under a kind."""
+    return code_version(*CODE[kind]).encode()
+
+
 def load(kind: Kind, key: str) -> bytes | None:
-    """What was stored under a kind and a key; None if nothing was, or if it cannot be trusted to be that.
+    """Return what was stored under a kind and a key; None if nothing was, or if it cannot be trusted to be that.
 
     Args:
         key: at most 128 letters, digits, "_", "." and "-".

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.api.casadi_source import WeightedSum, by_columns, leaves, nlp_source
-from accumulus.api.hessians import hessian
-from accumulus.api.jacobians import gradient, value_and_jacobian
+from accumulus.api.jacobians import gradient, hessian, value_and_jacobian
 from accumulus.errors import ArgumentError
 from accumulus.frontends.location import name_of
 from accumulus.options import Given, shows_options
@@ -203,7 +202,7 @@ class _Nonzeros:
         self._last: tuple[Point, list[NDArray[Any]], list[SparsePattern | None]] | None = None
 
     def arrays(self, point: Point) -> list[NDArray[Any]]:
-        """What comes before the matrices."""
+        """The arrays before the matrices."""
         found, _ = self._at(point)
         return found[: len(found) - self._count]
 
@@ -413,7 +412,7 @@ class _External(_Callback):
         return self._made[-1]
 
     def _block(self, result: _Place, argument: _Place) -> int | None:
-        """Which derivative of the compiled function it is; None of zeros."""
+        """The derivative of the compiled function; None for zeros."""
         if result.position is None or argument.position is None:
             return None
         return result.position * len(self._compiled.inputs) + argument.position

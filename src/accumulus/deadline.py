@@ -15,7 +15,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Self
 
 __all__ = ["FOREVER", "LOOK", "WORK", "Deadline", "OutOfTimeError"]
 
@@ -34,7 +34,7 @@ class OutOfTimeError(Exception):
 
 
 class _Account:
-    """What the deadlines of one call share: the work so far, and a clock.
+    """Work so far and clock, which all deadlines of one call share.
 
     The clock can be stopped: for what has to be done anyway, such as compiling a kernel.
 
@@ -107,7 +107,7 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        """Whether no work is left, or the clock has run out, which cuts short what asks."""
+        """Return True if no work is left, or if the clock has run out, which cuts the search short."""
         if self._account.spent >= self._most:
             return True
         if self._account.now() < self._until:
@@ -158,31 +158,27 @@ class Deadline:
         if self.passed:
             raise OutOfTimeError
 
-    def part(self, share: float) -> Deadline:
+    def part(self, share: float) -> Self:
         """A deadline after that share of the work that is left; its clock leaves something to what follows, too."""
-        return self._other(
-            (1 + share) / 2 * self.clock_left, min(self._most, self._units_from_now(share * self.left)),
-            share * self.seconds,
-        )  # fmt: skip
+        until = self._account.now() + (1 + share) / 2 * self.clock_left
+        return self._other(until, min(self._most, self._units_from_now(share * self.left)), share * self.seconds)
 
-    def within(self, seconds: float) -> Deadline:
+    def within(self, seconds: float) -> Self:
         """A deadline after so many seconds of work, or this one if it is earlier."""
-        return self._other(self.clock_left, min(self._most, self._units_from_now(seconds)), min(seconds, self.seconds))
+        return self._other(self._until, min(self._most, self._units_from_now(seconds)), min(seconds, self.seconds))
 
-    def at_least(self, seconds: float) -> Deadline:
+    def at_least(self, seconds: float) -> Self:
         """This one, or one that many seconds from now, with their work, if that is later."""
         work = WORK * seconds
-        return self._other(
-            max(seconds, self.clock_left), max(self._most, self._units_from_now(work)), max(work, self.seconds)
-        )
+        until = max(self._until, self._account.now() + seconds)
+        return self._other(until, max(self._most, self._units_from_now(work)), max(work, self.seconds))
 
     def _units_from_now(self, seconds: float) -> float:
         return self._account.spent + _units(seconds)
 
-    def _other(self, clock: float, most: float, seconds: float) -> Deadline:
-        other = Deadline.__new__(Deadline)
-        other._account, other._until, other._most = self._account, self._account.now() + clock, most
-        other.seconds = seconds
+    def _other(self, until: float, most: float, seconds: float) -> Self:
+        other = type(self).__new__(type(self))
+        other._account, other._until, other._most, other.seconds = self._account, until, most, seconds
         return other
 
     @contextmanager

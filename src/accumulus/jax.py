@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.api import hessians, jacobians, products
+from accumulus.api import jacobians, products
 from accumulus.api.asked import ARGUMENTS, CHOICE, Asked, AskedOfMatrix, GivenOfMatrix
 from accumulus.errors import ArgumentError
 from accumulus.forks import Lock
@@ -32,9 +32,9 @@ from accumulus.programs.derivative import Derivative
 from accumulus.programs.program import Program
 from accumulus.tape.tape import Tape
 from accumulus.targets import Kernel
-from accumulus.targets.jax_function import jax_function
+from accumulus.targets.jax_source import jax_function
+from accumulus.targets.llvm.callers import ENTRIES, RUN, handler
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
-from accumulus.targets.llvm.xla_handler import ENTRIES, RUN, handler
 
 __all__ = [
     "compile",
@@ -56,29 +56,16 @@ Compute = Callable[..., tuple[Any, ...]]
 _DECIDED: Final = ("dtype", "guards", "sparse", "target")
 
 
-def _shows_options(function: F) -> F:
-    return with_parameters(function, {}, _DECIDED)
+#: Arguments that are passed on as they are.
+_STATICS: Final = {name: ARGUMENTS[name] for name in ("static_argnums", "static_argnames")}
 
 
-def _shows_arguments(function: F) -> F:
-    return with_parameters(function, ARGUMENTS, _DECIDED)
+def _shows(parameters: dict[str, Any]) -> Callable[[F], F]:
+    """Show parameters, and options, in the signature of a function."""
+    return lambda function: with_parameters(function, parameters, _DECIDED)
 
 
-def _shows_statics(function: F) -> F:
-    return with_parameters(
-        function, {name: ARGUMENTS[name] for name in ("static_argnums", "static_argnames")}, _DECIDED
-    )
-
-
-def _shows_choice(function: F) -> F:
-    return with_parameters(function, CHOICE, _DECIDED)
-
-
-def _shows_all(function: F) -> F:
-    return with_parameters(function, ARGUMENTS | CHOICE, _DECIDED)
-
-
-@_shows_all
+@_shows(ARGUMENTS | CHOICE)
 def jacobian(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
 ) -> Callable[..., Any]:
@@ -110,7 +97,7 @@ def jacobian(
     return _Inside(jacobians.jacobian, (f, argnums), asked)
 
 
-@_shows_all
+@_shows(ARGUMENTS | CHOICE)
 def value_and_jacobian(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
 ) -> Callable[..., Any]:
@@ -118,7 +105,7 @@ def value_and_jacobian(
     return _Inside(jacobians.value_and_jacobian, (f, argnums), asked)
 
 
-@_shows_arguments
+@_shows(ARGUMENTS)
 def gradient(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[Asked]
 ) -> Callable[..., Any]:
@@ -126,7 +113,7 @@ def gradient(
     return _Inside(jacobians.gradient, (f, argnums), asked)
 
 
-@_shows_arguments
+@_shows(ARGUMENTS)
 def value_and_gradient(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[Asked]
 ) -> Callable[..., Any]:
@@ -134,7 +121,7 @@ def value_and_gradient(
     return _Inside(jacobians.value_and_gradient, (f, argnums), asked)
 
 
-@_shows_all
+@_shows(ARGUMENTS | CHOICE)
 def hessian(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
 ) -> Callable[..., Any]:
@@ -147,38 +134,38 @@ def hessian(
     >>> jax.vmap(curvature)(np.array([[1.0, 0.0], [2.0, 0.0]]))[:, 0, 1].tolist()
     [2.0, 4.0]
     """
-    return _Inside(hessians.hessian, (f, argnums), asked)
+    return _Inside(jacobians.hessian, (f, argnums), asked)
 
 
-@_shows_all
+@_shows(ARGUMENTS | CHOICE)
 def value_gradient_hessian(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
 ) -> Callable[..., Any]:
     """`accumulus.value_gradient_hessian` as a function of JAX's arrays; see `jacobian`."""
-    return _Inside(hessians.value_gradient_hessian, (f, argnums), asked)
+    return _Inside(jacobians.value_gradient_hessian, (f, argnums), asked)
 
 
-@_shows_choice
+@_shows(CHOICE)
 def hessian_of_lagrangian(
     f: Callable[..., Any], g: Callable[..., Any], **options: Unpack[GivenOfMatrix]
 ) -> Callable[..., Any]:
     """`accumulus.hessian_of_lagrangian` as a function of JAX's arrays (x, sigma, multipliers, …); see `jacobian`."""
-    return _Inside(hessians.hessian_of_lagrangian, (f, g), options)
+    return _Inside(jacobians.hessian_of_lagrangian, (f, g), options)
 
 
-@_shows_options
+@_shows({})
 def jvp(f: Callable[..., Any], **options: Unpack[Given]) -> Callable[..., Any]:
     """`accumulus.jvp` as a function of JAX's arrays: of (primals, tangents); see `jacobian`."""
     return _Inside(products.jvp, (f,), options)
 
 
-@_shows_options
+@_shows({})
 def vjp(f: Callable[..., Any], **options: Unpack[Given]) -> Callable[..., Any]:
     """`accumulus.vjp` as a function of JAX's arrays: of (primals, cotangents); see `jacobian`."""
     return _Inside(products.vjp, (f,), options)
 
 
-@_shows_options
+@_shows({})
 def hvp(f: Callable[..., Any], **options: Unpack[Given]) -> Callable[..., Any]:
     """`accumulus.hvp` as a function of JAX's arrays: of (primals, tangents); see `jacobian`.
 
@@ -193,7 +180,7 @@ def hvp(f: Callable[..., Any], **options: Unpack[Given]) -> Callable[..., Any]:
     return _Inside(products.hvp, (f,), options)
 
 
-@_shows_statics
+@_shows(_STATICS)
 def compile(  # noqa: A001  # what it does
     f: Callable[..., Any], **asked: Unpack[Asked]
 ) -> Callable[..., Any]:

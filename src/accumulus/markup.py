@@ -11,7 +11,7 @@ from typing import Final
 
 from accumulus.text import printable
 
-__all__ = ["block", "escaped", "facts", "paragraph", "table"]
+__all__ = ["escaped", "facts", "html_table", "paragraph", "stacked"]
 
 _CELL: Final = "padding: 1px 0.9em 1px 0; vertical-align: top; background: none"
 
@@ -25,7 +25,7 @@ def escaped(text: str) -> str:
     return escape(printable(text, keep="\n")).replace("\n", "<br>")
 
 
-def block(*parts: str) -> str:
+def stacked(*parts: str) -> str:
     """Parts, one below the other."""
     return f"<div>{''.join(parts)}</div>"
 
@@ -40,7 +40,7 @@ def paragraph(text: str, *, bold: bool = False) -> str:
     return f'<p style="margin: 0.4em 0">{words}</p>'
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, marked: int | None = None) -> str:
+def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, marked: int | None = None) -> str:
     """A table whose first column holds names and whose other columns hold numbers.
 
     Args:

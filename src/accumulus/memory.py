@@ -1,4 +1,4 @@
-"""Whether arrays fit into memory, asked before they are made: systems that promise too much end processes."""
+"""Memory that is free, checked before large arrays are made: systems that promise too much end processes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _of_machine() -> int | None:
 
 
 def _of_group() -> int | None:
-    """What the control group of a container leaves; files in its cache can be had back."""
+    """Return the bytes that the control group of a container leaves; its cache of files can be reclaimed."""
     with suppress(OSError, ValueError):
         limit, used = (int((_GROUP / name).read_text(encoding="ascii")) for name in ("memory.max", "memory.current"))
         statistics = dict(line.split() for line in (_GROUP / "memory.stat").read_text(encoding="ascii").splitlines())
@@ -72,7 +72,7 @@ def _of_group() -> int | None:
 
 
 def _of_process() -> int | None:
-    """What a limit of the address space leaves."""
+    """Return the bytes that a limit of the address space leaves."""
     with suppress(ImportError, OSError, ValueError, IndexError):
         import resource
 

@@ -113,7 +113,7 @@ METHODS: Final[dict[str, Entry]] = {
         "accumulus.theory.exact.eliminations",
         ("face", "exact-edge"),
     ),
-    "auto": Entry("the best of all methods", "accumulus.search.auto"),
+    "auto": Entry("the best of all methods", "accumulus.search.registry"),
 }
 
 

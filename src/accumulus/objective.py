@@ -1,4 +1,4 @@
-"""What plans and programs are judged by: the objectives, and all that follows from the choice of one."""
+"""The objectives by which plans and programs are judged, and all that follows from the choice of one."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ class Objective(StrEnum):
 
     @property
     def on_tape(self) -> bool:
-        """Whether it is counted on the emitted tape, where equal operations are one and values count, too."""
+        """Return True if it is counted on the emitted tape, where equal operations are one and values count, too."""
         return self is Objective.OPERATIONS
 
     @property
     def of_eliminations(self) -> Objective:
-        """What searches of eliminations, which know no tape, minimise for it."""
+        """Return the objective that searches of eliminations, which know no tape, minimise for it."""
         return Objective.FMA if self is Objective.FMA else Objective.MULTIPLICATIONS
 
     @property
     def every_product(self) -> bool:
-        """Whether products that are free, with ±1 or of two constants, count as well."""
+        """Return True if products that are free, with ±1 or of two constants, count as well."""
         return self is Objective.FMA
 
     def ranked(self, fma: int, multiplications: int) -> tuple[int, int]:

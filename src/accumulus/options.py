@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields, replace
@@ -15,7 +16,6 @@ from typing import Any, Final, Literal, TypedDict, TypeVar, get_args
 
 import numpy as np
 
-from accumulus.deadline import Deadline
 from accumulus.errors import ArgumentError, unknown_name
 from accumulus.methods import check_method
 from accumulus.objective import Objective
@@ -27,6 +27,7 @@ __all__ = [
     "FORMATS",
     "GUARDS",
     "OF_PLANS",
+    "SWITCH",
     "Effort",
     "Given",
     "Options",
@@ -44,22 +45,15 @@ Effort = Literal["fast", "balanced", "thorough"]
 EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
 #: What becomes of decisions on values: a program for each case, or an error.
 GUARDS: Final = ("cases", "error")
+#: Environment variable that switches the cache off for a process, but for kernels, if it is 0.
+SWITCH: Final = "ACCUMULUS_CACHE_PLANS"
 #: The options that decide which plan is found. The others concern progress, the cache, and the compiled program.
 OF_PLANS: Final = ("method", "objective", "time_limit", "effort", "seed", "iterations", "executor")
-
-#: The effort of the search for an order by the effort of the call, where the tape is rewritten afterwards: the
-#: rewriter removes the operations that a brief search leaves, so that the time is better spent there. Not on graphs of
-#: more than `SMALL` edges: there the rewriter has too little time for all of them.
-BEFORE_REWRITING: Final[dict[Effort, Effort]] = {"fast": "fast", "balanced": "fast", "thorough": "thorough"}
-SMALL: Final = 5_000
-#: Part of the time limit that planning may take where the tape is rewritten afterwards. Time that it leaves goes to the
-#: rewriter.
-PLANNING: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to plan, rewrite and compile; each option is documented at `accumulus.jacobian`, `iterations` at
+    """Options of planning, rewriting and compiling; each is documented at `accumulus.jacobian`, `iterations` at
     `accumulus.plan`.
 
     Raises:
@@ -141,46 +135,38 @@ class Options:
 
     @property
     def takes_arrays(self) -> bool:
-        """Whether operations on long arrays may become loops: in float64, in which sums may be added in any order."""
+        """Return True if operations on long arrays may become loops: in float64, with sums added in any order."""
         return self.dtype == "float64" and not self.exact_order
 
     @property
     def rewrites(self) -> bool:
-        """Whether the tape is rewritten; by default where products in another order hardly leave the range."""
+        """Return True if the tape is rewritten; by default where products in another order hardly leave the range."""
         return self.dtype == "float64" if self.optimise is None else self.optimise
 
     @property
     def counts_rewritten(self) -> bool:
-        """Whether what a plan comes to is known only when its tape has been rewritten."""
+        """Return True if the cost of a plan is known only when its tape has been rewritten."""
         return self.rewrites and self.objective.on_tape
 
     @property
     def alone(self) -> Options:
-        """The same without what belongs to this process: what shares in a search, and what is told of it."""
+        """Return these options without what belongs to this process: the executor, and the function of progress."""
         return replace(self, executor=None, progress=None if callable(self.progress) else self.progress)
 
     @property
+    def caches(self) -> bool:
+        """Return True if plans, tapes and programs are loaded from the cache, and stored there."""
+        return self.cache and os.environ.get(SWITCH) != "0"
+
+    @property
     def searches(self) -> bool:
-        """Whether there is time for more than the best greedy plan."""
+        """Return True if there is time for more than the best greedy plan."""
         return self.time_limit > 0 and self.iterations != 0
 
     @property
     def shown(self) -> bool | None:
-        """Whether progress is shown, see `accumulus.progress.ProgressLine`; not beside a function that gets records."""
+        """Return True if progress is shown, see `ProgressLine`; False beside a function that gets records."""
         return False if callable(self.progress) else self.progress
-
-    def tell(self, deadline: Deadline, stage: str, cost: int | None = None, expected: float | None = None) -> None:
-        """Tell whoever wants to know how far a preparation is."""
-        if callable(self.progress):
-            self.progress(Progress(stage, deadline.elapsed, cost, expected=expected))
-
-    def effort_of_order(self, edges: int) -> Effort:
-        """The effort of the search for an order in a graph of so many edges, whose tape is then rewritten or not."""
-        return BEFORE_REWRITING[self.effort] if self.counts_rewritten and edges <= SMALL else self.effort
-
-    def deadline_of_order(self, deadline: Deadline) -> Deadline:
-        """The end of planning, where that of planning and rewriting together is given."""
-        return deadline.part(PLANNING) if self.rewrites else deadline
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -216,7 +202,7 @@ def shows_options(function: F) -> F:
 
 
 def with_parameters(function: F, more: dict[str, Any], without: Iterable[str] = ()) -> F:
-    """The same, for a function that takes `more` than options by keyword, names and defaults, and not all of these."""
+    """Let the signature of a function show options and `more` keywords with their defaults, except those `without`."""
     signature = inspect.signature(function)
     options = {
         option.name: str(option.default) if isinstance(option.default, str) else option.default  # an objective is text

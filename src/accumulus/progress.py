@@ -1,4 +1,4 @@
-"""What a long preparation says: a record for whoever asked for it; for everybody else a line, or a bar in notebooks."""
+"""Progress of a long preparation: records for a function that asks for them, else a line, or a bar in notebooks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ALMOST: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a preparation is.
+    """Progress of a preparation.
 
     Attributes:
         stage: "trace", "linearize", "plan", "emit", "optimise" or "compile"; "batch" of a batch in parts.
@@ -188,6 +188,6 @@ def _is_terminal() -> bool:
 
 
 def _is_notebook() -> bool:
-    """Whether this process is the kernel of a notebook; nothing is imported to know it."""
+    """Return True if this process is the kernel of a notebook; nothing is imported to know it."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None

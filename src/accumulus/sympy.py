@@ -23,15 +23,16 @@ from accumulus.api.jacobians import value_and_jacobian
 from accumulus.errors import ArgumentError
 from accumulus.frontends.points import Spread
 from accumulus.frontends.record import record
-from accumulus.frontends.sympy.expressions import expressions, free_symbols, verify
+from accumulus.frontends.sympy.expressions import expressions, free_symbols, verify_expressions
 from accumulus.frontends.sympy.model import NAMES, SYMBOLS, Array, Model
 from accumulus.frontends.sympy.places import Places
 from accumulus.frontends.sympy.writing import Writer
 from accumulus.options import Given, Options, shows_options
-from accumulus.programs.argnums import Selection
+from accumulus.programs.derivation import straight_line
 from accumulus.programs.kinds import JACOBIAN
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
+from accumulus.programs.selection import Selection
 from accumulus.tape.tape import Tape
 
 __all__ = ["Lambdified", "jacobian", "lambdify"]
@@ -71,7 +72,7 @@ class Lambdified:
         return both if self._has_jacobian else both[0]
 
     def batch(self, *arguments: Any, threads: int | None = None) -> Any:
-        """The same at many points: those are the first axis of each argument; those without it are the same for all."""
+        """Evaluate at many points, the first axis of each argument; an argument without it is the same for all."""
         arrays = [np.asarray(argument, float) for argument in arguments]
         own = [array.ndim > argument.ndim for array, argument in zip(arrays, self._arguments, strict=False)]
         points = next((array.shape[:1] for array, has in zip(arrays, own, strict=False) if has), (1,))
@@ -192,7 +193,7 @@ def jacobian(
     with Preparation("expressions", chosen) as preparation:
         with preparation.stage("trace"):
             recording = record(model, point, check=chosen.check)
-        program = Program(recording, JACOBIAN, Selection.of(0), preparation)
+        program = Program.of(straight_line(recording, JACOBIAN, Selection.of(0), preparation), preparation)
     tape = program.tape.copy()
     (segment,) = program.kernel.segments
     tape.outputs = [program.tape.outputs[k] for k in segment.outputs]
@@ -201,7 +202,7 @@ def jacobian(
     writer = Writer(Tape(len(by) + len(others)), Places(model, np.split(np.arange(len(by) + len(others)), [len(by)])))
     writer.references(entries)
     replacements, nonzeros = expressions(tape, [*by, *others], iter(names), writer.numbers)
-    verify(tape, [*by, *others], replacements, nonzeros)
+    verify_expressions(tape, [*by, *others], replacements, nonzeros)
     matrix = sp.zeros(len(entries), len(by))
     for row, column, nonzero in zip(program.pattern.rows, program.pattern.columns, nonzeros, strict=True):
         matrix[int(row), int(column)] = nonzero

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["code_version", "processor", "version_of"]
+__all__ = ["code_version", "digest", "processor", "version_of"]
 
 #: What of a processor Linux tells that decides which instructions it has.
 _TELLING: Final = (
@@ -64,3 +65,13 @@ def processor() -> str:
     import llvmlite.binding as llvm
 
     return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+
+
+def digest(parts: Iterable[bytes]) -> str:
+    """Return a hash of several strings of bytes, 32 hexadecimal digits."""
+    found = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        # lengths, so that nothing can move from one part to the next
+        found.update(len(part).to_bytes(8, "little"))
+        found.update(part)
+    return found.hexdigest()

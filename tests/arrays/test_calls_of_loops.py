@@ -5,19 +5,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from looped import unrolled
 
 import accumulus as acc
-from accumulus.frontends import active
-from accumulus.programs.array_program import ArrayProgram
+from accumulus.targets.code import LoopNest
 from accumulus.targets.llvm import maps
+from accumulus.targets.nests import Nest
 
 X = np.random.default_rng(5).uniform(0.1, 1.0, 300)
 
 
 @pytest.fixture(autouse=True)
-def in_loops(monkeypatch):
-    monkeypatch.setattr(active, "MOST_UNROLLED", 0)
-    monkeypatch.setattr(active, "LONG", 1)
+def in_loops():
+    with unrolled(0):
+        yield
 
 
 def stencil(u):
@@ -74,7 +75,7 @@ def assert_equal(found, expected):
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_results_are_where_they_belong(function, sparse):
     looped = acc.value_and_jacobian(function, sparse=sparse, cache=False)
-    assert isinstance(looped.compile(X), ArrayProgram)
+    assert isinstance(looped.compile(X).code, LoopNest)
     in_numpy = acc.value_and_jacobian(function, sparse=sparse, cache=False, target="numpy")
     for one, other in zip(leaves(looped(X)), leaves(in_numpy(X)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
@@ -96,7 +97,7 @@ def test_threads_share_one_point(function, sparse, monkeypatch):
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_parts_are_all_instances_and_no_part_is_too_short(count, threads, monkeypatch):
     monkeypatch.setattr(maps, "FEWEST_POINTS", 8)
-    step = maps._Step("map0", count, None, (), None, (), None, 1.0)
+    step = maps._Step("map0", Nest(count, ()), 1.0)
     found = step.shares(threads).tolist()
     assert [begin for begin, _ in found] == [0, *(end for _, end in found[:-1])]
     assert found[-1][1] == count
@@ -156,7 +157,7 @@ def test_numbers_are_taken_as_the_slow_path_takes_them(number):
     made = acc.compile(lambda u, k: u * k, cache=False, effort="fast")
     np.testing.assert_array_equal(made(X, number), X * float(number))
     program = made.compile(X, number)
-    assert isinstance(program, ArrayProgram)
+    assert isinstance(program.code, LoopNest)
     out = np.empty(300)
     found = program.kernel.point()(X, number, out)
     if isinstance(number, float) or number == 3:

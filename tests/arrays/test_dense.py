@@ -18,7 +18,8 @@ from accumulus.arrays.residues import PRIME, matrix_product
 from accumulus.arrays.structured import Structured, written_out
 from accumulus.frontends.record import record
 from accumulus.tape.blocks import MATMUL, BlockTape, references_in
-from accumulus.tape.error_bounds import blocks_with_bounds
+from accumulus.tape.error_bounds import evaluate_with_bounds
+from accumulus.tape.interpreter import evaluate
 from accumulus.targets import targets
 
 RNG = np.random.default_rng(7)
@@ -179,14 +180,14 @@ def test_bounds_of_products_hold(m, k, n, seed):
     left, right = squares[: m * k].reshape(m, k), squares[m * k :].reshape(n, k).T
     tape.outputs = tape.matmul(left, right).ravel()
     x = rng.normal(size=(tape.inputs, 3)) * 10.0 ** rng.integers(-3, 3, (tape.inputs, 1))
-    values, bounds = blocks_with_bounds(tape, list(x))
+    values, bounds = evaluate_with_bounds(tape, list(x))
     exact = np.einsum(
         "mkp,nkp->mnp", *(part.reshape(-1, k, 3) for part in np.split(x.astype(np.longdouble) ** 2, [m * k]))
     )
     assert (abs(values - exact.reshape(-1, 3)) <= bounds).all()
     assert (bounds <= 1e-12 * abs(exact).reshape(-1, 3) + 1e-300).all()
-    np.testing.assert_allclose(tape.evaluate(x), values)
-    np.testing.assert_allclose(tape.evaluate(x[:, 0]), values[:, 0])
+    np.testing.assert_allclose(evaluate(tape, x), values)
+    np.testing.assert_allclose(evaluate(tape, x[:, 0]), values[:, 0])
 
 
 @given(st.integers(1, 4), st.integers(1, 40), st.integers(1, 4), st.integers(0, 2**32 - 1))
@@ -257,23 +258,23 @@ def test_derivatives_of_what_is_not_chosen_are_nothing(function):
 def test_a_gradient_is_one_product_back_for_each_forward():
     with unrolled(0):
         program = acc.gradient(net, cache=False).compile(X)
-    sizes = sorted(each.shape for each in program.maps if each.shape is not None)
+    sizes = sorted(each.shape for each in program.code.maps if each.shape is not None)
     # two forward, two for weights, one for the layer between
     assert sizes == [(3, 4, 4), (4, 2, 4), (4, 3, 4), (4, 4, 2), (4, 4, 2)]
-    assert program.products < 200
+    assert program.facts.products < 200
 
 
 def test_what_a_branch_leaves_out_is_summed_by_matrices_where_it_is_finite():
     with unrolled(0):
         program = acc.gradient(gated, cache=False).compile(X)
-    assert program.maps[-1].shape is not None
-    assert {(4, 8, 5), (8, 5, 4), (3, 8, 4)} <= {each.shape for each in program.maps if each.shape is not None}
+    assert program.code.maps[-1].shape is not None
+    assert {(4, 8, 5), (8, 5, 4), (3, 8, 4)} <= {each.shape for each in program.code.maps if each.shape is not None}
 
 
 def test_a_jacobian_of_layers_is_one_product_of_matrices():
     with unrolled(0):
         program = acc.jacobian(layers, cache=False).compile(X)
-    assert [each.shape for each in program.maps if each.shape is not None and each.shape[2] > 1] == [(4, 5, 6)]
+    assert [each.shape for each in program.code.maps if each.shape is not None and each.shape[2] > 1] == [(4, 5, 6)]
 
 
 def test_few_inputs_go_forward_and_few_outputs_go_back():
@@ -288,8 +289,8 @@ def test_few_inputs_go_forward_and_few_outputs_go_back():
     with unrolled(0):
         forward = acc.jacobian(lambda x: deep(x, 30), cache=False).compile(np.ones(2))
         reverse = acc.jacobian(lambda x: deep(x, 1), cache=False).compile(np.ones(30))
-    assert forward.products < 6 * 4 * 900
-    assert reverse.products < 6 * 4 * 900
+    assert forward.facts.products < 6 * 4 * 900
+    assert reverse.facts.products < 6 * 4 * 900
 
 
 def random_dense(rng, vertex, references, p, q):
@@ -332,7 +333,7 @@ def test_products_of_dense_edges_are_those_of_their_entries(seed):
         found = np.zeros((300, 300))
         for edge in map(written_out, edges):
             tape.outputs = references_in(structured.products.values(edge))
-            np.add.at(found, (references_in(edge.heads), references_in(edge.tails)), tape.evaluate(numbers))
+            np.add.at(found, (references_in(edge.heads), references_in(edge.tails)), evaluate(tape, numbers))
         return found[np.ix_(heads, tails)]
 
     expected = matrix([outer], above, vertex) @ matrix([inner], vertex, below)

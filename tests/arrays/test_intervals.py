@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from accumulus.arrays.intervals import Intervals
 from accumulus.tape.blocks import BlockTape, column
+from accumulus.tape.interpreter import evaluate
 
 NAMES = [
     "add", "subtract", "multiply", "divide", "negative", "abs", "sqrt", "log", "exp", "minimum", "maximum", "tanh",
@@ -40,7 +41,7 @@ def test_values_are_in_their_intervals(seed, names):
     inputs = rng.choice([-1.0, 0.0, 1.0, 800.0, 1e30, -1e30, 0.3], (4, 50))
     for array in arrays:
         tape.outputs = array
-        values = tape.evaluate(inputs)
+        values = evaluate(tape, inputs)
         if intervals.is_finite(column(array)):
             assert not np.isnan(values).any() or abs(values[np.isfinite(values)]).max(initial=0.0) > 1e200
         found = intervals.of(column(array))

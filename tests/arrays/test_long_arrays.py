@@ -13,14 +13,14 @@ from looped import assert_same, both, unrolled
 
 import accumulus as acc
 from accumulus.arrays import jacobian as arrays_jacobian
-from accumulus.frontends import active
 from accumulus.frontends.record import record
-from accumulus.programs.array_program import ArrayProgram
 from accumulus.programs.program import Program
 from accumulus.show.structure import lines_text
 from accumulus.tape import blocks
 from accumulus.tape.blocks import BlockTape
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
+from accumulus.targets.code import LoopNest
 
 X = np.random.default_rng(1).uniform(0.1, 1.0, 48)
 A = np.random.default_rng(2).uniform(-1.0, 1.0, (6, 8))
@@ -119,7 +119,7 @@ FUNCTIONS = [
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_loops_compute_what_is_written_out(function, sparse):
     looped, found, expected = both(function, X, sparse=sparse)
-    assert isinstance(looped.compile(X), ArrayProgram) or record(function, [X]).tape.operations < len(X)
+    assert isinstance(looped.compile(X).code, LoopNest) or record(function, [X]).tape.operations < len(X)
     assert_same(found, expected)
 
 
@@ -137,7 +137,7 @@ def test_several_arguments_and_constants():
 
     Y = np.linspace(0.0, 1.0, 60)
     looped, found, expected = both(f, 0.3, X, "heat", Y, argnums=(0, 3))
-    assert isinstance(looped.compile(0.3, X, "heat", Y), ArrayProgram)
+    assert isinstance(looped.compile(0.3, X, "heat", Y).code, LoopNest)
     assert_same(found, expected)
 
 
@@ -272,9 +272,9 @@ def test_dense_derivatives_of_short_arrays_are_loops():
     jacobian = acc.jacobian(softmax, cache=False)
     p = softmax(x)
     np.testing.assert_allclose(jacobian(x), np.diag(p) - np.outer(p, p), rtol=1e-12, atol=1e-18)
-    assert isinstance(jacobian.compile(x), ArrayProgram)
+    assert isinstance(jacobian.compile(x).code, LoopNest)
     banded = acc.jacobian(lambda x: np.diff(x) ** 2, cache=False)
-    assert not isinstance(banded.compile(x), ArrayProgram)
+    assert not isinstance(banded.compile(x).code, LoopNest)
 
 
 def test_short_arrays_are_written_out():
@@ -290,7 +290,7 @@ def test_loops_over_short_arrays_are_written_out_and_then_found_to_repeat():
         return x
 
     recording = record(f, [np.ones(20)], arrays=True)
-    assert isinstance(recording.written_out, Tape)
+    assert isinstance(recording.other, Tape)
     assert isinstance(recording.tape, BlockTape)
 
 
@@ -306,7 +306,7 @@ def test_loops_over_short_arrays_are_written_out_and_then_found_to_repeat():
 def test_scalars_are_written_out_among_loops(function, long, monkeypatch):
     monkeypatch.setattr(blocks, "LONG_SEGMENT", long)
     looped, found, expected = both(lambda x: [function(x), np.sin(np.roll(x, 1)) * x], X)
-    assert isinstance(looped.compile(X), ArrayProgram)
+    assert isinstance(looped.compile(X).code, LoopNest)
     assert_same(found, expected)
 
 
@@ -314,12 +314,75 @@ def test_derivatives_that_need_too_many_blocks_are_written_out(monkeypatch):
     x = np.linspace(0.5, 2.0, 100)
     expected = acc.jacobian(stencil, cache=False)(x)
     with monkeypatch.context() as patch:
-        patch.setattr(active, "MOST_UNROLLED", 10)
+        patch.setattr(blocks, "MOST_UNROLLED", 10)
         recorded = record(stencil, [x], arrays=True).tape
         patch.setattr(arrays_jacobian, "MANY_BLOCKS", len(recorded.blocks) + 1)
         jacobian = acc.jacobian(stencil, cache=False)
         np.testing.assert_array_equal(jacobian(x), expected)
     assert type(jacobian.compile(x)) is Program
+
+
+def test_a_function_is_recorded_once_whatever_it_becomes():
+    calls = []
+
+    def counted(x):
+        calls.append(len(x))
+        y = x[0] * x[1] + np.sin(x[2])
+        z = np.exp(x) * y
+        return np.sum(np.cumsum(z)[::7]) * y + np.max(z)
+
+    for size, kind in ((5, Tape), (150, Tape), (3000, BlockTape)):
+        x = np.linspace(0.1, 0.9, size)
+        calls.clear()
+        recording = record(counted, [x], arrays=True)
+        assert calls == [size]
+        assert isinstance(recording.tape, kind)
+        assert isinstance(recording.other, BlockTape) == (size == 150)
+        expected = record(counted, [x]).scalars
+        if kind is Tape:
+            np.testing.assert_array_equal(evaluate(recording.scalars, list(x)), evaluate(expected, list(x)))
+        assert recording.as_loops().as_scalars().scalars.operations <= expected.operations
+        if size > 5:
+            np.testing.assert_allclose(evaluate(recording.as_loops().tape, x), counted(x), rtol=1e-13)
+
+
+@pytest.mark.parametrize("size", [3, 100, 3000])
+def test_decisions_before_and_between_loops_are_kept(size):
+    def f(x):
+        low = 1.0
+        if x[0] > 0.5:
+            low = 2.0
+        y = np.sin(x) * low
+        if np.sum(y) > 0.0 and y[1] > y[0]:
+            y = y * x
+        return y[: int(low)] * x[1]
+
+    x = np.linspace(0.1, 0.9, size)
+    jacobian = acc.jacobian(f, cache=False)
+    for start in (x, x[::-1].copy(), -x):
+        step = 1e-6
+        found = jacobian(start)
+        for k in (0, 1, size - 1):
+            move = np.zeros(size)
+            move[k] = step
+            expected = (f(start + move) - f(start - move)) / (2 * step)
+            np.testing.assert_allclose(np.asarray(found)[:, k], expected, rtol=1e-5, atol=1e-7)
+    assert len(jacobian.report().cases) == 2
+
+
+@pytest.mark.parametrize("size", [30, 100, 30_000])
+def test_derivatives_within_functions_are_recorded_wherever_loops_begin(size):
+    def inner(y):
+        return np.sum(np.sin(y) * y**2)
+
+    def f(x):
+        return acc.gradient(inner)(x * x[0])[:3] * x[1]
+
+    x = np.linspace(0.2, 0.9, size)
+    y = x * x[0]
+    np.testing.assert_allclose(acc.compile(f, cache=False)(x), (np.cos(y) * y**2 + 2 * y * np.sin(y))[:3] * x[1])
+    slope = (np.cos(y) * y**2 + 2 * y * np.sin(y))[:3]
+    np.testing.assert_allclose(acc.jacobian(f, cache=False)(x)[:, 1][[0, 2]], slope[[0, 2]], rtol=1e-12)
 
 
 def test_user_code_does_not_catch_the_way_to_loops():
@@ -364,9 +427,9 @@ def test_code_that_catches_everything_gets_no_other_derivative(function):
 
 
 def test_workspaces_beyond_the_index_tables_are_refused(monkeypatch):
-    from accumulus.targets.llvm import map_layout
+    from accumulus.targets.llvm import maps
 
-    monkeypatch.setattr(map_layout, "MOST", 100)
+    monkeypatch.setattr(maps, "MOST", 100)
     with unrolled(0), pytest.raises(acc.errors.SizeError, match="index tables"):
         acc.jacobian(stencil, cache=False)(X)
 
@@ -387,7 +450,7 @@ def test_repeated_forms_have_one_body():
         jac = acc.jacobian(f, sparse=True, cache=False)
         jac(X)
         program = jac.compile(X)
-    assert len({each.body.operations for each in program.maps if not each.is_sum}) <= 3
+    assert len({each.body.operations for each in program.code.maps if not each.is_sum}) <= 3
 
 
 def test_a_large_stencil_is_quick_and_right():

@@ -1,28 +1,17 @@
 """`accumulus.map` and `accumulus.assemble`: rolled as unrolled, on numbers as recorded."""
 
 import pickle
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import unrolled
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, TraceError
-from accumulus.frontends import active
-from accumulus.programs.array_program import ArrayProgram
-
-
-@contextmanager
-def unrolled(most):
-    before = active.MOST_UNROLLED, active.LONG
-    active.MOST_UNROLLED, active.LONG = most, 1
-    try:
-        yield
-    finally:
-        active.MOST_UNROLLED, active.LONG = before
+from accumulus.targets.code import LoopNest
 
 
 def leaves(tree):
@@ -172,7 +161,7 @@ def test_maps_are_loops(case):
     with unrolled(0):
         rolled = acc.value_and_jacobian(lambda x, p: case(acc.map, x, p), (0, 1), cache=False)
         found = rolled(X, P)
-        assert isinstance(rolled.compile(X, P), ArrayProgram) == (case not in (of_one, independent))
+        assert isinstance(rolled.compile(X, P).code, LoopNest) == (case not in (of_one, independent))
     for one in (flat, found):
         for mine, theirs in zip(leaves(one), leaves(written), strict=True):
             assert mine.shape == theirs.shape
@@ -301,7 +290,7 @@ def test_functions_of_long_arrays_are_operations_on_arrays():
     x = np.random.default_rng(5).uniform(0.0, 1.0, 4 * 6_000)
     jac = acc.value_and_jacobian(lambda x: f(x)[0], cache=False)
     values, jacobian = jac(x)
-    assert isinstance(jac.compile(x), ArrayProgram)
+    assert isinstance(jac.compile(x).code, LoopNest)
     assert len(jac.report().bodies) < 20
     rows = x.reshape(4, -1)
     np.testing.assert_allclose(values, np.arange(4) * np.sum(np.sin(rows), axis=1) * x[0])
@@ -459,7 +448,7 @@ def test_many_elements_are_one_loop():
     jac = acc.jacobian(chain, sparse="csr", cache=False)
     u = np.linspace(0.0, 1.0, n + 1)
     assert jac(u, np.ones(n)).nnz == 3 * n + 1
-    assert isinstance(jac.compile(u, np.ones(n)), ArrayProgram)
+    assert isinstance(jac.compile(u, np.ones(n)).code, LoopNest)
 
 
 # Sums at indices ------------------------------------------------------------------------------------------------
@@ -495,6 +484,6 @@ def test_sums_at_indices_of_a_table_are_loops():
     with unrolled(0):
         jac = acc.value_and_jacobian(f, cache=False)
         found = jac(X)
-        assert isinstance(jac.compile(X), ArrayProgram)
+        assert isinstance(jac.compile(X).code, LoopNest)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other)

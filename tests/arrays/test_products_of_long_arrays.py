@@ -14,10 +14,10 @@ from looped import assert_same, unrolled
 
 import accumulus as acc
 from accumulus.arrays.entries import Entries
-from accumulus.arrays.verification import verify
+from accumulus.arrays.verification import verify_derivatives
 from accumulus.errors import VerificationError
-from accumulus.programs.array_program import ArrayProgram
 from accumulus.tape.blocks import BlockTape, column
+from accumulus.targets.code import LoopNest
 
 QUICK = {"effort": "fast", "time_limit": 0.0, "optimise": False}
 N = 4
@@ -66,7 +66,7 @@ def test_random_programs(choices):
     with unrolled(0):
         pushed = acc.jvp(f, **QUICK)
         found = pushed((X,), (V,))
-        assert isinstance(pushed._program(), ArrayProgram)
+        assert isinstance(pushed._program().code, LoopNest)
         several = pushed((X,), (directions,))[1]
         curved = acc.hvp(square, **QUICK)((X,), (V,))[0]
         pulled = acc.vjp(f, **QUICK)((X,), V)[1][0]
@@ -74,7 +74,7 @@ def test_random_programs(choices):
         entries = acc.hessian(square, entries=([0, 2, 3], [1, 2, 0]), **QUICK)(X)
         along = acc.taylor(f, **QUICK)
         series = along((X,), (directions,))
-        assert isinstance(along._program(), ArrayProgram)
+        assert isinstance(along._program().code, LoopNest)
     with unrolled(10**9):
         assert_same(series, acc.taylor(f, **QUICK)((X,), (directions,)))
     jacobian = np.array(jax.jacobian(by_jax)(X))
@@ -139,7 +139,7 @@ def test_wrong_products_with_directions_are_refused():
     zero = np.zeros(1, np.int64)
 
     def check(entry):
-        verify(tape, 1, [(9, 1, [local], None)], (zero, zero, np.array([entry])), {}, 0, directions)
+        verify_derivatives(tape, 1, [(9, 1, [local], None)], (zero, zero, np.array([entry])), {}, 0, directions)
 
     check(made)
     with pytest.raises(VerificationError):

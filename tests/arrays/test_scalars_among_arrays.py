@@ -17,13 +17,13 @@ from accumulus.frontends.record import record
 from accumulus.frontends.trees import flatten
 from accumulus.tape import blocks
 from accumulus.tape.blocks import BlockTape
-from accumulus.tape.error_bounds import blocks_with_bounds
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.fusion import fuse
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 from accumulus.tape.unrolling import unroll
-from accumulus.targets.block_kernel import LongSegment
-from accumulus.targets.target import emit_loops
+from accumulus.targets.code import LoopNest
+from accumulus.targets.kernel import LongSegment
 
 SOURCES = [source for name, sources in CASES.items() if "empty_like" not in name for source in sources]
 ARGUMENTS = (
@@ -65,15 +65,17 @@ def test_every_array_function(source, long, monkeypatch):
         tape = record(f, ARGUMENTS, arrays=True, check=True).tape
     expected = entries(f(*ARGUMENTS))
     assert isinstance(tape, BlockTape)
-    np.testing.assert_allclose(tape.evaluate(ENTRIES), expected, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(evaluate(tape, ENTRIES), expected, rtol=1e-11, atol=1e-13)
     written = evaluate(unroll(tape), list(ENTRIES[:, np.newaxis]))
     np.testing.assert_allclose([float(np.ravel(each)[0]) for each in written], expected, rtol=1e-11, atol=1e-13)
     segments = [LongSegment(len(expected), slice(0, len(expected)), np.arange(len(expected)))]
     for language in ("jax", "numpy"):
         with suppress(CompileError):  # JAX has not all operations
-            text = emit_loops(tape, fuse(tape), segments, language, arguments=[np.shape(each) for each in ARGUMENTS])
+            text = LoopNest(tape, fuse(tape)).source(
+                segments, list(map(np.shape, ARGUMENTS)), language, dtype="float64"
+            )
             assert not unknown_names(text)
-    values, bounds = blocks_with_bounds(tape, list(ENTRIES[:, np.newaxis]))
+    values, bounds = evaluate_with_bounds(tape, list(ENTRIES[:, np.newaxis]))
     assert not np.isfinite(bounds).any() or (abs(values[:, 0] - expected) <= bounds[:, 0] + 1e-13).all()
 
 
@@ -149,7 +151,7 @@ def test_any_mixture(steps):
     x = np.array([0.7, -1.3, 2.9])
     with np.errstate(all="ignore"):
         expected = [float(np.ravel(value)[0]) for value in evaluate(tapes[1], list(x[:, np.newaxis]))]
-        found = tapes[0].evaluate(x)
+        found = evaluate(tapes[0], x)
         written = [float(np.ravel(value)[0]) for value in evaluate(unroll(tapes[0]), list(x[:, np.newaxis]))]
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(written, expected, rtol=1e-12, atol=1e-12)

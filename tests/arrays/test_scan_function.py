@@ -1,30 +1,17 @@
 """`acc.scan`: the same as the loop that it stands for, rolled up, written out, and on numbers."""
 
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import unrolled
 
 import accumulus as acc
 from accumulus.arrays.scans import Recurrence
-from accumulus.frontends import active
 from accumulus.frontends.record import record
-from accumulus.programs.array_program import ArrayProgram
 from accumulus.tape.blocks import SCAN, BlockTape
 from accumulus.tape.tape import Tape
-
-
-@contextmanager
-def unrolled(most):
-    """Let what is told as arrays or steps be written out up to so many entries."""
-    before = active.MOST_UNROLLED, active.LONG
-    active.MOST_UNROLLED, active.LONG = most, 1
-    try:
-        yield
-    finally:
-        active.MOST_UNROLLED, active.LONG = before
+from accumulus.targets.code import LoopNest
 
 
 def flat(result):
@@ -221,7 +208,7 @@ def test_several_arguments_and_options():
         for options in ({"target": "numpy"}, {"optimise": False}, {"threads": 2}):
             found = acc.jacobian(f, (0, 1), cache=False, **options)(X, X)
             np.testing.assert_allclose(flat(found), flat(expected), rtol=1e-10)
-        assert isinstance(acc.jacobian(f, cache=False).compile(X, X), ArrayProgram)
+        assert isinstance(acc.jacobian(f, cache=False).compile(X, X).code, LoopNest)
         points = np.stack([X, 2.0 * X, 0.1 * X])
         single = np.stack([flat(acc.jacobian(f, cache=False)(x, X)) for x in points])
         batch = acc.jacobian(f, cache=False).batch(points, X, in_axes=(0, None))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from contexts import within
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -9,18 +10,16 @@ import accumulus as acc
 from accumulus.arrays.factors import Factor
 from accumulus.arrays.jacobian import differentiate
 from accumulus.arrays.scans import Recurrence
-from accumulus.deadline import Deadline
 from accumulus.elimination.emit import emit
 from accumulus.graph.linearize import linearize
-from accumulus.options import Options
-from accumulus.resubstitution.bodies import optimise_bodies
+from accumulus.resubstitution.optimise import optimise_bodies
 from accumulus.search.find import find_plan
 from accumulus.tape.blocks import SCAN, BlockTape, Range, column
-from accumulus.tape.error_bounds import blocks_with_bounds
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.fusion import fuse
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
-from accumulus.targets.block_kernel import LongSegment
+from accumulus.targets.kernel import LongSegment
 from accumulus.targets.target import target_of
 
 # Blocks ----------------------------------------------------------------------------------------------------------
@@ -122,16 +121,16 @@ def test_blocks_compute_what_is_written_out(seed):
     tape = random_program(seed)
     points = np.random.default_rng(seed).uniform(-1.0, 1.0, (6, 3))
     expected = np.stack(np.broadcast_arrays(*evaluate(written_out(tape), list(points)), points[0])[:-1])
-    assert np.array_equal(tape.evaluate(points[:, 0]), expected[:, 0])
-    assert np.array_equal(tape.evaluate(points), expected)
-    values, bounds = blocks_with_bounds(tape, list(points))
+    assert np.array_equal(evaluate(tape, points[:, 0]), expected[:, 0])
+    assert np.array_equal(evaluate(tape, points), expected)
+    values, bounds = evaluate_with_bounds(tape, list(points))
     assert np.array_equal(values, expected)
     assert (bounds >= 0).all()
     for target in ("llvm", "numpy"):
         found = computed(target, tape, fuse(tape), points[:, 0])
         np.testing.assert_allclose(found, expected[:, 0], rtol=1e-11, atol=1e-11)
     maps = fuse(tape)
-    optimise_bodies(maps, effort="fast", seed=0, deadline=acc.deadline.Deadline(10.0))
+    optimise_bodies(maps, within(10.0, effort="fast"))
     found = computed("llvm", tape, maps, points[:, 0])
     np.testing.assert_allclose(found, expected[:, 0], rtol=1e-9, atol=1e-9)
 
@@ -197,14 +196,10 @@ def test_what_is_taken_has_to_be_there(reference, match):
 # Derivatives -----------------------------------------------------------------------------------------------------
 
 
-def options():
-    return Options(effort="fast", objective="operations", cache=False)
-
-
 def jacobian_of(tape, point):
-    found = differentiate(tape, range(tape.inputs), options(), Deadline(60.0))
+    found = differentiate(tape, range(tape.inputs), within(60.0, effort="fast", objective="operations", cache=False))
     values = computed("llvm", found.tape, fuse(found.tape), point)
-    interpreted = found.tape.evaluate(point)
+    interpreted = evaluate(found.tape, point)
     np.testing.assert_allclose(interpreted, values, rtol=1e-9, atol=1e-12)
     matrix = np.zeros((len(tape.outputs), tape.inputs))
     matrix[found.rows, found.columns] = values[found.values :]
@@ -214,7 +209,7 @@ def jacobian_of(tape, point):
 def written_jacobian(tape, point):
     flat = written_out(tape)
     linearization = linearize(flat)
-    accumulation = find_plan(linearization.graph, Options(method="forward", cache=False)).accumulation
+    accumulation = find_plan(linearization.graph, within(method="forward", cache=False)).accumulation
     values, entries = evaluate(emit(accumulation), list(point)), sorted(accumulation.entries)
     matrix = np.zeros((len(tape.outputs), tape.inputs))
     of_root = {}

@@ -14,7 +14,7 @@ import pytest
 import accumulus as acc
 from accumulus import memory
 from accumulus.errors import LongProgramWarning, SizeError
-from accumulus.frontends import active, written_out
+from accumulus.frontends import written_out
 from accumulus.programs import preparation
 from accumulus.tape import blocks
 
@@ -155,7 +155,7 @@ except acc.errors.SizeError as error:
 @pytest.fixture
 def short(monkeypatch):
     monkeypatch.setattr(written_out, "LONG", 1000)
-    monkeypatch.setattr(active, "MOST_UNROLLED", 100)
+    monkeypatch.setattr(blocks, "MOST_UNROLLED", 100)
 
 
 def tangled(x):

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from looped import unrolled
 
 import accumulus as acc
 from accumulus.arrays import jacobian as between
 from accumulus.arrays import verification
 from accumulus.arrays.entries import Entries, Products
 from accumulus.arrays.residues import PRIME, of_numbers
-from accumulus.frontends import active
 from accumulus.tape.blocks import column, references_in
 
 X = np.random.default_rng(1).uniform(0.1, 1.0, 48)
@@ -25,20 +25,20 @@ def chained(x):
 
 
 @pytest.fixture(autouse=True)
-def loops(monkeypatch):
-    monkeypatch.setattr(active, "MOST_UNROLLED", 0)
-    monkeypatch.setattr(active, "LONG", 1)
+def loops():
+    with unrolled(0):
+        yield
 
 
 def verified(monkeypatch, change):
     """Prepare with nonzeros that are changed before they are verified."""
-    original = verification.verify
+    original = verification.verify_derivatives
 
     def changed(made, inputs, edges, nonzeros, *further):
         original(made, inputs, edges, nonzeros, *further)
         original(made, inputs, edges, change(*(np.array(each) for each in nonzeros)), *further)
 
-    monkeypatch.setattr(between, "verify", changed)
+    monkeypatch.setattr(between, "verify_derivatives", changed)
     acc.jacobian(chained, sparse=True, cache=False)(X)
 
 
@@ -90,13 +90,13 @@ def test_nonzeros_that_are_changed_are_found(monkeypatch, change):
 
 def test_any_two_values_that_are_swapped_are_found(monkeypatch):
     seen = []
-    original = verification.verify
+    original = verification.verify_derivatives
 
     def kept(*given):
         original(*given)
         seen.append(given)
 
-    monkeypatch.setattr(between, "verify", kept)
+    monkeypatch.setattr(between, "verify_derivatives", kept)
     acc.jacobian(chained, sparse=True, cache=False)(X)
     made, inputs, edges, (rows, columns, values), apart, seed, _ = seen[0]
     for a in range(0, len(values), 7):

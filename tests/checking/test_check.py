@@ -10,9 +10,14 @@ import numpy as np
 import pytest
 
 import accumulus as acc
-from accumulus.checking.comparisons import compare_programs, compare_slopes
-from accumulus.checking.differences import central_differences, complex_step
-from accumulus.checking.flat_problem import FlatProblem, flat
+from accumulus.checking.comparisons import (
+    FlatProblem,
+    central_differences,
+    compare_programs,
+    compare_slopes,
+    complex_step,
+    flat,
+)
 from accumulus.errors import ArgumentError, TraceError, UnknownNameError
 from accumulus.tape.tape import Tape
 

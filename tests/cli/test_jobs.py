@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import accumulus as acc
 import accumulus.search.find as plans
 from accumulus.cli import app
-from accumulus.cli.searches import processes
+from accumulus.cli.application import processes
 
 GRAPH = Path(__file__).parents[1] / "data" / "graphs" / "HumanHeartDipole.json"
 #: Nothing but the effort ends these searches.

@@ -17,7 +17,7 @@ from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.graph.linearize import linearize
 from accumulus.objective import Objective
 from accumulus.rewriting.canonical import canonical
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 
 UNITS = {Kind.ONE: 1, Kind.MINUS_ONE: -1}
 

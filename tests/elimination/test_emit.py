@@ -24,7 +24,7 @@ from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import linearize
 from accumulus.rewriting.canonical import canonical
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 
 

@@ -15,7 +15,7 @@ from accumulus.elimination.gradient_graph import SymmetricGraph, eliminate_pairs
 from accumulus.elimination.implicit import fixed_solutions
 from accumulus.errors import ArgumentError, GraphError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import unattached
 from accumulus.tape.tape import Tape
 

@@ -14,7 +14,7 @@ from accumulus.elimination.emit import count
 from accumulus.elimination.gradient_graph import SymmetricGraph, eliminate_pairs, linearize_gradient
 from accumulus.errors import OrderError, VerificationError
 from accumulus.objective import Objective
-from accumulus.search.plan_files import load_plan, save_plan
+from accumulus.search.plan import load_plan, save_plan
 from accumulus.search.symmetric import PairsAnnealing
 
 

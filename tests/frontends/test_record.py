@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from accumulus.errors import ArgumentError
 from accumulus.frontends import record
 from accumulus.frontends.trees import flatten, unflatten
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 
 Pair = namedtuple("Pair", "first second")
 

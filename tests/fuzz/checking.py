@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -13,13 +13,13 @@ import numpy as np
 from arrays import Arrays, along, flat, random_arrays
 from calls import Call, Disagreement, Results, called, function, on_other_target, own, random_call
 from exact import mp, mpf
+from looped import unrolled
 from matrices import small_matrices
 from rolling import rolling
 from scalars import EXACT_POINTS, ORDINARY, Scalars, Truth, Undecided, random_scalars, truth
 from with_jax import MISSING, Unavailable, jacobian
 
 from accumulus.errors import CaseError, RewritingWarning
-from accumulus.frontends import active
 
 #: "undecided": the oracle cannot tell; "inaccurate": more than rounding explains, and less than a mistake would show.
 Kind = Literal["right", "undecided", "inaccurate", "wrong", "crash"]
@@ -98,7 +98,7 @@ def check(seed: int) -> Outcome:
     for k in call.shared:
         points[1][k] = points[0][k]
     ask_jax = MISSING is None and rng.random() < JAX
-    loops = isinstance(program, Arrays) and rng.random() < LOOPS
+    loops = isinstance(program, Arrays) and rng.random() < LOOPS and ((0, 1), (10**9, 2))[seed // 4 % 2]
     rolls = rng.random() < ROLLED
     matrices = loops and seed % 2 == 1  # small ones multiplied as such
     remarks = f"{' with loops' if loops else ''}{' and matrices' if matrices else ''}{' rolled' if rolls else ''}"
@@ -108,7 +108,7 @@ def check(seed: int) -> Outcome:
         with (
             np.errstate(all="ignore"),
             warnings.catch_warnings(),
-            written_out(0 if loops else active.MOST_UNROLLED),
+            unrolled(*loops) if loops else nullcontext(),
             small_matrices() if matrices else nullcontext(),
             rolling() if rolls else nullcontext(),
         ):
@@ -135,17 +135,6 @@ def check(seed: int) -> Outcome:
     except Exception as error:
         kind, remark = "crash", f"{type(error).__name__}: {error}"
     return Outcome(seed, kind, remark, source, with_jax)
-
-
-@contextmanager
-def written_out(most: int) -> Iterator[None]:
-    """Let arrays be recorded as such from so many operations on entries on."""
-    before = active.MOST_UNROLLED, active.LONG
-    active.MOST_UNROLLED, active.LONG = most, min(most, active.LONG)  # type: ignore[misc]
-    try:
-        yield
-    finally:
-        active.MOST_UNROLLED, active.LONG = before  # type: ignore[misc]
 
 
 def random_point(program: Scalars | Arrays, dtype: str, rng: random.Random) -> list[Any]:

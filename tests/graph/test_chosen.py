@@ -16,8 +16,7 @@ from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.emit import emit
 from accumulus.errors import ArgumentError, VerificationError
 from accumulus.graph.linearize import linearize
-from accumulus.search.plan_cache import graph_hash
-from accumulus.search.plan_files import load_plan, save_plan
+from accumulus.search.plan import graph_hash, load_plan, save_plan
 from accumulus.theory.methods.dstar import dstar
 
 RATIONAL = ("add", "subtract", "multiply", "negative")

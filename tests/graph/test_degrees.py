@@ -13,7 +13,7 @@ from accumulus.errors import GraphError
 from accumulus.graph.degrees import (
     in_degrees,
     incoming,
-    members,
+    members_of,
     out_degrees,
     outgoing,
     predecessors,
@@ -64,8 +64,8 @@ def test_reachability(graph, data):
     some = data.draw(st.lists(st.integers(0, len(graph.vertices) - 1)))
     above, below = reached_by(graph, some), reaching(graph, some)
     for v in range(len(graph.vertices)):
-        assert members(above[v], some) == tuple(u for u in some if (u, v) in joined)
-        assert members(below[v], some) == tuple(u for u in some if (v, u) in joined)
+        assert members_of(above[v], some) == tuple(u for u in some if (u, v) in joined)
+        assert members_of(below[v], some) == tuple(u for u in some if (v, u) in joined)
 
 
 #: Vertices at which a drawing prints other degrees than the definition gives, with those that it gives: (a) to (c) have

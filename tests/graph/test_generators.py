@@ -22,7 +22,7 @@ from accumulus.graph.graph import Kind
 from accumulus.objective import Objective
 
 NAMES = tuple(graphs.generators())
-SEEDED = tuple(name for name in NAMES if "seed" in graphs.get(name).parameters)
+SEEDED = tuple(name for name in NAMES if "seed" in graphs.generator_named(name).parameters)
 
 
 def content(graph):
@@ -74,7 +74,7 @@ def test_they_are_public():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_generator_has_one_line_and_defaults(name):
-    made = graphs.get(name)
+    made = graphs.generator_named(name)
     assert made.description.endswith(".")
     assert "\n" not in made.description
     graph = graphs.generate(name)

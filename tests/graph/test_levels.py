@@ -15,7 +15,7 @@ from accumulus.errors import UnknownNameError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.graph.levels import cross_level_edges, level_sets, levels, segmented
 from accumulus.graph.linearize import linearize
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 from accumulus.theory.graphs.paths import bauer, paths
 

@@ -141,7 +141,7 @@ class TestJvp:
         x = np.linspace(0.1, 1.0, 8)
         program = acc.jvp(chain, **QUICK).compile((x,), (x,))
         assert program.operations < acc.jacobian(chain, **QUICK).compile(x).operations / 3
-        assert program.linearization.graph.terminals == (0,)
+        assert program.facts.linearization.graph.terminals == (0,)
 
     @pytest.mark.parametrize(
         ("tangents", "message"),

@@ -8,7 +8,7 @@ import pytest
 
 import accumulus as acc
 from accumulus.errors import ArgumentError
-from accumulus.programs import dask_batches, parts
+from accumulus.programs import batches
 
 POINTS = np.random.default_rng(1).uniform(0.1, 1.0, (103, 4))
 SCALES = np.random.default_rng(2).uniform(0.1, 1.0, 103)
@@ -39,7 +39,7 @@ def on_disk(path, array):
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(parts, "PART", 8 * 10 * 20)
+    monkeypatch.setattr(batches, "PART", 8 * 10 * 20)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -48,15 +48,15 @@ def test_memory_maps_are_read_and_written_in_parts(small_parts, tmp_path, dtype,
     X = on_disk(tmp_path / "x.npy", POINTS.astype(dtype))
     out = np.lib.format.open_memmap(tmp_path / "out.npy", mode="w+", dtype=float, shape=(103, 4, 4))
     given = []
-    convert = parts.Arguments._converted
+    convert = batches.Arguments._converted
     monkeypatch.setattr(
-        parts.Arguments, "_converted", lambda self, x, k: (given.append(x.nbytes), convert(self, x, k))[1]
+        batches.Arguments, "_converted", lambda self, x, k: (given.append(x.nbytes), convert(self, x, k))[1]
     )
     told = []
     jac = acc.jacobian(lambda x: np.sin(x) * x[0], progress=told.append)
     found = jac.batch(X, out=out, threads=threads)
     assert np.shares_memory(found, out)
-    assert max(given) <= parts.PART
+    assert max(given) <= batches.PART
     expected = acc.jacobian(lambda x: np.sin(x) * x[0]).batch(np.array(X, float))
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), expected)
     done = [each.points for each in told if each.stage == "batch"]
@@ -107,8 +107,8 @@ jac = acc.jacobian(lambda x: np.sin(x) * x[0])
 X = np.lib.format.open_memmap(sys.argv[1], mode="w+", dtype=np.float32, shape=(60_000, 50))
 X[:] = np.linspace(0.0, 1.0, 50)
 out = np.lib.format.open_memmap(sys.argv[2], mode="w+", dtype=float, shape=(60_000, 50, 50))
-from accumulus.programs import parts
-parts.PART = 1 << 23
+from accumulus.programs import batches
+batches.PART = 1 << 23
 from pathlib import Path
 data = lambda: int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_DATA, (data() + (200 << 20), resource.RLIM_INFINITY))
@@ -156,7 +156,7 @@ def test_nothing_is_computed_before_it_is_asked_for():
 
 
 def test_large_results_have_more_chunks(monkeypatch):
-    monkeypatch.setattr(dask_batches, "CHUNK", 8 * 16 * 7)
+    monkeypatch.setattr(batches, "CHUNK", 8 * 16 * 7)
     found = acc.jacobian(lambda x: np.sin(x) * x[0]).batch(array.from_array(POINTS, chunks=(100, 4)))
     assert max(found.chunks[0]) <= 7
     np.testing.assert_array_equal(found, acc.jacobian(lambda x: np.sin(x) * x[0]).batch(POINTS))

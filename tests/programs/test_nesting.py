@@ -13,8 +13,8 @@ from looped import assert_same, both, unrolled
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, TraceError
-from accumulus.programs import nesting_blocks
-from accumulus.programs.array_program import ArrayProgram
+from accumulus.programs import nesting
+from accumulus.targets.code import LoopNest
 
 QUICK = {"effort": "fast", "time_limit": 0.0, "optimise": False}
 X = np.array([0.3, -0.7, 1.2])
@@ -137,7 +137,7 @@ class TestOfLongArrays:
     )
     def test_within_and_around(self, function):
         looped, found, expected = both(function, self.X)
-        assert isinstance(looped._program(), ArrayProgram)
+        assert isinstance(looped._program().code, LoopNest)
         assert_same(found, expected)
 
     def test_hessians_of_lagrangians(self):
@@ -151,7 +151,7 @@ class TestOfLongArrays:
         with unrolled(0):
             looped = acc.hessian_of_lagrangian(energy, constraints, sparse="csr", **QUICK)
             found = looped(*arguments)
-        assert isinstance(looped._program(), ArrayProgram)
+        assert isinstance(looped._program().code, LoopNest)
         weighted = lambda x: 0.7 * energy(x, 1.3) + np.sum(arguments[2] * constraints(x, 1.3))  # noqa: E731
         assert_same(found, acc.hessian(weighted, sparse="csr", **QUICK)(self.X))
 
@@ -165,7 +165,7 @@ class TestOfLongArrays:
             close(second(self.X * np.array([-1.0, 1, 1, 1, 1])), 2.0 * np.eye(5))
 
     def test_many_of_them_are_written_out(self, monkeypatch):
-        monkeypatch.setattr(nesting_blocks, "MOST_COPIES", 2)
+        monkeypatch.setattr(nesting, "MOST_COPIES", 2)
 
         def root(x):
             for _ in range(3):
@@ -173,7 +173,7 @@ class TestOfLongArrays:
             return x
 
         looped, found, expected = both(root, self.X)
-        assert isinstance(looped._program(), ArrayProgram)
+        assert isinstance(looped._program().code, LoopNest)
         assert_same(found, expected)
 
 

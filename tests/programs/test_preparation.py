@@ -12,14 +12,13 @@ import pytest
 from rich.console import Console
 
 import accumulus as acc
-from accumulus.deadline import Deadline
+from accumulus.context import PLANNING, Context
 from accumulus.errors import ArgumentError, LongProgramWarning
-from accumulus.options import PLANNING, Options
-from accumulus.programs import planning, preparation, rewritten
-from accumulus.programs import program as programs
-from accumulus.programs.argnums import Selection
+from accumulus.options import Options
+from accumulus.programs import derivation, graphs, preparation, rewritten
 from accumulus.programs.kinds import JACOBIAN
 from accumulus.programs.preparation import Preparation
+from accumulus.programs.selection import Selection
 from accumulus.progress import Progress, ProgressLine
 
 STAGES = ["trace", "linearize", "plan", "emit", "optimise", "compile"]
@@ -90,27 +89,27 @@ def test_planning_and_rewriting_share_one_deadline(monkeypatch):
 
     clock, left = Clock(), {}
     made = Preparation("f", Options(time_limit=8.0, cache=False))
-    made.deadline = Deadline(8.0, clock, work=5.0)
-    find_plan, emit, optimise = planning.find_plan, programs.emit, rewritten.optimise
+    made.context = Context(made.options, 8.0, clock, work=5.0)
+    find_plan, emit, rewrite = graphs.find_plan, derivation.emit, rewritten.rewrite
 
-    def planned(graph, options, *, deadline, **rest):
-        left["plan"] = deadline.left
-        deadline.spend(1.0)
-        return find_plan(graph, options, order=[graph.vertices[v] for v in graph.intermediates])
+    def planned(graph, context, **rest):
+        left["plan"] = context.left
+        context.spend(1.0)
+        return find_plan(graph, Context(context.options), order=[graph.vertices[v] for v in graph.intermediates])
 
     def emitted(accumulation):
         clock.time += 100.0
         return emit(accumulation)
 
-    def optimised(tape, **options):
-        left["optimise"] = options["deadline"].left, options["deadline"].clock_left
-        return optimise(tape, **options)
+    def optimised(tape, context, **rest):
+        left["optimise"] = context.left, context.clock_left
+        return rewrite(tape, context, **rest)
 
-    monkeypatch.setattr(planning, "find_plan", planned)
-    monkeypatch.setattr(programs, "emit", emitted)
-    monkeypatch.setattr(rewritten, "optimise", optimised)
+    monkeypatch.setattr(graphs, "find_plan", planned)
+    monkeypatch.setattr(derivation, "emit", emitted)
+    monkeypatch.setattr(rewritten, "rewrite", optimised)
     trace = acc.trace(swirl, np.ones(3))
-    programs.Program(trace.recording, JACOBIAN, Selection.of(0), made)
+    derivation.straight_line(trace.recording, JACOBIAN, Selection.of(0), made)
     assert left == {"plan": 5.0 * PLANNING, "optimise": (4.0, 8.0)}
 
 
@@ -271,7 +270,7 @@ def clustered(points):
 def test_estimates_count_what_is_written_out(asks, function, arguments, monkeypatch):
     """Within three times the operations that are written onto the tape, before these are rewritten."""
     estimated, written = [], []
-    expect, emit = Preparation.expect, programs.emit
+    expect, emit = Preparation.expect, derivation.emit
 
     def noted(self, operations, *others, **options):
         if not options:
@@ -284,7 +283,7 @@ def test_estimates_count_what_is_written_out(asks, function, arguments, monkeypa
         return tape
 
     monkeypatch.setattr(Preparation, "expect", noted)
-    monkeypatch.setattr(programs, "emit", counted)
+    monkeypatch.setattr(derivation, "emit", counted)
     asks(function, cache=False, time_limit=0).compile(*arguments)
     assert all(max(written) / 3 < each < 3 * max(written) for each in estimated)
 

@@ -9,7 +9,7 @@ import accumulus as acc
 from accumulus.frontends.record import record
 from accumulus.frontends.trees import flatten
 from accumulus.repetition import roll
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 
 SOURCES = [source for sources in function_cases.CASES.values() for source in sources]
@@ -43,7 +43,7 @@ def test_values_are_the_same(source):
         # nothing is computed, or by rotations, of which each takes the results of the last
         assert max(tape.outputs, default=-1) < tape.inputs or tape.operations > 900
     else:
-        found, expected = blocks.evaluate(X), np.array(evaluate(tape, list(X)), float)
+        found, expected = evaluate(blocks, X), np.array(evaluate(tape, list(X)), float)
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
 
 

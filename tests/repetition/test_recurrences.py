@@ -9,10 +9,10 @@ from rolling import rolling
 
 import accumulus as acc
 from accumulus.frontends.record import record
-from accumulus.programs.array_program import ArrayProgram
 from accumulus.repetition import roll
 from accumulus.tape.blocks import SCAN
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
+from accumulus.targets.code import LoopNest
 
 X = np.random.default_rng(1).uniform(0.2, 1.2, 24)
 N = 24
@@ -32,7 +32,7 @@ def assert_rolled_is_written_out(function, x=X, sparse=None):
     with rolling(levels=3):
         jac = acc.value_and_jacobian(function, cache=False, sparse=sparse)
         values, found = jac(x)
-        assert isinstance(jac.compile(x), ArrayProgram)
+        assert isinstance(jac.compile(x).code, LoopNest)
     expected_values, expected = acc.value_and_jacobian(function, cache=False, optimise=False)(x)
     found = found.toarray() if scipy.sparse.issparse(found) else found
     np.testing.assert_allclose(values, expected_values, rtol=1e-11, atol=1e-12)
@@ -262,7 +262,7 @@ def test_many_steps_are_quick_and_right():
     z = np.array([0.5, 0.0, 9.81, 0.1])
     jac = acc.jacobian(f, cache=False)
     found = jac(z)
-    assert isinstance(jac.compile(z), ArrayProgram)
+    assert isinstance(jac.compile(z).code, LoopNest)
     for k in range(4):
         step = 1e-5 * np.eye(4)[k]
         np.testing.assert_allclose(found[:, k], (f(z + step) - f(z - step)) / 2e-5, rtol=1e-6, atol=1e-7)
@@ -320,6 +320,6 @@ def test_any_recurrence(width, updates, special, count, returned, runs, terms, s
         jac = acc.jacobian(f, effort="fast", cache=False)
         found = jac(x)
     if blocks is not None:
-        np.testing.assert_allclose(blocks.evaluate(x), expected, rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(evaluate(blocks, x), expected, rtol=1e-11, atol=1e-11)
     flat = acc.jacobian(f, effort="fast", cache=False)(x)
     np.testing.assert_allclose(found, flat, rtol=1e-7, atol=1e-7 * (1.0 + np.abs(flat).max(initial=0.0)))

@@ -10,13 +10,13 @@ from rolling import rolling
 import accumulus as acc
 from accumulus.arrays import jacobian as arrays_jacobian
 from accumulus.frontends.record import record
-from accumulus.programs.array_program import ArrayProgram
 from accumulus.programs.program import Program
 from accumulus.repetition import roll
 from accumulus.tape.blocks import BlockTape
-from accumulus.tape.evaluate import evaluate
 from accumulus.tape.fusion import fuse
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
+from accumulus.targets.code import LoopNest
 
 X = np.random.default_rng(1).uniform(0.2, 1.2, 24)
 N = 24
@@ -31,7 +31,7 @@ def assert_rolled_is_written_out(function, *arguments, is_rolled=True, **options
     with rolling():
         jac = acc.value_and_jacobian(function, cache=False, **options)
         values, found = jac(*arguments)
-    assert isinstance(jac.compile(*arguments), ArrayProgram) == is_rolled
+    assert isinstance(jac.compile(*arguments).code, LoopNest) == is_rolled
     expected_values, expected = acc.value_and_jacobian(function, cache=False, optimise=False)(*arguments)
     np.testing.assert_allclose(values, expected_values, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(dense(found).reshape(expected.shape), expected, rtol=1e-9, atol=1e-9)
@@ -199,7 +199,7 @@ def test_values_are_those_of_the_function(function):
     with rolling():
         blocks = roll.rolled(tape)
     assert blocks.inputs == tape.inputs
-    np.testing.assert_allclose(blocks.evaluate(X), evaluate(tape, list(X)), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(evaluate(blocks, X), evaluate(tape, list(X)), rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("function", [jumping, angles])
@@ -207,7 +207,7 @@ def test_what_reaches_jumps_is_computed_as_it_was_recorded(function):
     tape = record(function, [X]).tape
     with rolling():
         blocks = roll.rolled(tape)
-    assert np.array_equal(blocks.evaluate(X), np.array(evaluate(tape, list(X))))
+    assert np.array_equal(evaluate(blocks, X), np.array(evaluate(tape, list(X))))
 
 
 # What is found --------------------------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ def test_a_long_loop_is_quick_and_right():
     x = np.linspace(0.1, 0.9, n)
     jac = acc.jacobian(f, sparse=True, cache=False)
     jacobian = jac(x)
-    assert isinstance(jac.compile(x), ArrayProgram)
+    assert isinstance(jac.compile(x).code, LoopNest)
     assert jacobian.nnz == 3 * n
     np.testing.assert_allclose(jacobian.diagonal(), np.roll(x, -1) - 2.0 * np.cos(x), rtol=1e-12)
 
@@ -384,6 +384,6 @@ def test_any_loops(drawn, n, seed, returns_all, terms):
         jac = acc.jacobian(f, sparse="csr", effort="fast", cache=False)
         found = jac(x)
     if blocks is not None:
-        np.testing.assert_allclose(blocks.evaluate(x), evaluate(tape, list(x)), rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(evaluate(blocks, x), evaluate(tape, list(x)), rtol=1e-11, atol=1e-11)
     expected = acc.jacobian(f, effort="fast", cache=False)(x)
     np.testing.assert_allclose(found.toarray(), expected, rtol=1e-8, atol=1e-8)

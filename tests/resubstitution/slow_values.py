@@ -7,12 +7,12 @@ import math
 import numpy as np
 
 from accumulus.errors import VerificationError
-from accumulus.resubstitution.bounds import LOST, SELECT, operation, within
-from accumulus.resubstitution.compiled.pairs_state import KEY_BITS
-from accumulus.resubstitution.definitions import ADD, COPY, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, normal
-from accumulus.resubstitution.values import KNOWN, NUMBERS
+from accumulus.resubstitution.compiled.states import COPY, KEY_BITS
+from accumulus.resubstitution.points import LOST, SELECT, operation_with_bounds, within
+from accumulus.resubstitution.values import KNOWN, NUMBERS, normal
 from accumulus.rewriting.running import SLACK, UNIT
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 
 INFINITE = math.inf
 
@@ -189,7 +189,7 @@ def at_real_points(tape, points, span):
         for r in range(tape.inputs, len(tape)):
             arguments = tape.arguments(r)
             at = [[of[a] for a in arguments] for of in (values, errors)]
-            made = operation(tape.codes[r], *at)
+            made = operation_with_bounds(tape.codes[r], *at)
             # a choice rounds nothing
             values[r], errors[r] = made if tape.codes[r] == SELECT else within(span, *made)
     return list(zip(values, errors, strict=True))

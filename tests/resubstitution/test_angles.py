@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from programs import programs
 
 import accumulus as acc
-from accumulus.resubstitution.angles import with_sums_of_angles
-from accumulus.resubstitution.bounds import DOUBLE, operation
 from accumulus.resubstitution.optimise import optimise
+from accumulus.resubstitution.points import DOUBLE, operation_with_bounds
+from accumulus.resubstitution.relations import with_sums_of_angles
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify_by_any
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
@@ -156,7 +156,7 @@ def test_sums_of_small_angles_keep_their_digits():
 def test_angles_are_exact_where_none_is_a_sum():
     angle = np.array([0.5, 300.0])
     (size, bound), (_, rounded) = (
-        operation(BY_NAME["sin"].code, [angle], [np.zeros(2)], span)
+        operation_with_bounds(BY_NAME["sin"].code, [angle], [np.zeros(2)], span)
         for span in (DOUBLE, DOUBLE._replace(has_rounded_angles=True))
     )
     np.testing.assert_allclose(bound, 2.0 * np.abs(size))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from fractions import Fraction
@@ -9,23 +10,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from contexts import within
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from programs import RATIONAL, programs, small_fraction
 
 import accumulus as acc
-from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.emit import emit
 from accumulus.errors import RewritingWarning
-from accumulus.resubstitution import briefly as module
-from accumulus.resubstitution.bounds import run
-from accumulus.resubstitution.briefly import briefly
-from accumulus.resubstitution.optimise import BRIEF, optimise
-from accumulus.rewriting import optimise as rules
+from accumulus.resubstitution import optimise as module
+from accumulus.resubstitution.optimise import BRIEF, briefly, optimise, rewrite
+from accumulus.resubstitution.points import run_at_points
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify_by_any
 from accumulus.rewriting.optimise import Rounds
-from accumulus.tape.evaluate import evaluate
+from accumulus.rewriting.optimise import by_rules as rules
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
@@ -49,14 +49,14 @@ def emitted(name: str) -> tuple[Tape, np.ndarray]:
 def test_the_default_finds_what_rules_do_not(name):
     tape, point = emitted(name)
     assert BRIEF[0] <= tape.operations <= BRIEF[1]
-    by_rules = rules.optimise(tape)
+    by_rules = rules(tape)
     found = optimise(tape, points=point[np.newaxis])
     assert found.operations < 0.93 * by_rules.operations
     assert str(found) == str(optimise(tape, points=point[np.newaxis]))
     verify_by_any(canonical(tape), found, seed=7)
     # no output is more than four times as uncertain as it was, at points that the search has not seen
     points = point * (1 + 0.05 * np.random.default_rng(7).normal(size=(50, len(point))))
-    (before, bounds), (after, uncertain) = run(canonical(tape), points), run(found, points)
+    (before, bounds), (after, uncertain) = run_at_points(canonical(tape), points), run_at_points(found, points)
     for a, b in zip(canonical(tape).outputs, found.outputs, strict=True):
         if a >= 0 and b >= 0:
             limit = np.fmax(bounds[a], np.abs(before[a]))
@@ -78,7 +78,7 @@ def test_exactly_equal_wherever_it_was_defined(program, seed, points):
     tape = program.tape()
     with warnings.catch_warnings():  # where a result is a number divided by zero, say
         warnings.simplefilter("ignore", RewritingWarning)
-        result = briefly(tape, seed, FOREVER, None, "float64")
+        result = briefly(tape, within(math.inf, seed=seed), None)
     assert result.operations <= canonical(tape).operations
     assume(all(map(small_fraction, result.constants)))
     for point in points:
@@ -91,16 +91,16 @@ def test_exactly_equal_wherever_it_was_defined(program, seed, points):
 
 def test_what_is_not_the_same_is_not_taken(monkeypatch):
     tape, point = emitted("robot_arm")
-    sketch, wrong = module.rules.sketch, []
+    sketch, wrong = module.sketch, []
 
-    def mistaken(tape, moves, **options):
-        made = sketch(tape, moves, **options)
+    def mistaken(tape, moves, context, **options):
+        made = sketch(tape, moves, context, **options)
         if options.get("is_last", True):
             made.outputs[-1], made.outputs[-2] = made.outputs[-2], made.outputs[-1]
             wrong.append(made)
         return made
 
-    monkeypatch.setattr(module.rules, "sketch", mistaken)
+    monkeypatch.setattr(module, "sketch", mistaken)
     found = optimise(tape, points=point[np.newaxis])
     assert wrong
     verify_by_any(canonical(tape), found, seed=7)
@@ -108,14 +108,14 @@ def test_what_is_not_the_same_is_not_taken(monkeypatch):
 
 def test_what_a_mistaken_sketch_begins_with_is_verified(monkeypatch):
     tape, point = emitted("robot_arm")
-    sketch = module.rules.sketch
+    sketch = module.sketch
 
-    def mistaken(tape, moves, **options):
-        made = sketch(tape, moves, **options)
+    def mistaken(tape, moves, context, **options):
+        made = sketch(tape, moves, context, **options)
         made.outputs[-1], made.outputs[-2] = made.outputs[-2], made.outputs[-1]
         return made
 
-    monkeypatch.setattr(module.rules, "sketch", mistaken)
+    monkeypatch.setattr(module, "sketch", mistaken)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RewritingWarning)
         found = optimise(tape, points=point[np.newaxis])
@@ -126,12 +126,12 @@ def test_what_it_is_not_for_is_rewritten_by_rules_alone():
     tape, point = emitted("robot_arm")
     points = point[np.newaxis]
     half = Rounds(260)
-    assert str(optimise(tape, rounds=half, points=points)) == str(rules.optimise(tape, rounds=half))
-    assert str(optimise(tape, effort="fast", points=points)) == str(rules.optimise(tape, effort="fast"))
-    assert str(optimise(tape, kept_outputs=3, points=points)) == str(rules.optimise(tape, kept_outputs=3))
+    assert str(optimise(tape, rounds=half, points=points)) == str(rules(tape, rounds=half))
+    assert str(optimise(tape, effort="fast", points=points)) == str(rules(tape, within(effort="fast")))
+    assert str(optimise(tape, kept_outputs=3, points=points)) == str(rules(tape, kept_outputs=3))
     short, at = emitted("cyclic")
     assert short.operations < BRIEF[0]
-    assert str(optimise(short, points=at[np.newaxis])) == str(rules.optimise(short))
+    assert str(optimise(short, points=at[np.newaxis])) == str(rules(short))
 
 
 def test_derivatives_are_rewritten_by_value_by_default(monkeypatch):
@@ -147,7 +147,24 @@ def test_derivatives_are_rewritten_by_value_by_default(monkeypatch):
 
 def test_where_time_is_short_rules_have_it():
     tape, _ = emitted("robot_arm")
-    assert optimise(tape, deadline=Deadline(0.0)).operations == canonical(tape).operations
-    found = optimise(tape, deadline=Deadline(0.05))
+    assert rewrite(tape, within(0.0)).operations == canonical(tape).operations
+    found = rewrite(tape, within(0.05))
     verify_by_any(canonical(tape), found, seed=7)
     assert found.operations <= canonical(tape).operations
+
+
+def test_what_is_brief_is_so_where_the_effort_is_thorough(monkeypatch):
+    """By rules until nothing is won, it would leave nothing of the work for what a thorough effort does by value."""
+    efforts = []
+
+    def noted(tape, context, **rest):
+        efforts.append(context.options.effort)
+        return by_rules(tape, context, **rest)
+
+    by_rules = module.by_rules
+    monkeypatch.setattr(module, "by_rules", noted)
+    tape = Tape(3)
+    tape.outputs = [tape.multiply(tape.add(0, 1), tape.add(1, 2)), tape.divide(tape.add(0, 1), 2)]
+    optimise(tape, effort="thorough", time_limit=1.0)
+    assert efforts[0] == "balanced"
+    assert "thorough" in efforts

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from contexts import rewritten_by_rules
 from exact import exact_values, mp, mpf
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -19,19 +20,17 @@ from accumulus.deadline import FOREVER
 from accumulus.errors import RewritingWarning
 from accumulus.programs import rewritten
 from accumulus.resubstitution import resubstitute
-from accumulus.resubstitution.definitions import PRICES
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.optimise import optimise
 from accumulus.resubstitution.points import points_of
 from accumulus.resubstitution.resubstitute import Resubstitution, cost
-from accumulus.resubstitution.rounding import Rounding
-from accumulus.resubstitution.values import Values
-from accumulus.rewriting import optimise as rules
+from accumulus.resubstitution.universe import Rounding
+from accumulus.resubstitution.values import PRICES, Values
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
+from accumulus.tape.operations import UNIT
 from accumulus.tape.tape import Tape
-from accumulus.tape.weights import UNIT
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -62,7 +61,7 @@ def by_value(tape: Tape, seed: int = 0, moves: int = 20_000, kept_outputs: int =
         return base
     with warnings.catch_warnings():  # where a result is a number divided by zero, say
         warnings.simplefilter("ignore", RewritingWarning)
-        other = rules.optimise(tape, effort="fast", kept_outputs=kept_outputs)
+        other = rewritten_by_rules(tape, effort="fast", kept_outputs=kept_outputs)
     return found.cheapest([base, other], moves, FOREVER, seed, has_helpers=seed % 2 == 1)
 
 
@@ -338,7 +337,7 @@ def test_what_is_chosen_is_made_of_what_is_there(example, monkeypatch):
     monkeypatch.setattr(Rounding, "excess", strict)
     monkeypatch.setattr(Rounding, "is_worse", lambda self, tape, times: False)
     tapes: list[Tape] = []
-    monkeypatch.setattr(rewritten, "optimise", lambda tape, **options: tapes.append(tape) or canonical(tape))
+    monkeypatch.setattr(rewritten, "rewrite", lambda tape, context, **rest: tapes.append(tape) or canonical(tape))
     acc.value_and_jacobian(example.function, cache=False).compile(example.point)
     by_value(tapes[-1])
     assert all(verdicts)

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 import accumulus as acc
 from accumulus.deadline import FOREVER, Deadline
-from accumulus.resubstitution.definitions import ADD, COPY, DIVIDE, MULTIPLY, PRICES, Definition, Table
-from accumulus.resubstitution.exact import cheaper
-from accumulus.resubstitution.extraction import Extraction
+from accumulus.options import SWITCH
+from accumulus.resubstitution.compiled.states import COPY
+from accumulus.resubstitution.extraction import Extraction, cheaper
+from accumulus.resubstitution.values import PRICES, Definition, DefinitionTable
 from accumulus.rewriting import tape_cache
-from accumulus.search.plan_cache import SWITCH
-from accumulus.tape.tape import Tape
-from accumulus.tape.weights import UNIT
+from accumulus.tape.operations import UNIT
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
 
 GIVEN = (1, 2)
 MADE = tuple(range(3, 10))
@@ -87,7 +87,7 @@ def test_annealing_and_the_integer_program_agree(drawn):
     choices = list(all_choices(every, roots))
     assume(choices)
     known = choices[0][1]
-    table = Table()
+    table = DefinitionTable()
     numbers = {each: table.add(each) for each in every}
     start = {node: numbers[each] for node, each in known.items()}
     extraction = Extraction(max(MADE) + 1, table, np.array([*numbers.values()]), roots, start, PRICES, UNIT)
@@ -139,10 +139,10 @@ def test_notes_are_those_of_their_tape(tmp_path, monkeypatch):
     tapes = [Tape(2), Tape(2)]
     for tape, name in zip(tapes, ("add", "multiply"), strict=True):
         tape.outputs = [tape.apply(name, 0, 1)]
-    tape_cache.store("key", tapes[0], {"least": (1, 2, 3)})
-    assert tape_cache.load_notes("key", tapes[0]) == {"least": [1, 2, 3]}
-    assert tape_cache.load_notes("key", tapes[1]) == {}
-    assert tape_cache.load_notes("other", tapes[0]) == {}
+    tape_cache.store_tape("key", tapes[0], {"least": (1, 2, 3)})
+    assert tape_cache.stored_notes("key", tapes[0]) == {"least": [1, 2, 3]}
+    assert tape_cache.stored_notes("key", tapes[1]) == {}
+    assert tape_cache.stored_notes("other", tapes[0]) == {}
 
 
 @pytest.mark.parametrize("time_limit", [0.0, 0.05])

@@ -11,16 +11,14 @@ from hypothesis import strategies as st
 from programs import RATIONAL, SMOOTH, programs
 
 from accumulus.deadline import FOREVER
-from accumulus.resubstitution.compiled.helpers_state import KEY_BITS
-from accumulus.resubstitution.definitions import DIVIDE
-from accumulus.resubstitution.helpers import MOST, MOST_VALUES, with_helpers
+from accumulus.resubstitution.compiled.states import HELPER_KEY_BITS
 from accumulus.resubstitution.points import points_of
-from accumulus.resubstitution.resubstitute import Resubstitution
+from accumulus.resubstitution.resubstitute import MOST_HELPED, MOST_HELPERS, Resubstitution, with_helpers
 from accumulus.resubstitution.values import Values
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices
-from accumulus.tape.evaluate import evaluate
-from accumulus.tape.tape import Tape
+from accumulus.tape.interpreter import evaluate
+from accumulus.tape.tape import DIVIDE, Tape
 
 POINT = [0.7, -1.3, 2.1, 0.4]
 #: What is planted, at that point.
@@ -91,7 +89,7 @@ def keys(numbers):
     """As the kernel has them."""
     with np.errstate(all="ignore"):
         sizes = np.abs(np.asarray(numbers, float))
-        bits = (sizes.view(np.int64) + (1 << (KEY_BITS - 1))) >> KEY_BITS
+        bits = (sizes.view(np.int64) + (1 << (HELPER_KEY_BITS - 1))) >> HELPER_KEY_BITS
         return np.where((sizes > 1e-12) & (sizes < 1e12), bits, 0).tolist()
 
 
@@ -134,14 +132,14 @@ def test_all_that_there_are_by_plain_python(program, seed):
     # what is on the border of two keys may have either, or be there twice
     near = [any(abs(key - other) <= 1 for key in made) for other in keys(found)]
     assert all(near)
-    assert len(found) >= min(len(made), MOST)
+    assert len(found) >= min(len(made), MOST_HELPERS)
 
 
 def test_large_programs_are_looked_through_in_part():
     tape = Tape(4)
     references = list(range(4))
     rng = np.random.default_rng(0)
-    while len(references) < MOST_VALUES + 100:
+    while len(references) < MOST_HELPED + 100:
         a, b = rng.choice(references, 2).tolist()
         references.append(tape.apply("sin", a) if len(references) % 3 == 2 else tape.apply("add", a, b))
         references = sorted(set(references))
@@ -150,4 +148,4 @@ def test_large_programs_are_looked_through_in_part():
     values, _ = values_of(base)
     helped = with_helpers(values, values.base, 1)
     assert helped is not None
-    assert 0 < len(helped.outputs) <= MOST
+    assert 0 < len(helped.outputs) <= MOST_HELPERS

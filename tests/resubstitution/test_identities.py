@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from contexts import rewritten_by_rules
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from programs import programs
@@ -15,16 +16,19 @@ from programs import programs
 import accumulus as acc
 from accumulus.deadline import FOREVER
 from accumulus.errors import RewritingWarning
-from accumulus.resubstitution.by_value import ByValue
-from accumulus.resubstitution.definitions import ADD, DIVIDE, MULTIPLY, Definition
-from accumulus.resubstitution.expansion import are_equal, constant, expanded, symbol
-from accumulus.resubstitution.formulas import formula, letters
-from accumulus.resubstitution.identities import Identity, _is_equal_modulo
+from accumulus.resubstitution.identities import (
+    Identity,
+    _formula,
+    _is_equal_modulo,
+    _letters,
+    are_equal_expanded,
+)
+from accumulus.resubstitution.optimise import ByValue
 from accumulus.resubstitution.resubstitute import Resubstitution
-from accumulus.rewriting import optimise as rules
+from accumulus.resubstitution.values import Definition
 from accumulus.rewriting.canonical import canonical
-from accumulus.tape.evaluate import evaluate
-from accumulus.tape.tape import Tape
+from accumulus.tape.interpreter import evaluate
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
 
 FUNCTIONS = {name: getattr(math, name) for name in ("sin", "cos", "sqrt", "exp", "tanh")}
 POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
@@ -102,7 +106,7 @@ def test_identities_between_any_two_programs(program):
     assume(search is not None)
     with warnings.catch_warnings():  # where a result is a number divided by zero, say
         warnings.simplefilter("ignore", RewritingWarning)
-        made = search.cheapest([tape, rules.optimise(tape, effort="fast")], 1_000, FOREVER, 0)
+        made = search.cheapest([tape, rewritten_by_rules(tape, effort="fast")], 1_000, FOREVER, 0)
     assume(made.operations < tape.operations)
     for identity in ByValue(tape, made).identities:
         try:
@@ -167,61 +171,40 @@ def test_what_is_nearly_equal_is_no_identity():
 # Formulas ------------------------------------------------------------------------------------------------------
 
 
-#: Constants are values behind all others.
-BEHIND = 1000
-
-
-def written(tape, reference):
-    """An operation of a tape as a definition: values are references, and 1 more."""
-    arguments = [a + 1 if a >= 0 else BEHIND - a for a in tape.arguments(reference)]
-    return Definition(reference + 1, tape.codes[reference], tuple(arguments), 1)
-
-
 @settings(max_examples=60)
 @given(programs(("add", "multiply", "divide"), constants=(), exponents=(), inputs=3, steps=8), st.data())
 def test_what_is_equal_multiplied_out_is_equal(program, data):
     tape = canonical(program.tape())
     assume(tape.operations)
-    expansions = {}
-
-    def of(value):
-        if value not in expansions:
-            reference = value - 1
-            if value > BEHIND:
-                expansions[value] = constant(tape.value_of(BEHIND - value))
-            elif reference < tape.inputs:
-                expansions[value] = symbol(value)
-            else:
-                expansions[value] = expanded(written(tape, reference), of)
-        return expansions[value]
-
-    pair = [data.draw(st.integers(0, len(tape) - 1)) for _ in range(2)]
-    alone = tape.copy()
-    alone.outputs = pair
-    if are_equal(of(pair[0] + 1), of(pair[1] + 1)):
-        one, two = evaluate(alone, [1.3, 0.7, 2.1])
+    tape.outputs = [data.draw(st.integers(0, len(tape) - 1)) for _ in range(2)]
+    if are_equal_expanded(tape):
+        one, two = evaluate(tape, [1.3, 0.7, 2.1])
         assert one == pytest.approx(two, rel=1e-12)
 
 
 def test_products_and_sums_are_multiplied_out():
-    def of(value):
-        return {4: expanded(Definition(4, ADD, (1, -2), 1), symbol), 5: constant(0.1)}.get(value) or symbol(value)
+    tape = Tape(3)
 
-    first = expanded(Definition(6, MULTIPLY, (4, 3), -1), of)
-    terms = {6: Definition(6, MULTIPLY, (2, 3), 1), 7: Definition(7, MULTIPLY, (1, 3), 1)}
-    second = expanded(Definition(8, ADD, (6, -7), 1), lambda value: expanded(terms[value], of))
-    assert are_equal(first, second)
-    assert not are_equal(first, expanded(Definition(8, ADD, (6, 7), 1), lambda value: expanded(terms[value], of)))
-    assert not are_equal(None, None)
+    def is_equal(*outputs):
+        tape.outputs = [*outputs]
+        return are_equal_expanded(tape)
+
+    first = tape.negative(tape.multiply(tape.subtract(0, 1), 2))
+    one, other = tape.multiply(1, 2), tape.multiply(0, 2)
+    assert is_equal(first, tape.subtract(one, other))
+    assert not is_equal(first, tape.add(one, other))
     # x / (a - b) and -x / (b - a), but for the order
-    turned = {1: expanded(Definition(1, ADD, (2, -1), 1), symbol)}
-    one = expanded(Definition(9, DIVIDE, (3, 4), 1), of)
-    two = expanded(Definition(9, DIVIDE, (3, 1), -1), lambda value: turned.get(value) or symbol(value))
-    assert are_equal(one, two)
+    third = tape.constant(0.1)
+    by_one, by_other = tape.subtract(tape.multiply(third, 0), 1), tape.subtract(1, tape.multiply(third, 0))
+    assert is_equal(tape.divide(2, by_one), tape.divide(tape.negative(2), by_other))
+    # too long
+    total = tape.add(tape.add(0, 1), 2)
+    cube = tape.multiply(tape.multiply(total, total), total)
+    assert not is_equal(cube, cube)
 
 
 def test_formulas_have_brackets_where_they_need_them():
-    from accumulus.resubstitution.formulas import Text
+    from accumulus.resubstitution.identities import _Text as Text
 
     names = {1: "x", 2: "y", 3: "z"}
 
@@ -229,7 +212,7 @@ def test_formulas_have_brackets_where_they_need_them():
         return Text(1 if value > 0 else -1, names[abs(value)], 2)
 
     total, quotient = Definition(4, ADD, (1, -2), 1), Definition(5, DIVIDE, (1, 2), 1)
-    inner = {4: formula(total, of), 5: formula(quotient, of)}
+    inner = {4: _formula(total, of), 5: _formula(quotient, of)}
 
     def deeper(value):
         return inner[abs(value)].times(1 if value > 0 else -1) if abs(value) in inner else of(value)
@@ -241,12 +224,12 @@ def test_formulas_have_brackets_where_they_need_them():
         (Definition(6, ADD, (-3, -4), 1), "-z - (x - y)"),
         (Definition(6, ADD, (4, -4), -1), "x - y - (x - y)"),
     ]:
-        assert str(formula(definition, deeper)) == text
+        assert str(_formula(definition, deeper)) == text
     # the negative of two negatives has no sign left
-    both = formula(Definition(7, ADD, (-1, -2), 1), of)
+    both = _formula(Definition(7, ADD, (-1, -2), 1), of)
     assert (str(both), str(both.times(-1))) == ("-x - y", "x + y")
     inner[7] = both
-    assert str(formula(Definition(8, MULTIPLY, (7, 3), 1), deeper)) == "-(x + y)·z"
-    names_of_many = [name for name, _ in zip(letters(), range(60), strict=False)]
+    assert str(_formula(Definition(8, MULTIPLY, (7, 3), 1), deeper)) == "-(x + y)·z"
+    names_of_many = [name for name, _ in zip(_letters(), range(60), strict=False)]
     assert len(set(names_of_many)) == 60
     assert not {"x", "t"} & {*names_of_many}

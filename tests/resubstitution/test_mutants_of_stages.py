@@ -19,11 +19,10 @@ import test_linear_relations
 import test_proofs
 from test_stage_mutants import blind_to_digits, blind_to_excess, never_worse, no_excess
 
-from accumulus.resubstitution import angles, exact, helpers, identities, proofs, relations, residues, resubstitute
-from accumulus.resubstitution.divisors import Divisors
+from accumulus.resubstitution import extraction, identities, proofs, relations, resubstitute
 from accumulus.resubstitution.extraction import Extraction
-from accumulus.resubstitution.points import Points
-from accumulus.resubstitution.rounding import Rounding
+from accumulus.resubstitution.points import RealPoints
+from accumulus.resubstitution.universe import Divisors, Rounding
 from accumulus.rewriting.equivalence import all_choices
 
 
@@ -48,7 +47,7 @@ def one_way(tape, most):
 def near_one(tape, given, rng, dtype="float64", *, few=False):
     at = 1.0 + 0.01 * rng.normal(size=(30, tape.inputs))
     everywhere = np.ones(len(at), bool)
-    return Points(at, everywhere, everywhere, everywhere)
+    return RealPoints(at, everywhere, everywhere, everywhere)
 
 
 def smaller(x, y, z):
@@ -88,7 +87,7 @@ MUTANTS = {
         test_by_value.test_digits_of_a_conjugate_are_kept_far_from_zero,
     ),
     "helpers: there are none": Mutant(
-        ((helpers, "MOST", 0),),
+        ((resubstitute, "MOST_HELPERS", 0),),
         partial(test_helpers.test_programs_are_cheaper_by_them, "sum"),
     ),
     "relations: what nearly holds does": Mutant(
@@ -100,7 +99,7 @@ MUTANTS = {
         test_linear_relations.test_conservation_laws_are_exact,
     ),
     "angles: what nearly holds does": Mutant(
-        ((angles, "EQUAL", 1e-6),),
+        ((relations, "EQUAL", 1e-6),),
         test_angles.test_what_is_no_function_of_a_sum,
     ),
     "extraction: the first choice stays": Mutant(
@@ -108,7 +107,10 @@ MUTANTS = {
         partial(test_helpers.test_programs_are_cheaper_by_them, "sum"),
     ),
     "exact choice: circles are programs": Mutant(
-        ((exact._Program, "_support", lambda self, circle: None), (exact._Program, "_circles", lambda self, _: [])),
+        (
+            (extraction._Program, "_support", lambda self, circle: None),
+            (extraction._Program, "_circles", lambda self, _: []),
+        ),
         test_exact_choice.test_larger_circles_are_no_programs,
     ),
     "proofs: roots have one sign": Mutant(
@@ -116,7 +118,7 @@ MUTANTS = {
         test_proofs.test_roots_of_which_a_product_is_a_square_have_all_signs,
     ),
     "proofs: all powers are one": Mutant(
-        ((residues.Point, "_power", lambda self, x, exponent: x), (residues.Point, "_by_chance", lambda *_: 5)),
+        ((proofs.Point, "power", lambda self, tape, r, x, y: x), (proofs.Point, "_by_chance", lambda *_: 5)),
         partial(test_proofs.test_what_is_no_identity_is_not_proved, lambda x, *_: x**4, lambda x, *_: x**5),
     ),
     "proofs: comparisons come out in one way": Mutant(

@@ -8,17 +8,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import sympy
+from contexts import rewritten_by_rules
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from programs import RATIONAL, Program, programs, small_fraction
 
 import accumulus as acc
-from accumulus.resubstitution.degrees import Size, largest
-from accumulus.resubstitution.proofs import _dependent, prove
-from accumulus.resubstitution.residues import Point, random_prime
-from accumulus.rewriting import optimise as rules
+from accumulus.resubstitution.proofs import Point, Size, _dependent, largest, prove, random_prime
 from accumulus.rewriting.canonical import canonical
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 
@@ -194,7 +192,7 @@ def test_what_is_proved_of_a_changed_program_is_so(program, data, points):
 def test_what_rules_make_is_proved(program):
     """All of it where nothing was rounded and no number was folded, or is undefined."""
     tape = canonical(program.tape())
-    made = rules.optimise(tape, effort="fast")
+    made = rewritten_by_rules(tape, effort="fast")
     proof, itself = prove(tape, made), prove(tape, tape)
     assume(all(map(small_fraction, made.constants)))
     operations = {made.operation(r).name for r in range(made.inputs, len(made))}
@@ -297,7 +295,7 @@ def test_reports_say_what_is_proved(tmp_path, monkeypatch):
 
 def test_a_program_that_was_changed_fails_the_test():
     from accumulus.errors import VerificationError
-    from accumulus.resubstitution.by_value import ByValue
+    from accumulus.resubstitution.optimise import ByValue
 
     given, wrong = Tape(2), Tape(2)
     given.outputs = [given.add(0, 1)]

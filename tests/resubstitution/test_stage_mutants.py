@@ -16,13 +16,13 @@ from programs import RATIONAL
 
 from accumulus.deadline import FOREVER
 from accumulus.resubstitution import resubstitute
-from accumulus.resubstitution.definitions import ADD, DIVIDE, MULTIPLY
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.resubstitute import Resubstitution, cost
-from accumulus.resubstitution.rounding import Rounding
+from accumulus.resubstitution.universe import Rounding
 from accumulus.resubstitution.values import Values
 from accumulus.rewriting.canonical import canonical
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY
 
 sys.path.append(str(Path(__file__).parents[1] / "rewriting"))
 

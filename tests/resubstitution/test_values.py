@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+from contexts import rewritten_by_rules
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import RATIONAL, SMOOTH, programs
@@ -13,16 +14,13 @@ from slow_values import SlowValues, at_real_points
 import accumulus as acc
 from accumulus.errors import RewritingWarning
 from accumulus.programs import rewritten
-from accumulus.resubstitution.bounds import DOUBLE, SINGLE, SPANS, Runs, run
-from accumulus.resubstitution.definitions import DIVIDE, Definition
-from accumulus.resubstitution.points import Points, points_of
-from accumulus.resubstitution.rounding import Rounding
-from accumulus.resubstitution.values import Values
-from accumulus.rewriting import optimise as rules
+from accumulus.resubstitution.points import DOUBLE, SINGLE, SPANS, RealPoints, RealRuns, points_of, run_at_points
+from accumulus.resubstitution.universe import Rounding
+from accumulus.resubstitution.values import Definition, Values
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices
-from accumulus.tape.evaluate import evaluate
-from accumulus.tape.tape import Tape
+from accumulus.tape.interpreter import evaluate
+from accumulus.tape.tape import DIVIDE, Tape
 
 DYADIC = (0.0, 1.0, -1.0, 2.0, 0.5)
 FIELD = ("add", "subtract", "multiply", "divide", "negative")
@@ -48,7 +46,7 @@ def test_the_same_values_and_definitions_as_by_plain_python(program, kept, seed)
     kept = min(kept, len(tape.outputs))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RewritingWarning)
-        others = [tape, rules.optimise(tape, effort="fast", kept_outputs=kept)]
+        others = [tape, rewritten_by_rules(tape, effort="fast", kept_outputs=kept)]
     fast, slow = Values(base, check, points, kept), SlowValues(base, check, points, kept)
 
     def read(reading):
@@ -76,12 +74,12 @@ def test_values_at_real_points(program, seed, span):
     tape = program.tape()
     points = np.random.default_rng(seed).normal(size=(7, tape.inputs)) * np.logspace(-20, 20, 7)[:, np.newaxis]
     points[3] = 0.0
-    values, bounds = run(tape, points, span)
+    values, bounds = run_at_points(tape, points, span)
     expected = at_real_points(tape, points, span)
     for r, (value, bound) in enumerate(expected[: len(tape)]):
         np.testing.assert_array_equal(values[r], value)
         np.testing.assert_allclose(bounds[r], bound, rtol=1e-12)
-    plain, _ = Runs(tape, len(points), span, bounds=False).at(points)
+    plain, _ = RealRuns(tape, len(points), span, bounds=False).at(points)
     np.testing.assert_array_equal(plain, values)
     if span is SINGLE:
         assert not (np.isfinite(values) & (np.abs(values) > span.largest)).any()
@@ -102,7 +100,7 @@ def test_what_single_precision_cannot_hold_is_not_taken():
     base = canonical(tape)
     excess = {}
     for dtype, span in SPANS.items():
-        points = Points(np.linspace(-30.0, 30.0, 13)[:, np.newaxis], *np.ones((3, 13), bool), span)
+        points = RealPoints(np.linspace(-30.0, 30.0, 13)[:, np.newaxis], *np.ones((3, 13), bool), span)
         values = Values(base, Verification(base, 1, choices=[{}] * 8), points)
         exp, fourth, fifth = (abs(values.base.outputs[k]) for k in (0, 3, 4))
         quotient = values.definitions.add(Definition(exp, DIVIDE, (fifth, fourth), 1))
@@ -115,11 +113,11 @@ def test_what_single_precision_cannot_hold_is_not_taken():
 def test_the_type_of_numbers_reaches_the_rewriter(monkeypatch):
     seen = []
 
-    def noted(tape, **options):
-        seen.append(options["dtype"])
+    def noted(tape, context, **rest):
+        seen.append(context.options.dtype)
         return canonical(tape)
 
-    monkeypatch.setattr(rewritten, "optimise", noted)
+    monkeypatch.setattr(rewritten, "rewrite", noted)
     for dtype in ("float64", "float32"):
         acc.jacobian(lambda x: x * x[0], dtype=dtype, optimise=True, cache=False)(np.ones(2, dtype))
     assert seen == ["float64", "float32"]

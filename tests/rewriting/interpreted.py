@@ -27,7 +27,7 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS
 
 ROOM = "accumulus.rewriting.compiled"
 #: The modules of the kernel, each after those that it imports.
-PARTS = ("nodes", "uses", "trees", "products", "sums", "combinations", "selects", "program", "kernel")
+PARTS = ("nodes", "moves", "kernel")
 #: Their texts.
 SOURCES: Mapping[str, str] = {
     part: (Path(network_module.__file__).parent / "compiled" / f"rewrite_{part}.py").read_text(encoding="utf-8")

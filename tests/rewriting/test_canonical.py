@@ -16,7 +16,7 @@ from programs import RATIONAL, SMOOTH, programs, small_fraction
 
 from accumulus.graph.linearize import linearize
 from accumulus.rewriting.canonical import LARGEST_CHAIN, canonical
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape

@@ -7,6 +7,7 @@ import random
 from fractions import Fraction
 
 import pytest
+from contexts import rewritten_by_rules as optimise
 from expressions import written
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -14,11 +15,10 @@ from programs import RATIONAL, programs
 from strategies import tapes
 
 from accumulus.errors import VerificationError
-from accumulus.rewriting.branches import Branches
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify
-from accumulus.rewriting.optimise import optimise
-from accumulus.tape.evaluate import evaluate
+from accumulus.rewriting.stand_ins import Branches
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape

@@ -23,8 +23,8 @@ from accumulus.errors import VerificationError
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_state import RewriteState
 from accumulus.rewriting.equivalence import verify
+from accumulus.tape.operations import IN_SEARCH, UNIT
 from accumulus.tape.tape import Tape
-from accumulus.tape.weights import IN_SEARCH, UNIT
 
 ALGEBRA = ("add", "subtract", "multiply", "divide", "negative", "sqrt", "sin", "cos", "less", "select")
 

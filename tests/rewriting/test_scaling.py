@@ -17,7 +17,7 @@ from accumulus.rewriting import optimise
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify
 from accumulus.rewriting.scaling import with_scaled_forms
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))

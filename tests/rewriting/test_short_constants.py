@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from contexts import rewritten_by_rules as optimise
 from hypothesis import given
 from hypothesis import strategies as st
 
 import accumulus as acc
-from accumulus.rewriting.constants import UNITS, with_short_constants
-from accumulus.rewriting.optimise import optimise
-from accumulus.tape.evaluate import evaluate
+from accumulus.rewriting.scaling import UNITS, with_short_constants
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 
 

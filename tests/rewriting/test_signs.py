@@ -18,13 +18,12 @@ from accumulus.rewriting import signs
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled import signs_kernel
 from accumulus.rewriting.compiled.rewrite_state import CONSTANT
-from accumulus.rewriting.compiled.signs_state import COUNT, SORT, TURN
+from accumulus.rewriting.compiled.signs_kernel import COUNT, SORT, TURN
 from accumulus.rewriting.network import Network
-from accumulus.rewriting.signs import Definitions, emit, with_few_changes
-from accumulus.tape.evaluate import evaluate
-from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.rewriting.signs import Definitions, signed_tape, with_few_changes
+from accumulus.tape.interpreter import evaluate
+from accumulus.tape.operations import BY_NAME, IN_SEARCH, OPERATIONS, UNIT
 from accumulus.tape.tape import Tape
-from accumulus.tape.weights import IN_SEARCH, UNIT
 
 ADD, MULTIPLY, DIVIDE, SELECT = (BY_NAME[name].code for name in ("add", "multiply", "divide", "select"))
 INPUT, NEGATIVE = BY_NAME["input"].code, BY_NAME["negative"].code
@@ -57,7 +56,7 @@ def random_tape(rng: random.Random, operations: int, names=NAMES) -> Tape:
 
 def definitions(tape: Tape, visits: int = 0, seed: int = 0) -> Definitions:
     """The network of a tape, as it is handed to `write`."""
-    with mock.patch.object(network_module, "emit", side_effect=lambda found, _: found):
+    with mock.patch.object(network_module, "signed_tape", side_effect=lambda found, _: found):
         network = Network(tape, IN_SEARCH, seed=seed)
         if visits:
             network.anneal(visits, 1e6 * UNIT, 1e6 * UNIT, 0.1)
@@ -128,7 +127,7 @@ def possible(network: Definitions, n: int | None, signs: dict[int, int], changed
 @given(seed=st.integers(0, 10**6), visits=st.sampled_from([0, 100]), point=st.tuples(*[st.fractions(-3, 3)] * 2))
 def test_values_are_right(seed, visits, point):
     tape = random_tape(random.Random(seed), 12)
-    result = emit(definitions(tape, visits, seed), tape)
+    result = signed_tape(definitions(tape, visits, seed), tape)
     assume(all(map(small_fraction, result.constants)))  # functions of numbers are folded to those of the table
     try:
         expected = evaluate(tape, point, ARITHMETIC, Fraction)
@@ -145,7 +144,7 @@ def test_hardly_more_changes_than_needed(names):
         tape = random_tape(random.Random(seed), 6, names)
         network = definitions(tape, 60 * (seed % 2), seed)
         if len(needed(network)) <= 8:
-            excess.append(changes(with_few_changes(emit(network, tape))) - fewest(network))
+            excess.append(changes(with_few_changes(signed_tape(network, tape))) - fewest(network))
     assert len(excess) > 300
     assert min(excess) >= 0, "the reference is not the fewest"
     # where a value is needed with both signs, the search counts a change for each use, not one for all: 3 % of "all"
@@ -156,7 +155,7 @@ def test_hardly_more_changes_than_needed(names):
 @pytest.mark.parametrize("seed", range(3))
 def test_machine_code_does_what_python_does(seed, monkeypatch):
     tape = random_tape(random.Random(seed), 40)
-    tape = emit(definitions(tape, 200, seed), tape)
+    tape = signed_tape(definitions(tape, 200, seed), tape)
     expected = str(with_few_changes(tape))
     performed = []
 
@@ -195,4 +194,4 @@ def test_cases(name):
     tape.outputs = program(tape)
     network = definitions(tape)
     assert fewest(network) == expected
-    assert changes(with_few_changes(emit(network, tape))) == expected
+    assert changes(with_few_changes(signed_tape(network, tape))) == expected

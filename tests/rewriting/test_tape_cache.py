@@ -7,13 +7,18 @@ import pytest
 
 import accumulus as acc
 from accumulus import cache
+from accumulus.context import Context
+from accumulus.options import SWITCH, Options
 from accumulus.programs import rewritten
-from accumulus.rewriting import optimise, tape_cache
-from accumulus.search.plan_cache import SWITCH
-from accumulus.tape.bytes import to_bytes
-from accumulus.tape.tape import Tape
+from accumulus.rewriting import tape_cache
+from accumulus.rewriting.optimise import by_rules
+from accumulus.tape.tape import Tape, to_bytes
 
 GIVEN = ("balanced", 1.0, 0, 0)
+
+
+def key_of(tape, effort="balanced", work=1.0, seed=0, kept_outputs=0):
+    return tape_cache.tape_key(tape, Context(Options(effort=effort, seed=seed), work=work), kept_outputs)
 
 
 @pytest.fixture
@@ -31,11 +36,11 @@ def source():
 
 def test_the_stored_tape_is_the_one_that_was_found(folder):
     tape = source()
-    made = optimise.optimise(tape)
-    key = tape_cache.key_of(tape, *GIVEN)
-    assert tape_cache.load(key, tape, 0) is None
-    tape_cache.store(key, made)
-    found = tape_cache.load(key, tape, 0)
+    made = by_rules(tape)
+    key = key_of(tape, *GIVEN)
+    assert tape_cache.stored_tape(key, tape, 0) is None
+    tape_cache.store_tape(key, made)
+    found = tape_cache.stored_tape(key, tape, 0)
     assert to_bytes(found) == to_bytes(made)
 
 
@@ -55,9 +60,9 @@ def wrong_tapes():
 @pytest.mark.parametrize("wrong", list(wrong_tapes()), ids=["value", "outputs", "inputs"])
 def test_what_is_not_the_same_is_not_taken(wrong, folder):
     tape = source()
-    key = tape_cache.key_of(tape, *GIVEN)
+    key = key_of(tape, *GIVEN)
     cache.store("tapes", key, to_bytes(wrong))
-    assert tape_cache.load(key, tape, 0) is None
+    assert tape_cache.stored_tape(key, tape, 0) is None
 
 
 def test_what_costs_more_is_not_taken(folder):
@@ -66,47 +71,47 @@ def test_what_costs_more_is_not_taken(folder):
     total = longer.add(longer.multiply(0, 1), longer.multiply(0, 2))
     square = longer.multiply(1, 2)
     longer.outputs = [longer.subtract(longer.add(total, square), square)]
-    key = tape_cache.key_of(tape, *GIVEN)
+    key = key_of(tape, *GIVEN)
     cache.store("tapes", key, to_bytes(longer))
-    assert tape_cache.load(key, tape, 0) is None
+    assert tape_cache.stored_tape(key, tape, 0) is None
 
 
 @pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: content[:40] + b"x" + content[41:]])
 def test_damaged_files_are_as_good_as_none(damage, folder):
     tape = source()
-    key = tape_cache.key_of(tape, *GIVEN)
-    tape_cache.store(key, optimise.optimise(tape))
+    key = key_of(tape, *GIVEN)
+    tape_cache.store_tape(key, by_rules(tape))
     (file,) = folder.iterdir()
     file.write_bytes(damage(file.read_bytes()))
-    assert tape_cache.load(key, tape, 0) is None
+    assert tape_cache.stored_tape(key, tape, 0) is None
     cache.store("tapes", key, b"no tape")
-    assert tape_cache.load(key, tape, 0) is None
+    assert tape_cache.stored_tape(key, tape, 0) is None
 
 
 def test_every_option_has_its_part_in_the_key(monkeypatch):
     tape, other = source(), source()
     other.outputs = [0]
-    keys = [tape_cache.key_of(tape, *GIVEN), tape_cache.key_of(other, *GIVEN)]
-    assert tape_cache.key_of(source(), "balanced", 1.0, np.int64(0), 0) == keys[0]
+    keys = [key_of(tape, *GIVEN), key_of(other, *GIVEN)]
+    assert key_of(source(), "balanced", 1.0, np.int64(0), 0) == keys[0]
     for place, another in enumerate(["fast", 2.0, 1, 1]):
         given = list(GIVEN)
         given[place] = another
-        keys.append(tape_cache.key_of(tape, *given))
-    tape_cache._version.cache_clear()
-    monkeypatch.setattr(tape_cache, "code_version", lambda *given: "another")
-    keys.append(tape_cache.key_of(tape, *GIVEN))
-    tape_cache._version.cache_clear()
+        keys.append(key_of(tape, *given))
+    cache.version.cache_clear()
+    monkeypatch.setattr(cache, "code_version", lambda *given: "another")
+    keys.append(key_of(tape, *GIVEN))
+    cache.version.cache_clear()
     assert len(set(keys)) == len(keys)
 
 
 def test_a_derivative_rewrites_once(folder, monkeypatch):
     searches = []
 
-    def counting(*given, plain=rewritten.optimise, **options):
+    def counting(*given, plain=rewritten.rewrite, **options):
         searches.append(given)
         return plain(*given, **options)
 
-    monkeypatch.setattr(rewritten, "optimise", counting)
+    monkeypatch.setattr(rewritten, "rewrite", counting)
 
     def f(x):
         return np.array([x[0] * x[1] + x[0] * x[2], np.sin(x[0]) * x[1] * x[2]])

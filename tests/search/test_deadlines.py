@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 
 import accumulus as acc
-from accumulus.deadline import Deadline
+from accumulus.context import Context
 from accumulus.errors import TimeLimitWarning
 from accumulus.graph.generators import banded, dense_layers, layered, series_parallel, star
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.methods import methods
 from accumulus.objective import Objective
 from accumulus.options import EFFORTS, Options
-from accumulus.search import auto, registry, vertex_orders
+from accumulus.search import registry, vertex_orders
+from accumulus.search.elimination import cheapest_sweep
 from accumulus.search.find import find_plan
 from accumulus.search.registry import ANYWAY, get
-from accumulus.search.sweeps import cheapest_sweep
 from accumulus.search.vertex_orders import greedy_orders
 
 #: Calls between two looks, at most, and looks after the time is over.
@@ -90,12 +90,12 @@ class Clock:
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 def test_methods_look_at_the_clock_and_stop(graph, name):
     method = get(name)
-    method(CHAIN, Options(effort="thorough", objective="multiplications"))  # imports and compiles
+    method(CHAIN, Context(Options(effort="thorough", objective="multiplications")))  # imports and compiles
     for effort in EFFORTS if method.seconds is None else EFFORTS[:1]:
         for objective in ("operations", "multiplications") if effort == EFFORTS[0] else ("operations",):
             options = Options(objective=objective, effort=effort)
             clock = Clock()
-            found = clock.watch(lambda c=clock, o=options: method(graph, o, Deadline(SECONDS, c)))
+            found = clock.watch(lambda c=clock, o=options: method(graph, Context(o, SECONDS, c)))
             found.accumulation.verify()
             assert clock.most <= MOST_CALLS, (effort, objective)
             assert clock.time <= max(SECONDS, ANYWAY) + 1e-3 * MOST_LOOKS, (effort, objective)
@@ -106,7 +106,7 @@ def test_procedures_hand_back_the_better_sweep_when_they_do_not_finish(name):
     graph = GRAPHS["dense layers"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "ANYWAY", 0.0)
-        found = get(name)(graph, Options(), Deadline(2.5e-3, Clock()))
+        found = get(name)(graph, Context(Options(), 2.5e-3, Clock()))
     # nothing to be found, or within one call of a kernel
     if name in ("forward", "reverse", "markowitz", "edge-pushing"):
         assert not found.unfinished
@@ -119,7 +119,7 @@ def test_an_unfinished_method_is_no_secret(monkeypatch):
     monkeypatch.setattr(registry, "ANYWAY", 0.0)
     graph = GRAPHS["dense layers"]
     with pytest.warns(TimeLimitWarning, match="dstar did not finish .* the plan is that of forward"):
-        plan = find_plan(graph, Options(method="dstar", cache=False), deadline=Deadline(2.5e-3, Clock()))
+        plan = find_plan(graph, Context(Options(method="dstar", cache=False), 2.5e-3, Clock()))
     assert plan.method == "forward"
     plan.verify()
 
@@ -136,9 +136,9 @@ def test_what_the_first_use_compiles_is_not_counted(monkeypatch):
     def compiles(*subjects):
         clock.time += 1e6
 
-    for module in (vertex_orders, auto):
+    for module in (vertex_orders, registry):
         monkeypatch.setattr(module, "prepare", compiles)
     graph = GRAPHS["layered"]
-    found = get("auto")(graph, Options(effort="balanced", objective="multiplications"), Deadline(1.0, clock))
+    found = get("auto")(graph, Context(Options(objective="multiplications"), 1.0, clock))
     assert clock.time > 1e6
     assert found.cost("multiplications") < cheapest_sweep(graph).priced.products

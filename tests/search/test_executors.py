@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import accumulus as acc
+from accumulus.context import Context
 from accumulus.errors import ArgumentError, ExecutorWarning
 from accumulus.graph import generators
-from accumulus.options import Options
-from accumulus.search import plan_cache
-from accumulus.search.find import PARTS, members, plan
+from accumulus.options import SWITCH, Options
+from accumulus.search.find import PARTS, options_of_parts, plan
 from accumulus.search.registry import get
 
 #: Small enough for many parts, and improved by other seeds.
@@ -131,7 +131,7 @@ def found(executor, method="vertex", **options):
 def by_hand(method="vertex", **options):
     """The best part, searched one by one."""
     given = Options(**_options_of({**BUDGET, **options}))
-    parts = [get(method)(GRAPH, member) for member in members(given)]
+    parts = [get(method)(GRAPH, Context(member)) for member in options_of_parts(given)]
     return min(parts, key=lambda part: part.cost(given.objective))
 
 
@@ -175,11 +175,11 @@ def test_parts_find_what_one_search_does_not():
 
 def test_parts_differ_in_their_seeds_and_the_first_is_the_search_itself():
     options = Options(seed=5, effort="balanced")
-    first, *others = members(options)
+    first, *others = options_of_parts(options)
     assert first == options
     assert len({member.seed for member in others}) == len(others) == PARTS["balanced"] - 1
     assert {member.effort for member in others} == {"balanced", "thorough"}
-    assert len(members(Options(effort="thorough"))) == PARTS["thorough"]
+    assert len(options_of_parts(Options(effort="thorough"))) == PARTS["thorough"]
 
 
 def test_sequences_come_back(processes):
@@ -237,8 +237,8 @@ def test_a_part_that_is_lost_is_the_only_one():
     expected = by_hand()
     best = [
         part
-        for part, member in enumerate(members(Options(**_options_of(BUDGET))))
-        if get("vertex")(GRAPH, member).cost("fma") == expected.cost("fma")
+        for part, member in enumerate(options_of_parts(Options(**_options_of(BUDGET))))
+        if get("vertex")(GRAPH, Context(member)).cost("fma") == expected.cost("fma")
     ]
     assert 3 not in best
     with pytest.warns(ExecutorWarning):
@@ -332,7 +332,7 @@ def test_what_is_no_executor(executor):
 
 @pytest.fixture
 def kept(monkeypatch, tmp_path):
-    monkeypatch.setenv(plan_cache.SWITCH, "1")
+    monkeypatch.setenv(SWITCH, "1")
     monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path / "cache"))
     return {**BUDGET, "cache": True}
 

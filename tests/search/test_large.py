@@ -38,7 +38,7 @@ from accumulus.graph.generators import (
 from accumulus.native.state import interpret
 from accumulus.objective import Objective
 from accumulus.search import vertex_orders
-from accumulus.search.sweeps import forward_order, reverse_order
+from accumulus.search.elimination import forward_order, reverse_order
 from accumulus.search.vertex_orders import Windows, greedy_orders
 
 OBJECTIVES = (Objective.FMA, Objective.MULTIPLICATIONS)

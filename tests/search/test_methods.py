@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from contexts import within
 from graph_strategies import graphs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -18,11 +19,11 @@ from accumulus.graph.generators import layered
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.methods import methods
 from accumulus.objective import Objective
-from accumulus.options import EFFORTS, Options
-from accumulus.search import auto
+from accumulus.options import EFFORTS
+from accumulus.search import registry
+from accumulus.search.elimination import Workload
 from accumulus.search.find import plan as planned
 from accumulus.search.registry import get
-from accumulus.search.sweeps import Workload
 from accumulus.theory.algebra.sets import expressions
 from accumulus.theory.methods.local_jacobians import local_jacobians
 from accumulus.theory.methods.pages import pages
@@ -68,7 +69,7 @@ def test_auto_is_never_worse_than_any_other(graph, objective, seed):
 @settings(max_examples=20)
 @given(graph=graphs(vertices=16), objective=st.sampled_from(Objective))
 def test_auto_is_never_worse_on_graphs_of_some_hundred_products(graph, objective):
-    assume(found(graph, "face", objective).costs["fma"] <= auto.SMALL)
+    assume(found(graph, "face", objective).costs["fma"] <= registry.SMALL)
     best = found(graph, "auto", objective)
     assert best.cost <= min(found(graph, method, objective).cost for method in METHODS)
 
@@ -157,7 +158,7 @@ def test_counts_are_exact_where_nothing_is_dead_or_parallel():
 def test_large_graphs_are_counted_by_bounds(monkeypatch):
     graph = DifferentiationGraph(BAT)
     exact = Workload.of(graph)
-    monkeypatch.setattr("accumulus.search.sweeps._COUNTED", 0)
+    monkeypatch.setattr("accumulus.search.elimination._COUNTED", 0)
     assert Workload.of(graph).forward >= exact.forward
     assert Workload.of(graph).reverse >= exact.reverse
 
@@ -223,7 +224,7 @@ def test_unknown_methods_are_named_with_the_known_ones():
 
 def test_methods_are_called_with_a_graph_and_options():
     graph = DifferentiationGraph([("y", "a"), ("a", "x")])
-    assert get("reverse")(graph, Options(objective=Objective.MULTIPLICATIONS)).order == (1,)
+    assert get("reverse")(graph, within(objective=Objective.MULTIPLICATIONS)).order == (1,)
 
 
 @given(graph=graphs(), literal=st.booleans())

@@ -16,11 +16,10 @@ from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.state import interpret
 from accumulus.objective import Objective
-from accumulus.search import sweeps, vertex_orders
+from accumulus.search import elimination, vertex_orders
 from accumulus.search.compiled import order_kernel
-from accumulus.search.elimination import Elimination
+from accumulus.search.elimination import Elimination, forward_order, reverse_order
 from accumulus.search.find import plan
-from accumulus.search.sweeps import forward_order, reverse_order
 from accumulus.search.vertex_orders import OrderAnnealing, greedy_orders
 
 COUNTED = st.sampled_from([Objective.FMA, Objective.MULTIPLICATIONS])
@@ -118,7 +117,7 @@ def test_greedy_orders(graph, objective):
 def test_orders_are_counted_by_what_they_write(graph, objective):
     live = graph.live_edges
     parallel = int(live.sum()) - len(set(zip(graph.sources[live], graph.targets[live], strict=True)))
-    counted, _ = sweeps.sweep_counts(graph)
+    counted, _ = elimination.sweep_counts(graph)
     for name, order in (("forward", forward_order(graph)), ("reverse", reverse_order(graph))):
         priced = price(graph, order, objective)
         steps = eliminate_vertices(graph, order).steps

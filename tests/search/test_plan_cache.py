@@ -18,14 +18,15 @@ from hypothesis import strategies as st
 
 import accumulus as acc
 from accumulus import cache
+from accumulus.context import Context
 from accumulus.errors import ArgumentError
 from accumulus.graph import generators
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.methods import methods
 from accumulus.native.machine import prepare
 from accumulus.objective import Objective
-from accumulus.options import OF_PLANS, Options
-from accumulus.search import plan_cache
+from accumulus.options import OF_PLANS, SWITCH, Options
+from accumulus.search import plan as plans
 from accumulus.search.find import plan
 
 GRAPH = generators.random_dag(seed=1)
@@ -35,9 +36,9 @@ GRAPH = generators.random_dag(seed=1)
 def folder(monkeypatch, tmp_path):
     """Where plans are stored: a cache of this test alone, beside the kernels that are loaded already."""
     prepare("search.order", "theory.mixed", "theory.faces", "elimination.vertex", "elimination.labels")
-    monkeypatch.setenv(plan_cache.SWITCH, "1")
+    monkeypatch.setenv(SWITCH, "1")
     monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path / "cache"))
-    plan_cache.search_version()
+    cache.version("plans")
     return tmp_path / "cache" / "plans"
 
 
@@ -50,7 +51,7 @@ def found(**options):
 
 
 def key_of_found(seed):
-    return plan_cache.key_of(GRAPH, Options(method="markowitz", objective=Objective.MULTIPLICATIONS, seed=seed))
+    return plans.plan_key(GRAPH, Context(Options(method="markowitz", objective=Objective.MULTIPLICATIONS, seed=seed)))
 
 
 def test_a_plan_that_was_found_is_loaded(folder):
@@ -85,7 +86,7 @@ def f(x, n):
 program = acc.jacobian(f, static_argnums=1, method="markowitz").compile(np.ones(2), 4)
 print(program.plan.recalled, program.operations, program.plan.order)
 """
-    environment = {**os.environ, plan_cache.SWITCH: "1", "ACCUMULUS_CACHE": str(tmp_path)}
+    environment = {**os.environ, SWITCH: "1", "ACCUMULUS_CACHE": str(tmp_path)}
     outputs = [
         subprocess.run(
             [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
@@ -134,12 +135,12 @@ def test_equal_options_are_one(folder):
 
 def test_another_version_of_the_search_searches_again(folder, monkeypatch):
     found()
-    monkeypatch.setattr(plan_cache, "search_version", lambda: "another")
+    monkeypatch.setattr(cache, "version", lambda kind: b"another")
     assert not found().recalled
 
 
 def key_of(options, work=1.0):
-    return plan_cache.key_of(GRAPH, options, work)
+    return plans.plan_key(GRAPH, Context(options, work=work))
 
 
 def test_every_option_that_decides_a_plan_is_part_of_the_key():
@@ -173,9 +174,9 @@ def test_what_is_made_of_a_plan_is_no_part_of_the_key():
     ("value", "is_on"), [(None, True), ("1", True), ("", True), ("0", False)], ids=["unset", "1", "empty", "0"]
 )
 def test_the_switch(value, is_on, folder, monkeypatch):
-    monkeypatch.delenv(plan_cache.SWITCH)
+    monkeypatch.delenv(SWITCH)
     if value is not None:
-        monkeypatch.setenv(plan_cache.SWITCH, value)
+        monkeypatch.setenv(SWITCH, value)
     found()
     assert found().recalled is is_on
     assert bool(files(folder)) is is_on
@@ -261,8 +262,8 @@ def test_an_interrupted_search_is_not_stored(folder):
 def test_a_plan_by_steps_is_stored(folder):
     """Those of methods that do not eliminate vertices."""
     first = replace(found(), order=None)
-    plan_cache.store("0" * 32, first, 7)
-    assert plan_cache.load("0" * 32, GRAPH) == (first, 7)
+    plans.store_plan("0" * 32, first, 7)
+    assert plans.stored_plan("0" * 32, GRAPH) == (first, 7)
 
 
 def test_trivial_graphs(folder):

@@ -20,8 +20,7 @@ from accumulus.graph.graph import DifferentiationGraph
 from accumulus.methods import methods
 from accumulus.objective import Objective
 from accumulus.search.find import plan
-from accumulus.search.plan_cache import graph_hash
-from accumulus.search.plan_files import VERSION, load_plan, save_plan
+from accumulus.search.plan import VERSION, graph_hash, load_plan, save_plan
 
 METHODS = tuple(methods())
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,9 @@ from graph_strategies import graphs
 from hypothesis import given
 
 import accumulus as acc
+from accumulus.cache import CODE, version
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.search.plan_cache import FOLDERS, graph_hash, search_version
+from accumulus.search.plan import graph_hash
 from accumulus.versions import code_version
 
 EDGES = [("y", "a"), ("z", "a"), ("a", "b", 2.5), ("b", "x"), ("z", "w", -1.0)]
@@ -83,7 +85,7 @@ def test_a_function_traced_again_has_the_same_hash_in_every_process():
     exec(FUNCTION, scope)
     mine = [graph_hash(acc.trace(scope["f"], np.zeros(2)).linearize()) for _ in range(2)]
     program = (
-        f"{FUNCTION}\nimport accumulus as acc\nfrom accumulus.search.plan_cache import graph_hash\n"
+        f"{FUNCTION}\nimport accumulus as acc\nfrom accumulus.search.plan import graph_hash\n"
         "print(graph_hash(acc.trace(f, np.ones(2)).linearize()))"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -103,14 +105,14 @@ def test_the_tape_of_the_function_counts():
 def test_the_version_of_the_search_is_that_of_its_files(monkeypatch, tmp_path):
     from accumulus import versions
 
-    assert search_version() == search_version()
-    for folder in FOLDERS:
+    assert version("plans") == version("plans")
+    for folder in CODE["plans"][1]:
         (tmp_path / folder).mkdir()
     source = tmp_path / "search" / "plans" / "plan_keys.py"
     source.parent.mkdir()
     source.write_text("one")
     monkeypatch.setattr(versions, "__file__", str(tmp_path / "versions.py"))
-    fresh = search_version.__wrapped__
+    fresh = partial(version.__wrapped__, "plans")
     versions = [fresh()]
     assert fresh() == versions[0]
     source.write_text("three")

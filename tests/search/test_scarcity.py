@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from itertools import chain, combinations
 
 import numpy as np
 import pytest
+from contexts import within
 from graph_strategies import graphs, random_graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from path_sums import paths
 
 import accumulus as acc
-from accumulus.deadline import FOREVER, Deadline
+from accumulus.context import Context
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.options import Options
 from accumulus.search import scarcity
@@ -52,7 +54,7 @@ def test_edges_that_are_left_are_paths_through_what_is_gone(graph, data):
 @settings(max_examples=20)
 def test_of_few_intermediates_the_best_set_is_found(graph):
     best = min(multiplications_left(graph, gone) for gone in subsets(graph.intermediates))
-    assert multiplications_left(graph, scarce_set(graph, Options(), FOREVER)) == best
+    assert multiplications_left(graph, scarce_set(graph, within(math.inf))) == best
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -61,7 +63,7 @@ def test_annealing_finds_the_best_set_of_small_graphs(monkeypatch, shape, seed):
     graph = random_graph(shape, 13, seed)
     best = min(multiplications_left(graph, gone) for gone in subsets(graph.intermediates))
     monkeypatch.setattr(scarcity, "_FEW", -1)
-    assert multiplications_left(graph, scarce_set(graph, Options(effort="thorough"), FOREVER)) == best
+    assert multiplications_left(graph, scarce_set(graph, within(math.inf, effort="thorough"))) == best
 
 
 @given(shape=st.sampled_from(["dense", "layered", "sparse", "deep"]), seed=st.integers(0, 1000))
@@ -70,9 +72,9 @@ def test_no_set_is_worse_than_the_graph_or_the_jacobian(shape, seed):
     graph = random_graph(shape, 24, seed)
     either = min(multiplications_left(graph, gone) for gone in ((), graph.intermediates))
     for options in (Options(effort="fast"), Options(seed=seed)):
-        chosen = scarce_set(graph, options, FOREVER)
+        chosen = scarce_set(graph, Context(options, math.inf))
         assert multiplications_left(graph, chosen) <= either
-        assert chosen == scarce_set(graph, options, FOREVER)
+        assert chosen == scarce_set(graph, Context(options, math.inf))
 
 
 def test_a_bottleneck_is_kept():
@@ -82,14 +84,14 @@ def test_a_bottleneck_is_kept():
     graph = DifferentiationGraph(
         [*edges, *((f"z{k}", f"x{k}") for k in range(n)), *((f"y{k}", f"z{k}") for k in range(n))]
     )
-    chosen = scarce_set(graph, Options(effort="fast"), FOREVER)
+    chosen = scarce_set(graph, within(math.inf, effort="fast"))
     assert sorted(graph.vertices[v] for v in chosen) == sorted(f"z{k}" for k in range(n))
     assert multiplications_left(graph, chosen) == 3 * n
 
 
 def test_what_has_conditions_is_eliminated():
     graph = acc.trace(lambda x: np.where(x > 0.0, np.sqrt(x), 0.0) + x * np.exp(np.sum(x)), np.ones(9)).linearize()
-    chosen = scarce_set(graph, Options(), FOREVER)
+    chosen = scarce_set(graph, within(math.inf))
     kept = [graph.vertices[v] for v in graph.intermediates if v not in chosen]
     # the exponential's is on no path through a condition
     assert len(kept) == 1, kept
@@ -99,4 +101,4 @@ def test_what_has_conditions_is_eliminated():
 def test_without_time_there_is_a_set():
     graph = random_graph("layered", 60, 1)
     either = min(multiplications_left(graph, gone) for gone in ((), graph.intermediates))
-    assert multiplications_left(graph, scarce_set(graph, Options(), Deadline(0.0))) <= max(either, len(graph.sources))
+    assert multiplications_left(graph, scarce_set(graph, within(0.0))) <= max(either, len(graph.sources))

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import accumulus as acc
 from accumulus.cli import app
-from accumulus.cli.option_table import OF_DERIVATIVES, OPTIONS
+from accumulus.cli.application import OF_DERIVATIVES, OPTIONS
 from accumulus.errors import ArgumentError
 from accumulus.options import Options
 from accumulus.shipping.c_projects import CProject

@@ -11,7 +11,15 @@ import accumulus as acc
 from accumulus.elimination.emit import count
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
-from accumulus.show.report import SWEEPS, Candidate, Report, chosen_because, kind_of, operations_by_kind, small_enough
+from accumulus.show.report import (
+    SWEEPS,
+    MethodCosts,
+    Report,
+    chosen_because,
+    kind_counted,
+    operations_by_kind,
+    small_enough,
+)
 from accumulus.tape.operations import OPERATIONS
 
 
@@ -103,13 +111,13 @@ def test_large_sweeps_are_left_out():
 
 
 def test_an_optimal_plan_is_called_so():
-    best = Candidate("vertex", 5, 4, 9, lower_bound=4)
+    best = MethodCosts("vertex", 5, 4, 9, lower_bound=4)
     assert "Proven optimal" in chosen_because(best, [], "multiplications")
     assert "No order needs fewer than 4" in chosen_because(best, [], "operations")
 
 
 def test_every_operation_has_a_kind():
-    kinds = {operation.name: kind_of(operation) for operation in OPERATIONS}
+    kinds = {operation.name: kind_counted(operation) for operation in OPERATIONS}
     assert kinds["add"] == kinds["subtract"] == "additions"
     assert kinds["sin"] == "sin"
     assert kinds["less"] == kinds["equal"] == "comparisons"

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from strategies import tapes
 
-from accumulus.tape.bytes import from_bytes, to_bytes
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import Tape, from_bytes, to_bytes
 
 
 def same(tape, other):

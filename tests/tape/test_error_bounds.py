@@ -11,7 +11,7 @@ from strategies import points, tapes
 
 from accumulus.errors import ArgumentError
 from accumulus.tape.error_bounds import UNIT, evaluate_with_bounds
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 
 

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from accumulus.errors import ArgumentError
-from accumulus.resubstitution.bounds import run
-from accumulus.resubstitution.degrees import largest
-from accumulus.resubstitution.residues import Point
+from accumulus.resubstitution.points import run_at_points
+from accumulus.resubstitution.proofs import Point, largest
 from accumulus.rewriting.stand_ins import FUNCTIONS
 from accumulus.tape.error_bounds import evaluate_with_bounds
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 from accumulus.targets.c.c_expressions import Expressions
@@ -68,7 +67,7 @@ def test_interpreters_agree(row):
     values, bounds = evaluate_with_bounds(tape, [np.array([x]) for x in point])
     assert values[0, 0] == value
     assert 0.0 <= bounds[0, 0] < 1e-9 * (1.0 + abs(value))
-    at, errors = run(tape, np.array([point]))
+    at, errors = run_at_points(tape, np.array([point]))
     assert at[tape.outputs[0], 0] == pytest.approx(value, rel=1e-14)
     assert errors[tape.outputs[0], 0] >= 0.0
 

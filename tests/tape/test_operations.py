@@ -18,7 +18,7 @@ from exact import EPSILON, EXACT, LARGEST, PARTIALS, mp, mpf
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 from accumulus.tape.partials import partial
 from accumulus.tape.tape import Tape

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from programs import NUMPY, RATIONAL, numpy_values, programs, small_fraction
 
 from accumulus.errors import ArgumentError, UnknownNameError
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import tapes
 
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.tape.taylor import taylor_coefficients

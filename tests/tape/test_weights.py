@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from strategies import tapes
 
-from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.live import time_of
+from accumulus.tape.operations import BY_NAME, FUSED, IN_SEARCH, LATENCY, OPERATIONS, TIME, UNIT
 from accumulus.tape.tape import Tape
-from accumulus.tape.weights import FUSED, IN_SEARCH, LATENCY, TIME, UNIT, time_of
 
 
 def test_every_operation_has_a_row():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment
 from accumulus.targets.llvm.host import host

@@ -16,11 +16,12 @@ import accumulus as acc
 from accumulus.errors import ArgumentError, CompileError
 from accumulus.tape.blocks import BlockTape, Range, column
 from accumulus.tape.fusion import fuse
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
-from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.c import c_compiler, c_loops
-from accumulus.targets.c.c_loop_kernel import Loops
-from accumulus.targets.c.c_loop_source import LoopSource
+from accumulus.targets.c.c_loops import LoopSource
+from accumulus.targets.c.c_target import CLoops
+from accumulus.targets.kernel import LongSegment
 from accumulus.targets.target import target_of
 
 WEIGHTS = np.random.default_rng(7).uniform(0.5, 1.5, (6, 9))
@@ -119,8 +120,13 @@ def computed(loops, tape, segment, point):
 
 
 @settings(max_examples=10)
-@given(seed=st.integers(0, 2**32 - 1), parts=st.sampled_from([2, 2000]), length=st.sampled_from([1, 2, 9]))
-def test_random_programs(seed, parts, length):
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    parts=st.sampled_from([2, 2000]),
+    length=st.sampled_from([1, 2, 9]),
+    table=st.sampled_from([2, 64]),
+)
+def test_random_programs(seed, parts, length, table):
     tape, point = program(seed)
     count = len(tape.outputs)
     places = np.random.default_rng(seed).permutation(count * length)[:count]
@@ -128,9 +134,10 @@ def test_random_programs(seed, parts, length):
     every = fuse(tape)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(c_loops, "LOOP_PART", parts)
-        loops = Loops(tape, every, [segment], ((7,),))
+        patch.setattr(c_loops, "SHORTEST_TABLE", table)
+        loops = CLoops(tape, every, [segment], ((7,),))
     expected = np.zeros(segment.length)
-    expected[places] = tape.evaluate(point)
+    expected[places] = evaluate(tape, point)
     for given_point in (point, point):  # the work space is what it was left as
         np.testing.assert_allclose(computed(loops, tape, segment, given_point), expected, rtol=1e-11, atol=1e-11)
 
@@ -156,7 +163,7 @@ def test_sums_without_terms_of_their_own_and_empty_arrays():
     total = tape.sums(np.array([tape.constant(0.1)] * 20), [0, 10, 20])
     tape.outputs = np.append(total, [0])
     segment = LongSegment(3, slice(0, 3), slice(0, 3))
-    loops = Loops(tape, fuse(tape), [segment, LongSegment(0, slice(0, 0), slice(0, 0))], ((3,), (0,)))
+    loops = CLoops(tape, fuse(tape), [segment, LongSegment(0, slice(0, 0), slice(0, 0))], ((3,), (0,)))
     result = np.full(3, np.nan)
     loops([np.array([4.0, 5.0, 6.0]), np.empty(0)], [result, np.empty(0)], 1)
     np.testing.assert_allclose(result, [1.0, 1.0, 4.0], rtol=1e-15)
@@ -208,7 +215,7 @@ def test_the_functions_of_the_header_compute_the_same():
     np.testing.assert_array_equal(out[:, :count], many)
     assert (out[:, count:] == 7.0).all()
     for x, row in zip(X, many, strict=True):
-        np.testing.assert_allclose(row, tape.evaluate(np.append(x, y)), rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(row, evaluate(tape, np.append(x, y)), rtol=1e-11, atol=1e-11)
         one = np.empty(count)
         library.function("g")(address(x.copy()), address(y), address(one), address(work))
         np.testing.assert_array_equal(one, row)
@@ -221,7 +228,7 @@ def test_compilers_that_try_hard_and_kernels_that_travel(monkeypatch):
     segment = LongSegment(count, slice(0, count), slice(0, count))
     loops = target_of("c").loops(tape, fuse(tape), [segment], ((7,),), False)
     found = computed(loops, tape, segment, point)
-    np.testing.assert_allclose(found, tape.evaluate(point), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(found, evaluate(tape, point), rtol=1e-11, atol=1e-11)
     np.testing.assert_array_equal(computed(pickle.loads(pickle.dumps(loops)), tape, segment, point), found)
 
 
@@ -254,6 +261,35 @@ def test_sanitizers_find_nothing(tmp_path, monkeypatch):
     text = LoopSource(tape, fuse(tape), [segment], ((7,),)).text + MAIN
     X = (0.1 * np.arange(21) - 0.95).reshape(3, 7)
     found = numbers_of(text, tmp_path).reshape(3, count + 40)
-    np.testing.assert_allclose(found[:, 20:-20], [tape.evaluate(x) for x in X], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found[:, 20:-20], [evaluate(tape, x) for x in X], rtol=1e-9, atol=1e-12)
     assert not found[:, :20].any()
     assert not found[:, -20:].any()
+
+
+def periodic(u):
+    return np.roll(u, 1) * np.sin(u) + np.roll(u, -1)
+
+
+def inner(u):
+    du = np.zeros_like(u)
+    du[1:-1] = u[2:] * u[:-2] - np.sin(u[1:-1])
+    return du
+
+
+def running(u):
+    return acc.scan(lambda s, v: (0.9 * s + np.sin(s * v), s), u[0], u)[0]
+
+
+@pytest.mark.parametrize("function", [periodic, inner, running])
+def test_text_does_not_grow_with_the_count(function):
+    lengths, sparse = [], None if function is running else "csr"
+    for count in (200, 800):
+        x = np.linspace(0.1, 1.0, count)
+        with unrolled(0):
+            made, expected = (
+                acc.value_and_jacobian(function, sparse=sparse, cache=False, effort="fast", target=target)
+                for target in ("c", "llvm")
+            )
+            assert_same(made(x), expected(x))
+            lengths.append(len(made.compile(x).source("c")))
+    assert lengths[1] < lengths[0] + 100

@@ -15,11 +15,12 @@ from kernels import assert_same, whole
 from strategies import points, programs
 
 import accumulus as acc
+from accumulus import cache
 from accumulus.errors import CompileError
-from accumulus.search.plan_cache import SWITCH
+from accumulus.options import SWITCH
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
-from accumulus.targets.llvm import host, library, llvm_kernel, shared
+from accumulus.targets.llvm import host, library, llvm_kernel
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def test_what_programs_share_is_compiled_once_a_machine(folder, compilations, mo
 
     def compiled():
         before = len(compilations)
-        monkeypatch.setattr(shared, "_LOADED", {})  # as in a new process
+        monkeypatch.setattr(llvm_kernel, "_LOADED", {})  # as in a new process
         assert_same(compile_tape(*program())(x)[0], expected)
         assert compile_tape(*program(name="tanh"))(x)[0][0] == pytest.approx(np.tanh(x[0]) * x[1], rel=1e-15)
         return len(compilations) - before
@@ -153,16 +154,21 @@ def test_zeros_of_either_sign_are_different_constants():
     assert len(keys) == 2
 
 
+def forget_versions():
+    library.version.cache_clear()
+    cache.version.cache_clear()
+
+
 def test_another_processor_or_version_has_another_key(monkeypatch):
     tape, segments = program()
     keys = []
-    for name in ("processor", "code_version"):
-        library.version.cache_clear()
+    for module, name in ((library, "processor"), (cache, "code_version")):
+        forget_versions()
         keys.append(library.key_of(tape, ((2,),), segments, "float64", (), {}))
-        monkeypatch.setattr(library, name, lambda *given: "another")
-        library.version.cache_clear()
+        monkeypatch.setattr(module, name, lambda *given: "another")
+        forget_versions()
         keys.append(library.key_of(tape, ((2,),), segments, "float64", (), {}))
-    library.version.cache_clear()
+    forget_versions()
     assert len(set(keys)) == 3
 
 

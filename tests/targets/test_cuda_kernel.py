@@ -18,8 +18,9 @@ import accumulus as acc
 from accumulus.errors import ArgumentError, CompileError
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import fuse
-from accumulus.targets.block_kernel import LongSegment
-from accumulus.targets.cuda import cuda_kernel
+from accumulus.tape.interpreter import evaluate
+from accumulus.targets.c import cuda_target
+from accumulus.targets.kernel import LongSegment
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
@@ -80,7 +81,7 @@ def test_arrays_of_numpy(cupy, dtype):
 
 
 def test_memory_that_is_short_takes_several_launches(monkeypatch):
-    cupy = fake(free=50 * 8 * (3 + 1 + 3 + 9 + 3) * cuda_kernel.MOVED_PART)
+    cupy = fake(free=50 * 8 * (3 + 1 + 3 + 9 + 3) * cuda_target.MOVED_PART)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     assert_same(of(field, "cuda").batch(X, K), of(field, "llvm").batch(X, K))
     assert [int(args[0]) for _, _, args in cupy.launches] == [50] * 6 + [1]
@@ -151,7 +152,7 @@ def test_loops_of_every_kind(cupy, function):
 
 
 def test_threads_of_loops_take_points_in_turns(monkeypatch):
-    monkeypatch.setattr(cuda_kernel, "WORKING", cuda_kernel.BLOCK)
+    monkeypatch.setattr(cuda_target, "WORKING", cuda_target.BLOCK)
     cupy = fake()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     x = np.random.default_rng(1).uniform(0.1, 1.0, (300, 24))
@@ -170,11 +171,11 @@ def test_random_programs_of_loops(seed):
     segment = LongSegment(count + 5, slice(0, count), places)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "cupy", fake())
-        loops = cuda_kernel.CudaLoops(tape, fuse(tape), [segment], ((7,),))
+        loops = cuda_target.CudaLoops(tape, fuse(tape), [segment], ((7,),))
         found = np.full(count + 5, 7.25)
         loops([point], [found])
     expected = np.zeros(count + 5)
-    expected[places] = tape.evaluate(point)
+    expected[places] = evaluate(tape, point)
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
 
 

@@ -15,11 +15,12 @@ import accumulus as acc
 from accumulus.errors import ArgumentError, CompileError
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import fuse
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape, emit_source
-from accumulus.targets.block_kernel import LongSegment
-from accumulus.targets.target import emit_loops
+from accumulus.targets.code import LoopNest
+from accumulus.targets.kernel import LongSegment
 
 jax = pytest.importorskip("jax")
 
@@ -119,9 +120,9 @@ def test_random_programs_over_arrays(seed):
     count = len(tape.outputs)
     places = np.random.default_rng(seed).permutation(count + 7)[:count]
     segments = [LongSegment(count + 7, slice(0, count), places)]
-    text = emit_loops(tape, fuse(tape), segments, "jax", arguments=((3,), (4,)))
+    text = LoopNest(tape, fuse(tape)).source(segments, [(3,), (4,)], "jax", dtype="float64")
     expected = np.zeros(count + 7)
-    expected[places] = tape.evaluate(point)
+    expected[places] = evaluate(tape, point)
     with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
         found = jax.jit(function_of(text))(point[:3], point[3:])[0]
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)

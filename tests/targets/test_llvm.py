@@ -19,8 +19,7 @@ from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
 from accumulus.targets.llvm import host, library, llvm_kernel, module
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
-from accumulus.targets.llvm.tuning import tune
-from accumulus.targets.llvm.variant import Variant
+from accumulus.targets.llvm.module import Variant, tune
 from accumulus.targets.schedule import Group, groups, order, order_by_critical_path
 
 DTYPES = ("float64", "float32")
@@ -500,10 +499,10 @@ def test_the_order_of_the_critical_path_is_an_order(data):
 
 
 def test_every_row_of_the_table_can_be_compiled_without_a_vector_library(monkeypatch):
-    from accumulus.targets.llvm import callees
+    from accumulus.targets.llvm import instructions
 
-    monkeypatch.setattr(callees, "vector_symbol", lambda *_: None)
-    monkeypatch.setattr(callees, "VECTOR_FUNCTIONS", {})
+    monkeypatch.setattr(instructions, "vector_symbol", lambda *_: None)
+    monkeypatch.setattr(instructions, "VECTOR_FUNCTIONS", {})
     tape = Tape(2)
     rows = [row for row in OPERATIONS if row.llvm.startswith("@") and "order" not in row.arguments]
     tape.outputs = [tape.apply(row.name, *range(row.arity)) for row in rows]

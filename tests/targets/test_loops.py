@@ -15,12 +15,12 @@ import accumulus as acc
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
-from accumulus.targets import runs as sorting
+from accumulus.targets import schedule as sorting
 from accumulus.targets.llvm import module
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
-from accumulus.targets.llvm.variant import Variant
-from accumulus.targets.runs import ARITY, PRODUCT_MINUS, PRODUCT_PLUS, WITHOUT_PRODUCT, runs, width
+from accumulus.targets.llvm.module import Variant
+from accumulus.targets.schedule import PRODUCT_MINUS, PRODUCT_PLUS, TAKEN, WITHOUT_PRODUCT, runs, width
 
 every_dtype = pytest.mark.parametrize("dtype", ["float64", "float32"])
 
@@ -143,13 +143,13 @@ def test_runs_are_an_order(data):
         rows = found.rows[at : at + length]
         at += length
         for row in rows.tolist():
-            for place, is_constant in zip(row[1 : 1 + ARITY[code]], constant, strict=False):
+            for place, is_constant in zip(row[1 : 1 + TAKEN[code]], constant, strict=False):
                 assert place in (range(len(tape.constants)) if is_constant else written)
         results = rows[:, 0].tolist()
         assert len(set(results)) == length
         assert max(results) < found.slots
         # in a run nothing is read that is written
-        read = {p for row in rows.tolist() for p, c in zip(row[1 : 1 + ARITY[code]], constant, strict=False) if not c}
+        read = {p for row in rows.tolist() for p, c in zip(row[1 : 1 + TAKEN[code]], constant, strict=False) if not c}
         assert not read & set(results)
         assert not set(results) & set(range(tape.inputs))
         written.update(results)

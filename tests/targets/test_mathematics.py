@@ -14,8 +14,8 @@ from accumulus.tape.tape import Tape
 from accumulus.targets import compile_tape
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
-from accumulus.targets.llvm.variant import Variant
-from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS
+from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS
+from accumulus.targets.llvm.module import Variant
 
 pytestmark = pytest.mark.skipif(not host().fused, reason="this processor has no fused multiply-add")
 RANDOM = np.random.default_rng(0)

@@ -15,10 +15,11 @@ import accumulus as acc
 from accumulus.errors import ArgumentError
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import fuse
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, emit_source
-from accumulus.targets.block_kernel import LongSegment
-from accumulus.targets.target import emit_loops
+from accumulus.targets.code import LoopNest
+from accumulus.targets.kernel import LongSegment
 
 
 def run(text, x):
@@ -109,9 +110,9 @@ class TestLoops:
         places = np.random.default_rng(seed).permutation(count + 7)[:count]
         segments = [LongSegment(count + 7, slice(0, count), places)]
         expected = np.zeros(count + 7)
-        expected[places] = tape.evaluate(point)
+        expected[places] = evaluate(tape, point)
         scope = {}
-        exec(emit_loops(tape, fuse(tape), segments, "numpy", arguments=((3,), (4,))), scope)
+        exec(LoopNest(tape, fuse(tape)).source(segments, [(3,), (4,)], "numpy", dtype="float64"), scope)
         with np.errstate(all="ignore"):
             (found,) = scope["f"](point[:3], point[3:])
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)

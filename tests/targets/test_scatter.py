@@ -13,9 +13,9 @@ from strategies import points, programs
 
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment
-from accumulus.targets.llvm import scatter
+from accumulus.targets.llvm import tables
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
-from accumulus.targets.llvm.variant import Variant
+from accumulus.targets.llvm.module import Variant
 
 DTYPES = ("float64", "float32")
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
@@ -26,7 +26,7 @@ def compiled(tape, segments, dtype, largest, **changes):
     variant = Variant(lanes(dtype), dtype, contract=False, **changes)
     kernel = LLVMKernel(tape, segments, dtype, variant=variant)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scatter, "LARGEST_WRITTEN_OUT", largest)
+        patch.setattr(tables, "LARGEST_WRITTEN_OUT", largest)
         X = np.zeros((1, tape.inputs), dtype)
         kernel(X[0])
         kernel.batch(X)
@@ -92,7 +92,7 @@ def test_every_value_is_computed_once_and_goes_to_all_its_places():
     product = tape.multiply(0, 1)
     tape.outputs = [product, 0, product, product, tape.constant(3.0)]
     segments = (Segment(9, (0, 1, 2), (8, 3, 5)), Segment(4, (3, 4), (1, 2)))
-    arrays, distinct = scatter.places(tape, segments)
+    arrays, distinct = tables.places(tape, segments)
     assert distinct == [0, product]
     assert [array.positions.tolist() for array in arrays] == [[3, 5, 8], [1]]
     assert [array.slots.tolist() for array in arrays] == [[0, 1, 1], [1]]
@@ -101,12 +101,12 @@ def test_every_value_is_computed_once_and_goes_to_all_its_places():
 
 
 def test_large_results_take_tables_and_runs_of_zeros_do_not_count():
-    assert scatter.by_tables(whole(scatter.LARGEST_WRITTEN_OUT + 1))
-    assert not scatter.by_tables(whole(scatter.LARGEST_WRITTEN_OUT))
-    last = scatter.LARGEST_WRITTEN_OUT * 10
-    assert not scatter.by_tables((Segment(last, (0, 1), (0, last - 1)),))
-    every_other = tuple(range(0, scatter.LARGEST_WRITTEN_OUT + 2, 2))
-    assert scatter.by_tables((Segment(scatter.LARGEST_WRITTEN_OUT + 2, (0,) * len(every_other), every_other),))
+    assert tables.by_tables(whole(tables.LARGEST_WRITTEN_OUT + 1))
+    assert not tables.by_tables(whole(tables.LARGEST_WRITTEN_OUT))
+    last = tables.LARGEST_WRITTEN_OUT * 10
+    assert not tables.by_tables((Segment(last, (0, 1), (0, last - 1)),))
+    every_other = tuple(range(0, tables.LARGEST_WRITTEN_OUT + 2, 2))
+    assert tables.by_tables((Segment(tables.LARGEST_WRITTEN_OUT + 2, (0,) * len(every_other), every_other),))
 
 
 @every_dtype

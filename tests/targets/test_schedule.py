@@ -12,13 +12,11 @@ from kernels import assert_same, expected, whole
 from strategies import programs
 
 from accumulus.tape.tape import Tape
-from accumulus.targets.llvm import tuning
+from accumulus.targets.llvm import module
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
-from accumulus.targets.llvm.tuning import LONGEST_ORDERED, tune, values_in_registers
-from accumulus.targets.llvm.variant import PART_SIZE, Variant
-from accumulus.targets.parts import handed_on, parts
-from accumulus.targets.schedule import Group, groups, most_alive, order, order_by_registers
+from accumulus.targets.llvm.module import LONGEST_ORDERED, PART_SIZE, Variant, tune, values_in_registers
+from accumulus.targets.schedule import Group, groups, handed_on, most_alive, order, order_by_registers, parts
 
 
 def steps_of(program):
@@ -119,7 +117,7 @@ def test_short_programs_and_very_long_ones_are_left_alone():
 
 
 def test_an_order_that_hands_on_no_less_is_not_taken(monkeypatch):
-    monkeypatch.setattr(tuning, "WORTH_IT", 0.0)
+    monkeypatch.setattr(module, "WORTH_IT", 0.0)
     assert tune(recurrence(400), whole(3), "float64").steps is None
 
 

@@ -10,8 +10,7 @@ import pytest
 from exact import EXACT, PARTIALS, mp, mpf
 from special_fits import FITS, fit
 
-from accumulus.tape.helpers import helpers
-from accumulus.tape.operations import OPERATIONS, Operation
+from accumulus.tape.operations import OPERATIONS, Operation, helpers
 from accumulus.tape.partials import partial
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import accumulus as acc
 from accumulus.cli import app
 from accumulus.errors import ArgumentError, UnknownNameError
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, check_target, compile_tape, emit_source, targets
 from accumulus.targets.kernel import MINIMUM_WORK, Kernel

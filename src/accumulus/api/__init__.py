@@ -1,4 +1,4 @@
-"""What users call.
+"""Functions that users call.
 
 The way from a function to its Jacobian, as `Trace` has it step by step, and `Derivative` in one go at the first call
 for arguments of new shapes:

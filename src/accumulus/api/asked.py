@@ -8,10 +8,10 @@ from typing import Any, Final, TypedDict, TypeVar
 from accumulus.errors import ArgumentError
 from accumulus.frontends.location import name_of
 from accumulus.options import Given, Options, with_parameters
-from accumulus.programs.chosen import Chosen
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms
 from accumulus.programs.kinds import Kind
+from accumulus.programs.selection import Chosen
 
 __all__ = [
     "ARGUMENTS",
@@ -44,7 +44,7 @@ class Asked(Given, total=False):
 
 
 class Choice(TypedDict, total=False):
-    """What of a matrix of derivatives is wanted."""
+    """Selection of rows, columns, entries or a band of a matrix of derivatives."""
 
     rows: Any
     columns: Any
@@ -53,7 +53,7 @@ class Choice(TypedDict, total=False):
 
 
 class AskedOfMatrix(Asked, Choice, total=False):
-    """The same of derivatives that are matrices."""
+    """Options and arguments of derivatives that are matrices."""
 
 
 class GivenOfMatrix(Given, Choice, total=False):
@@ -61,17 +61,17 @@ class GivenOfMatrix(Given, Choice, total=False):
 
 
 def shows_arguments(function: F) -> F:
-    """As `accumulus.options.shows_options`, of a function of ``**asked``."""
+    """Show options and arguments in the signature of a function of ``**asked``."""
     return with_parameters(function, ARGUMENTS)
 
 
 def shows_arguments_and_choice(function: F) -> F:
-    """The same for derivatives that are matrices."""
+    """Show options, arguments and selections in the signature of a function."""
     return with_parameters(function, ARGUMENTS | CHOICE)
 
 
 def shows_choice(function: F) -> F:
-    """The same without arguments."""
+    """Show options and selections in the signature of a function."""
     return with_parameters(function, CHOICE)
 
 

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.api.hessians import hessian, hessian_of_lagrangian
 from accumulus.api.jacobians import compile as compiled
 from accumulus.api.jacobians import gradient as gradient_of
-from accumulus.api.jacobians import jacobian, value_and_gradient, value_and_jacobian
+from accumulus.api.jacobians import hessian, hessian_of_lagrangian, jacobian, value_and_gradient, value_and_jacobian
 from accumulus.errors import ArgumentError
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.location import name_of
@@ -26,10 +25,9 @@ from accumulus.frontends.recorder import holder_of, recorder_of
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.sparse import SparsePattern
 from accumulus.shipping.c_projects import source_of
-from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.c.c_casadi import Called, CasadiFunction, Pattern
 from accumulus.targets.c.c_expressions import check_name
-from accumulus.targets.c.c_loop_source import LoopSource
+from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_source import CSource
 from accumulus.targets.kernel import Segment
 
@@ -95,7 +93,7 @@ def _second(
     outputs: Sequence[tuple[str, Pattern]],
     options: dict[str, Any],
 ) -> tuple[list[_Written], list[CasadiFunction]]:
-    """What second derivatives need: programs, and functions."""
+    """Programs and functions for second derivatives."""
     total, count = WeightedSum(f, len(points)), len(points)
     every = tuple(range(count + len(shapes)))
     given = [*points, *map(np.ones, shapes)]
@@ -327,7 +325,7 @@ class _Written:
 def _sorted(
     pattern: SparsePattern, pair: tuple[Shape, Shape] | None, *, upper: bool
 ) -> tuple[NDArray[np.intp], Pattern]:
-    """Where each nonzero comes in CasADi's order, -1 if it does not, and the pattern by columns."""
+    """Place of each nonzero in CasADi's order, -1 if it has none, and the pattern by columns."""
     rows, columns = np.asarray(pattern.rows, np.intp), np.asarray(pattern.columns, np.intp)
     if pair is not None:
         rows, columns = by_columns(pair[0])[rows], by_columns(pair[1])[columns]
@@ -338,20 +336,16 @@ def _sorted(
     return order, Pattern.by_columns(pattern.shape, rows[chosen], columns[chosen])
 
 
-def _moved(segment: Any, order: NDArray[np.intp], size: int) -> Any:
+def _moved(segment: Segment, order: NDArray[np.intp], size: int) -> Segment:
     """A result array whose entries are in another order; those without a place are left out."""
-    every = np.arange(segment.length)
-    positions = every[segment.positions] if isinstance(segment.positions, slice) else np.array(segment.positions, int)
-    outputs = segment.outputs
-    if isinstance(outputs, slice):
-        outputs = np.arange(outputs.start, outputs.stop)
-    places = order[positions]
-    outputs, places = np.asarray(outputs, np.intp)[places >= 0], places[places >= 0]
-    if isinstance(segment, LongSegment):
-        # one after the other where they are all there: then they may be stored at once
-        by_place = np.argsort(places)
-        return LongSegment(size, outputs[by_place], places[by_place], segment.name)
-    return Segment(size, tuple(outputs.tolist()), tuple(places.tolist()), segment.name)
+    chosen = []
+    for each in (segment.positions, segment.outputs):
+        chosen.append(np.arange(each.start, each.stop) if isinstance(each, slice) else np.asarray(each, np.intp))
+    places, outputs = order[chosen[0]], chosen[1]
+    outputs, places = outputs[places >= 0], places[places >= 0]
+    # one after the other where they are all there: then they may be stored at once
+    by_place = np.argsort(places)
+    return segment.of(size, outputs[by_place], places[by_place], segment.name)
 
 
 def _text(written: Sequence[_Written], functions: Sequence[CasadiFunction]) -> str:

@@ -74,7 +74,7 @@ def implicit(
 
 
 class ImplicitFunction:
-    """What `implicit` returns: a function of a guess and of the residual's parameters."""
+    """Function of a guess and of the residual's parameters, as `implicit` returns it."""
 
     def __init__(self, residual: Callable[..., Any], steps: int, rtol: float, atol: float) -> None:
         if not callable(residual):
@@ -137,13 +137,13 @@ class ImplicitFunction:
             ) from None
 
     def _form(self) -> str:
-        """How it is called."""
+        """Form of a call."""
         names = ["…"] if self._signature is None else [*map(str, self._signature.parameters.values())][1:]
         return f"(guess{''.join(f', {name}' for name in names)})"
 
 
 def _signature(function: Callable[..., Any]) -> Signature | None:
-    """What a function takes, if that is known."""
+    """Signature of a function, if that is known."""
     try:
         return signature(function)
     except (TypeError, ValueError):
@@ -151,6 +151,6 @@ def _signature(function: Callable[..., Any]) -> Signature | None:
 
 
 def _is_finite(tree: Any) -> bool:
-    """Whether all numbers in containers are finite."""
+    """Return True if all numbers in containers are finite."""
     arrays = [np.asarray(leaf) for _, leaf in flatten(tree)[1] if leaf is not None]
     return all(np.isfinite(array).all() for array in arrays if array.dtype.kind == "f")

@@ -13,14 +13,14 @@ from accumulus.frontends.recorder import Recording
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Linearization
 from accumulus.options import GUARDS, Options
-from accumulus.programs.argnums import Selection, arranged, checked_argnums, static_positions
-from accumulus.programs.forms import Forms, settled, together
+from accumulus.programs.derivation import straight_line
+from accumulus.programs.forms import Forms, asked_together, settled_function
+from accumulus.programs.graphs import linearize_arguments
 from accumulus.programs.kinds import JACOBIAN, VALUE_AND_JACOBIAN
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
-from accumulus.programs.seeds import linearize_arguments
-from accumulus.search.plan import Plan
-from accumulus.search.plan_cache import graph_hash
+from accumulus.programs.selection import Selection, arranged, checked_argnums, static_positions
+from accumulus.search.plan import Plan, graph_hash
 
 __all__ = ["Trace", "trace"]
 
@@ -67,7 +67,9 @@ def trace(
     forms = Forms(f, name_of(f), None, None, static_argnums, static_argnames)
     call, numbers = forms.of(examples, keywords)
     if call is not None:
-        return Trace(f, record(settled(call, numbers, check=check), numbers, check=check, decides=decides), call)
+        return Trace(
+            f, record(settled_function(call, numbers, check=check), numbers, check=check, decides=decides), call
+        )
     static = static_positions(forms.static_positions, len(numbers))
     return Trace(f, record(f, numbers, static, check=check, decides=decides))
 
@@ -129,13 +131,8 @@ class Trace:
         own = {name: getattr(plan, name) for name in ("objective", "effort", "seed", "time_limit")}
         chosen = Options.of(**{"sparse": None if output == "dense" else output, "target": target, **own, **options})
         with Preparation(self.name, chosen) as preparation:
-            return Program(
-                self.recording,
-                VALUE_AND_JACOBIAN if values else JACOBIAN,
-                selection,
-                preparation,
-                given=(linearization, plan),
-            )
+            kind, given = VALUE_AND_JACOBIAN if values else JACOBIAN, (linearization, plan)
+            return Program.of(straight_line(self.recording, kind, selection, preparation, given=given), preparation)
 
     def _linearization_of(self, plan: Plan) -> tuple[Selection, Linearization]:
         """Arguments and linearization of the graph that the plan's accumulation is for, or of an equal one."""
@@ -152,10 +149,10 @@ class Trace:
     def selection(
         self, argnums: int | Sequence[int] | None = None, argnames: str | Sequence[str] | None = None
     ) -> Selection:
-        """What is differentiated by: by default all numeric arguments, one alone or a tuple of them."""
+        """Return the differentiated arguments: by default all numeric ones, one alone or a tuple of them."""
         asked: int | str | Sequence[int | str] | None = None
         if argnums is not None or argnames is not None:
-            asked = together(self._function, argnums, argnames)
+            asked = asked_together(self._function, argnums, argnames)
         if self._call is not None:
             if asked is None:
                 places = [*range(len(self._call.positional)), *self._call.keywords]

@@ -10,9 +10,11 @@ from operator import or_
 from accumulus.arrays.entries import Products
 from accumulus.elimination.emit import guarded
 from accumulus.tape.blocks import BlockTape, Column, Range
+from accumulus.tape.interpreter import Domain, run
+from accumulus.tape.operations import Operation
 from accumulus.tape.tape import Tape
 
-__all__ = ["Factor", "Label", "dependences", "opened_labels"]
+__all__ = ["BodyLabel", "Factor", "dependences", "opened_labels"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,12 @@ class Factor:
 
     @property
     def is_free(self) -> bool:
-        """Whether a product with it is none."""
+        """Return True if a product with it is none."""
         return self.number in (1.0, -1.0)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """What a product with it takes."""
+        """Return what a product with it takes."""
         return () if self.values is None else (self.values, *self.conditions)
 
     def times(self, body: Tape, inputs: Sequence[int], other: int) -> int:
@@ -57,7 +59,7 @@ class Factor:
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class BodyLabel:
     """A derivative on the tape of a body: its value, and conditions but for which it is 0."""
 
     value: int
@@ -78,20 +80,27 @@ class Label:
         return Factor(None, one_for_all or places[self.value], conditions)
 
 
-def opened_labels(tape: Tape, places: Sequence[int]) -> tuple[Tape, list[Label]]:
+def opened_labels(tape: Tape, places: Sequence[int]) -> tuple[Tape, list[BodyLabel]]:
     """A copy of a body's tape, and some of its outputs, taken apart where they are choices between a value and 0."""
     body, labels = tape.copy(), []
     for output in [tape.outputs[place] for place in places]:
         found = guarded(body, output)
         value, conditions = (found, frozenset[int]()) if isinstance(found, int) else (found.value, found.on)
-        labels.append(Label(value, body.value_of(value) if value < 0 else None, tuple(sorted(conditions))))
+        labels.append(BodyLabel(value, body.value_of(value) if value < 0 else None, tuple(sorted(conditions))))
     return body, labels
 
 
+class _Dependences(Domain):
+    """Inputs that values depend on, a bit for each."""
+
+    def number(self, number: float) -> int:
+        return 0
+
+    def function(self, row: Operation, *operands: int) -> int:
+        return reduce(or_, operands)
+
+
 def dependences(body: Tape) -> list[set[int]]:
-    """Which inputs each output depends on."""
-    found: list[int] = [1 << k for k in range(body.inputs)]
-    for reference in range(body.inputs, len(body)):
-        found.append(reduce(or_, (found[a] for a in body.arguments(reference) if a >= 0), 0))
-    sets = [found[output] if output >= 0 else 0 for output in body.outputs]
-    return [{k for k in range(body.inputs) if on >> k & 1} for on in sets]
+    """Return which inputs each output depends on."""
+    found = run(body, _Dependences(), [1 << k for k in range(body.inputs)])
+    return [{k for k in range(body.inputs) if on >> k & 1} for on in found]

@@ -4,55 +4,60 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from accumulus.tape.blocks import MATMUL, SUM, BlockTape, Column, references_in
+from accumulus.tape.blocks import Block, BlockTape, Column, references_in
 from accumulus.tape.columns import are_equal, owners_in
-from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.interpreter import Domain, Partial, resume
+from accumulus.tape.operations import Operation
 
 __all__ = ["Intervals"]
 
 #: The least and the greatest value; None if there may be no number. Sums and products of finite numbers are taken to be
 #: finite, however large.
-Interval = tuple[float, float] | None
+Bounds = tuple[float, float]
+Interval = Bounds | None
 MOST: Final = 1e308
-ANY: Final = (-MOST, MOST)
+ANY: Final[Bounds] = (-MOST, MOST)
 
 
-class Intervals:
+class Intervals(Partial):
     """Intervals of the results of each block of a program, while it grows.
 
     Args:
         tape: the program; its inputs are finite.
     """
 
+    located = frozenset(("multiply",))
+
     def __init__(self, tape: BlockTape) -> None:
         self._tape = tape
         self._known: list[Interval] = []
 
     def is_finite(self, values: Column) -> bool:
-        """Whether values are finite numbers."""
+        """Return True if values are finite numbers."""
         return _is_finite(self.of(values))
 
     def of(self, values: Column) -> Interval:
         """The interval of all values of a column."""
-        for block in self._tape.blocks[len(self._known) :]:
-            if block.code in (SUM, MATMUL):
-                finite = all(_is_finite(self._of_block(operands)) for operands in block.operands)
-                self._known.append(ANY if finite else None)
-            elif (rule := _RULES.get(block.code)) is None:
-                self._known.append(None)
-            else:
-                found = rule(*map(self._of_block, block.operands))
-                if block.code == _MULTIPLY and found is not None and are_equal(*block.operands):
-                    found = max(found[0], 0.0), found[1]
-                self._known.append(found)
+        resume(self._tape, self, None, len(self._known), memory=lambda *_: self)
         return self._of(values, owners_in(self._tape.starts, values))
 
-    def _of_block(self, operands: Column) -> Interval:
+    # As what holds the values of a program
+
+    def read(self, operands: Column, *, is_whole: bool = True) -> Interval:
+        """Return the interval of a block's operand."""
         return self._of(operands, self._tape.owners(operands))
+
+    def write(self, start: int, count: int, found: Interval) -> None:
+        """Keep the interval of the next block."""
+        self._known.append(found)
+
+    def run_steps(self, block: Block, domain: Domain) -> None:
+        """Say nothing of recurrences."""
+        self._known.append(None)
 
     def _of(self, operands: Column, owners: Sequence[int]) -> Interval:
         """The same, given which blocks they are results of."""
@@ -69,6 +74,92 @@ class Intervals:
         inputs = ((references >= 0) & (references < self._tape.inputs)).any()
         return ANY if inputs or not len(constants) else (float(constants.min()), float(constants.max()))
 
+    # Rules
+
+    def rule(self, row: Operation) -> Callable[..., Interval]:
+        """Return the rule of an operation; of finite numbers, results are finite, but for exponentials."""
+        compute = super().rule(row)
+        if row.name in ("exp", "select"):
+            return compute
+
+        def of(*given: Any) -> Interval:
+            found: Interval = compute(*given)
+            if found is None or not all(map(_is_finite, given[-row.arity :])):
+                return found
+            return max(found[0], -MOST), min(found[1], MOST)
+
+        return of
+
+    def add(self, a: Bounds, b: Bounds) -> Interval:
+        """Add, unless infinities of both signs may meet."""
+        if (a[1] == math.inf and b[0] == -math.inf) or (a[0] == -math.inf and b[1] == math.inf):
+            return None
+        return a[0] + b[0], a[1] + b[1]
+
+    def subtract(self, a: Bounds, b: Bounds) -> Interval:
+        """Subtract, likewise."""
+        return self.add(a, self.negative(b))
+
+    def multiply(self, tape: BlockTape, block: Block, a: Bounds, b: Bounds) -> Interval:
+        """Multiply, unless 0 and infinity may meet; squares are not negative."""
+        for one, other in ((a, b), (b, a)):
+            if not _is_finite(one) and other[0] <= 0.0 <= other[1]:
+                return None
+        corners = [x * y for x in a for y in b]
+        return max(min(corners), 0.0) if are_equal(*block.operands) else min(corners), max(corners)
+
+    def divide(self, a: Bounds, b: Bounds) -> Interval:
+        """Divide by what is not 0."""
+        if b[0] <= 0.0 <= b[1] or not (_is_finite(a) or _is_finite(b)):
+            return None
+        corners = [x / y for x in a for y in b]
+        return min(corners), max(corners)
+
+    def negative(self, a: Bounds) -> Bounds:
+        """Negate."""
+        return -a[1], -a[0]
+
+    def exp(self, a: Bounds) -> Interval:
+        """Return powers of e, which may overflow."""
+        return math.exp(min(a[0], 709.0)), math.exp(a[1]) if a[1] < 709.0 else math.inf
+
+    def abs(self, a: Bounds) -> Interval:
+        """Return magnitudes."""
+        return (0.0 if a[0] <= 0.0 <= a[1] else min(map(abs, a))), max(map(abs, a))
+
+    def sqrt(self, a: Bounds) -> Interval:
+        """Return roots of what is not negative."""
+        return (math.sqrt(a[0]), math.sqrt(a[1])) if a[0] >= 0.0 else None
+
+    def log(self, a: Bounds) -> Interval:
+        """Return logarithms of positive numbers."""
+        return (math.log(a[0]), math.log(a[1])) if a[0] > 0.0 else None
+
+    def minimum(self, a: Bounds, b: Bounds) -> Interval:
+        """Return the smaller ones."""
+        return min(a[0], b[0]), min(a[1], b[1])
+
+    def maximum(self, a: Bounds, b: Bounds) -> Interval:
+        """Return the larger ones."""
+        return max(a[0], b[0]), max(a[1], b[1])
+
+    def select(self, condition: Interval, a: Interval, b: Interval) -> Interval:
+        """Return what either may be."""
+        return _hull([a, b])
+
+    def function(self, row: Operation, *given: Bounds) -> Interval:
+        """Return the bounds in the table, for finite arguments; floors and ceilings have none, and are finite."""
+        bounds = ANY if row.name in ("floor", "ceil") else row.bounds
+        return bounds if bounds[1] < math.inf and all(map(_is_finite, given)) else None
+
+    def sums(self, terms: Interval, offsets: Any) -> Interval:
+        """Return whether sums are finite."""
+        return ANY if _is_finite(terms) else None
+
+    def matmul(self, left: Interval, right: Interval, shape: Any) -> Interval:
+        """Return whether products of matrices are finite."""
+        return ANY if _is_finite(left) and _is_finite(right) else None
+
 
 def _is_finite(interval: Interval) -> bool:
     return interval is not None and math.isfinite(interval[0]) and math.isfinite(interval[1])
@@ -78,89 +169,3 @@ def _hull(intervals: Iterable[Interval]) -> Interval:
     found = list(intervals)
     known = [each for each in found if each is not None]
     return (min(low for low, _ in known), max(high for _, high in known)) if len(known) == len(found) else None
-
-
-def _strict(rule: Callable[..., Interval]) -> Callable[..., Interval]:
-    """A rule for numbers; what is no number gives none. Of finite numbers, results are finite."""
-
-    def of(*given: Interval) -> Interval:
-        if any(each is None for each in given):
-            return None
-        found = rule(*given)
-        if found is None or not all(map(_is_finite, given)):
-            return found
-        return max(found[0], -MOST), min(found[1], MOST)
-
-    return of
-
-
-def _add(a: tuple[float, float], b: tuple[float, float]) -> Interval:
-    if (a[1] == math.inf and b[0] == -math.inf) or (a[0] == -math.inf and b[1] == math.inf):
-        return None
-    return a[0] + b[0], a[1] + b[1]
-
-
-def _multiply(a: tuple[float, float], b: tuple[float, float]) -> Interval:
-    for one, other in ((a, b), (b, a)):
-        if not _is_finite(one) and other[0] <= 0.0 <= other[1]:
-            return None
-    corners = [x * y for x in a for y in b]
-    return min(corners), max(corners)
-
-
-def _divide(a: tuple[float, float], b: tuple[float, float]) -> Interval:
-    if b[0] <= 0.0 <= b[1] or not (_is_finite(a) or _is_finite(b)):
-        return None
-    corners = [x / y for x in a for y in b]
-    return min(corners), max(corners)
-
-
-def _exp(a: tuple[float, float]) -> Interval:
-    return math.exp(min(a[0], 709.0)), math.exp(a[1]) if a[1] < 709.0 else math.inf
-
-
-def _abs(a: tuple[float, float]) -> Interval:
-    return (0.0 if a[0] <= 0.0 <= a[1] else min(abs(a[0]), abs(a[1]))), max(abs(a[0]), abs(a[1]))
-
-
-def _negative(a: tuple[float, float]) -> Interval:
-    return -a[1], -a[0]
-
-
-def _sqrt(a: tuple[float, float]) -> Interval:
-    return (math.sqrt(a[0]), math.sqrt(a[1])) if a[0] >= 0.0 else None
-
-
-def _log(a: tuple[float, float]) -> Interval:
-    return (math.log(a[0]), math.log(a[1])) if a[0] > 0.0 else None
-
-
-def _select(condition: Interval, a: Interval, b: Interval) -> Interval:
-    del condition
-    return _hull([a, b])
-
-
-def _bounded(interval: tuple[float, float]) -> Callable[..., Interval]:
-    return lambda *given: interval if all(map(_is_finite, given)) else None
-
-
-_MULTIPLY: Final = BY_NAME["multiply"].code
-_RULES: Final[dict[int, Callable[..., Interval]]] = {
-    BY_NAME[name].code: rule
-    for name, rule in {
-        "add": _strict(_add),
-        "subtract": _strict(lambda a, b: _add(a, (-b[1], -b[0]))),
-        "multiply": _strict(_multiply),
-        "divide": _strict(_divide),
-        "negative": _strict(_negative),
-        "abs": _strict(_abs),
-        "sqrt": _strict(_sqrt),
-        "log": _strict(_log),
-        "minimum": _strict(lambda a, b: (min(a[0], b[0]), min(a[1], b[1]))),
-        "maximum": _strict(lambda a, b: (max(a[0], b[0]), max(a[1], b[1]))),
-        "select": _select,
-        "floor": _bounded(ANY),
-        "ceil": _bounded(ANY),
-        **{row.name: _bounded(row.bounds) for row in OPERATIONS if row.bounds[1] < math.inf},
-    }.items()
-} | {BY_NAME["exp"].code: lambda a: None if a is None else _exp(a)}

@@ -9,7 +9,7 @@ the one that makes the fewest products is always the next.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -22,19 +22,17 @@ from accumulus.arrays.scans import Recurrence, Way
 from accumulus.arrays.sorting import sorted_entries
 from accumulus.arrays.structured import Edge, Structured, written_out
 from accumulus.arrays.through import through
-from accumulus.arrays.verification import Heads, verify
-from accumulus.deadline import Deadline
+from accumulus.arrays.verification import Heads, verify_derivatives
+from accumulus.context import Context
 from accumulus.elimination.emit import emit
 from accumulus.errors import SizeError
 from accumulus.graph.linearize import linearize
-from accumulus.options import Options
 from accumulus.search.find import find_plan
 from accumulus.tape.blocks import MANY_BLOCKS, BlockTape, Column, Range, column, references_in
-from accumulus.tape.bytes import to_bytes
 from accumulus.tape.columns import owners_in
 from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.moving import Moving
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import Tape, to_bytes
 
 __all__ = ["ArrayJacobian", "differentiate"]
 
@@ -73,8 +71,7 @@ class ArrayJacobian:
 def differentiate(
     tape: BlockTape,
     inputs: Sequence[int] | Integers,
-    options: Options,
-    deadline: Deadline,
+    context: Context,
     directions: Integers | None = None,
 ) -> ArrayJacobian:
     """Accumulate the Jacobian of a program's outputs by some of its inputs, or its product with directions.
@@ -87,14 +84,12 @@ def differentiate(
         SizeError: if the products between arrays are too many for memory, or a `ManyBlocksError`.
         VerificationError: if what was made of the derivatives of bodies is not the Jacobian.
     """
-    return _Accumulating(tape, np.asarray(inputs, np.int64), options, deadline, directions).result()
+    return _Accumulating(tape, np.asarray(inputs, np.int64), context, directions).result()
 
 
 class _Accumulating:
-    def __init__(
-        self, tape: BlockTape, inputs: Integers, options: Options, deadline: Deadline, directions: Integers | None
-    ) -> None:
-        self.given, self.options, self.deadline = tape, options, deadline
+    def __init__(self, tape: BlockTape, inputs: Integers, context: Context, directions: Integers | None) -> None:
+        self.given, self.context = tape, context
         self.made = BlockTape(tape.inputs, most=MANY_BLOCKS)
         self.products = Products(self.made)
         self.structured = Structured(self.products)
@@ -128,7 +123,7 @@ class _Accumulating:
     def result(self) -> ArrayJacobian:
         maps = fuse(self.given)
         for each in maps:
-            self.options.tell(self.deadline, "plan")
+            self.context.tell("plan")
             with self.made.located(self.given.lines_of(each.blocks)):
                 self._add(each)
         outputs = self.given.outputs
@@ -142,8 +137,8 @@ class _Accumulating:
         self._eliminate(set(vertices))
         rows, columns, values = self._collected()
         nonzeros = rows, columns, values
-        seed, directions = self.options.seed, None if self.ends == _INPUTS else self.directions
-        verify(self.made, self.end_count, given, nonzeros, self.products.rounded, seed, directions)
+        seed, directions = self.context.options.seed, None if self.ends == _INPUTS else self.directions
+        verify_derivatives(self.made, self.end_count, given, nonzeros, self.products.rounded, seed, directions)
         self.made.outputs = np.concatenate([self.moving.at(outputs), values])
         return ArrayJacobian(self.made, len(outputs), rows, columns, tuple(self.bodies), self.products.count)
 
@@ -280,8 +275,7 @@ class _Accumulating:
         key = to_bytes(body), active
         if key not in self._accumulated:
             linearization = linearize(body, active)
-            brief = replace(self.options, effort=self.options.effort_of_order(len(linearization.graph.sources)))
-            plan = find_plan(linearization.graph, brief, deadline=self.options.deadline_of_order(self.deadline))
+            plan = find_plan(linearization.graph, self.context.planning(len(linearization.graph.sources)))
             tape = emit(plan.accumulation)
             of_root: dict[int, list[tuple[int, int]]] = {}
             for place, (root, terminal) in enumerate(sorted(plan.accumulation.entries), len(body.outputs)):

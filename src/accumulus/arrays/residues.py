@@ -179,7 +179,7 @@ def _sum(block: Block, values: Residues, result: Residues) -> None:
 
 
 def _is_computed(body: Tape) -> bool:
-    """Whether a body is sums, products, negations and choices by truth values that it is given."""
+    """Return True if a body is sums, products, negations and choices by truth values that it is given."""
     for reference in range(body.inputs, len(body)):
         code, arguments = body.codes[reference], body.arguments(reference)
         if code not in _KINDS:

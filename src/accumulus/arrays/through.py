@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from accumulus.arrays.entries import Entries, Products
 from accumulus.arrays.scans import Recurrence, Way
 from accumulus.tape.blocks import BlockTape, Column, Range, column, references_in
-from accumulus.tape.bytes import to_bytes
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import Tape, to_bytes
 
 __all__ = ["through"]
 

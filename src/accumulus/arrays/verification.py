@@ -22,7 +22,7 @@ from accumulus.arrays.structured import Edge
 from accumulus.errors import VerificationError
 from accumulus.tape.blocks import BlockTape, Column, Range, column
 
-__all__ = ["Heads", "verify"]
+__all__ = ["Heads", "verify_derivatives"]
 
 Integers = NDArray[np.int64]
 #: Where an array begins among the references of the function, its length, its derivatives by other arrays, and what it
@@ -30,7 +30,7 @@ Integers = NDArray[np.int64]
 Heads = tuple[int, int, list[Edge], Recurrence | None]
 
 
-def verify(
+def verify_derivatives(
     made: BlockTape,
     inputs: int,
     edges: Sequence[Heads],

@@ -1,4 +1,7 @@
-"""The check of a function and its derivatives that users ask for: everything against everything, at many points."""
+"""The check of a function and its derivatives that users ask for: everything against everything, at many points.
+
+Points are parted by how the function decides there, and further ones are tried on both sides of borders.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,17 @@ from typing import Any, Final, Unpack
 import numpy as np
 
 from accumulus.api.recordings import Trace
-from accumulus.checking.cases import at_borders, by_case, merged
 from accumulus.checking.check_report import CheckReport, Finding
-from accumulus.checking.comparisons import compare_programs, compare_slopes
-from accumulus.checking.flat_problem import FlatProblem
+from accumulus.checking.comparisons import FlatProblem, compare_programs, compare_slopes
 from accumulus.errors import ArgumentError, MismatchError
+from accumulus.frontends.agreement import where_it_holds
 from accumulus.frontends.location import name_of
-from accumulus.frontends.points import as_numpy, as_reals, moved
+from accumulus.frontends.points import as_inputs, as_numpy, as_reals, moved
 from accumulus.frontends.record import record
 from accumulus.frontends.recorder import Recording
 from accumulus.options import OF_PLANS, Given, Options, shows_options
-from accumulus.programs.argnums import static_positions
-from accumulus.programs.forms import Forms, settled
+from accumulus.programs.forms import Forms, settled_function
+from accumulus.programs.selection import static_positions
 from accumulus.search.find import plan
 
 __all__ = ["check"]
@@ -78,7 +80,7 @@ def check(
     name = name_of(f)
     forms = Forms(f, name, None, None, static_argnums, static_argnames)
     call, numbers = forms.of(arguments, keywords or {})
-    function = settled(f if call is None else call, numbers, check=True)
+    function = settled_function(f if call is None else call, numbers, check=True)
     static = static_positions(forms.static_positions if call is None else (), len(numbers))
     try:
         recording = record(function, numbers, static, check=True, decides=chosen.guards == "cases")
@@ -119,7 +121,7 @@ def _findings(
     chosen: Options,
     options: Given,
 ) -> tuple[list[Finding], int]:
-    """What is found at points of one case, and at how many of them the function has values."""
+    """Findings at points of one case, and the number of points at which the function has values."""
     trace = Trace(function, recording)
     graph = trace.linearize(positions)
     found = plan(graph, **{option: getattr(chosen, option) for option in OF_PLANS})
@@ -156,3 +158,84 @@ def _points(arguments: Sequence[Any], shapes: Sequence[tuple[int, ...] | None], 
         yield moved(given, shapes, REACHES[k % len(REACHES)], generator)
     for scale in SCALES:
         yield [x if shape is None else scale * x for x, shape in zip(given, shapes, strict=True)]
+
+
+# Cases ----------------------------------------------------------------------------------------------------------------
+
+
+#: Cases of one check, at most; points of others are left out.
+MOST_CASES: Final = 6
+#: Borders that are looked for, at most, and halvings of the way to a point in another case.
+MOST_BORDERS: Final = 4
+HALVINGS: Final = 60
+#: How far from a border derivatives are compared with differences, of the way to the point that was given.
+BESIDE: Final = 0.02
+
+Point = Sequence[Any]
+
+
+def holds(recording: Recording, point: Point) -> bool:
+    """Return True if a recording holds at a point."""
+    return bool(where_it_holds(recording, as_inputs(point, recording.argument_shapes)[np.newaxis])[0])
+
+
+def by_case(
+    recordings: Sequence[Recording], points: Sequence[Point], again: Callable[[Point], Recording]
+) -> list[tuple[Recording, list[Point]]]:
+    """The points of each case, each with its recording.
+
+    Args:
+        recordings: that are known, that of the first point first.
+        points: to be parted.
+        again: records the function at a point; what it raises there leaves the point to the first case, where it counts
+            as one at which the function has no values.
+    """
+    cases: list[tuple[Recording, list[Point]]] = [(recording, []) for recording in recordings]
+    for point in points:
+        own = next((members for known, members in cases if holds(known, point)), None)
+        if own is None and len(cases) < MOST_CASES:
+            try:
+                cases.append((again(point), []))
+            except Exception:
+                own = cases[0][1]
+            else:
+                own = cases[-1][1]
+        (cases[0][1] if own is None else own).append(point)
+    return cases
+
+
+def at_borders(cases: Sequence[tuple[Recording, Sequence[Point]]]) -> list[Point]:
+    """Points right on both sides of borders of the first case, and beside them."""
+    recording, (given, *_) = cases[0]
+    shapes = recording.argument_shapes
+    found: list[Point] = []
+
+    def between(one: Point, other: Point, share: float) -> Point:
+        return [
+            a if shape is None else np.float64((1.0 - share) * a + share * b) if shape == () else a + share * (b - a)
+            for a, b, shape in zip(one, other, shapes, strict=True)
+        ]
+
+    for _, members in cases[1 : 1 + MOST_BORDERS]:
+        inside, outside = given, members[0]
+        for _ in range(HALVINGS):
+            middle = between(inside, outside, 0.5)
+            if holds(recording, middle):
+                inside = middle
+            else:
+                outside = middle
+        found += [inside, outside, between(inside, given, BESIDE), between(outside, members[0], BESIDE)]
+    return found
+
+
+def merged(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Findings of one name as one, with the worst of them."""
+    by_name: dict[str, Finding] = {}
+    for each in findings:
+        known = by_name.setdefault(each.name, Finding(each.name))
+        known.compared += each.compared
+        known.failed += each.failed
+        if each.deviation > known.deviation:
+            known.deviation, known.difference = each.deviation, each.difference
+            known.where, known.reason = each.where, each.reason
+    return tuple(by_name.values())

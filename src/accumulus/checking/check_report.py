@@ -1,4 +1,4 @@
-"""What a check found: one row for each comparison, with the worst deviation and where it is."""
+"""Report of a check: one row for each comparison, with the worst deviation and where it is."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ class Finding:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing differs by more than is allowed."""
+        """Return True if nothing differs by more than is allowed."""
         return self.failed == 0
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What `accumulus.check` found. Printable.
+    """Report of `accumulus.check`. Printable.
 
     Attributes:
         name: of the function.
@@ -95,7 +95,7 @@ class CheckReport:
 
     @property
     def passed(self) -> bool:
-        """Whether all comparisons did."""
+        """Return True if all comparisons did."""
         return all(finding.passed for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,9 +1,15 @@
-"""The comparisons of a check: programs with each other and with the function, slopes with those of the function."""
+"""The comparisons of a check: programs with each other and with the function, slopes with those of the function.
+
+Function and program stand side by side in flat arrays, values first, then derivatives. Slopes of the function come from
+central differences with error estimates, and from complex steps.
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -12,15 +18,27 @@ from numpy.exceptions import ComplexWarning
 from numpy.typing import NDArray
 
 from accumulus.checking.check_report import Finding
-from accumulus.checking.differences import Slopes, central_differences, complex_step
-from accumulus.checking.flat_problem import FlatProblem, Point, flat
-from accumulus.frontends.agreement import compare, run
+from accumulus.frontends.agreement import run, where_it_holds
+from accumulus.frontends.location import argument_name
+from accumulus.frontends.points import as_inputs
+from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import flatten
 from accumulus.programs.program import Program
-from accumulus.tape.error_bounds import UNIT
+from accumulus.tape.error_bounds import UNIT, compare, evaluate_with_bounds
 
-__all__ = ["compare_programs", "compare_slopes"]
+__all__ = ["FlatProblem", "Slopes", "central_differences", "compare_programs", "compare_slopes", "complex_step"]
 
+# Slopes of functions of one number ------------------------------------------------------------------------------------
+
+
+Floats = NDArray[np.float64]
+#: The first step relative to the argument, and how many times it is halved.
+FIRST: Final = 0.0625
+HALVINGS: Final = 10
+#: How small a complex step is: its square is lost beside anything.
+TINY: Final = 1e-150
+#: What is passed to the function, in its order.
+Point = Sequence[Any]
 #: Columns of the Jacobian that are held against slopes at one point.
 COLUMNS: Final = 16
 #: How many error estimates differences may be off, and relative to themselves, and to the largest.
@@ -32,7 +50,178 @@ NOTHING: Final = 1e-100
 #: Relative bound on rounding beyond which a number has lost most of its digits.
 LOST: Final = 1e-6
 
-Floats = NDArray[np.float64]
+
+@dataclass(frozen=True, slots=True)
+class Slopes:
+    """Slopes of several results at one point.
+
+    Attributes:
+        central: from differences on both sides; NaN where the function is none.
+        error: how far they may be off, by how well steps of different sizes agree.
+        left, right: from one side.
+        kinks: where left and right do not meet when the step is halved.
+    """
+
+    central: Floats
+    error: Floats
+    left: Floats
+    right: Floats
+    kinks: NDArray[np.bool_]
+
+
+def central_differences(run: Callable[[float], Floats], x: float, scale: float) -> Slopes:
+    """Slopes of `run` at `x`, extrapolated from steps that are halved, of which those count that agree best.
+
+    Args:
+        run: a number → results, in one array.
+        x: where.
+        scale: the size of numbers for which `run` changes little.
+
+    Source:
+        C. J. F. Ridders, Accurate computation of F'(x) and F'(x)F''(x), Advances in Engineering Software 4, 1982.
+
+    >>> slopes = central_differences(lambda x: np.array([x**3]), 2.0, 2.0)
+    >>> bool(abs(slopes.central[0] - 12.0) < 1e-9)
+    True
+    """
+    middle = run(x)
+    best, error = np.full(middle.shape, np.nan), np.full(middle.shape, np.inf)
+    before: list[Floats] = []
+    gaps: list[Floats] = []
+    left = right = best
+    with np.errstate(all="ignore"):
+        for k in range(HALVINGS):
+            step = FIRST * scale * 0.5**k
+            above, below = x + step, x - step
+            high, low = run(above), run(below)
+            right, left = (high - middle) / (above - x), (middle - low) / (x - below)
+            gaps.append(np.abs(right - left))
+            row = [(high - low) / (above - below)]
+            for order, coarser in enumerate(before):
+                power = 4.0 ** (order + 1)
+                row.append((power * row[-1] - coarser) / (power - 1.0))
+                apart = np.fmax(np.abs(row[-1] - row[-2]), np.abs(row[-1] - coarser))
+                # rounding of the values themselves
+                apart = apart + 2.0**-50 * np.abs(middle) / step
+                better = apart < error
+                best, error = np.where(better, row[-1], best), np.where(better, apart, error)
+            before = row
+        # agreement of larger steps may be chance where there are jumps among them
+        error = np.fmax(error, np.abs(best - before[0]))
+        kinks = (gaps[-1] > 0.75 * gaps[-2]) & (gaps[-1] > 1e-6 * (np.abs(left) + np.abs(right)))
+        return Slopes(best, error, left, right, kinks & np.isfinite(gaps[-1]))
+
+
+def complex_step(run: Callable[[complex], NDArray[Any]], x: float) -> Floats:
+    """Slopes of `run` at `x` from one complex step: to the last digits, where it is analytic.
+
+    Source:
+        W. Squire, G. Trapp, Using complex variables to estimate derivatives of real functions, SIAM Review 40, 1998.
+
+    >>> complex_step(lambda x: np.array([x**3]), 2.0)
+    array([12.])
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(run(complex(x, TINY)).imag / TINY, np.float64)
+
+
+# A function and a program ---------------------------------------------------------------------------------------------
+
+
+class FlatProblem:
+    """Function and program that are checked.
+
+    Args:
+        function: the user's.
+        recording: what was recorded of it.
+        program: compiled from that, for values and dense derivatives.
+        argnums: positions of the arguments that are differentiated by.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], recording: Recording, program: Program, argnums: tuple[int, ...]
+    ) -> None:
+        self.function = function
+        self.recording = recording
+        self.program = program
+        sizes = [math.prod(shape) for shape in recording.result_shapes]
+        self.rows = sum(sizes)
+        shapes = [(k, recording.argument_shapes[k] or ()) for k in argnums]
+        #: Position of the argument, and index in it, of each column of the Jacobian.
+        self.columns = [(k, index) for k, shape in shapes for index in np.ndindex(*shape)]
+        #: Where among the flat entries those of the Jacobian are.
+        self._places = np.empty((self.rows, len(self.columns)), np.intp)
+        start = row = 0
+        for size in sizes:
+            column = 0
+            for _, shape in shapes:
+                width = math.prod(shape)
+                block = np.arange(start, start + size * width).reshape(size, width)
+                self._places[row : row + size, column : column + width] = self.rows + block
+                start, column = start + block.size, column + width
+            row += size
+
+    def inputs(self, points: Sequence[Point]) -> Floats:
+        """Inputs of the recording, of shape (points, inputs)."""
+        return np.stack([as_inputs(point, self.recording.argument_shapes) for point in points])
+
+    def values(self, point: Point) -> Floats | None:
+        """Values of the function; None if it has none there, or where it decides otherwise than in the recording."""
+        if not where_it_holds(self.recording, self.inputs([point]))[0]:
+            return None
+        try:
+            outcome = run(self.function, point)
+        except Exception:
+            return None
+        fits = (outcome.structure, outcome.shapes) == (self.recording.structure, self.recording.result_shapes)
+        return outcome.entries if fits and outcome.is_real else None
+
+    def moved(self, point: Point, column: int, value: complex) -> list[Any]:
+        """The point with another number in the place of a column's entry."""
+        position, index = self.columns[column]
+        changed = np.array(point[position], np.result_type(np.float64, type(value)))
+        changed[index] = value
+        return [changed[()] if k == position else argument for k, argument in enumerate(point)]
+
+    def interpreted(self, points: Sequence[Point]) -> tuple[Floats, Floats]:
+        """Return results of the program's tape in NumPy, and bounds on its rounding, of shape (entries, points)."""
+        columns = list(np.ascontiguousarray(self.inputs(points).T))
+        values, bounds = evaluate_with_bounds(self.program.tape, columns, self.program.options.dtype)
+        parts = []
+        segments = self.program.kernel.segments[: -1 if self.recording.guards else None]
+        for source in (values, bounds):
+            for segment in segments:
+                part = np.zeros((segment.length, len(points)))
+                part[list(segment.positions)] = source[list(segment.outputs)]
+                parts.append(part)
+        middle = len(parts) // 2
+        return np.concatenate(parts[:middle]), np.concatenate(parts[middle:])
+
+    def jacobian(self, entries: Floats) -> Floats:
+        """The derivatives among the entries at one point as a matrix (rows, columns)."""
+        return entries[self._places]
+
+    def name(self, entry: int) -> str:
+        """Return the name of an entry of the flat arrays."""
+        if entry < self.rows:
+            return f"f(…){self.recording.entry_name(entry)}"
+        row, column = (int(i) for i in np.argwhere(self._places == entry)[0])
+        return self.name_of_slope(row, column)
+
+    def name_of_slope(self, row: int, column: int) -> str:
+        """Return the name of an entry of the Jacobian."""
+        position, index = self.columns[column]
+        place = f"[{', '.join(map(str, index))}]" if index else ""
+        return f"derivative of f(…){self.recording.entry_name(row)} by {argument_name(self.function, position)}{place}"
+
+
+def flat(result: Any) -> Floats:
+    """Arrays in the result of a program side by side, sparse ones in full."""
+    leaves = [leaf.toarray() if hasattr(leaf, "toarray") else leaf for _, leaf in flatten(result)[1]]
+    return np.concatenate([np.empty(0), *(np.ravel(leaf) for leaf in leaves)], dtype=np.float64)
+
+
+# Comparisons ----------------------------------------------------------------------------------------------------------
 
 
 def compare_programs(

@@ -1,23 +1,59 @@
-"""The application that commands are added to, and what all of them have in common: errors, exit codes, messages."""
+"""The application that commands are added to, and what they share: errors, exit codes, options, searches.
+
+**Options** are one table, from which commands take those that they have. A row is how the command line says an option
+of `accumulus.options.Options`, or of the functions that make derivatives; its default is that of the API.
+
+**Searches.** A progress bar is for a search that may take a while, and Ctrl-C ends it with the best plan so far. A
+search catches the interrupt and hands back what it has. Whoever started it has to know that it did not end by itself,
+so `Watch` notes the signal on its way.
+"""
 
 from __future__ import annotations
 
 import functools
+import inspect
+import multiprocessing
+import os
+import signal
 import sys
+import threading
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import fields
 from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated, Any, Final, ParamSpec
+from types import FrameType, TracebackType
+from typing import Annotated, Any, Final, ParamSpec, TypeVar, get_type_hints
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from typer.core import TyperGroup
 
-from accumulus.errors import AccumulusError
-from accumulus.show.tables import text
+from accumulus.errors import AccumulusError, ArgumentError
+from accumulus.options import EFFORTS, FORMATS, GUARDS, OF_PLANS, Options
+from accumulus.progress import Progress as Told
+from accumulus.show.tables import amount, text
+from accumulus.targets import DTYPES
+from accumulus.text import printable
 
-__all__ = ["AsJson", "app", "main", "note", "reported"]
+__all__ = [
+    "OF_DERIVATIVES",
+    "OF_SEARCHES",
+    "OPTIONS",
+    "AsJson",
+    "Watch",
+    "app",
+    "beyond_searches",
+    "main",
+    "print_note",
+    "processes",
+    "reported",
+    "with_options",
+]
+
 
 INTERRUPTED: Final = 130
 P = ParamSpec("P")
@@ -45,7 +81,7 @@ class Commands(TyperGroup):
         given = sys.argv[1:] if args is None else list(args)
         for argument in given:
             if any(unicodedata.category(character) == "Cc" for character in argument):
-                note(f"error: {argument!r} holds control characters; rename the file", style="red")
+                print_note(f"error: {argument!r} holds control characters; rename the file", style="red")
                 sys.exit(2)
         return super().main(given, *others, **options)
 
@@ -76,13 +112,13 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
         try:
             command(*arguments, **options)
         except AccumulusError as error:
-            note(f"error: {error}", style="red")
+            print_note(f"error: {error}", style="red")
             raise typer.Exit(1) from None
         except OSError as error:
-            note(f"error: {error.filename}: {error.strerror or error}", style="red")
+            print_note(f"error: {error.filename}: {error.strerror or error}", style="red")
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
-            note("stopped by Ctrl-C", style="red")
+            print_note("stopped by Ctrl-C", style="red")
             raise typer.Exit(INTERRUPTED) from None
 
     return run
@@ -101,6 +137,229 @@ def accumulus(
     """Plan, compare and emit cheap, verified Jacobians of Python functions."""
 
 
-def note(message: str, style: str | None = None) -> None:
+def print_note(message: str, style: str | None = None) -> None:
     """Print a line on the error stream."""
     Console(stderr=True, highlight=False).print(text(message), style=style, soft_wrap=True)
+
+
+# Options --------------------------------------------------------------------------------------------------------------
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _flag(text: str) -> Any:
+    return Annotated[bool, typer.Option(help=text)]
+
+
+def _positions(what: str) -> Any:
+    text = f"Position of a {what} of the derivative that is wanted, if not all are; once for each."
+    return Annotated[list[int] | None, typer.Option(metavar="N", help=text, show_default=False)]
+
+
+#: By name: type and help. Executors and callbacks are no text, and targets are each command's own.
+OPTIONS: Final[dict[str, Any]] = {
+    "derivative": Annotated[
+        str, typer.Option(metavar="KIND", help="Of a function: the function of accumulus that makes it.")
+    ],
+    "argnums": Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="N",
+            help="Position of an argument to differentiate by, the first is 0; once for each.",
+            show_default=False,
+        ),
+    ],
+    "argnames": Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Name of such an argument; once for each.", show_default=False),
+    ],
+    "rows": _positions("row"),
+    "columns": _positions("column"),
+    "entries": Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ROW,COLUMN",
+            help="Positions of an entry of the derivative that is wanted, if not all are; once for each.",
+            show_default=False,
+        ),
+    ],
+    "banded": Annotated[
+        tuple[int, int] | None,
+        typer.Option(metavar="BELOW ABOVE", help="Diagonals of a banded matrix.", show_default=False),
+    ],
+    "method": Annotated[str, typer.Option(help="How to search; 'accumulus methods' lists all.")],
+    "objective": Annotated[str, typer.Option(help="What to minimise: operations, multiplications, fma.")],
+    "time_limit": Annotated[float, typer.Option(metavar="SECONDS", help="A search stops at the latest after so long.")],
+    "effort": Annotated[str, typer.Option(help=f"When a search that no longer improves stops: {', '.join(EFFORTS)}.")],
+    "seed": Annotated[int, typer.Option(help="Of the search. Same seed, same plan.")],
+    "iterations": Annotated[int | None, typer.Option(metavar="N", help="Of the search, at most.", show_default=False)],
+    "cache": _flag("Whether plans and programs are taken from the cache, and stored there."),
+    "sparse": Annotated[
+        str | None,
+        typer.Option(metavar="FORMAT", help=f"Only the nonzeros: {', '.join(FORMATS)}.", show_default=False),
+    ],
+    "dtype": Annotated[str, typer.Option(help=f"Of arguments and results: {', '.join(DTYPES)}.")],
+    "threads": Annotated[int, typer.Option(metavar="N", help="Threads that share the points of a batch.")],
+    "check_finite": _flag("Refuse NaN and infinity."),
+    "check": _flag("Compare the recording with the function on numbers."),
+    "optimise": Annotated[
+        bool | None,
+        typer.Option(help="Rewrite the program to fewer operations; by default in float64.", show_default=False),
+    ],
+    "exact_order": _flag("Leave the arithmetic of the function itself as it is written."),
+    "guards": Annotated[str, typer.Option(help=f"Decisions on values: {', '.join(GUARDS)}.")],
+    "most_cases": Annotated[int, typer.Option(metavar="N", help="Programs for arguments of one shape, at most.")],
+}
+#: Those that say what is planned, and how: what a graph file has is there already.
+OF_SEARCHES: Final = tuple(name for name in OPTIONS if name in OF_PLANS)
+#: Those that say which derivatives are wanted.
+OF_DERIVATIVES: Final = ("derivative", "argnums", "argnames", "rows", "columns", "entries", "banded")
+_DEFAULTS: Final[dict[str, Any]] = {**dict.fromkeys(OF_DERIVATIVES), "derivative": "value_and_jacobian"} | {
+    option.name: str(option.default) if isinstance(option.default, str) else option.default
+    for option in fields(Options)
+}
+
+
+def with_options(*names: str) -> Callable[[F], F]:
+    """Let the ``**options`` of a command be options of the table, in whose order they are shown."""
+
+    def decorate(command: F) -> F:
+        hints = get_type_hints(command, include_extras=True)
+        own = [
+            parameter.replace(annotation=hints[parameter.name])
+            for parameter in inspect.signature(command).parameters.values()
+        ][:-1]
+        added = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS[name], annotation=OPTIONS[name])
+            for name in OPTIONS
+            if name in names
+        ]
+        parameters = [*own, *added]
+        facts = vars(command)
+        facts["__signature__"] = inspect.Signature(parameters)
+        command.__annotations__ = {each.name: each.annotation for each in parameters}
+        return command
+
+    return decorate
+
+
+def beyond_searches(options: Mapping[str, Any]) -> list[str]:
+    """The options that were given, of those that no search takes."""
+    beyond = [name for name in OPTIONS if name in options and name not in OF_SEARCHES]
+    return [name for name in beyond if options[name] != _DEFAULTS[name]]
+
+
+# Searches -------------------------------------------------------------------------------------------------------------
+
+
+#: Environment variable by which Python does not look for modules in the current directory.
+_SAFE_PATH: Final = "PYTHONSAFEPATH"
+
+
+@contextmanager
+def processes(jobs: int) -> Iterator[Executor | None]:
+    """A pool of so many processes, or None for one job, which is this process itself.
+
+    The processes do not hear a terminal's Ctrl-C: this one does, and what they are still doing when the context ends
+    is of no use to anybody. Nor do they look for modules in the current directory, where files beside a graph may lie.
+
+    Raises:
+        ArgumentError: if this process was started in a way that keeps it from telling them so.
+    """
+    if jobs == 1:
+        yield None
+        return
+    if sys.flags.ignore_environment and not sys.flags.safe_path:
+        raise ArgumentError(
+            f"--jobs {jobs} with python -E: its processes would look for modules in the current directory; add -P, or "
+            "use -I"
+        )
+    others = set(multiprocessing.active_children())
+    # a progress bar has a thread, and processes that are forked beside a thread may wait for its locks for ever
+    context = multiprocessing.get_context("spawn")
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupts)
+    try:
+        yield pool
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
+        pool.shutdown(wait=False, cancel_futures=True)
+        children = set(multiprocessing.active_children()) - others
+        for process in children:
+            process.terminate()
+        for process in children:
+            process.join()
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+# Progress ------------------------------------------------------------------------------------------------------------
+
+
+#: Searches that may last no longer than this many seconds show no bar.
+QUICK: Final = 2.0
+
+
+class Watch:
+    """Context in which a search runs.
+
+    Args:
+        what: text beside the bar.
+        time_limit: seconds after which the search stops at the latest.
+        objective: what it minimises.
+
+    Attributes:
+        interrupted: whether Ctrl-C was pressed.
+    """
+
+    def __init__(self, what: str, time_limit: float, objective: str) -> None:
+        self.interrupted = False
+        self._objective = objective
+        self._before: Any = None
+        self._bar: tuple[Progress, TaskID] | None = None
+        console = Console(stderr=True)
+        if time_limit > QUICK and console.is_terminal:
+            progress = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                TimeElapsedColumn(),
+                TextColumn("{task.fields[best]}"),
+                console=console,
+                transient=True,
+            )
+            self._bar = progress, progress.add_task(printable(what), total=time_limit, best="")
+
+    @property
+    def progress(self) -> Callable[[Told], object] | None:
+        """Return what the search is to tell how far it is; None if nobody looks."""
+        return None if self._bar is None else self._update
+
+    def __enter__(self) -> Watch:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._interrupt)
+        if self._bar is not None:
+            self._bar[0].start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar[0].stop()
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _update(self, told: Told) -> None:
+        assert self._bar is not None
+        progress, task = self._bar
+        best = "" if told.cost is None else f"{amount(told.cost)} {self._objective}"
+        progress.update(task, completed=told.seconds, best=best)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self.interrupted = True
+        raise KeyboardInterrupt

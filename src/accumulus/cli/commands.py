@@ -12,14 +12,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.console import Group, RenderableType
 
-from accumulus.cli.application import AsJson, app, note, reported
-from accumulus.cli.option_table import OF_DERIVATIVES, OF_SEARCHES, OPTIONS, beyond_searches, with_options
-from accumulus.cli.problem import Problem, load
-from accumulus.cli.searches import Watch, processes
+from accumulus.cli.application import (
+    OF_DERIVATIVES,
+    OF_SEARCHES,
+    OPTIONS,
+    AsJson,
+    Watch,
+    app,
+    beyond_searches,
+    print_note,
+    processes,
+    reported,
+    with_options,
+)
+from accumulus.cli.problem import Problem, load_problem
 from accumulus.errors import ArgumentError, TimeLimitWarning, unknown_name
 from accumulus.graph.files import save_graph
-from accumulus.show.tables import amount, duration, key_values, table, text, write, write_json
-from accumulus.show.tables import text as words
+from accumulus.show.tables import amount, duration, key_values, print_json, print_out, table, text
 from accumulus.targets import languages
 from accumulus.text import printable
 
@@ -28,29 +37,41 @@ if TYPE_CHECKING:
 
     from accumulus.graph.graph import DifferentiationGraph
     from accumulus.search.plan import Plan
-    from accumulus.show.report import Candidate, Report
+    from accumulus.show.report import MethodCosts, Report
 
-__all__ = ["build", "cache", "check", "compare", "emit", "generate", "methods", "plan"]
+__all__ = [
+    "build_command",
+    "cache",
+    "check_command",
+    "compare_command",
+    "emit_command",
+    "generate_command",
+    "methods_command",
+    "plan_command",
+]
 
 #: What is built.
 FORMS: Final = ("c", "library", "wheel")
 LAYOUTS: Final = ("plain", "casadi")
 
+FunctionText = Annotated[str, typer.Argument(metavar="FUNCTION", help="file.py:function", show_default=False)]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="SIZES",
+        help="Shape of an argument: 6, 3,3 or 3x3, 'scalar' for a number. Once for each argument of the function.",
+        show_default=False,
+    ),
+]
 
-@app.command()
+
+@app.command("build")
 @reported
 @with_options(*OPTIONS)
-def build(
-    function: Annotated[str, typer.Argument(metavar="FUNCTION", help="file.py:function", show_default=False)],
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--shape",
-            metavar="SIZES",
-            help="Shape of an argument: 6, 3,3 or 3x3, 'scalar' for a number. Once for each argument of the function.",
-            show_default=False,
-        ),
-    ] = None,
+def build_command(
+    function: FunctionText,
+    shape: Shapes = None,
     target: Annotated[
         str, typer.Option(help="c: source and header; library: a shared one, too; wheel: a Python package.")
     ] = "wheel",
@@ -76,7 +97,7 @@ def build(
     **options: Any,
 ) -> None:
     """Ship a derivative: as C source with a header, as a shared library, or as a wheel that needs NumPy alone."""
-    from accumulus.cli.problem import as_given, load_derivative, load_function, parameters_of, user_code
+    from accumulus.cli.problem import given_options, load_derivative, load_function, parameters_of, user_code
     from accumulus.shipping.c_projects import CProject, check_package_name
 
     if target not in FORMS:
@@ -96,7 +117,7 @@ def build(
     chosen = check_package_name(name or re.sub(r"\W", "_", function.rpartition(":")[2]).lower())
     if layout == "casadi":
         f, shapes, path = load_function(function, shape or [])
-        given = as_given({name: value for name, value in options.items() if name != "derivative"})
+        given = given_options({name: value for name, value in options.items() if name != "derivative"})
         _build_for_casadi(function, f, shapes, path, constraints, chosen, target, output, native, given)
         return
     made, examples, path = load_derivative(function, shape or [], {**options, "target": "numpy"}, every=False)
@@ -114,7 +135,7 @@ def build(
             written.append(output / f"lib{chosen}.so")
             project.library(written[-1], native=native)
     for each in written:
-        note(f"wrote {each}")
+        print_note(f"wrote {each}")
 
 
 def _build_for_casadi(
@@ -150,11 +171,11 @@ def _build_for_casadi(
     output.mkdir(parents=True, exist_ok=True)
     source = output / f"{name}.c"
     source.write_text(text, encoding="utf-8")
-    note(f"wrote {source}")
+    print_note(f"wrote {source}")
     if target == "library":
         library = output / f"lib{name}.so"
         compiled_library(text, library, native=native)
-        note(f"wrote {library}")
+        print_note(f"wrote {library}")
 
 
 # accumulus cache -----------------------------------------------------------------------------------------------------
@@ -175,12 +196,12 @@ def cache(
     where, how, found = str(directory()), state(), contents()
     if as_json:
         kinds = {kind: {"files": len(sizes), "bytes": sum(sizes)} for kind, sizes in found.items()}
-        write_json({"directory": where, "state": how, "kinds": kinds})
+        print_json({"directory": where, "state": how, "kinds": kinds})
         return
     rows = [(kind, amount(len(sizes)), f"{sum(sizes) / 1e6:.1f}") for kind, sizes in found.items()]
-    write(Group(text(where, style="bold"), "", table(["cached", "files", "MB"], rows)))
+    print_out(Group(text(where, style="bold"), "", table(["cached", "files", "MB"], rows)))
     if how != "usable":
-        note(how, style="red")
+        print_note(how, style="red")
 
 
 # Plans, sources and checks -------------------------------------------------------------------------------------------
@@ -200,15 +221,6 @@ ANYWAY: Final = 0.1
 ProblemText = Annotated[
     str, typer.Argument(metavar="PROBLEM", help="file.py:function, or graph.json", show_default=False)
 ]
-Shapes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--shape",
-        metavar="SIZES",
-        help="Shape of an argument: 6, 3,3 or 3x3, 'scalar' for a number. Once for each argument of the function.",
-        show_default=False,
-    ),
-]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=1024, help="Processes that share a search.")]
 AsExpressions = Annotated[
     bool, typer.Option("--expressions", help="Print the plan as expressions instead of the report.")
@@ -219,10 +231,10 @@ Output = Annotated[
 ]
 
 
-@app.command()
+@app.command("plan")
 @reported
 @with_options(*OF_PROBLEMS)
-def plan(
+def plan_command(
     problem: ProblemText,
     shape: Shapes = None,
     jobs: Jobs = 1,
@@ -243,17 +255,17 @@ def plan(
         written = expressions_of(found)
         sys.stdout.write(printable(f"{written.latex() if latex else written}\n", keep="\n"))
     elif as_json:
-        write_json(_report(what, found).to_dict())
+        print_json(_report(what, found).to_dict())
     else:
-        write(_report(what, found))
+        print_out(_report(what, found))
     if interrupted:
         raise KeyboardInterrupt
 
 
-@app.command()
+@app.command("compare")
 @reported
 @with_options(*(name for name in OF_PROBLEMS if name != "method"))
-def compare(
+def compare_command(
     problem: ProblemText,
     shape: Shapes = None,
     jobs: Jobs = 1,
@@ -264,11 +276,11 @@ def compare(
 
     Deterministic methods that take longer than the time limit, by estimate or in fact, are left out.
     """
-    from accumulus.show.report import Candidate, chosen_because, comparison_table
+    from accumulus.show.report import MethodCosts, chosen_because, comparison_table
 
     what = _load(problem, shape, options)
     objective, time_limit = options["objective"], options["time_limit"]
-    candidates: list[Candidate] = []
+    candidates: list[MethodCosts] = []
     interrupted = False
     names, skipped = _within(what.graph, time_limit)
     try:
@@ -278,9 +290,9 @@ def compare(
                     warnings.simplefilter("ignore", TimeLimitWarning)  # the table says so
                     found, interrupted = _find(what, {**options, "method": method}, executor)
                 if method in ("auto", found.method):
-                    candidates.append(Candidate.of(found, method))
+                    candidates.append(MethodCosts.of(found, method))
                 elif interrupted:  # a better sweep is the best so far of a method that has not finished
-                    candidates.append(Candidate.of(found))
+                    candidates.append(MethodCosts.of(found))
                 else:
                     skipped[method] = found.seconds
                 if interrupted:
@@ -292,25 +304,25 @@ def compare(
     best = min(candidates, key=lambda candidate: candidate.cost(objective))
     if as_json:
         rows = [candidate.to_dict() for candidate in candidates]
-        write_json({"name": what.name, "objective": objective, "methods": rows, "skipped": skipped})
+        print_json({"name": what.name, "objective": objective, "methods": rows, "skipped": skipped})
     else:
         others = [c for c in candidates if c is not best]
-        reason = words(f"Fewest {objective}: {chosen_because(best, others, objective)}")
+        reason = text(f"Fewest {objective}: {chosen_because(best, others, objective)}")
         table = comparison_table(candidates, best.method)
-        parts: list[RenderableType] = [words(what.name, style="bold"), "", table, "", reason]
+        parts: list[RenderableType] = [text(what.name, style="bold"), "", table, "", reason]
         if skipped:
             listed = ", ".join(f"{method} ({duration(seconds)})" for method, seconds in skipped.items())
             limit = f"Not run to the end, since that takes longer than the time limit of {duration(time_limit)}:"
-            parts.append(words(f"{limit} {listed}.", style="dim"))
-        write(Group(*parts))
+            parts.append(text(f"{limit} {listed}.", style="dim"))
+        print_out(Group(*parts))
     if interrupted:
         raise KeyboardInterrupt
 
 
-@app.command()
+@app.command("emit")
 @reported
 @with_options(*OF_PROBLEMS)
-def emit(
+def emit_command(
     problem: ProblemText,
     shape: Shapes = None,
     target: Annotated[str, typer.Option(help=f"Language of the source: {' or '.join(languages())}.")] = "numpy",
@@ -322,8 +334,7 @@ def emit(
     **options: Any,
 ) -> None:
     """Print the source of a derivative of the function, or of a graph's Jacobian from its labels."""
-    from accumulus.cli.source import source, source_of_loops
-    from accumulus.errors import ArgumentError
+    from accumulus.cli.source import problem_source, source_of_loops
     from accumulus.targets import check_target
 
     check_target(target)
@@ -340,21 +351,21 @@ def emit(
         if text is None:
             what = _load(problem, shape, given)
             found, interrupted = _find(what, given, executor)
-            text = source(what, found, target)
+            text = problem_source(what, found, target)
     if output is None:
         sys.stdout.write(text)
     else:
         output.write_text(text, encoding="utf-8")
-        note(f"wrote {output}")
+        print_note(f"wrote {output}")
     if interrupted:
         raise KeyboardInterrupt
 
 
-@app.command()
+@app.command("check")
 @reported
 @with_options(*OF_CHECKS)
-def check(
-    function: Annotated[str, typer.Argument(metavar="FUNCTION", help="file.py:function", show_default=False)],
+def check_command(
+    function: FunctionText,
     shape: Shapes = None,
     points: Annotated[int, typer.Option(min=0, help="How many points to try around the first.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Of the arguments where it begins.")] = 0,
@@ -365,33 +376,33 @@ def check(
     import numpy as np
 
     from accumulus.checking.check import check as hold
-    from accumulus.cli.problem import as_given, load_function, user_code
+    from accumulus.cli.problem import given_options, load_function, user_code
 
     f, shapes, path = load_function(function, shape or [])
     generator = np.random.default_rng(seed)
     with user_code(path):
         report = hold(
-            f, *(generator.uniform(0.5, 1.5, shape)[()] for shape in shapes), points=points, **as_given(options)
+            f, *(generator.uniform(0.5, 1.5, shape)[()] for shape in shapes), points=points, **given_options(options)
         )
     if as_json:
-        write_json(report.to_dict())
+        print_json(report.to_dict())
     else:
-        write(report)
+        print_out(report)
     if not report.passed:
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command("methods")
 @reported
-def methods(as_json: AsJson = False) -> None:
+def methods_command(as_json: AsJson = False) -> None:
     """List the methods, and what each does."""
     from accumulus.methods import methods as registered
 
     descriptions = registered()
     if as_json:
-        write_json(descriptions)
+        print_json(descriptions)
     else:
-        write(key_values(descriptions.items()))
+        print_out(key_values(descriptions.items()))
 
 
 def _check(options: dict[str, Any]) -> None:
@@ -403,7 +414,7 @@ def _check(options: dict[str, Any]) -> None:
 
 def _load(problem: str, shapes: list[str] | None, options: dict[str, Any]) -> Problem:
     _check(options)
-    return load(problem, shapes or [], options)
+    return load_problem(problem, shapes or [], options)
 
 
 def _find(what: Problem, options: dict[str, Any], executor: Executor | None) -> tuple[Plan, bool]:
@@ -419,8 +430,8 @@ def _find(what: Problem, options: dict[str, Any], executor: Executor | None) -> 
 def _within(graph: DifferentiationGraph, time_limit: float) -> tuple[list[str], dict[str, float]]:
     """The methods that keep to the time limit, or are quick anyway; and the seconds that the others would take."""
     from accumulus.methods import methods as registered
+    from accumulus.search.elimination import Workload
     from accumulus.search.registry import get
-    from accumulus.search.sweeps import Workload
 
     work = Workload.of(graph)
     run, skipped = [], {}
@@ -444,9 +455,9 @@ def _report(what: Problem, found: Plan) -> Report:
 # accumulus generate --------------------------------------------------------------------------------------------------
 
 
-@app.command()
+@app.command("generate")
 @reported
-def generate(
+def generate_command(
     name: Annotated[str | None, typer.Argument(help="Of a generator; none lists them.", show_default=False)] = None,
     settings: Annotated[
         list[str] | None,
@@ -464,17 +475,17 @@ def generate(
     ] = Path("graph.json"),
 ) -> None:
     """Write a generated graph to a file; same arguments, same graph, on every machine."""
-    from accumulus.graph.generators import generators, get
+    from accumulus.graph.generators import generator_named, generators
 
     if name is None:
-        write(key_values(generators().items()))
+        print_out(key_values(generators().items()))
         return
     arguments = dict(_argument(text) for text in settings or [])
     if seed is not None:
         arguments["seed"] = seed
-    graph = get(name)(**arguments)
+    graph = generator_named(name)(**arguments)
     save_graph(graph, output)
-    note(f"wrote {output}: {graph!r}")
+    print_note(f"wrote {output}: {graph!r}")
 
 
 def _argument(text: str) -> tuple[str, Any]:

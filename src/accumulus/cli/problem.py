@@ -1,4 +1,4 @@
-"""What a command is about: a function in a file of the user's, its derivative, or a graph file.
+"""The subject of a command: a function in a file of the user's, its derivative, or a graph file.
 
 A function is found by path, with the file's folder importable as if the file were run. What it prints goes to the
 error stream, so that a command's own output stays what it says.
@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from accumulus.cli.option_table import beyond_searches
+from accumulus.cli.application import beyond_searches
 from accumulus.errors import AccumulusError, ArgumentError, unknown_name
 from accumulus.graph.files import READABLE, load_graph
 
@@ -36,12 +36,12 @@ __all__ = [
     "OF_DIRECTIONS",
     "Problem",
     "UserCodeError",
-    "as_given",
     "check_file",
+    "given_options",
     "known_kinds",
-    "load",
     "load_derivative",
     "load_function",
+    "load_problem",
     "parameters_of",
     "parse_shape",
     "user_code",
@@ -191,7 +191,7 @@ def known_kinds() -> list[str]:
     return [row.name for row in found if not row.factored and row.seeds is not kinds.Seeds.SERIES]
 
 
-def as_given(options: Mapping[str, Any]) -> dict[str, Any]:
+def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as functions of `accumulus` take them: without those that were not given, and one argument alone.
 
     Raises:
@@ -227,7 +227,7 @@ def load_derivative(
 
     import accumulus
 
-    given, known = as_given(options), known_kinds()
+    given, known = given_options(options), known_kinds()
     kind = given.pop("derivative")
     if kind not in known:
         raise unknown_name("derivative", kind, known)
@@ -264,9 +264,6 @@ def parameters_of(derivative: Derivative, kind: str, numbers: int, arguments: in
 # Problems ------------------------------------------------------------------------------------------------------------
 
 
-T = TypeVar("T")
-
-
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A derivative of a function that was recorded, or a graph without one."""
@@ -282,7 +279,7 @@ class Problem:
     named_values: Callable[[], NamedValues | None] = lambda: None
 
 
-def load(text: str, shapes: Sequence[str], options: Mapping[str, Any]) -> Problem:
+def load_problem(text: str, shapes: Sequence[str], options: Mapping[str, Any]) -> Problem:
     """The problem that the command line names.
 
     Args:
@@ -302,16 +299,15 @@ def load(text: str, shapes: Sequence[str], options: Mapping[str, Any]) -> Proble
             raise typer.BadParameter(
                 f"--{wrong[0].replace('_', '-')} is for functions; a graph file is planned as it is"
             )
-        graph, reading = _timed(lambda: load_graph(Path(text)))
-        return Problem(graph.name, graph, None, {"read": reading})
+        start = time.perf_counter()
+        graph = load_graph(Path(text))
+        return Problem(graph.name, graph, None, {"read": time.perf_counter() - start})
     if ".py" not in (Path(text).suffix, Path(text.rpartition(":")[0]).suffix):
         forms = " or ".join(f"graph{end}" for end in READABLE)
         raise typer.BadParameter(f"{text!r} names neither a function (file.py:function) nor a graph ({forms})")
-    from accumulus.programs.posed import posed
-
     made, examples, path = load_derivative(text, shapes, options, every=True)
     with user_code(path):
-        found = posed(made, examples)
+        found = made.posed(*examples)
     numbers = sum(shape is not None for shape in found.recording.argument_shapes)
     parameters = tuple(parameters_of(made, options["derivative"], numbers, len(shapes)))
 
@@ -322,9 +318,3 @@ def load(text: str, shapes: Sequence[str], options: Mapping[str, Any]) -> Proble
             return named_values(made.__wrapped__, examples[0] if options["derivative"] in OF_DIRECTIONS else examples)
 
     return Problem(text.rpartition(":")[2], found.graph, found, found.seconds, parameters, names)
-
-
-def _timed(run: Callable[[], T]) -> tuple[T, float]:
-    start = time.perf_counter()
-    result = run()
-    return result, time.perf_counter() - start

@@ -21,9 +21,8 @@ from accumulus.frontends.names import NamedValues, entry_of
 from accumulus.programs.kinds import Seeds
 from accumulus.programs.program import Program
 from accumulus.resubstitution.optimise import optimise
-from accumulus.show.tables import counted, product_of
-from accumulus.tape.blocks import BlockTape
-from accumulus.tape.evaluate import evaluate
+from accumulus.show.tables import counted, shape_text
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, emit_source, numpy_source, target_of
 from accumulus.targets.numpy_source import Labels
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from accumulus.graph.graph import DifferentiationGraph
     from accumulus.search.plan import Plan
 
-__all__ = ["labels_of", "source", "source_of_loops"]
+__all__ = ["labels_of", "problem_source", "source_of_loops"]
 
 #: Points at which values are compared; of these, so many have to be finite.
 POINTS: Final = 12
@@ -142,7 +141,7 @@ def _derivative(entry: str, by: str) -> str:
 # Source --------------------------------------------------------------------------------------------------------------
 
 
-def source(problem: Problem, plan: Plan, target: str) -> str:
+def problem_source(problem: Problem, plan: Plan, target: str) -> str:
     """The program in the target's language.
 
     For a function it maps the entries of its arguments to values and derivatives, flattened in C order. For a graph it
@@ -159,11 +158,11 @@ def source(problem: Problem, plan: Plan, target: str) -> str:
 
 
 def source_of_loops(text: str, shapes: Sequence[str], target: str, options: Mapping[str, Any]) -> str | None:
-    """As `source`, of a function of long arrays that is recorded as loops, in a language that has them; else None.
+    """The program of a function of long arrays that is recorded as loops, in a language that has them; else None.
 
     Args:
         text: what the command line names.
-        options: as for `accumulus.cli.problem.load`.
+        options: as for `accumulus.cli.problem.load_problem`.
     """
     if target_of(target).loop_source is None or ".py" not in (Path(text).suffix, Path(text.rpartition(":")[0]).suffix):
         return None
@@ -171,10 +170,10 @@ def source_of_loops(text: str, shapes: Sequence[str], target: str, options: Mapp
     with user_code(path):
         form, numbers = made._form_of(examples, {})
         recording = form._record(numbers)
-        if not (isinstance(recording.tape, BlockTape) or recording.unrolled):
+        if recording.loops is None and not recording.unrolled:
             return None
         program = made.compile(*examples)
-    if not isinstance(program.tape, BlockTape):
+    if program.recording.loops is None:
         return None
     name, comment = printable(text.rpartition(":")[2]), target_of(target).comment
     source = program.source(target, _identifier(f"{name}_{program.kind.noun}"))
@@ -188,14 +187,14 @@ def _from_function(
     if program.is_guarded:
         shapes.append(())
     segments = [replace(segment, name=name) for segment, name in zip(program.kernel.segments, names, strict=True)]
-    results = ", ".join(f"{name} ({product_of(shape)})" for name, shape in zip(names, shapes, strict=True))
+    results = ", ".join(f"{name} ({shape_text(shape)})" for name, shape in zip(names, shapes, strict=True))
     lines = [
         f"{program.kind.title} of {program.name}, {counted(program.operations, 'operation')}.",
-        f"Takes its arguments as arrays: {', '.join(map(product_of, inputs))}; points, if there are many, run behind.",
+        f"Takes its arguments as arrays: {', '.join(map(shape_text, inputs))}; points, if there are many, run behind.",
         f"Returns {results}, flat in C order.",
     ]
     name = _identifier(f"{program.name}_{program.kind.noun}")
-    dtype, exact = program.options.dtype, program._exact
+    dtype, exact = program.options.dtype, program.code.exact
     if target == "numpy":
         labels = labels_of(program, named, parameters)
         text = numpy_source.source(program.tape, tuple(segments), dtype, inputs, name, labels=labels)

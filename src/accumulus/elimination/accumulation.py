@@ -61,7 +61,6 @@ __all__ = [
     "SharedSteps",
     "Steps",
     "columns_of",
-    "verify",
 ]
 
 #: Steps that are looked at together; between chunks Ctrl-C is heard.
@@ -103,7 +102,7 @@ class Steps:
         return np.array(self.is_product, bool), left, right
 
     def chunks(self) -> Iterator[tuple[int, Integers, Integers, Integers]]:
-        """The same, so many at a time that their copies are small; with the reference of the first step of each.
+        """Yield the columns in parts whose copies are small, each with the reference of its first step.
 
         The steps must not grow meanwhile.
         """
@@ -317,7 +316,7 @@ def _perform(state: LabelsState, mode: int) -> int:
 # Verification --------------------------------------------------------------------------------------------------------
 
 
-def verify(graph: DifferentiationGraph, steps: Steps, entries: Mapping[tuple[int, int], int], seed: int) -> None:
+def _verify(graph: DifferentiationGraph, steps: Steps, entries: Mapping[tuple[int, int], int], seed: int) -> None:
     """Check that steps and entries compute the Jacobian of a graph.
 
     Residues of a wrong program agree by chance with probability about (longest path) / 2⁶¹.
@@ -522,4 +521,4 @@ class Accumulation:
             VerificationError: naming the first root whose row is wrong, a reference that is not there, or a step that
                 joins labels whose sizes do not match.
         """
-        verify(self.graph, self.steps, self.entries, seed)
+        _verify(self.graph, self.steps, self.entries, seed)

@@ -36,7 +36,7 @@ import numpy as np
 
 from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.elimination.emit import Guarded, closed, guarded, guarded_labels, product, total
-from accumulus.elimination.implicit import fixed_solutions, second_partial, written
+from accumulus.elimination.implicit import fixed_solutions, instantiated, second_partial
 from accumulus.errors import ArgumentError, OrderError
 from accumulus.graph.graph import DifferentiationGraph, Kind, mirrored_edges
 from accumulus.graph.linearize import Edges, Linearization, local_partials
@@ -187,7 +187,7 @@ def _cross_labels(
         positions = [p for p, i in enumerate(arguments) if (k, i) in labels and smooth[p] is not None]
         for p, q in combinations_with_replacement(positions, 2):
             template = second_partial(tape.codes[k], p, q)
-            value = None if template is None else written(recorded, template, arguments)
+            value = None if template is None else instantiated(recorded, template, arguments)
             if value is None or _is_zero(recorded, value):
                 continue
             u, w = sorted(solutions.get(arguments[at], arguments[at]) for at in (p, q))

@@ -41,13 +41,13 @@ from accumulus.elimination.emit import emit
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.linearize import linearize, partial_of
 from accumulus.rewriting.canonical import canonical
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import copied, evaluate
 from accumulus.tape.live import lasting, needed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.partials import check_orders
 from accumulus.tape.tape import Tape
 
-__all__ = ["fixed_solutions", "newton_steps", "second_partial", "with_steps", "written"]
+__all__ = ["fixed_solutions", "instantiated", "newton_steps", "second_partial", "with_steps"]
 
 
 @cache
@@ -70,18 +70,12 @@ def second_partial(code: int, first: int, second: int) -> Tape | None:
     return canonical(made)
 
 
-def written(tape: Tape, template: Tape, arguments: Sequence[int]) -> int:
+def instantiated(tape: Tape, template: Tape, arguments: Sequence[int]) -> int:
     """The output of a template, recorded with these arguments."""
-    values = list(arguments)
-
-    def reference(k: int) -> int:
-        return tape.constant(template.value_of(k)) if k < 0 else values[k]
-
-    for k in range(template.inputs, len(template)):
-        values.append(tape.apply_code(template.codes[k], [reference(a) for a in template.arguments(k)]))
-        if values[-1] >= 0:
-            check_orders(tape, values[-1])
-    return reference(template.outputs[0])
+    before = len(tape)
+    found = copied(template, tape, arguments)[0]
+    check_orders(tape, before)
+    return found
 
 
 # Solutions -----------------------------------------------------------------------------------------------------------
@@ -95,7 +89,7 @@ _CLOSE: Final = 1e-7
 
 
 def fixed_solutions(tape: Tape) -> dict[int, int] | None:
-    """As `newton_steps`; None, too, if a step takes solutions in another way than linear systems do.
+    """Return the steps as `newton_steps` does; None, too, if one takes solutions in another way than linear systems do.
 
     The graph of a gradient has vertices for solutions, not for what residuals compute of them.
     """

@@ -79,7 +79,7 @@ _FIRST: Final = 1 << 10
 
 
 class Priced(NamedTuple):
-    """What an order takes: its cost, products of labels whatever they cost, and additions of labels."""
+    """Counts of an order: its cost, products of labels whatever they cost, and additions of labels."""
 
     cost: Cost
     products: int

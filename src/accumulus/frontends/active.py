@@ -16,44 +16,11 @@ from accumulus.errors import TraceError
 from accumulus.frontends.location import LIBRARIES, Place, user_entries, user_place
 from accumulus.tape.tape import Tape
 
-__all__ = [
-    "ACTIVE",
-    "TooLongError",
-    "check_constants",
-    "check_length",
-    "check_steps",
-    "recording_on",
-    "refuse",
-    "swallowed",
-]
-
-#: Operations on entries of arrays, at most, that are written onto a tape one by one, where arrays can be recorded as
-#: such. Up to there a call of a program that is written out takes less time than one of loops, whose results go through
-#: memory; of more operations it takes too long to be prepared.
-MOST_UNROLLED: Final = 20_000
-#: Entries of an array that is long. Many operations on short ones are a loop in Python, which blocks do not shorten.
-LONG: Final = 64
-#: The same of one instance of what is repeated: one that works on long arrays is no body, but a program over arrays.
-MOST_IN_BODY: Final = 5_000
-
-
-#: Of operations of a recurrence that are told as such fewer are written out: one in so many. Loops lose little there.
-STEPS: Final = 100
-
-
-class TooLongError(BaseException):
-    """An array is too long to be written out; not an `Exception`, so that the user's code does not catch it."""
+__all__ = ["ACTIVE", "recording_on", "refuse", "swallowed"]
 
 
 class _Active(threading.local):
     tape: Tape | None = None
-    #: Whether arrays of any length are written out entry by entry, and how many entries have been so far.
-    unrolls: bool = True
-    unrolled: int = 0
-    #: Whether it is one instance of what is repeated that is recorded.
-    in_body: bool = False
-    #: Whether they became too many: the recording counts for nothing then, whoever caught the error.
-    too_long: bool = False
     #: Where the code stands that is being recorded.
     place: Callable[[], Place | None] = staticmethod(user_place)
     #: The last refusal and the file and line that it names, if any: NumPy swallows some exceptions and raises its own,
@@ -79,7 +46,6 @@ def recording_on(
     tape: Tape | None,
     place: Callable[[], Place | None] = user_place,
     *,
-    unrolls: bool = True,
     in_body: bool = False,
     nested: bool = False,
     decisions: Any = None,
@@ -88,15 +54,12 @@ def recording_on(
 
     Args:
         place: says where the recorded code stands.
-        unrolls: whether arrays of any length are written out entry by entry; else `TooLongError` ends the recording.
-        in_body: whether it is one instance of what is repeated, which `TooLongError` ends if its arrays are long.
+        in_body: whether it is one instance of what is repeated.
         nested: whether it is a function whose derivatives are recorded, which is part of the code around it.
         decisions: what decisions on values are answered by, if they are; in a body, or nested, as around it.
     """
     before = vars(ACTIVE).copy()
     vars(ACTIVE).update(tape=tape, place=place, refusal=None)
-    if not nested:
-        vars(ACTIVE).update(unrolls=unrolls, unrolled=0, too_long=False, in_body=in_body)
     if (in_body or nested) and ACTIVE.inner is not None:
         ACTIVE.inner.append(tape)
     if not (in_body or nested):
@@ -106,37 +69,6 @@ def recording_on(
     finally:
         vars(ACTIVE).clear()
         vars(ACTIVE).update(before)
-
-
-def check_length(entries: int) -> None:
-    """End the recording if so many entries of one array more are too many to be written out one by one.
-
-    Raises:
-        TooLongError: if so.
-    """
-    if entries >= LONG:
-        ACTIVE.unrolled += entries
-        most = MOST_IN_BODY if ACTIVE.in_body else MOST_UNROLLED
-        if ACTIVE.unrolled > most and (ACTIVE.in_body or not ACTIVE.unrolls):
-            ACTIVE.too_long = True
-            raise TooLongError
-
-
-def check_steps(operations: int) -> None:
-    """End the recording if a recurrence of so many operations should not be written out step by step.
-
-    Raises:
-        TooLongError: if so.
-    """
-    if not ACTIVE.unrolls and operations > MOST_UNROLLED // STEPS:
-        ACTIVE.too_long = True
-        raise TooLongError
-
-
-def check_constants(count: int) -> None:
-    """The same for constants of one array: they are written one by one, too, though they are no operations."""
-    if count > MOST_UNROLLED:
-        check_length(count)
 
 
 def refuse(message: str, kind: type[TraceError] = TraceError) -> TraceError:

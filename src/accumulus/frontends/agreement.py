@@ -29,17 +29,15 @@ from accumulus.frontends.points import Spread, as_inputs, as_numpy, as_reals, mo
 from accumulus.frontends.recorder import Recording, holder_of, is_plain, recorder_of
 from accumulus.frontends.trees import Structure, flatten
 from accumulus.tape.blocks import BlockTape
-from accumulus.tape.error_bounds import UNIT, blocks_with_bounds, evaluate_with_bounds
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.error_bounds import UNIT, compare
+from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
-__all__ = ["Agreement", "Outcome", "compare", "outputs_at", "run", "verify", "where_it_holds"]
+__all__ = ["Outcome", "run", "verify", "where_it_holds"]
 
 #: How far from the given arguments the function is tried, relative to them.
 REACHES: Final = (0.01, 0.5)
-#: Relative difference that needs no explanation.
-CLOSE: Final = 8.0 * 2.0**-53
 #: Units in the last place by which results may be off that the function rounds to narrower floats.
 NARROW: Final = 64.0
 #: Points next to one where there is a difference that show how the function rounds, and what they are taken for.
@@ -61,8 +59,6 @@ NO_VALUE: Final = (
 Floats = NDArray[np.float64]
 #: Names of what the function changes that are told, at most.
 MOST_TOLD: Final = 5
-#: Rows that are compared at once.
-PART: Final = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,84 +137,6 @@ def _numbers(leaf: Any) -> NDArray[Any]:
         return array.astype(np.float64)
     except (TypeError, ValueError):
         return array
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """Values of a tape beside those expected of it, in arrays of shape (outputs, points).
-
-    Attributes:
-        values: of the tape.
-        expected: of the function.
-        allowed: by how much they may differ.
-        agrees: where they do not differ by more.
-        differs: where they do; neither, where nothing can be said.
-    """
-
-    values: Floats
-    expected: Floats
-    allowed: Floats
-    agrees: NDArray[np.bool_]
-    differs: NDArray[np.bool_]
-
-    @property
-    def is_complete(self) -> bool:
-        """Return True if every output is a number, and agrees, at some point."""
-        return bool((self.agrees & np.isfinite(self.values)).any(axis=1).all())
-
-
-def compare(tape: Tape | BlockTape, inputs: Floats, expected: Floats, rounding: Floats | float = 0.0) -> Agreement:
-    """Run a tape, and compare its outputs with what they should be.
-
-    Bounds are computed only where values are not close.
-
-    Args:
-        inputs: of shape (points, inputs).
-        expected: of shape (outputs, points), of the first outputs; those behind are guards.
-        rounding: what the expected values may be off by themselves.
-    """
-    results = len(expected)
-    values = outputs_at(tape, inputs)[:results]
-    with np.errstate(all="ignore"):
-        allowed = CLOSE * np.abs(expected)
-        allowed += rounding
-        agrees = np.empty(expected.shape, bool)
-        for first in range(0, len(values), PART):  # arrays may be long
-            part = slice(first, first + PART)
-            one, other = values[part], expected[part]
-            agrees[part] = np.abs(one - other) <= allowed[part]
-            agrees[part] |= (one == other) | (np.isnan(one) & np.isnan(other))
-        if agrees.all():
-            return Agreement(values, expected, allowed, agrees, ~agrees)
-        columns = list(np.ascontiguousarray(inputs.T))
-        apart = np.abs(values - expected)
-        if isinstance(tape, BlockTape):
-            _, bounds = blocks_with_bounds(tape, columns)
-        else:
-            _, bounds = evaluate_with_bounds(tape, columns)
-        uncertain = (bounds[results:] > 0).any(axis=0)
-        allowed = allowed + bounds[:results]
-        agrees |= np.isfinite(apart) & np.isfinite(allowed) & (apart <= allowed)
-        differs = np.isfinite(apart) & (apart > allowed)
-        # an entry that is a number wherever the function runs, and never one in the recording
-        never = ~agrees.any(axis=1, keepdims=True)
-        differs |= never & np.isfinite(expected) & ~np.isfinite(values)
-        differs &= ~uncertain
-    return Agreement(values, expected, allowed, agrees, differs)
-
-
-def outputs_at(tape: Tape | BlockTape, inputs: Floats) -> Floats:
-    """All outputs of a tape at points of shape (points, inputs), as (outputs, points)."""
-    values = np.empty((len(tape.outputs), len(inputs)))
-    if not isinstance(tape, BlockTape):
-        for row, value in zip(values, evaluate(tape, list(np.ascontiguousarray(inputs.T))), strict=True):
-            row[:] = value
-    elif any(block.steps is not None for block in tape.blocks):  # step by step, for all points at once
-        values[:] = tape.evaluate(inputs.T)
-    else:
-        for k, point in enumerate(inputs):
-            values[:, k] = tape.evaluate(point)
-    return values
 
 
 def where_it_holds(recording: Recording, inputs: Floats) -> NDArray[np.bool_]:

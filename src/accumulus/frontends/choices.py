@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from accumulus.tape.blocks import BlockTape
 from accumulus.tape.compiled.passes_state import SIGNED
 from accumulus.tape.live import seeing_zero_signs
 from accumulus.tape.operations import BY_NAME, INPUT
@@ -37,7 +38,7 @@ class Choices:
         is_true: whether a truth value on it is true at the given point.
     """
 
-    def __init__(self, tape: Tape, is_true: Callable[[int], bool]) -> None:
+    def __init__(self, tape: Tape | BlockTape, is_true: Callable[[int], bool]) -> None:
         self._tape, self._is_true = tape, is_true
         #: By reference: conditions, in the order in which they are met; None of what depends on inputs otherwise.
         self._found: dict[int, tuple[int, ...] | None] = {}
@@ -58,8 +59,9 @@ class Choices:
         found, tape = self._found, self._tape
         if reference < 0 or reference in found:
             return None
-        code = tape.codes[reference]
-        operands = () if code == INPUT else tape.arguments(reference)
+        code, operands = tape.operation(reference).code, tape.arguments(reference)
+        if not operands:
+            code = INPUT  # of what is inside of a loop nothing is known
         if code == _SELECT:
             condition = operands[0]
             if condition >= 0 and condition not in found:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -27,7 +28,7 @@ from accumulus.frontends.choices import Choices
 from accumulus.frontends.inner import InnerTape, NestedTape
 from accumulus.frontends.refusals import no_decision, no_number
 from accumulus.tape.blocks import BlockTape
-from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.interpreter import NUMBERS, advance, resume
 from accumulus.tape.tape import Tape
 
 __all__ = [
@@ -101,43 +102,32 @@ class Decisions:
         self.tape = tape
         self.guards: dict[int, Guard] = {}
         self._questions = 0
-        self._choices = Choices(tape, self._is_true) if isinstance(tape, Tape) else None
-        #: Values of references, of a `Tape`; the same of a `BlockTape`, and how many of its blocks they are of.
-        self._values: list[Any] = list(np.asarray(point, np.float64))
+        self._choices = Choices(tape, self._is_true)
+        #: Values of references as long as there is no loop, and how many operations and constants are among them; then
+        #: those of the inputs and results, and of how many blocks they are.
+        self._values: dict[int, Any] = dict(enumerate(np.asarray(point, np.float64)))
+        self._known, self._constants = len(self._values), 0
         self._long: NDArray[np.float64] = np.asarray(point, np.float64)
         self._blocks = 0
 
     def values(self, references: References) -> NDArray[np.float64]:
         """Values of references at the point, in their shape."""
-        if isinstance(self.tape, BlockTape):
-            return self._of_blocks(self.tape)[references + len(self.tape.constants)]
-        if references.size:
-            self._advance(self.tape, int(references.max()))
-        values, constants = self._values, self.tape.constants
-        found = [values[r] if r >= 0 else constants[-1 - r] for r in references.ravel().tolist()]
-        return np.array(found, np.float64).reshape(references.shape)
-
-    def _advance(self, tape: Tape, last: int) -> None:
-        """Run the operations up to `last` that have not run yet."""
-        values, constants = self._values, tape.constants
-        codes, first, second, third = tape.codes, tape.first, tape.second, tape.third
+        tape = self.tape.open
         with np.errstate(all="ignore"):
-            for reference in range(len(values), last + 1):
-                row = OPERATIONS[codes[reference]]
-                operands = (first[reference], second[reference], third.get(reference, 0))[: row.arity]
-                # NumPy's numbers, because Python's raise where IEEE gives infinity or NaN
-                found = [values[a] if a >= 0 else np.float64(constants[-1 - a]) for a in operands]
-                values.append(row.by_numpy(*found))
-
-    def _of_blocks(self, tape: BlockTape) -> NDArray[np.float64]:
-        """Values of all blocks, behind those of constants, the last of these first."""
-        count = len(tape.constants)
-        values = np.empty(count + len(tape))
-        values[:count] = tape.constants[::-1]
-        values[count : count + len(self._long)] = self._long
-        tape.run(values, self._blocks)
-        self._long, self._blocks = values[count:], len(tape.blocks)
-        return values
+            if isinstance(tape, BlockTape):
+                memory = resume(tape, NUMBERS, self._long, self._blocks)
+                self._long, self._blocks = memory.results(), len(tape.blocks)
+                found: NDArray[np.float64] = memory.parts[0][references + len(tape.constants)]
+                return found
+            values, constants = self._values, tape.constants
+            for k in range(self._constants, len(constants)):
+                values[-1 - k] = np.float64(constants[k])
+            self._constants = len(constants)
+            if references.size and (end := int(references.max()) + 1) > self._known:
+                new = range(self._known, end)
+                advance(tape, NUMBERS.rules(set(tape.codes[self._known : end])), values, new)
+                self._known = end
+        return np.array([values[r] for r in references.ravel().tolist()], np.float64).reshape(references.shape)
 
     def _is_true(self, reference: int) -> bool:
         return bool(self.values(np.array(reference)))
@@ -152,7 +142,7 @@ class Decisions:
         Raises:
             EndlessRecordingError: if there are too many guards.
         """
-        conditions = None if self._choices is None else self._choices.conditions(reference)
+        conditions = self._choices.conditions(reference)
         if conditions is None:
             return False
         ways = tuple(map(self._is_true, conditions))
@@ -420,17 +410,14 @@ def keep(tape: Any, conditions: References, answer: str) -> None:
 
 def apply_each(tape: Any, name: str, left: References, right: References) -> References:
     """An operation of the table on each pair of entries of two arrays of one shape."""
-    if isinstance(tape, BlockTape):
-        return np.asarray(tape.apply(name, left, right)) if left.size else left
-    pairs = zip(left.ravel().tolist(), right.ravel().tolist(), strict=True)
-    return np.array([tape.apply(name, *pair) for pair in pairs], np.int64).reshape(left.shape)
+    found: References = tape.map(lambda body: partial(body.apply, name), [left, right]) if left.size else left
+    return found
 
 
 def negated(tape: Any, conditions: References) -> References:
     """Whether each of some truth values is false."""
-    if isinstance(tape, BlockTape):
-        return np.asarray(tape.apply("logical_not", conditions)) if conditions.size else conditions
-    return np.array([tape.logical_not(reference) for reference in conditions.tolist()], np.int64)
+    found: References = tape.map(lambda body: body.logical_not, [conditions]) if conditions.size else conditions
+    return found
 
 
 def conjunction(tape: Any, conditions: References) -> int:
@@ -449,18 +436,15 @@ def holds_of(tape: Tape | BlockTape, guards: References) -> int:
         tape: of a recording, or a copy.
         guards: references of 1 where each holds, else 0, as a recording returns them.
     """
-    if isinstance(tape, BlockTape):
-        conditions = apply_each(tape, "not_equal", guards, np.full(len(guards), tape.constant(0.0)))
-    else:
-        conditions = np.array([_condition(tape, reference) for reference in guards.tolist()], np.int64)
-    return as_number(tape, conjunction(tape, conditions))
+    conditions = [condition_of(tape, reference) for reference in guards.tolist()]
+    return as_number(tape, conjunction(tape, np.array(conditions, np.int64)))
 
 
-def _condition(tape: Tape, reference: int) -> int:
+def condition_of(tape: Any, reference: int) -> int:
     """What `as_number` made a number of."""
     if reference >= 0 and tape.operation(reference).name == "select":
-        return tape.first[reference]
-    return tape.apply("not_equal", reference, tape.constant(0.0))
+        return int(tape.arguments(reference)[0])
+    return int(tape.apply("not_equal", reference, tape.constant(0.0)))
 
 
 def as_number(tape: Any, condition: int) -> int:

@@ -13,16 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.frontends.location import user_line
+from accumulus.tape import blocks
+from accumulus.tape.interpreter import applied, copied
 from accumulus.tape.live import needed
-from accumulus.tape.operations import INPUT, OPERATIONS
-from accumulus.tape.passes import moved, rows_of
+from accumulus.tape.operations import INPUT
+from accumulus.tape.passes import USED, moved, rows_of
 from accumulus.tape.tape import Tape
-from accumulus.tape.unrolling import applied
 
-__all__ = ["InnerTape", "NestedTape", "replayed"]
+__all__ = ["InnerTape", "LongBodyError", "NestedTape", "replayed"]
 
-#: Which arguments operations have, by code.
-_ARGUMENTS: Final = np.array([[k < row.arity for k in range(3)] for row in OPERATIONS])
+#: Operations on entries of long arrays, at most, of one instance of what is repeated: one of more is no body, but a
+#: program over arrays.
+MOST_IN_BODY: Final = 5_000
+
+
+class LongBodyError(BaseException):
+    """A function that is recorded once and runs many times works on long arrays; not an `Exception`, so that the user's
+    code does not catch it."""
 
 
 class InnerTape(Tape):
@@ -33,18 +40,43 @@ class InnerTape(Tape):
         outer: the tape around it, if there is one; values of it may be used.
     """
 
-    __slots__ = ("_taken", "lines", "outer", "own")
+    __slots__ = ("_taken", "is_long", "lines", "outer", "own", "unrolled")
 
     def __init__(self, own: int, outer: Any = None) -> None:
         super().__init__(own, signed_zeros=outer is not None and outer.signed_zeros)
         self.own, self.outer = own, outer
         self._taken: dict[int, int] = {}
+        #: Operations on entries of long arrays, and whether they are too many: then the recording counts for nothing,
+        #: whatever catches the error.
+        self.unrolled, self.is_long = 0, False
         #: Lines of the user's source that its operations come from.
         self.lines: set[tuple[str, int]] = set()
 
     def _append(self, key: int, code: int, a: int, b: int) -> int:
         self.lines |= user_line()
         return super()._append(key, code, a, b)
+
+    def in_loops(self, entries: int, work: int | None = None, steps: int = 0) -> bool:
+        """Return False, or end a recording that gets too long.
+
+        Raises:
+            LongBodyError: if it does.
+        """
+        work = entries if work is None else work
+        if work >= blocks.LONG:
+            self.unrolled += work
+            self.check(MOST_IN_BODY)
+        return False
+
+    def check(self, most: int) -> None:
+        """End the recording if more entries were written out than that.
+
+        Raises:
+            LongBodyError: if so.
+        """
+        if self.unrolled > most:
+            self.is_long = True
+            raise LongBodyError
 
     def is_within(self, tape: object) -> bool:
         """Whether this is the body of something that is recorded on `tape`, however deep inside."""
@@ -84,7 +116,7 @@ class InnerTape(Tape):
         new[computed] = np.arange(inputs, len(rows))
         placed = np.zeros_like(rows)
         placed[inputs:] = rows[computed]
-        placed[inputs:, 1:] = np.where(_ARGUMENTS[placed[inputs:, 0]], moved(placed[inputs:, 1:], new), 0)
+        placed[inputs:, 1:] = np.where(USED[placed[inputs:, 0]], moved(placed[inputs:, 1:], new), 0)
         tape = Tape.of_rows(inputs, placed, self.constants, moved(self.outputs, new).tolist())
         return tape, np.fromiter(self._taken, np.int64)
 
@@ -103,6 +135,19 @@ class NestedTape(InnerTape):
         super().__init__(len(given), outer)
         #: References on the outer tape, as far as they were asked for.
         self._lowered: dict[int, int] = dict(enumerate(given))
+
+    def in_loops(self, entries: int, work: int | None = None, steps: int = 0) -> bool:
+        """Return False, or end a recording that should have begun on a program with loops."""
+        outer = self.outer
+        if isinstance(outer, InnerTape):
+            return outer.in_loops(entries, work, steps)
+        if isinstance(outer, blocks.BlockTape) and outer.scalars is not None:
+            if steps > blocks.MOST_UNROLLED_STEPS:
+                self.unrolled += blocks.MOST_UNROLLED + 1
+            work = entries if work is None else work
+            self.unrolled += work if work >= blocks.LONG else 0
+            self.check(blocks.MOST_UNROLLED)
+        return False
 
     def lowered(self, references: Any) -> Any:
         """The same values on the tape around, written there: one reference, or an array."""
@@ -134,13 +179,4 @@ def replayed(program: Tape, tape: Any, given: Sequence[int]) -> list[int]:
     Args:
         given: references there of the program's inputs.
     """
-    values: list[int] = [*given, *[0] * program.operations]
-    live, constants = needed(program), program.constants
-
-    def at(reference: int) -> int:
-        return values[reference] if reference >= 0 else int(tape.constant(constants[-1 - reference]))
-
-    for reference in range(program.inputs, len(program)):
-        if live[reference]:
-            values[reference] = applied(tape, program.codes[reference], [*map(at, program.arguments(reference))])
-    return [*map(at, program.outputs)]
+    return copied(program, tape, given, needed(program))

@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 
 from accumulus.errors import AccumulusError, ArgumentError, EndlessRecordingError, SizeError, TraceError
 from accumulus.frontends import written_out
-from accumulus.frontends.active import ACTIVE, TooLongError, recording_on, swallowed
+from accumulus.frontends.active import ACTIVE, recording_on, swallowed
 from accumulus.frontends.agreement import run, verify
 from accumulus.frontends.captured import Captured
 from accumulus.frontends.choices import decided
-from accumulus.frontends.decisions import Decisions, as_number
+from accumulus.frontends.decisions import Decisions, as_number, condition_of
 from accumulus.frontends.ended import ending
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import (
@@ -80,9 +80,9 @@ def record(
         static: positions of arguments to pass as they are although they are numeric, or contain numbers.
         check: whether the recording is compared with the function, which is then run on numbers three times more, see
             `accumulus.frontends.agreement`.
-        arrays: whether operations on long arrays may be recorded as such, on a `BlockTape`, and what repeats in long
-            programs becomes blocks of one.
-        at_once: whether they are, however few there are.
+        arrays: whether operations on long arrays are recorded as loops, which stay where they have many operations, and
+            what repeats in long programs becomes loops.
+        at_once: whether all arrays are long, and loops stay however few operations they have.
         decides: whether decisions on traced values are answered as at the given arguments, and kept as guards; else
             they are refused.
         captured: what the function holds, as it is now, if somebody watches it already.
@@ -120,29 +120,22 @@ def record(
         count += size
     point = as_inputs(as_reals(arguments, shapes), shapes) if decides else None
     recorded = ending(partial(_recorded, recorder_of(function), function, arguments, shapes, tuple(slices), point))
-    try:
-        if at_once:
-            raise TooLongError
-        recording, refusal = recorded(Tape(count), unrolls=not arrays)
-    except TooLongError:
-        recording, refusal = recorded(BlockTape(count))
-        blocks: Any = recording.tape
-        if blocks.sees_zero_signs or blocks.folded_zero_signs:
-            recording, refusal = recorded(BlockTape(count, signed_zeros=True))
-        recording = _fewer_blocks(recording)
-    if (
-        refusal is None
-        and isinstance(recording.tape, Tape)
-        and (recording.tape.folded_zero_signs or len(seeing_zero_signs(recording.tape)))
-    ):
+    opened = partial(BlockTape, count, scalar=not at_once) if arrays else partial(Tape, count)
+    recording, refusal = recorded(opened())
+    if _sees_zero_signs(recording.tape):
         with suppress(TraceError):
-            signed, caught = recorded(Tape(count, signed_zeros=True))
-            if caught is None:
-                recording = replace(signed, tape=settled(signed.scalars))
-    if arrays and isinstance(recording.tape, Tape):
-        blocks = rolled(recording.tape)
-        if blocks is not None:
-            recording = replace(recording, tape=blocks, written_out=recording.tape)
+            signed, caught = recorded(opened(signed_zeros=True))
+            if caught is None or refusal is not None:
+                recording, refusal = signed, caught
+    if isinstance(recording.tape, Tape):
+        if recording.tape.signed_zeros:
+            recording = replace(recording, tape=settled(recording.tape))
+    else:
+        recording = _chosen(recording, recording.tape, at_once)
+    if arrays and isinstance(recording.tape, Tape) and recording.other is None:
+        loops = rolled(recording.tape)
+        if loops is not None:
+            recording = replace(recording, tape=loops, other=recording.tape)
     is_long = tells and arrays and scalar_operations(recording.tape) > written_out.LONG
     with BusiestLine(is_long and check and isinstance(recording.tape, Tape)) as busiest:
         agrees = check and verify(function, arguments, recording, refusal, captured)
@@ -165,8 +158,6 @@ def _recorded(
     slices: tuple[slice, ...],
     point: NDArray[np.float64] | None,
     tape: Any,
-    *,
-    unrolls: bool = True,
 ) -> tuple[Recording, TraceError | None]:
     """The function on an empty tape, and the last error of the recorder that it caught, if any."""
     inputs = [None if shape is None else _inputs(place, shape) for shape, place in zip(shapes, slices, strict=True)]
@@ -174,7 +165,7 @@ def _recorded(
     if isinstance(tape, BlockTape):
         tape.locate = user_line
     decisions = None if point is None else Decisions(tape, point)
-    with recording_on(tape, recorder.place, unrolls=unrolls, decisions=decisions):
+    with recording_on(tape, recorder.place, decisions=decisions):
         try:
             result = recorder.run(function, tape, arguments, inputs)
             caught = None if ACTIVE.refusal is None else ACTIVE.refusal[0]
@@ -193,7 +184,6 @@ def _recorded(
                 "sys.setrecursionlimit raises the limit; a loop has none."
             ) from None
         except Exception as error:
-            _check_not_too_long()
             refusal = swallowed(error)
             if refusal is None and isinstance(error, MemoryError) and not isinstance(error, SizeError):
                 raise SizeError(
@@ -217,14 +207,14 @@ def _recorded(
                 if ACTIVE.refusal is not None:
                     error.add_note(f"Before, it caught this error: {ACTIVE.refusal[0]}")
                 raise
-        _check_not_too_long()
-        unrolled = 0 if isinstance(tape, BlockTape) else ACTIVE.unrolled
         if refusal is not None:
             raise refusal.with_traceback(user_traceback(refusal.__traceback__)) from None
         structure, leaves = flatten(result)
         outputs = [outputs_of(recorder, function, tape, path, leaf) for path, leaf in leaves]  # may take decisions
     result_shapes = tuple(references.shape for references in outputs)
     guards = {} if decisions is None else decisions.guards
+    if isinstance(tape, BlockTape) and tape.scalars is not None:
+        tape = tape.scalars
     simpler = decided(tape, guards) if guards and isinstance(tape, Tape) else None
     if simpler is not None:
         tape, to = simpler
@@ -239,7 +229,7 @@ def _recorded(
         tape.outputs = [reference for references in outputs for reference in references.ravel().tolist()]
     kept = tuple(guards.values())
     tape = copy(tape)  # traced values that the function has kept hold the other one, which ends
-    return Recording(tape, shapes, slices, result_shapes, structure, unrolled=unrolled, guards=kept), caught
+    return Recording(tape, shapes, slices, result_shapes, structure, guards=kept), caught
 
 
 def _raised_on_numbers(function: Any, arguments: Sequence[object], error: Exception) -> Exception | None:
@@ -253,18 +243,32 @@ def _raised_on_numbers(function: Any, arguments: Sequence[object], error: Except
     return None
 
 
-def _check_not_too_long() -> None:
-    """End a recording that was to end before: code that catches everything, by a bare ``except``, has gone on."""
-    if ACTIVE.too_long:
-        raise TooLongError
+def _chosen(recording: Recording, loops: BlockTape, at_once: bool) -> Recording:
+    """Return a recording with its loops written out, if they have few operations, or are those of a loop in Python."""
+    has_loops = any(block.count > 1 or block.offsets is not None for block in loops.blocks)
+    has_loops &= len(loops.blocks) <= MANY_BLOCKS
+    if has_loops and (loops.is_long or at_once):
+        return recording
+    found, results = recording.as_scalars(), recording.results
+    if has_loops:
+        found = replace(found, other=loops, unrolled=loops.unrolled)
+    tape = found.scalars
+    conditions = [condition_of(tape, holds) for holds in tape.outputs[results:]]
+    simpler = decided(tape, conditions) if conditions else None
+    if simpler is None:
+        return found
+    made, to = simpler
+    kept = [
+        (guard, place) for guard, place in zip(found.guards, moved(conditions, to).tolist(), strict=True) if place >= 0
+    ]
+    made.outputs = moved(tape.outputs[:results], to).tolist() + [as_number(made, place) for _, place in kept]
+    return replace(found, tape=made, guards=tuple(guard for guard, _ in kept))
 
 
-def _fewer_blocks(recording: Recording) -> Recording:
-    """Return a recording without blocks, if all are of scalars, or if they are so many that they are a loop."""
-    tape: Any = recording.tape
-    blocks = tape.blocks
-    is_scalar = all(block.count == 1 and block.offsets is None for block in blocks)
-    return recording.as_scalars() if is_scalar or len(blocks) > MANY_BLOCKS else recording
+def _sees_zero_signs(tape: Tape | BlockTape) -> bool:
+    """Return True if the sign of a zero may matter to what is computed."""
+    sees = tape.sees_zero_signs if isinstance(tape, BlockTape) else len(seeing_zero_signs(tape)) > 0
+    return sees or tape.folded_zero_signs
 
 
 def _inputs(place: slice, shape: tuple[int, ...]) -> References:

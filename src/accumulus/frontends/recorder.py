@@ -49,9 +49,9 @@ class Recording:
 
     `tape` has one input for each entry of each numeric argument and one output for each entry of the results, both in
     order and in C order. `argument_shapes` are () for scalars and None for static arguments; `argument_slices` say
-    which inputs belong to which argument. `result_shapes` has one shape for each leaf of the result. `written_out` is
-    the same program as it was recorded, where the tape has blocks of what was found to repeat. `unrolled` says how many
-    operations on entries of long arrays were written onto the tape one by one.
+    which inputs belong to which argument. `result_shapes` has one shape for each leaf of the result. `other` is the
+    same program in another form, if it was made: without the blocks of what was found to repeat, or with the loops that
+    were short enough to be written out; `unrolled` says how many operations on entries of arrays these have.
 
     Where the function decided on values, the recording holds where all `guards` do (`accumulus.frontends.decisions`).
     The tape's outputs are the results' entries, and then one for each guard: 1 where it holds, else 0.
@@ -62,7 +62,7 @@ class Recording:
     argument_slices: tuple[slice, ...]
     result_shapes: tuple[tuple[int, ...], ...]
     structure: Structure
-    written_out: Tape | None = None
+    other: Tape | BlockTape | None = None
     unrolled: int = 0
     guards: tuple[Guard, ...] = ()
 
@@ -72,12 +72,27 @@ class Recording:
         assert isinstance(self.tape, Tape)
         return self.tape
 
+    @property
+    def loops(self) -> BlockTape | None:
+        """The tape, of a function that was recorded with operations on arrays; None for one written out."""
+        return None if isinstance(self.tape, Tape) else self.tape
+
     def as_scalars(self) -> Recording:
         """Return the recording with every operation on arrays written out, entry by entry."""
         if isinstance(self.tape, Tape):
             return self
-        tape = unroll(self.tape) if self.written_out is None else self.written_out
-        return replace(self, tape=tape, written_out=None, unrolled=0)
+        tape = self.other if isinstance(self.other, Tape) else unroll(self.tape)
+        return replace(self, tape=tape, other=None, unrolled=0)
+
+    def as_loops(self) -> Recording:
+        """Return the recording with operations on long arrays as loops, if it was made with any."""
+        if isinstance(self.tape, BlockTape) or self.other is None:
+            return self
+        return replace(self, tape=self.other, other=None, unrolled=0)
+
+    def returning(self, tape: Tape | BlockTape, shapes: Sequence[tuple[int, ...]], structure: Structure) -> Recording:
+        """Return a recording of the same arguments and guards with other results, those of a tape."""
+        return replace(self, tape=tape, result_shapes=tuple(shapes), structure=structure, other=None, unrolled=0)
 
     @property
     def results(self) -> int:

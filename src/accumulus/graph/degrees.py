@@ -25,7 +25,7 @@ __all__ = [
     "incoming",
     "index_domains",
     "index_ranges",
-    "members",
+    "members_of",
     "out_degrees",
     "outgoing",
     "predecessors",
@@ -101,16 +101,7 @@ def reached_by(graph: DifferentiationGraph, starts: Sequence[int]) -> list[int]:
     Raises:
         GraphError: for a number that is not a vertex of the graph.
     """
-    vertex_numbers(graph, starts)
-    sets = [0] * len(graph.vertices)
-    for bit, v in enumerate(starts):
-        sets[v] |= 1 << bit
-    targets: list[int] = graph.targets.tolist()
-    for v in reversed(graph.topological_order):
-        if sets[v]:
-            for e in graph.out_edges[v]:
-                sets[targets[e]] |= sets[v]
-    return sets
+    return _handed_on(graph, starts, graph.topological_order[::-1], graph.out_edges, graph.targets.tolist())
 
 
 def reaching(graph: DifferentiationGraph, ends: Sequence[int]) -> list[int]:
@@ -121,15 +112,25 @@ def reaching(graph: DifferentiationGraph, ends: Sequence[int]) -> list[int]:
     Raises:
         GraphError: for a number that is not a vertex of the graph.
     """
-    vertex_numbers(graph, ends)
+    return _handed_on(graph, ends, graph.topological_order, graph.in_edges, graph.sources.tolist())
+
+
+def _handed_on(
+    graph: DifferentiationGraph,
+    marked: Sequence[int],
+    order: Sequence[int],
+    edges: Sequence[Sequence[int]],
+    ends: Sequence[int],
+) -> list[int]:
+    """For each vertex the bit set of the marked ones before it, in an order that follows the edges to their ends."""
+    vertex_numbers(graph, marked)
     sets = [0] * len(graph.vertices)
-    for bit, v in enumerate(ends):
+    for bit, v in enumerate(marked):
         sets[v] |= 1 << bit
-    sources: list[int] = graph.sources.tolist()
-    for v in graph.topological_order:
+    for v in order:
         if sets[v]:
-            for e in graph.in_edges[v]:
-                sets[sources[e]] |= sets[v]
+            for e in edges[v]:
+                sets[ends[e]] |= sets[v]
     return sets
 
 
@@ -150,7 +151,7 @@ def roots_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
         GraphError: for a number that is not a vertex of the graph.
     """
     (number,) = vertex_numbers(graph, vertex)
-    return members(index_ranges(graph)[number], graph.roots)
+    return members_of(index_ranges(graph)[number], graph.roots)
 
 
 def terminals_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
@@ -160,7 +161,7 @@ def terminals_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
         GraphError: for a number that is not a vertex of the graph.
     """
     (number,) = vertex_numbers(graph, vertex)
-    return members(index_domains(graph)[number], graph.terminals)
+    return members_of(index_domains(graph)[number], graph.terminals)
 
 
 def root_degrees(graph: DifferentiationGraph) -> NDArray[np.int64]:
@@ -186,10 +187,10 @@ def _counted(count: int, ends: Sequence[int], start: NDArray[np.int32], to: NDAr
     return found
 
 
-def members(bits: int, vertices: Sequence[int]) -> tuple[int, ...]:
+def members_of(bits: int, vertices: Sequence[int]) -> tuple[int, ...]:
     """The vertices that a bit set stands for.
 
-    >>> members(0b101, [7, 8, 9])
+    >>> members_of(0b101, [7, 8, 9])
     (7, 9)
     """
     found = []

@@ -1,8 +1,6 @@
 """Graphs to and from NetworkX, and as GraphML files.
 
-**NetworkX.** Graphs to and from NetworkX, and the attributes that they travel with.
-
-What a graph is made of travels as attributes, the same in NetworkX and in GraphML:
+**NetworkX.** What a graph is made of travels as attributes, the same in NetworkX and in GraphML:
 
 * of the graph: `roots` and `terminals`, how many there are, for a graph that has none;
 * of a vertex: `root` or `terminal`, its position among them; `size`, if it is not 1;

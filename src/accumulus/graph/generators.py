@@ -58,8 +58,8 @@ __all__ = [
     "dense_layers",
     "gadgets",
     "generate",
+    "generator_named",
     "generators",
-    "get",
     "layered",
     "lion",
     "matrix_chain",
@@ -90,7 +90,7 @@ class Draws:
     """
 
     def __init__(self, seed: int) -> None:
-        digest = hashlib.blake2b(str(whole("seed", seed, least=None)).encode(), digest_size=8).digest()
+        digest = hashlib.blake2b(str(whole_number("seed", seed, least=None)).encode(), digest_size=8).digest()
         self._at = int.from_bytes(digest, "little")
 
     def bits(self, count: int) -> NDArray[np.uint64]:
@@ -128,7 +128,7 @@ class Draws:
         return one_of
 
 
-def whole(name: str, value: Any, least: int | None = 1, most: int | None = None) -> int:
+def whole_number(name: str, value: Any, least: int | None = 1, most: int | None = None) -> int:
     """The value as an int within bounds, or `ArgumentError`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise ArgumentError(f"{name} is {value!r}; expected a whole number")
@@ -143,13 +143,6 @@ def fraction(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value <= 1:
         raise ArgumentError(f"{name} is {value!r}; expected a number from 0 to 1")
     return float(value)
-
-
-def one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
-    """The value if it is one of the known words, or `ArgumentError`."""
-    if value not in known:
-        raise ArgumentError(f"{name} is {value!r}; expected {' or '.join(map(repr, known))}")
-    return str(value)
 
 
 # The table -----------------------------------------------------------------------------------------------------------
@@ -198,7 +191,7 @@ def generator(function: Callable[P, DifferentiationGraph]) -> Callable[P, Differ
     return made
 
 
-def get(name: str) -> Generator:
+def generator_named(name: str) -> Generator:
     """The generator of that name, or `UnknownNameError`."""
     if not isinstance(name, str) or name not in _GENERATORS:
         raise unknown_name("generator", name, _GENERATORS)
@@ -215,7 +208,7 @@ def generate(name: str, **arguments: Any) -> DifferentiationGraph:
     >>> generate("star", inputs=3, outputs=2)
     DifferentiationGraph('star(inputs=3, outputs=2)', 2 roots, 1 intermediates, 3 terminals, 5 edges)
     """
-    return get(name)(**arguments)
+    return generator_named(name)(**arguments)
 
 
 def generators() -> dict[str, str]:
@@ -300,7 +293,9 @@ def gadgets(kind: str = "lion", count: int = 4, shape: str = "chain", vectors: b
     """
     if kind not in _GADGETS:
         raise unknown_name("kind of gadget", kind, _GADGETS)
-    count, shape = whole("count", count), one_of("shape", shape, SHAPES)
+    count = whole_number("count", count)
+    if shape not in SHAPES:
+        raise ArgumentError(f"shape is {shape!r}; expected {' or '.join(map(repr, SHAPES))}")
     gadget = _GADGETS[kind] if vectors else _GADGETS[kind].split()
     width = len(gadget.sizes)
     vertices = np.arange(count * width).reshape(count, width)
@@ -336,15 +331,15 @@ def random_dag(
         edges: more than intermediates, and no more than there are pairs; where the first edges are more than that,
             these are all.
     """
-    inner = whole("intermediates", intermediates, least=0)
-    below = whole("inputs", inputs) + inner
-    count = below + whole("outputs", outputs)
+    inner = whole_number("intermediates", intermediates, least=0)
+    below = whole_number("inputs", inputs) + inner
+    count = below + whole_number("outputs", outputs)
     # vertex v may depend on the first reach[v]; all pairs are numbered one after the other
     reach = np.minimum(np.arange(count), below)
     reach[:inputs] = 0
     before = np.concatenate([[0], np.cumsum(reach)])
     pairs = int(before[-1])
-    wanted = whole("edges", edges, least=inner + 1, most=pairs)
+    wanted = whole_number("edges", edges, least=inner + 1, most=pairs)
     draws = Draws(seed)
 
     dependents = np.arange(inputs, count)
@@ -372,8 +367,8 @@ def layered(layers: int = 8, width: int = 8, degree: int = 2, seed: int = 0) -> 
         layers: of intermediates, between one of inputs and one of outputs.
         degree: how many vertices each depends on.
     """
-    layers, width = whole("layers", layers, least=0), whole("width", width)
-    degree = whole("degree", degree, most=width)
+    layers, width = whole_number("layers", layers, least=0), whole_number("width", width)
+    degree = whole_number("degree", degree, most=width)
     draws = Draws(seed)
     times = layers + 1
     own = np.concatenate([draws.permutation(width) for _ in range(times)])
@@ -393,8 +388,8 @@ def banded(intermediates: int = 50, bandwidth: int = 4, density: float = 1.0, se
         bandwidth: each vertex depends on the one before it, and by chance on those up to so many places before.
         density: probability of each of these further edges.
     """
-    last = whole("intermediates", intermediates, least=0) + 1
-    bandwidth, density = whole("bandwidth", bandwidth), fraction("density", density)
+    last = whole_number("intermediates", intermediates, least=0) + 1
+    bandwidth, density = whole_number("bandwidth", bandwidth), fraction("density", density)
     draws = Draws(seed)
     vertices = np.arange(last + 1)
     sources, targets = [vertices[1:]], [vertices[:-1]]
@@ -416,7 +411,7 @@ def series_parallel(edges: int = 100, noise: int = 0, seed: int = 0) -> Differen
         edges: without the noise.
         noise: further edges between any two vertices that are not joined yet.
     """
-    edges = whole("edges", edges)
+    edges = whole_number("edges", edges)
     draws = Draws(seed)
     places: list[int] = draws.bits(edges).tolist()
     beside: list[bool] = draws.chances(0.5, edges).tolist()
@@ -437,7 +432,7 @@ def series_parallel(edges: int = 100, noise: int = 0, seed: int = 0) -> Differen
         following.append(following[j])
         following[j] = count
         count += 1
-    wanted = edges + whole("noise", noise, least=0, most=count * (count - 1) // 2 - edges)
+    wanted = edges + whole_number("noise", noise, least=0, most=count * (count - 1) // 2 - edges)
     number = [0] * count
     v = 0
     for k in range(count - 1, -1, -1):
@@ -475,7 +470,7 @@ def chain(intermediates: int = 100) -> DifferentiationGraph:
 
     Optimum: one product for each intermediate.
     """
-    last = whole("intermediates", intermediates, least=0) + 1
+    last = whole_number("intermediates", intermediates, least=0) + 1
     vertices = np.arange(last + 1)
     return assembled(vertices[1:], vertices[:-1], last + 1)
 
@@ -486,8 +481,8 @@ def star(inputs: int = 10, outputs: int = 10) -> DifferentiationGraph:
 
     Optimum: inputs · outputs.
     """
-    hub = whole("inputs", inputs)
-    leaves = hub + 1 + np.arange(whole("outputs", outputs))
+    hub = whole_number("inputs", inputs)
+    leaves = hub + 1 + np.arange(whole_number("outputs", outputs))
     sources = np.concatenate([np.full(hub, hub), leaves])
     targets = np.concatenate([np.arange(hub), np.full(outputs, hub)])
     return assembled(sources, targets, hub + 1 + outputs)
@@ -502,10 +497,10 @@ def stencil(points: int | Sequence[int] = 20, steps: int = 5, periodic: bool = F
         steps: of time; the values before the first are the inputs, those after the last the outputs.
         periodic: whether the last point of an axis is a neighbour of its first; else it has one neighbour fewer.
     """
-    shape = tuple(whole("points", n) for n in ([points] if isinstance(points, (int, np.integer)) else points))
+    shape = tuple(whole_number("points", n) for n in ([points] if isinstance(points, (int, np.integer)) else points))
     if not shape:
         raise ArgumentError(f"points is {points!r}; expected a number for each axis of the grid, of at least one")
-    steps = whole("steps", steps)
+    steps = whole_number("steps", steps)
     grid = np.arange(np.prod(shape)).reshape(shape)
     columns = [np.stack([grid.ravel(), grid.ravel()])]
     for axis, length in enumerate(shape):
@@ -517,13 +512,16 @@ def stencil(points: int | Sequence[int] = 20, steps: int = 5, periodic: bool = F
             columns.append(np.stack([near.ravel(), here.ravel()]))
     # on a periodic axis of two points both neighbours are one
     ends = np.unique(np.concatenate(columns, axis=1), axis=1)
-    return _repeated(ends[0], ends[1], grid.size, steps)
+    # the same edges from each layer to the one below it
+    offsets = grid.size * np.repeat(np.arange(steps), ends.shape[1])
+    sources, targets = (np.tile(side, steps) + offsets for side in ends)
+    return assembled(sources + grid.size, targets, (steps + 1) * grid.size)
 
 
 @generator
 def butterfly(stages: int = 4) -> DifferentiationGraph:
     """The fast Fourier transform's graph: 2ᵏ points, each stage joins pairs twice as far apart as the one before."""
-    stages = whole("stages", stages, most=24)
+    stages = whole_number("stages", stages, most=24)
     points = np.arange(1 << stages)
     sources, targets = [], []
     for stage in range(stages):
@@ -568,19 +566,13 @@ def dense_layers(widths: int | Sequence[int] = 6, largest: int = 8, seed: int = 
 
 def _lengths(name: str, given: int | Sequence[int], largest: int, seed: int) -> list[int]:
     if isinstance(given, (int, np.integer)):
-        count = whole(name, given, least=2)
-        drawn: list[int] = (1 + Draws(seed).below(whole("largest", largest), count)).tolist()
+        count = whole_number(name, given, least=2)
+        drawn: list[int] = (1 + Draws(seed).below(whole_number("largest", largest), count)).tolist()
         return drawn
-    lengths = [whole(f"{name}[{k}]", length) for k, length in enumerate(given)]
+    lengths = [whole_number(f"{name}[{k}]", length) for k, length in enumerate(given)]
     if len(lengths) < 2:
         raise ArgumentError(f"{name} is {given!r}; expected at least two, of the output and of the input")
     return lengths
-
-
-def _repeated(sources: Integers, targets: Integers, width: int, times: int) -> DifferentiationGraph:
-    """Return the same edges from each layer of so many vertices to the one below it."""
-    offsets = width * np.repeat(np.arange(times), len(sources))
-    return assembled(np.tile(sources, times) + offsets + width, np.tile(targets, times) + offsets, (times + 1) * width)
 
 
 # Labels and sizes ----------------------------------------------------------------------------------------------------
@@ -626,7 +618,7 @@ def with_labels(
 
 def with_sizes(graph: DifferentiationGraph, largest: int = 10, seed: int = 0) -> DifferentiationGraph:
     """The graph with vector-valued vertices of 1 to `largest` entries, and all labels variable."""
-    sizes = 1 + Draws(seed).below(whole("largest", largest), len(graph.vertices))
+    sizes = 1 + Draws(seed).below(whole_number("largest", largest), len(graph.vertices))
     return _changed(graph, np.full(len(graph.sources), Kind.VARIABLE, np.uint8), {}, sizes)
 
 

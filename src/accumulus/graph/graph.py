@@ -58,7 +58,7 @@ LARGEST_SIZE: Final = 1 << 16
 
 
 class Kind(IntEnum):
-    """What is known about a label when the plan is made; decides which products are free."""
+    """Knowledge of a label when the plan is made; decides which products are free."""
 
     ABSENT = 0
     ONE = 1

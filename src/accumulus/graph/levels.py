@@ -110,26 +110,17 @@ def segmented(
     for e, (j, i) in enumerate(ends):
         if e not in crossing:
             edges.append((j, i, e))
-        elif side == "tail":
-            previous = j
-            for depth in range(level[j] + 1, level[i]):
-                known = copies.get((j, depth)) if shared else None
-                if known is None:
-                    known = copies[j, depth] = copied(j)
-                    edges.append((previous, known, UNIT))
-                previous = known
-            edges.append((previous, i, e))
-        else:
-            following = i
-            chain: list[tuple[int, int, int]] = []
-            for depth in range(level[i] - 1, level[j], -1):
-                known = copies.get((i, depth)) if shared else None
-                if known is None:
-                    known = copies[i, depth] = copied(i)
-                    chain.append((known, following, UNIT))
-                following = known
-            edges.append((j, following, e))
-            edges.extend(reversed(chain))
+            continue
+        tail = side == "tail"
+        near = own = j if tail else i
+        units: list[tuple[int, int, int]] = []
+        for depth in range(level[j] + 1, level[i]) if tail else range(level[i] - 1, level[j], -1):
+            known = copies.get((own, depth)) if shared else None
+            if known is None:
+                known = copies[own, depth] = copied(own)
+                units.append((near, known, UNIT) if tail else (known, near, UNIT))
+            near = known
+        edges += [*units, (near, i, e)] if tail else [(j, near, e), *reversed(units)]
     return derive(graph, names, graph.roots, graph.terminals, edges, sizes)
 
 

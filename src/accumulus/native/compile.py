@@ -17,10 +17,11 @@ import numba
 
 from accumulus.native import lowering
 from accumulus.native.decorators import compile_with
+from accumulus.native.sources import entry_of
 
 __all__ = ["code_of", "llvm_code", "main"]
 
-#: The function that a kernel is called by has one of these names.
+#: The name of the function that a kernel is called by begins with one of these.
 ENTRIES: Final = ("anneal", "prove", "perform")
 #: What it is called in the code.
 SYMBOL: Final = "kernel"
@@ -41,8 +42,8 @@ def main(subject: str) -> None:
 
 def llvm_code(subject: str) -> bytes:
     """LLVM bitcode of a kernel."""
-    module = importlib.import_module("accumulus.{}.compiled.{}_kernel".format(*subject.split(".")))
-    return code_of(next(getattr(module, name) for name in ENTRIES if hasattr(module, name)))
+    module, entry = entry_of(subject)
+    return code_of(getattr(importlib.import_module(module), entry))
 
 
 def code_of(function: Callable[[Any], int]) -> bytes:

@@ -47,10 +47,10 @@ _LOCK: Final = Lock()
 
 
 def kernel(subject: str) -> Kernel:
-    """The function `anneal`, `prove` or `perform` of a kernel as machine code.
+    """Return a kernel as machine code.
 
     Args:
-        subject: "package.name" for the module ``accumulus.package.compiled.name_kernel``.
+        subject: "package.name", see `accumulus.native.sources.entry_of`.
     """
     found = _LOADED.get(subject)
     if found is None:

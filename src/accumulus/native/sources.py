@@ -10,19 +10,41 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["PACKAGE", "digest", "subjects"]
+__all__ = ["PACKAGE", "digest", "entry_of", "subjects"]
 
 #: The folder of this package.
 PACKAGE: Final = Path(__file__).resolve().parents[1]
 #: What makes code from a kernel, besides what the kernel imports.
 _MAKERS: Final = ("accumulus.native.compile", "accumulus.native.lowering")
+#: Functions that kernels are called by.
+_ENTRY: Final = re.compile(r"^def (?:anneal|prove|perform)(?:_(\w+))?\(", re.MULTILINE)
 _IMPORT: Final = re.compile(r"^[ \t]*(?:from|import) (accumulus\.[\w.]+)(?: import \(?([\w, ]*))?", re.MULTILINE)
 
 
 def subjects() -> list[str]:
-    """All kernels: "package.name" for the module ``accumulus.package.compiled.name_kernel``."""
-    found = PACKAGE.glob("*/compiled/*_kernel.py")
-    return sorted(f"{path.parts[-3]}.{path.stem.removesuffix('_kernel')}" for path in found)
+    """Return all kernels: "package.name", as `entry_of` finds them."""
+    found = []
+    for path in PACKAGE.glob("*/compiled/*_kernel.py"):
+        for name in _ENTRY.findall(path.read_text(encoding="utf-8")):
+            found.append(f"{path.parts[-3]}.{name or path.stem.removesuffix('_kernel')}")
+    return sorted(found)
+
+
+def entry_of(subject: str) -> tuple[str, str]:
+    """Return the module of a kernel, and the function in it.
+
+    "package.name" is `anneal`, `prove` or `perform` of ``accumulus.package.compiled.name_kernel``, or ``perform_name``
+    of another module there, where several are a chapter.
+    """
+    package, name = subject.split(".")
+    folder = PACKAGE / package / "compiled"
+    own = folder / f"{name}_kernel.py"
+    for path in [own] * own.exists() + sorted(folder.glob("*_kernel.py")):
+        text = path.read_text(encoding="utf-8")
+        for entry in re.finditer(_ENTRY, text):
+            if entry[1] == name or (not entry[1] and path == own):
+                return f"accumulus.{package}.compiled.{path.stem}", entry[0].removeprefix("def ").removesuffix("(")
+    raise KeyError(subject)
 
 
 @cache
@@ -32,8 +54,7 @@ def digest(subject: str) -> str:
     Those are the kernel's module and what it imports from this library that is compiled, too. Of other modules the
     values count that a kernel takes: constants, and codes of the table of operations, to which rows can be added.
     """
-    package, name = subject.split(".")
-    waiting = [f"accumulus.{package}.compiled.{name}_kernel", *_MAKERS]
+    waiting = [entry_of(subject)[0], *_MAKERS]
     known: dict[str, bytes] = {}
     while waiting:
         module = waiting.pop()

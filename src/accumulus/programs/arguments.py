@@ -1,10 +1,20 @@
-"""From arguments as users pass them to those of a kernel: checked, converted."""
+"""Arguments as users pass them, and those of a kernel: checked, converted, and of batches with their axes of points.
+
+`in_axes` says which arguments of a batch have an axis of points, and where.
+Without it, numbers are the same at all points, and every array has its points on the first axis, on the last one
+in a transposed batch. Where arguments can be read in another way, too, an error asks for `in_axes`:
+
+* the arrays have different numbers of points;
+* the arrays can also be read as arguments of shapes that were compiled before, some of them the same at all points;
+* a row of numbers, one a point, is as long as the last axis of another argument at one point, so that it may be a row
+  of parameters that is the same at all points; unless the shapes were compiled before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +22,19 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import numbered
-from accumulus.programs.axes import Axes
 
-__all__ = ["Arguments"]
+__all__ = ["Arguments", "Axes", "InAxes", "at_one_point", "axes_of_points", "mistakable"]
+
+Shape = tuple[int, ...]
+#: By argument: the axis of its points, counted from the first; None if it is the same at all points.
+Axes = tuple[int | None, ...]
+#: As `jax.vmap` has it: one axis or None for each argument, or one for all of them.
+InAxes = int | None | Sequence[int | None] | Literal["auto"]
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What a program was recorded with.
+    """Shapes and types of the arguments that a program takes.
 
     Args:
         name: of the function, for messages.
@@ -108,3 +123,144 @@ class Arguments:
             where = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])
             raise ArgumentError(f"{numbered(self.name, k)} is {x[where]} at index {where}; expected finite numbers")
         return x
+
+
+def axes_of_points(
+    in_axes: InAxes,
+    shapes: Sequence[Shape | None],
+    known: Collection[tuple[Shape | None, ...]],
+    transposed: bool,
+    name: str,
+) -> Axes:
+    """The axes of points of a batch's arguments.
+
+    Args:
+        shapes: of the arguments as they were given; None for those that are passed to the function as they are.
+        known: shapes at one point that were compiled before.
+        transposed: points are on the last axis where `in_axes` does not say otherwise.
+        name: of the function, for messages.
+
+    Raises:
+        ArgumentError: if an argument has no such axis, the numbers of points differ, or it is not clear what is meant.
+
+    >>> axes_of_points("auto", [(), (100, 3)], [], False, "f")
+    (None, 0)
+    >>> axes_of_points((None, -1), [(4, 2), (3, 100)], [], False, "f")
+    (None, 1)
+    """
+    if isinstance(in_axes, str):
+        if in_axes != "auto":
+            raise ArgumentError(f"in_axes is {in_axes!r}; expected an axis or None, one for each argument, or 'auto'")
+        axes = tuple([None if not shape else len(shape) - 1 if transposed else 0 for shape in shapes])
+    else:
+        axes = _given(in_axes, shapes, name)
+    counts = {
+        k: shape[axis] for k, (shape, axis) in enumerate(zip(shapes, axes, strict=True)) if shape and axis is not None
+    }
+    if not counts:
+        raise ArgumentError(f"no argument of {name} has an axis of points; a batch takes at least one array that has")
+    if len(set(counts.values())) > 1:
+        points = ", ".join(
+            f"{numbered(name, k).removesuffix(f' of {name}')} has {count}" for k, count in counts.items()
+        )
+        raise ArgumentError(
+            f"the arguments of {name} have different numbers of points: {points}. {_advice(shapes, axes)}"
+        )
+    if in_axes == "auto":
+        _check_guess(shapes, axes, known, name)
+    return axes
+
+
+def at_one_point(shape: Shape, axis: int | None) -> Shape:
+    """The shape without the axis of points."""
+    return shape if axis is None else (*shape[:axis], *shape[axis + 1 :])
+
+
+def _given(in_axes: Any, shapes: Sequence[Shape | None], name: str) -> Axes:
+    """The axes that the caller gave, counted from the first."""
+    if in_axes is None or isinstance(in_axes, int):
+        entries = [None if shape is None else in_axes for shape in shapes]
+    elif isinstance(in_axes, list | tuple):
+        entries = list(in_axes)
+    else:
+        raise ArgumentError(f"in_axes is {in_axes!r}; expected an axis or None, or a tuple of them, one an argument")
+    if len(entries) != len(shapes):
+        raise ArgumentError(f"in_axes is {in_axes!r}; expected {len(shapes)} entries, as many as {name} has arguments")
+    axes: list[int | None] = []
+    for k, (entry, shape) in enumerate(zip(entries, shapes, strict=True)):
+        if entry is None:
+            axes.append(None)
+            continue
+        if isinstance(entry, bool) or not isinstance(entry, int):
+            raise ArgumentError(f"in_axes is {in_axes!r}; entry {k} is {entry!r}, expected a whole number or None")
+        if shape is None:
+            raise ArgumentError(
+                f"in_axes is {in_axes!r}; {numbered(name, k)} is passed on as it is and has no axis: expected None"
+            )
+        if not -len(shape) <= entry < len(shape):
+            what = f"has shape {shape}" if shape else "is a number"
+            hint = "" if shape else "; None says that it is the same at all points"
+            raise ArgumentError(f"in_axes is {in_axes!r}; {numbered(name, k)} {what} and no axis {entry}{hint}")
+        axes.append(entry % len(shape))
+    return tuple(axes)
+
+
+def _check_guess(
+    shapes: Sequence[Shape | None], axes: Axes, known: Collection[tuple[Shape | None, ...]], name: str
+) -> None:
+    arrays = [k for k, axis in enumerate(axes) if axis is not None]
+    if len(arrays) < 2:
+        return
+    guess = tuple(
+        None if shape is None else at_one_point(shape, axis) for shape, axis in zip(shapes, axes, strict=True)
+    )
+    for other in known:
+        alike = _other_reading(shapes, guess, other)
+        if alike:
+            k = alike[0]
+            raise ArgumentError(
+                f"{numbered(name, k)} has the shape {shapes[k]} that it has at one point, so it may be the same at "
+                f"all points, or have one of them. {_advice(shapes, axes)}"
+            )
+    if guess in known:
+        return
+    for k in arrays:
+        last_axes = {shape[-1:] for shape in guess if shape}
+        if guess[k] == () and shapes[k] in last_axes:
+            (length,) = shapes[k] or ()
+            raise ArgumentError(
+                f"{numbered(name, k)} has {length} entries: as many as there are points, and as the last axis of "
+                f"another argument has, so it may be the same at all points. {_advice(shapes, axes)}"
+            )
+
+
+def _other_reading(
+    shapes: Sequence[Shape | None], guess: Sequence[Shape | None], other: Sequence[Shape | None]
+) -> list[int]:
+    """Arrays that are the same at all points, if the arguments can be read as of these other shapes at one point."""
+    if len(other) != len(shapes):
+        return []
+    alike = []
+    for k, (shape, guessed, read) in enumerate(zip(shapes, guess, other, strict=True)):
+        if read == shape:
+            alike += [k] if shape else []
+        elif read != guessed:
+            return []
+    return alike if len(alike) < sum(1 for shape in shapes if shape) else []
+
+
+def mistakable(shapes: Sequence[Shape | None], known: Collection[tuple[Shape | None, ...]]) -> bool:
+    """Return True if a batch for these shapes at one point can look like one for known others, with shared arrays."""
+    return len(shapes) > 1 and any(
+        len(other) == len(shapes)
+        and any(a is not None and b is not None and len(b) == len(a) + 1 for a, b in zip(shapes, other, strict=True))
+        for other in known
+    )
+
+
+def _advice(shapes: Sequence[Shape | None], axes: Axes) -> str:
+    """Advice on `in_axes`: every array has points, or the last one alone."""
+    arrays = [k for k, axis in enumerate(axes) if axis is not None]
+    last = max(arrays, key=lambda k: (len(shapes[k] or ()), k))
+    alone = tuple(axis if k == last else None for k, axis in enumerate(axes))
+    return f"Say which of them have an axis of points: in_axes={axes} if all arrays have, in_axes={alone} if one has"

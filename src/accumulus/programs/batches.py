@@ -1,138 +1,93 @@
-"""Batches of a derivative: which program computes them, and which fast path takes the next; Dask arrays, too."""
+"""Batches of arrays in memory, on disk, on the GPU, and of Dask's, which are computed chunk by chunk.
+
+Neither Dask nor CuPy is imported here before its arrays are given. Of arrays on disk so many points are taken at a time
+that what is in memory stays small; of those on the GPU, which programs of target "cuda" take, results stay there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import ArgumentError, CaseError
-from accumulus.frontends.kinds import shape_of
-from accumulus.frontends.location import numbered
-from accumulus.programs import device_batches
-from accumulus.programs.argnums import static_positions
-from accumulus.programs.axes import Axes, InAxes, at_one_point, axes_of_points, mistakable
-from accumulus.programs.cases import GrownError
-from accumulus.programs.dask_batches import first_point, is_lazy, stand_in
+from accumulus.errors import ArgumentError
+from accumulus.options import Options
+from accumulus.programs.arguments import Arguments, Axes
+from accumulus.progress import Progress, ProgressLine
+from accumulus.targets import Kernel
 
-if TYPE_CHECKING:
-    from accumulus.programs.derivative import Derivative
+__all__ = [
+    "arrays_of_points",
+    "check_options",
+    "first_point",
+    "in_parts",
+    "is_lazy",
+    "is_on_device",
+    "lazy_batch",
+    "like",
+    "moved_to_device",
+    "on_disk",
+    "point_count",
+    "stand_in",
+]
 
-__all__ = ["batch_of", "like"]
+#: Bytes of the arguments and results of one part, at most, unless one point has more.
+PART: Final = 1 << 28
+#: Bytes of the results of one chunk, at most, unless one point has more.
+CHUNK: Final = 1 << 27
 
 
-def batch_of(
-    derivative: Derivative, arguments: tuple[Any, ...], in_axes: InAxes, out: Any, threads: int | None, transposed: bool
-) -> Any:
-    """The slow path of `Derivative.batch`, of which the arguments are, in the form of numbers by position."""
-    if any(map(is_lazy, arguments)):
-        return _lazy_batch(derivative, arguments, in_axes, out, transposed)
-    if any(map(device_batches.is_on_device, arguments)):
-        return _batch_on_device(derivative, arguments, in_axes, out, transposed)
-    derivative._renew()
-    name = derivative._name
-    static = static_positions(derivative._static, len(arguments))
-    shapes = [None if k in static else shape_of(x, numbered(name, k)) for k, x in enumerate(arguments)]
-    known = [cases.argument_shapes for cases in [*derivative._programs.values()]]
-    axes = axes_of_points(in_axes, shapes, known, transposed, name)
-    point = [_first_point(x, axis) for x, axis in zip(arguments, axes, strict=True)]
-    shared = tuple(axis is None for axis, shape in zip(axes, shapes, strict=True) if shape is not None)
-    points = 1 if out is not None else _points_of(arguments, axes)
-    make = partial(derivative._further, tuple(point), shared)
-    while True:
-        cases, program = derivative._compiled(point, "transposed" if transposed else "batch", shared, points)
-        kernel = cases.kernel(program, make)
-        with suppress(GrownError):  # begun again then: at most as often as there are cases
-            result = program.batch_along(
-                axes, arguments, out=out, threads=threads, transposed=transposed, kernel=kernel
+def is_lazy(argument: object) -> bool:
+    """Return True for a Dask array."""
+    module = sys.modules.get("dask.array")
+    return module is not None and isinstance(argument, module.Array)
+
+
+def is_on_device(argument: object) -> bool:
+    """Return True for an array of CuPy."""
+    module = sys.modules.get("cupy")
+    return module is not None and isinstance(argument, module.ndarray)
+
+
+def stand_in(argument: Any, name: str) -> Any:
+    """Return an array of the shape of a Dask or CuPy array that takes no memory; other arguments as they are.
+
+    Raises:
+        ArgumentError: if its shape is not known before it is computed, or it is not real.
+    """
+    if is_lazy(argument):
+        if any(np.isnan(length) for length in argument.shape):
+            raise ArgumentError(
+                f"{name} is a Dask array of unknown shape {argument.shape}; expected one whose chunks are known: call "
+                "its compute_chunk_sizes()"
             )
-            break
-    if None not in shapes and not isinstance(in_axes, list):
-        at_one = [at_one_point(shape or (), axis) for shape, axis in zip(shapes, axes, strict=True)]
-        with derivative._lock:
-            known = [known.argument_shapes for known in derivative._programs.values()]
-            certain = in_axes != "auto" or not mistakable(at_one, known)
-            if certain and cases in derivative._programs.values():
-                fast = derivative._watched.while_current(cases.fast_batch(axes, transposed, make))
-                derivative._fast_batch = in_axes, transposed, fast
-    return result
+        library, dtype = "Dask", np.dtype(np.float64)
+    elif is_on_device(argument):
+        library, dtype = "CuPy", argument.dtype
+    else:
+        return argument
+    if argument.dtype.kind not in "fiu":
+        raise ArgumentError(f"{name} is a {library} array of {argument.dtype}; expected one of floats or integers")
+    return np.broadcast_to(np.zeros((), dtype), argument.shape)
 
 
-def _lazy_batch(derivative: Derivative, arguments: tuple[Any, ...], in_axes: InAxes, out: Any, transposed: bool) -> Any:
-    """The batch of Dask arrays; the first point is computed now, to record the function there."""
-    name = derivative._name
-    if out is not None or transposed:
-        raise ArgumentError(
-            f"{'out' if out is not None else 'transposed'} is given for a batch of Dask arrays; expected neither: "
-            "the result is a Dask array, which its own store() writes, and transpose() turns"
-        )
-    given = [stand_in(x, numbered(name, k)) if is_lazy(x) else x for k, x in enumerate(arguments)]
-    static = static_positions(derivative._static, len(given))
-    shapes = [None if k in static else shape_of(x, numbered(name, k)) for k, x in enumerate(given)]
-    known = [cases.argument_shapes for cases in [*derivative._programs.values()]]
-    axes = axes_of_points(in_axes, shapes, known, False, name)
-    point = [(first_point if is_lazy(x) else _first_point)(x, a) for x, a in zip(arguments, axes, strict=True)]
-    shared = tuple(axis is None for axis, shape in zip(axes, shapes, strict=True) if shape is not None)
-    cases, program = derivative._compiled(point, "batch", shared)
-    same = [y if axis is None else x for x, y, axis in zip(arguments, point, axes, strict=True)]
-    lengths = [segment.length for segment in program.kernel.segments]
-    chunks = _Chunks(derivative, tuple(point), shared, lengths) if cases.is_guarded else None
-    return program.lazy_batch(axes, same, chunks)
-
-
-def _batch_on_device(
-    derivative: Derivative, arguments: tuple[Any, ...], in_axes: InAxes, out: Any, transposed: bool
-) -> Any:
-    """The batch of arrays of which some are on the GPU; the first point is fetched, to record the function there."""
-    name, on_device = derivative._name, device_batches.is_on_device
-    device_batches.check_options(derivative._options, out, name)
-    derivative._renew()
-    given = [device_batches.on_host(x, numbered(name, k)) if on_device(x) else x for k, x in enumerate(arguments)]
-    static = static_positions(derivative._static, len(given))
-    shapes = [None if k in static else shape_of(x, numbered(name, k)) for k, x in enumerate(given)]
-    known = [cases.argument_shapes for cases in [*derivative._programs.values()]]
-    axes = axes_of_points(in_axes, shapes, known, transposed, name)
-    point = [
-        (device_batches.first_point if on_device(x) else _first_point)(x, axis)
-        for x, axis in zip(arguments, axes, strict=True)
-    ]
-    shared = tuple(axis is None for axis, shape in zip(axes, shapes, strict=True) if shape is not None)
-    _, program = derivative._compiled(point, "transposed" if transposed else "batch", shared)
-    return device_batches.batch_on_device(program, axes, arguments, transposed)
-
-
-@dataclass(frozen=True, slots=True)
-class _Chunks:
-    """What computes chunks of a batch of Dask arrays where they are, where a function decides on values."""
-
-    derivative: Derivative
-    point: tuple[Any, ...]
-    shared: tuple[bool, ...]
-    #: Of the arrays that are expected.
-    lengths: list[int]
-
-    def arrays_along(self, axes: Axes, arguments: Sequence[Any]) -> tuple[NDArray[Any], ...]:
-        """The arrays of a chunk, see `Program.arrays_along`."""
-        first = [_first_point(x, axis) for x, axis in zip(arguments, axes, strict=True)]
-        cases, program = self.derivative._compiled(first, "batch", self.shared)
-        if [segment.length for segment in program.kernel.segments] != self.lengths:
-            raise self._grown()
-        make = partial(self.derivative._further, self.point, self.shared)
-        try:
-            return program.arrays_along(axes, arguments, cases.kernel(program, make))
-        except GrownError:
-            raise self._grown() from None
-
-    def _grown(self) -> CaseError:
-        return CaseError(
-            f"{self.derivative.__name__} has got further structural nonzeros while chunks were computed, in a case "
-            "that it had not met; expected a call at a point of each case before the batch"
-        )
+def first_point(argument: Any, axis: int | None) -> Any:
+    """Return an argument of a batch as it is at the first point, in memory; zeros if there are no points."""
+    lazy, on_device = is_lazy(argument), is_on_device(argument)
+    if axis is None:
+        found = argument
+    elif not argument.shape[axis]:
+        return np.zeros((*argument.shape[:axis], *argument.shape[axis + 1 :]))[()]
+    else:
+        found = argument[(slice(None),) * axis + (0,)]
+    if lazy:  # the recording is compared with the function there
+        return np.asarray(found.compute())[()]
+    return sys.modules["cupy"].asnumpy(found)[()] if on_device else found
 
 
 def like(numbers: NDArray[Any], example: Any) -> Any:
@@ -142,14 +97,152 @@ def like(numbers: NDArray[Any], example: Any) -> Any:
     return type(example)(numbers) if isinstance(example, int | np.integer) else np.float64(numbers)
 
 
-def _points_of(arguments: Sequence[Any], axes: Sequence[int | None]) -> int:
-    """How many points a batch has."""
+def point_count(arguments: Sequence[Any], axes: Sequence[int | None]) -> int:
+    """Return how many points a batch has."""
     return next((np.shape(x)[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None), 1)
 
 
-def _first_point(argument: Any, axis: int | None) -> Any:
-    """An argument of a batch as it is at the first point; zeros if there are no points."""
-    if axis is None:
-        return argument
-    points = np.moveaxis(argument, axis, 0)
-    return points[0] if len(points) else np.zeros(points.shape[1:])[()]
+# On disk -------------------------------------------------------------------------------------------------------------
+
+
+def on_disk(arguments: Sequence[Any], out: Any) -> bool:
+    """Return True if an argument or a result of a batch is a memory map."""
+    results = () if out is None else (out,) if isinstance(out, np.ndarray) else tuple(out)
+    return any(isinstance(array, np.memmap) for array in (*arguments, *results))
+
+
+def in_parts(
+    kernel: Kernel,
+    arguments: Arguments,
+    axes: Axes,
+    given: Sequence[Any],
+    points: int,
+    out: Sequence[NDArray[Any]] | None,
+    threads: int,
+    progress: Callable[[Progress], object] | bool | None,
+) -> Sequence[NDArray[Any]]:
+    """The arrays that a kernel writes for a batch, part by part.
+
+    Args:
+        arguments: how they are checked and converted.
+        given: the arguments, each with its axis of points.
+        out: arrays of shape (points, length) to write to.
+        progress: told of each part; or whether a line is shown, see `ProgressLine`.
+    """
+    results = kernel.allocate(points, False) if out is None else out
+    entries = sum(segment.length for segment in kernel.segments) + sum(
+        math.prod(arguments.shapes[k] or ()) for k in arguments.numeric if axes[k] is not None
+    )
+    step = max(1, PART // max(entries * kernel.dtype.itemsize, 1))
+    moved = [x if axis is None else np.moveaxis(x, axis, 0) for x, axis in zip(given, axes, strict=True)]
+    along = tuple(None if axis is None else 0 for axis in axes)
+    start = time.perf_counter()
+    with ProgressLine("a batch", shown=None if callable(progress) else progress) as line:
+        for first in range(0, points, step):
+            last = min(first + step, points)
+            part = [x if axis is None else x[first:last] for x, axis in zip(moved, axes, strict=True)]
+            arrays_of_points(kernel, arguments, along, part, [array[first:last] for array in results], threads)
+            line.update(f"{last:,} of {points:,} points")
+            if callable(progress):
+                progress(Progress("batch", time.perf_counter() - start, points=last))
+    return results
+
+
+def arrays_of_points(
+    kernel: Kernel,
+    arguments: Arguments,
+    axes: Axes,
+    given: Sequence[Any],
+    out: Sequence[NDArray[Any]] | None = None,
+    threads: int = 1,
+) -> tuple[NDArray[Any], ...]:
+    """The arrays that a kernel writes for a batch, of shape (points, length)."""
+    X, _ = arguments.batch(given, axes, False)
+    shared = [axes[k] is None for k in arguments.numeric]
+    return kernel.batch(*X, shared=shared, out=out, threads=threads)
+
+
+# Dask ----------------------------------------------------------------------------------------------------------------
+
+
+def lazy_batch(
+    travels: Any, lengths: Sequence[int], dtype: np.dtype[Any], axes: Axes, arguments: Sequence[Any]
+) -> list[Any]:
+    """Return a Dask array of shape (points, length) for each of the lengths, chunked along points.
+
+    Args:
+        travels: what computes chunks where they are, by its `arrays_along`: a program, which is compiled there.
+        arguments: all of them; those with an axis of points are Dask arrays, or become some.
+    """
+    import dask.array
+    from dask.delayed import delayed
+
+    library: Any = dask.array
+    most = max(1, CHUNK // max(sum(lengths) * dtype.itemsize, 1))
+    chunks: tuple[int, ...] | None = None
+    moved: list[Any] = []
+    for argument, axis in zip(arguments, axes, strict=True):
+        if axis is None:
+            moved.append(argument)
+            continue
+        lazy = argument if is_lazy(argument) else library.from_array(np.asarray(argument))
+        lazy = library.moveaxis(lazy, axis, 0)
+        if chunks is None:
+            chunks = tuple(size for whole in lazy.chunks[0] for size in _divided(whole, most))
+        moved.append(lazy.rechunk({0: chunks, **dict.fromkeys(range(1, lazy.ndim), -1)}))
+    assert chunks is not None
+    compute = delayed(_compute, pure=True)
+    travelling = delayed(travels, traverse=False)
+    blocks = [
+        each if axis is None else each.to_delayed().ravel().tolist() for each, axis in zip(moved, axes, strict=True)
+    ]
+    columns: list[list[Any]] = [[] for _ in lengths]
+    for position, points in enumerate(chunks):
+        given = [block if axis is None else block[position] for block, axis in zip(blocks, axes, strict=True)]
+        along = tuple(None if axis is None else 0 for axis in axes)
+        results = compute(travelling, along, *given)
+        for k, length in enumerate(lengths):
+            columns[k].append(library.from_delayed(results[k], (points, length), dtype))
+    return [library.concatenate(parts, axis=0) for parts in columns]
+
+
+def _divided(whole: int, most: int) -> list[int]:
+    """Sizes of at most so much, as even as they can be."""
+    parts = max(1, -(-whole // most))
+    return [whole // parts + (k < whole % parts) for k in range(parts)]
+
+
+def _compute(program: Any, axes: Axes, *arguments: Any) -> tuple[NDArray[Any], ...]:
+    """The arrays of one chunk of points; other chunks have the other threads."""
+    found: tuple[NDArray[Any], ...] = program.arrays_along(axes, arguments)
+    return found
+
+
+# On the GPU ----------------------------------------------------------------------------------------------------------
+
+
+def check_options(options: Options, out: Any, name: str) -> None:
+    """Refuse what is not there for arrays on the GPU."""
+    if options.target != "cuda":
+        raise ArgumentError(
+            f"an argument of {name} is an array of CuPy, and it is compiled for target {options.target!r}; expected "
+            "target='cuda', or an array of NumPy, as cupy.asnumpy returns it"
+        )
+    if out is not None or options.sparse is not None or options.check_finite:
+        given = "out" if out is not None else "sparse" if options.sparse is not None else "check_finite"
+        raise ArgumentError(f"{given} is given for a batch of CuPy's arrays; expected none: it is for arrays of NumPy")
+
+
+def moved_to_device(
+    arguments: Sequence[Any], numeric: Sequence[int], axes: Axes, *, transposed: bool
+) -> tuple[list[Any], int]:
+    """Return the numeric arguments as arrays on the GPU, with points first (last if transposed), and their number."""
+    cupy = sys.modules["cupy"]
+    given, points = [], 0
+    for k in numeric:
+        x, axis = cupy.asarray(arguments[k]), axes[k]
+        if axis is not None:
+            points = x.shape[axis]
+            x = cupy.moveaxis(x, axis, -1 if transposed else 0)
+        given.append(x)
+    return given, points

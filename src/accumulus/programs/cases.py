@@ -23,15 +23,19 @@ from numpy.typing import NDArray
 from accumulus.errors import CaseError, TooManyCasesError
 from accumulus.forks import Lock
 from accumulus.frontends.agreement import where_it_holds
-from accumulus.programs.axes import Axes
-from accumulus.programs.fast_paths import FastPath, no_fast_path
-from accumulus.programs.guarded import GuardedKernel, Points, Settle
-from accumulus.programs.parting import parting_kernel
+from accumulus.frontends.decisions import holds_of
+from accumulus.frontends.recorder import Recording
+from accumulus.options import Options
+from accumulus.programs.arguments import Axes
+from accumulus.programs.calls import BatchPoints, FastPath, GuardedKernel, Settle, no_fast_path
 from accumulus.programs.program import Program
-from accumulus.search.plan_cache import is_enabled
-from accumulus.targets import Kernel
+from accumulus.programs.rewritten import without_dead
+from accumulus.tape.live import signed_zeros
+from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.tape import Tape
+from accumulus.targets import Kernel, Segment, compile_tape
 
-__all__ = ["Cases", "GrownError", "settled"]
+__all__ = ["Cases", "GrownError", "_settled"]
 
 #: Bytes of the results of points that are computed for another program at once, at most, unless one point has more.
 PART: Final = 1 << 26
@@ -67,7 +71,7 @@ class Cases:
 
     @property
     def is_guarded(self) -> bool:
-        """Whether the function decides on values."""
+        """Return True if the function decides on values."""
         return self.programs[0].is_guarded
 
     @property
@@ -135,24 +139,24 @@ class Cases:
             "np.minimum there, which record both branches; or allow more cases by most_cases."
         )
 
-    def kernel(self, lead: Program, make: Callable[[Points], Program]) -> Kernel:
-        """The kernel for batches: points go to the program for which they are; arguments as for `settled`."""
+    def kernel(self, lead: Program, make: Callable[[BatchPoints], Program]) -> Kernel:
+        """The kernel for batches: points go to the program for which they are; arguments as for `_settled`."""
         if not self.is_guarded:
             return lead.kernel
-        return GuardedKernel(lead.kernel, settled(self, lead, make), lambda: self.parts)
+        return GuardedKernel(lead.kernel, _settled(self, lead, make), lambda: self.parts)
 
-    def parted(self, points: Points) -> NDArray[Any] | None:
+    def parted(self, points: BatchPoints) -> NDArray[Any] | None:
         """The position among the programs of that to which each point belongs, -1 if none does; None if not known."""
         if self._parting is None or self._parting[0] is not self.programs:
             first, programs = self.programs[0], self.programs
-            cache = first.options.cache and is_enabled()
-            kernel = parting_kernel([program.recording for program in programs], first.options, cache)
+            cache = first.options.caches
+            kernel = _parting_kernel([program.recording for program in programs], first.options, cache)
             self._parting = programs, kernel
         programs, kernel = self._parting
         return None if kernel is None or programs is not self.programs else points.run(kernel)[0].reshape(-1)
 
-    def fast_batch(self, axes: Axes, transposed: bool, make: Callable[[Points], Program]) -> FastPath:
-        """The fast path for batches, see `Program.fast_batch`; `make` as for `settled`."""
+    def fast_batch(self, axes: Axes, transposed: bool, make: Callable[[BatchPoints], Program]) -> FastPath:
+        """The fast path for batches, see `Program.fast_batch`; `make` as for `_settled`."""
         first = self.programs[0]
         if not self.is_guarded:
             return first.fast_batch(axes, transposed)
@@ -163,7 +167,7 @@ class Cases:
                 return NotImplemented
             lead = self.recent[0]
             if id(lead) not in known:  # which keeps the program, so that no other one gets its identity
-                known[id(lead)] = lead, lead.fast_batch(axes, transposed, settled(self, lead, make))
+                known[id(lead)] = lead, lead.fast_batch(axes, transposed, _settled(self, lead, make))
             try:
                 return known[id(lead)][1](arguments, out, threads)
             except (CaseError, GrownError):  # another program may have to lead, or results have to be laid out anew
@@ -172,7 +176,7 @@ class Cases:
         return call
 
     def fast(self, *, matrices: bool = True) -> FastPath:
-        """The fast path for one point, see `accumulus.programs.fast_paths`; it tries one program after the other."""
+        """The fast path for one point, see `accumulus.programs.calls`; it tries one program after the other."""
         name = "fast" if matrices else "fast_nonzeros"
         first: FastPath = getattr(self.programs[0], name)
         if not self.is_guarded or first is no_fast_path:
@@ -210,8 +214,8 @@ def _laid_out_alike(programs: list[Program]) -> list[Program]:
     return [program.laid_out(union) if same else program for program, same in zip(programs, alike, strict=True)]
 
 
-def settled(cases: Cases, lead: Program, make: Callable[[Points], Program]) -> Settle:
-    """What is done about points where the guards of a program fail: they go to the others.
+def _settled(cases: Cases, lead: Program, make: Callable[[BatchPoints], Program]) -> Settle:
+    """Return a function that hands points where the guards of a program fail to the other programs.
 
     Args:
         cases: all programs.
@@ -223,7 +227,7 @@ def settled(cases: Cases, lead: Program, make: Callable[[Points], Program]) -> S
         GrownError: by what is returned, if sparse results have got further nonzeros.
     """
 
-    def settle(points: Points, arrays: Sequence[NDArray[Any]], holds: NDArray[Any]) -> None:
+    def settle(points: BatchPoints, arrays: Sequence[NDArray[Any]], holds: NDArray[Any]) -> None:
         if not len(holds) or holds.min() > 0:
             lead.ran.points += len(holds)
             return
@@ -263,7 +267,7 @@ def settled(cases: Cases, lead: Program, make: Callable[[Points], Program]) -> S
 def _by_case(
     cases: Cases,
     alike: Sequence[Program],
-    points: Points,
+    points: BatchPoints,
     arrays: Sequence[NDArray[Any]],
     left: NDArray[np.intp],
     positions: NDArray[Any],
@@ -310,7 +314,7 @@ def _by_case(
 
 def _computed(
     program: Program,
-    points: Points,
+    points: BatchPoints,
     arrays: Sequence[NDArray[Any]],
     left: NDArray[np.intp],
     forced: NDArray[np.bool_],
@@ -352,3 +356,59 @@ def _other_shapes(lead: Program, program: Program) -> CaseError:
 
 def _form(shapes: Sequence[tuple[int, ...]]) -> str:
     return "shapes " + ", ".join(map(str, shapes)) if len(shapes) > 1 else f"shape {shapes[0] if shapes else ()}"
+
+
+# Which case each point of a batch belongs to --------------------------------------------------------------------------
+#
+# Guards of one function share most of what they compute, and where they differ they are few operations beside those of
+# derivatives. So where points of a batch belong to many cases, they are parted first, and then each program gets its
+# own.
+
+
+def _parting_kernel(recordings: Sequence[Recording], options: Options, cache: bool) -> Kernel | None:
+    """A kernel of one entry a point: the position of the recording that holds there, -1 if none does.
+
+    Args:
+        recordings: of one function, for arguments of one shape.
+        options: the target and the dtype.
+        cache: whether machine code is cached.
+
+    Returns:
+        None where arrays were recorded as such.
+    """
+    if any(recording.loops is not None for recording in recordings):
+        return None
+    common = Tape(recordings[0].tape.inputs)
+    found = common.constant(-1.0)
+    for position in reversed(range(len(recordings))):
+        holds = _copied(recordings[position], common)
+        found = common.select(holds, common.constant(position), found)
+    common.outputs = [found]
+    shapes = [shape for shape in recordings[0].argument_shapes if shape is not None]
+    return compile_tape(
+        common,
+        [Segment(1, (0,), (0,))],
+        target=options.target,
+        dtype=options.dtype,
+        arguments=shapes,
+        cache=cache,
+    )
+
+
+def _copied(recording: Recording, common: Tape) -> int:
+    """The truth value that all guards of a recording hold, recorded on another tape."""
+    tape = recording.scalars.copy()
+    tape.outputs = [holds_of(tape, np.array(tape.outputs[recording.results :]))]
+    tape, _ = without_dead(tape, ())
+    signed = signed_zeros(tape)
+    place = list(range(tape.inputs))
+    for reference in range(tape.inputs, len(tape)):
+        arguments = [place[a] if a >= 0 else common.constant(tape.value_of(a)) for a in tape.arguments(reference)]
+        common.signed_zeros = bool(signed[reference])
+        place.append(common.apply_code(tape.codes[reference], arguments))
+    common.signed_zeros = False
+    output = tape.outputs[0]
+    number = place[output] if output >= 0 else common.constant(tape.value_of(output))
+    if number >= 0 and OPERATIONS[common.codes[number]].name == "select":
+        return common.first[number]
+    return common.apply("not_equal", number, common.constant(0.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -13,18 +12,26 @@ from accumulus.elimination.gradient_graph import is_mirrored
 from accumulus.errors import SizeError
 from accumulus.frontends.recorder import Recording
 from accumulus.graph.linearize import Linearization
-from accumulus.programs.argnums import Selection
-from accumulus.programs.derived import derived, of_gradient
-from accumulus.programs.derived_blocks import has_attached
-from accumulus.programs.expansion import expanded
-from accumulus.programs.expansion_blocks import expanded_in_blocks
+from accumulus.programs.derivation import loop_nest, straight_line
+from accumulus.programs.derived import derived, derived_as_loops, of_gradient
+from accumulus.programs.expansion import taylor_recording
+from accumulus.programs.graphs import (
+    AFTER,
+    BEFORE,
+    Start,
+    along_seeds,
+    in_directions,
+    linearize_arguments,
+    linearized,
+    shortened,
+    starts_of,
+)
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
-from accumulus.programs.seeds import in_directions, linearize_arguments, linearized
-from accumulus.programs.starts import AFTER, BEFORE, Start, along_seeds, shortened, starts_of
-from accumulus.search.sweeps import sweep_counts
-from accumulus.tape.blocks import BlockTape, ManyBlocksError
+from accumulus.programs.selection import Selection
+from accumulus.search.elimination import sweep_counts
+from accumulus.tape.blocks import ManyBlocksError
 from accumulus.tape.tape import Tape
 from accumulus.targets import Call
 
@@ -50,7 +57,6 @@ class Recorded(NamedTuple):
         recording: of the function.
         selection: what is differentiated by.
         preparation: the options, and the stages so far.
-        again: records the function once more, with ``at_once`` as `record` has it.
         points: at which the recording holds, (points, inputs).
     """
 
@@ -58,36 +64,34 @@ class Recorded(NamedTuple):
     kind: Kind
     selection: Selection
     preparation: Preparation
-    again: Callable[..., Recording]
     points: NDArray[np.float64]
 
 
 def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Program:
-    """Loops where the recording has blocks, else straight-line code; arguments are those of `Program`.
+    """Loops where the recording has blocks, else straight-line code; arguments are those of `Program.of`.
 
-    Operations on long arrays that were few enough to be written out are recorded as such, if their derivatives are not.
-    What was found to repeat in straight-line code stays as it was recorded, if derivatives between arrays are too many.
+    Operations on long arrays that were few enough to be written out stay loops, if their derivatives are not. What was
+    found to repeat in straight-line code stays as it was recorded, if derivatives between arrays are too many.
 
     Raises:
         SizeError: if they are, and arrays were recorded as such.
     """
-    recording, kind, selection, preparation, again, points = recorded
+    recording, kind, selection, preparation, points = recorded
     preparation.points = points
     if kind.factored:
         return _factored(recording, selection, preparation, first, shared)
     given = None
     starts: list[Start] = []
     if kind.seeds is Seeds.SERIES:
-        recording = _expanded(recording, selection, preparation, again, points)
+        recording = _expanded(recording, selection, preparation, points)
         kind, selection = replace(kind, seeds=Seeds.NONE), Selection.of(())
     if kind.has_seeds and preparation.options.takes_arrays and _is_long_along_seeds(recording, kind, selection):
-        with preparation.stage("trace"):
-            recording = again(at_once=True)
+        recording = recording.as_loops()
     if kind.first is not None:
-        if isinstance(recording.tape, BlockTape):
-            found = _of_blocks(recording, kind, kind.first, selection, preparation)
-            if found is not None:
-                return found
+        if recording.loops is not None:
+            loops = _of_blocks(recording, kind, kind.first, selection, preparation)
+            if loops is not None:
+                return loops
             recording = recording.as_scalars()
         if kind.seeds is Seeds.TANGENTS:
             recording, starts = _second_products(recording, kind, kind.first, selection, preparation, points)
@@ -99,24 +103,24 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Pro
             linearization = linearize_arguments(recording, selection, preparation.name)
             counted, _ = sweep_counts(linearization.graph)
         if not counted or min(priced.products for priced in counted.values()) > MOST_PRODUCTS:
-            with preparation.stage("trace"):
-                recording = again(at_once=True)
+            recording = recording.as_loops()
         else:
             given = linearization, None
-    if isinstance(recording.tape, BlockTape):
-        from accumulus.programs.array_program import ArrayProgram
-
+    if recording.loops is not None:
         try:
-            return ArrayProgram(replace(recording, written_out=None), kind, selection, preparation)
+            found = loop_nest(replace(recording, other=None), kind, selection, preparation)
+            return Program.of(found, preparation, first, shared)
         except ManyBlocksError:
             pass
         except SizeError:
-            if recording.written_out is None:
+            if recording.other is None:
                 raise
         recording = recording.as_scalars()
     if kind.has_seeds and not starts:
         starts = _products(recording, kind, selection, preparation)
-    return Program(recording, kind, selection, preparation, given=given, starts=starts, first=first, shared=shared)
+    recording = replace(recording, other=None, unrolled=0)
+    found = straight_line(recording, kind, selection, preparation, given=given, starts=starts)
+    return Program.of(found, preparation, first, shared)
 
 
 def _products(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> list[Start]:
@@ -157,18 +161,14 @@ def _expanded(
     recording: Recording,
     selection: Selection,
     preparation: Preparation,
-    again: Callable[..., Recording],
     points: NDArray[np.float64],
 ) -> Recording:
     """Taylor coefficients: by loops where arrays are long, or where they are too many to be written out."""
     products = (selection.seed_count + 1) * (selection.seed_count + 2) // 2
     is_long = preparation.options.takes_arrays and _works_on_arrays(recording)
     if is_long and products * recording.scalars.operations > MOST_PRODUCTS:
-        with preparation.stage("trace"):
-            recording = again(at_once=True)
-    if isinstance(recording.tape, BlockTape) and not has_attached(recording.tape):
-        return expanded_in_blocks(recording, selection, preparation)
-    return expanded(recording.as_scalars(), selection, preparation, points)
+        recording = recording.as_loops()
+    return taylor_recording(recording, selection, preparation, points)
 
 
 def _with_mirror(
@@ -194,14 +194,14 @@ def _factored(
     Raises:
         SizeError: if it is not, they are, and it does not fit into memory.
     """
-    from accumulus.programs.factored_program import FactoredArrayProgram, FactoredProgram
+    from accumulus.programs.operators import factored, factored_as_loops
 
-    if isinstance(recording.tape, BlockTape):
+    if recording.loops is not None:
         operations, few = len(recording.tape), len(recording.tape) <= MOST_WRITTEN_OUT
         try:
-            found = FactoredArrayProgram(replace(recording, written_out=None), selection, preparation)
-            if found.nonzero_count <= SPARSE * operations or not few:
-                return found
+            made, nonzeros = factored_as_loops(replace(recording, other=None), selection, preparation)
+            if nonzeros <= SPARSE * operations or not few:
+                return Program.of(made, preparation, first, shared)
         except ManyBlocksError:
             pass
         except SizeError:
@@ -209,12 +209,12 @@ def _factored(
                 raise
         with preparation.stage("trace"):
             recording = recording.as_scalars()
-    return FactoredProgram(recording, selection, preparation, first, shared)
+    return Program.of(factored(recording, selection, preparation), preparation, first, shared)
 
 
 def graph_of(recorded: Recorded) -> tuple[Recording, Linearization]:
     """What a kind differentiates, written out entry by entry, and its graph."""
-    recording, kind, selection, preparation, _, points = recorded
+    recording, kind, selection, preparation, points = recorded
     recording = recording.as_scalars()
     found = None
     if kind.first is not None:
@@ -244,12 +244,9 @@ def _of_blocks(
     recording: Recording, kind: Kind, first: Kind, selection: Selection, preparation: Preparation
 ) -> Program | None:
     """Loops for the derivatives of a gradient; None if they are too many, or values have derivatives of their own."""
-    from accumulus.programs.array_program import ArrayProgram
-    from accumulus.programs.derived_blocks import recording_of_blocks
-
     try:
-        gradient = recording_of_blocks(recording, first, selection.whole, preparation)
-        return None if gradient is None else ArrayProgram(gradient, kind, selection, preparation)
+        gradient = derived_as_loops(recording, first, selection.whole, preparation)
+        return None if gradient is None else Program.of(loop_nest(gradient, kind, selection, preparation), preparation)
     except SizeError:
         return None
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from accumulus.errors import ArgumentError
+from numpy.typing import NDArray
+
+from accumulus.errors import ArgumentError, CaseError
 from accumulus.forks import Lock
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.calls import Reader, Restructured
@@ -17,27 +20,24 @@ from accumulus.frontends.location import name_of, numbered
 from accumulus.frontends.points import as_inputs, as_reals
 from accumulus.frontends.recorder import Recording
 from accumulus.options import Options, check_threads
-from accumulus.programs.argnums import Selection, checked_argnums, key_of, static_positions
-from accumulus.programs.axes import InAxes
-from accumulus.programs.batches import batch_of, like
-from accumulus.programs.cases import Cases
+from accumulus.programs.arguments import Axes, InAxes, at_one_point, axes_of_points, mistakable
+from accumulus.programs.batches import check_options, first_point, is_lazy, is_on_device, like, point_count, stand_in
+from accumulus.programs.calls import BatchPoints, FastPath, beside_constants, no_fast_path
+from accumulus.programs.cases import Cases, GrownError
 from accumulus.programs.choice import Recorded, program_of
-from accumulus.programs.chosen import Chosen
 from accumulus.programs.derived import check_number, points_around
 from accumulus.programs.directions import Directed, settled_seeds, signature_of
-from accumulus.programs.fast_paths import FastPath, beside_constants, no_fast_path
-from accumulus.programs.formed_program import FormedProgram
-from accumulus.programs.forms import Forms, axes_of_numbers
-from accumulus.programs.guarded import Points
+from accumulus.programs.forms import FormedProgram, Forms, axes_of_numbers
+from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import Kind
-from accumulus.programs.preparation import Preparation
+from accumulus.programs.preparation import Preparation, check_size
 from accumulus.programs.program import Program
-from accumulus.programs.seeds import inputs_of
-from accumulus.programs.sizes import check_size
+from accumulus.programs.selection import Chosen, Selection, checked_argnums, key_of_examples, static_positions
 from accumulus.programs.watched import Watched
 from accumulus.targets import Call
 
 if TYPE_CHECKING:
+    from accumulus.programs.posed import Posed
     from accumulus.show.report import Report
 
 __all__ = ["Derivative"]
@@ -158,28 +158,33 @@ class Derivative:
         if form is not self:
             return form(*arguments)
         cases, program = self._compiled(arguments, "point")
-        result = program.at(arguments)
-        self._fast = self._preferred(self._fast, cases, cases.fast(), arguments, inline=True)
+        fast = cases.fast()
+        result = fast(*arguments) if None not in cases.argument_shapes else NotImplemented
+        if result is NotImplemented:
+            result = program.at(arguments)
+        self._fast = self._preferred(self._fast, cases, fast, arguments, inline=True)
         return result
 
     def _is_current(self) -> bool:
-        """Whether what is watched is equal to what it was; from now on, equal objects in its place are compared."""
+        """Return True if what is watched is equal to what it was; from now on, equal objects are compared."""
         is_current = self._watched.is_current
         self._singles = self._watched.singles if self._singles else ()
         return is_current
 
     def _nested(self, given: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """A call while a function is recorded: the derivative is part of that."""
-        from accumulus.programs.nesting import written
+        from accumulus.programs.nesting import derivative_within
 
         last = self._last_form
         form, numbers = self._form_of(given, keywords)
         self._last_form = last
         static = static_positions(form._static, len(numbers))
-        return written(form.__wrapped__, numbers, static, form._kind, form._selected, form._name, self._options)
+        return derivative_within(
+            form.__wrapped__, numbers, static, form._kind, form._selected, form._name, self._options
+        )
 
     def _selected(self, recording: Recording) -> Selection:
-        """What is differentiated by, and which arguments are directions or weights, checked."""
+        """Differentiated arguments, directions and weights, checked."""
         selection = checked_argnums(self._given_argnums, recording.argument_shapes, self._name)
         check_number(recording, self._kind, self._name)
         if self._chosen is not None:
@@ -240,7 +245,57 @@ class Derivative:
         if form is not self:
             assert isinstance(form.__wrapped__, Restructured)
             in_axes = axes_of_numbers(form.__wrapped__, numbers, in_axes, transposed, self._name)
-        return batch_of(form, tuple(numbers), in_axes, out, threads, transposed)
+        return form._batch(tuple(numbers), in_axes, out, threads, transposed)
+
+    def _batch(
+        self, arguments: tuple[Any, ...], in_axes: InAxes, out: Any, threads: int | None, transposed: bool
+    ) -> Any:
+        """The slow path of a batch, of arguments in the form of numbers by position.
+
+        Of arrays elsewhere the first point is fetched or computed now: the function is recorded there.
+        """
+        name, lazy, on_device = self._name, any(map(is_lazy, arguments)), any(map(is_on_device, arguments))
+        if lazy and (out is not None or transposed):
+            raise ArgumentError(
+                f"{'out' if out is not None else 'transposed'} is given for a batch of Dask arrays; expected neither: "
+                "the result is a Dask array, which its own store() writes, and transpose() turns"
+            )
+        if on_device and not lazy:
+            check_options(self._options, out, name)
+        self._renew()
+        given = [stand_in(x, numbered(name, k)) for k, x in enumerate(arguments)] if lazy or on_device else arguments
+        shapes = self._shapes(given)
+        known = [cases.argument_shapes for cases in [*self._programs.values()]]
+        axes = axes_of_points(in_axes, shapes, known, transposed, name)
+        point = tuple(map(first_point, arguments, axes))
+        shared = tuple([axis is None for axis, shape in zip(axes, shapes, strict=True) if shape is not None])
+        call: Call = "transposed" if transposed else "batch"
+        if lazy:
+            cases, program = self._compiled(point, call, shared)
+            same = [y if axis is None else x for x, y, axis in zip(arguments, point, axes, strict=True)]
+            lengths = [segment.length for segment in program.kernel.segments]
+            return program.lazy_batch(axes, same, _Chunks(self, point, shared, lengths) if cases.is_guarded else None)
+        if on_device:
+            return self._compiled(point, call, shared)[1].batch_on_device(axes, arguments, transposed)
+        points = 1 if out is not None else point_count(arguments, axes)
+        make = partial(self._further, point, shared)
+        while True:
+            cases, program = self._compiled(point, call, shared, points)
+            kernel = cases.kernel(program, make)
+            with suppress(GrownError):  # begun again then: at most as often as there are cases
+                result = program.batch_along(
+                    axes, arguments, out=out, threads=threads, transposed=transposed, kernel=kernel
+                )
+                break
+        if None not in shapes and not isinstance(in_axes, list):
+            at_one = [at_one_point(shape or (), axis) for shape, axis in zip(shapes, axes, strict=True)]
+            with self._lock:
+                known = [known.argument_shapes for known in self._programs.values()]
+                certain = in_axes != "auto" or not mistakable(at_one, known)
+                if certain and cases in self._programs.values():
+                    fast = self._watched.while_current(cases.fast_batch(axes, transposed, make))
+                    self._fast_batch = in_axes, transposed, fast
+        return result
 
     def compile(self, *examples: Any, **keywords: Any) -> Any:
         """The program for arguments of these shapes, compiled now for one point if it is not yet there.
@@ -297,7 +352,7 @@ class Derivative:
     ) -> tuple[Cases, Program]:
         """The program for one point, and all for arguments of its shapes."""
         self._renew()
-        key = key_of(examples, static_positions(self._static, len(examples)), self._name)
+        key = key_of_examples(examples, static_positions(self._static, len(examples)), self._name)
         cases = self._programs.get(key)
         program = None if cases is None else cases.at(examples)
         if cases is None or program is None:
@@ -315,7 +370,7 @@ class Derivative:
         self._last = cases, program
         return cases, program
 
-    def _further(self, given: tuple[Any, ...], shared: tuple[bool, ...], points: Points) -> Program:
+    def _further(self, given: tuple[Any, ...], shared: tuple[bool, ...], points: BatchPoints) -> Program:
         """The program for the first of some points of a batch, recorded there if there is none.
 
         Args:
@@ -362,7 +417,7 @@ class Derivative:
             return ((cases, self._watched.while_current(fast)), *others[: MOST_FAST - 1])
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
-        """As a call of a sparse derivative, with the values of the nonzeros in the place of SciPy's matrices.
+        """Call a sparse derivative; values of the nonzeros are returned in the place of SciPy's matrices.
 
         See `Program.nonzeros`; `pattern` says where they belong.
 
@@ -391,7 +446,7 @@ class Derivative:
 
     @property
     def pattern(self) -> Any:
-        """Where the structural nonzeros of the last compiled program are, see `Program.pattern`."""
+        """Return the places of structural nonzeros of the last compiled program, see `Program.pattern`."""
         return self._program().pattern
 
     @property
@@ -406,7 +461,7 @@ class Derivative:
         decides on values, all cases with their conditions, and how often each ran.
         """
         captured = self._last_form._watched.captured
-        found = self._program().report()
+        found: Report = self._program().report()
         if captured is not None:
             found = replace(found, unwatched=tuple(captured.unwatched), changed=tuple(captured.changed))
         last = self._last_form._last
@@ -426,7 +481,7 @@ class Derivative:
         return next((known for known in cases.programs if known.recording is program.recording), program)
 
     def compile_loops(self, *examples: Any) -> Program:
-        """As `compile`, with loops for operations on arrays however short these are: for C, whose compilers take long.
+        """Compile loops for operations on arrays however short these are: for C, whose compilers take long.
 
         Arguments are numbers and arrays, by position; the program is not kept for calls.
         """
@@ -436,7 +491,7 @@ class Derivative:
         return self._made(examples, first, shared, points)
 
     def sparsity(self, *examples: Any, **keywords: Any) -> Any:
-        """Where derivatives by arguments of these shapes can be other than zero, before anything is compiled.
+        """Return where derivatives by arguments of these shapes can be other than zero, before anything is compiled.
 
         A SciPy matrix of True (entries of result × entries of argument), or several in the structure of the results: of
         all derivatives, whatever `rows` choose; in the case of the examples, of a function that decides on values.
@@ -447,8 +502,20 @@ class Derivative:
         form, numbers = self._form_of(examples, keywords)
         return form._sparsity(numbers)
 
+    def posed(self, *examples: Any) -> Posed:
+        """Return the derivative for arguments of these shapes, left to be planned by hand.
+
+        Raises:
+            TraceError, ArgumentError: as a call with these arguments.
+        """
+        from accumulus.programs.posed import Posed
+
+        form, numbers = self._form_of(examples, {})
+        with Preparation(form._name, form._options) as preparation:
+            return Posed.of(form._recorded(numbers, preparation))
+
     def _sparsity(self, examples: Sequence[Any]) -> Any:
-        from accumulus.programs.sparsity import sparsity_of
+        from accumulus.programs.posed import sparsity_of
 
         self._renew()
         with self._lock, Preparation(self._name, self._options) as preparation:
@@ -463,12 +530,12 @@ class Derivative:
             return program_of(recorded, first, shared)
 
     def _recorded(self, examples: Sequence[Any], preparation: Preparation, *, at_once: bool = False) -> Recorded:
-        """What programs are made of."""
+        """Recording and selection that programs are made of."""
         with preparation.stage("trace"):
             recording = self._record(examples, at_once=at_once)
         selection, shapes = self._selected(recording), recording.argument_shapes
         near = points_around(as_inputs(as_reals(examples, shapes), shapes))
-        return Recorded(recording, self._kind, selection, preparation, partial(self._record, examples), near)
+        return Recorded(recording, self._kind, selection, preparation, near)
 
     def _record(self, examples: Sequence[Any], *, at_once: bool = False) -> Recording:
         """Record `f`, see `Watched.record`."""
@@ -498,3 +565,32 @@ class Derivative:
     def _compiled_programs(self) -> list[Program]:
         forms = [self, *self._inner.values()]
         return [program for form in forms for cases in form._programs.values() for program in cases.programs]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunks:
+    """Computes chunks of a batch of Dask arrays where they are, for a function that decides on values."""
+
+    derivative: Derivative
+    point: tuple[Any, ...]
+    shared: tuple[bool, ...]
+    #: Of the arrays that are expected.
+    lengths: list[int]
+
+    def arrays_along(self, axes: Axes, arguments: Sequence[Any]) -> tuple[NDArray[Any], ...]:
+        """The arrays of a chunk, see `Program.arrays_along`."""
+        first = [*map(first_point, arguments, axes)]
+        cases, program = self.derivative._compiled(first, "batch", self.shared)
+        if [segment.length for segment in program.kernel.segments] != self.lengths:
+            raise self._grown()
+        make = partial(self.derivative._further, self.point, self.shared)
+        try:
+            return program.arrays_along(axes, arguments, cases.kernel(program, make))
+        except GrownError:
+            raise self._grown() from None
+
+    def _grown(self) -> CaseError:
+        return CaseError(
+            f"{self.derivative.__name__} has got further structural nonzeros while chunks were computed, in a case "
+            "that it had not met; expected a call at a point of each case before the batch"
+        )

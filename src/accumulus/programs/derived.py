@@ -1,5 +1,5 @@
-"""Recordings of derivatives: what a derivative computes, on a tape, to be differentiated once more or to be part of
-another recording.
+"""Recordings of derivatives: what a derivative computes, on a tape or as loops, to be differentiated once more or to be
+part of another recording.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.deadline import Deadline
+from accumulus.context import Context
 from accumulus.elimination.emit import emit
 from accumulus.elimination.gradient_graph import linearize_gradient
 from accumulus.elimination.implicit import newton_steps, with_steps
@@ -21,21 +21,21 @@ from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Leaf, together
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.options import Options
-from accumulus.programs.argnums import Selection
+from accumulus.programs.derivation import differentiated, has_attached
+from accumulus.programs.graphs import counts_of, inputs_of, linearized, plan_of
 from accumulus.programs.kinds import Kind
-from accumulus.programs.nonzeros import Nonzeros
-from accumulus.programs.planning import counts_of, plan_of
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.results import Results
-from accumulus.programs.seeds import inputs_of, linearized
+from accumulus.programs.selection import Selection
+from accumulus.programs.sparse import Nonzeros
 from accumulus.rewriting.canonical import canonical
 from accumulus.search.find import find_plan
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import lasting, needed, of_all_orders, unattached
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
-__all__ = ["check_number", "checked_attached", "derived", "of_gradient", "points_around"]
+__all__ = ["check_number", "checked_attached", "derived", "derived_as_loops", "of_gradient", "points_around"]
 
 _ATTACH: Final = BY_NAME["attach"].code
 #: Relative difference of derivatives that are the same.
@@ -51,7 +51,7 @@ def derived(
     preparation: Preparation,
     points: NDArray[np.float64] | None = None,
 ) -> Recording:
-    """What derivatives of a kind compute, of a recording without blocks, as a recording of the same arguments.
+    """Return a recording of derivatives of a kind, with the arguments of a recording without loops.
 
     Args:
         points: at which the recording holds, (points, inputs); where it has attached derivatives these are compared
@@ -61,7 +61,7 @@ def derived(
         ArgumentError: if the recording has attached derivatives that are not those of its operations: of these there
             are no derivatives.
     """
-    name, options = preparation.name, preparation.options
+    name = preparation.name
     if kind.first is not None:
         recording = derived(recording, kind.first, selection.whole, preparation, points)
     else:
@@ -77,36 +77,56 @@ def derived(
         linearization = linearized(replace(recording, tape=given), kind, selection, name, joined=False, keeping=keeping)
     preparation.expect(*counts_of(linearization), compiles=False)
     with preparation.stage("plan"):
-        plan = plan_of(linearization, options, preparation.deadline)
+        plan = plan_of(linearization, preparation.context)
     with preparation.stage("emit"):
         tape, values = emit(plan.accumulation), recording.results
         nonzeros = Nonzeros.of(linearization, sorted(plan.accumulation.entries))
-        layout = Results(recording, nonzeros, selection, kind=kind, sparse=None, dtype=np.dtype(float))
         behind = values + len(recording.guards)
         solutions, entries_from = tape.outputs[behind : len(given.outputs)], len(given.outputs)
-        computed = tape.outputs[: values * kind.values] + tape.outputs[entries_from:]
-        zero, outputs = tape.constant(0.0), []
-        for segment in layout.segments:
-            entries = np.full(segment.length, zero)
-            entries[list(segment.positions)] = [computed[k] for k in segment.outputs]
-            outputs += entries.tolist()
-        tape.outputs = [*outputs, *tape.outputs[values:behind]]
+        computed = np.array(tape.outputs[: values * kind.values] + tape.outputs[entries_from:], np.int64)
+        guards, layout = tape.outputs[values:behind], _layout(recording, kind, selection, nonzeros)
+        tape.outputs = [*_entries(layout, computed, tape.constant(0.0)).tolist(), *guards]
         joined = with_steps(given, steps, tape, solutions) if steps else None
         if steps and joined is None:
             _check_attached(recording, inputs_of(recording, selection.positions), name, points)
         tape = joined if joined is not None else tape if keeping else canonical(tape, differentiated=True)
-    return replace(
-        recording,
-        tape=tape,
-        result_shapes=tuple(layout.shapes),
-        structure=layout.structure,
-        written_out=None,
-        unrolled=0,
-    )
+    return recording.returning(tape, layout.shapes, layout.structure)
+
+
+def derived_as_loops(
+    recording: Recording, kind: Kind, selection: Selection, preparation: Preparation
+) -> Recording | None:
+    """Return what derivatives compute of a recording with loops; None if values have derivatives of their own.
+
+    Raises:
+        SizeError: if derivatives are too many for loops.
+    """
+    if recording.loops is None or has_attached(recording.loops):
+        return None
+    with preparation.stage("plan"):
+        found = differentiated(recording, kind, selection, preparation.context)
+    tape, layout = found.tape, _layout(recording, kind, selection, found.nonzeros)
+    computed = np.concatenate([found.values[: len(found.values) * kind.values], found.entries])
+    tape.outputs = np.concatenate([_entries(layout, computed, tape.constant(0.0)), found.guards])
+    return recording.returning(tape, layout.shapes, layout.structure)
+
+
+def _layout(recording: Recording, kind: Kind, selection: Selection, nonzeros: Nonzeros) -> Results:
+    return Results(recording, nonzeros, selection, kind=kind, sparse=None, dtype=np.dtype(float))
+
+
+def _entries(layout: Results, computed: NDArray[np.int64], zero: int) -> NDArray[np.int64]:
+    """References of all entries of results, one array after the other."""
+    parts = [np.empty(0, np.int64)]
+    for segment in layout.segments:
+        entries = np.full(segment.length, zero, np.int64)
+        entries[segment.positions] = computed[segment.outputs]
+        parts.append(entries)
+    return np.concatenate(parts)
 
 
 def of_gradient(recording: Recording, kind: Kind, selection: Selection, name: str) -> tuple[Recording, Linearization]:
-    """What a kind with a Hessian differentiates, and its graph, which has a mirror: one triangle is planned.
+    """Return the gradient of a kind with a Hessian, and its graph, which has a mirror: one triangle is planned.
 
     Args:
         recording: of a function that returns one number, without attached derivatives.
@@ -124,14 +144,8 @@ def of_gradient(recording: Recording, kind: Kind, selection: Selection, name: st
     own.outputs = [*results, *made.outputs[1:behind]]
     made.outputs = [*results, *made.outputs[behind : behind + len(joined)]]
     shapes = [recording.argument_shapes[k] or () for k in selection.positions]
-    gradient = replace(
-        recording,
-        tape=own,
-        result_shapes=((),) * kind.skipped + tuple(shapes),
-        structure=together([Leaf()] * kind.skipped + [selection.structure]) if kind.skipped else selection.structure,
-        written_out=None,
-        unrolled=0,
-    )
+    structure = together([Leaf()] * kind.skipped + [selection.structure]) if kind.skipped else selection.structure
+    gradient = recording.returning(own, [()] * kind.skipped + shapes, structure)
     return gradient, replace(found, rows=(-1,) * kind.skipped + tuple(range(len(columns))))
 
 
@@ -235,7 +249,7 @@ def _derivatives(
     own.outputs = own.outputs[:results]
     found = linearize(own, inputs.tolist())
     quick = Options(effort="fast", time_limit=0.0, cache=False)
-    plan = find_plan(found.graph, quick, deadline=Deadline(0.0))
+    plan = find_plan(found.graph, Context(quick))
     emitted = emit(plan.accumulation)
     values = evaluate(emitted, list(np.ascontiguousarray(points.T)))[results:]
     dense = np.zeros((len(found.graph.roots), len(inputs), len(points)))

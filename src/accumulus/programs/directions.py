@@ -10,9 +10,9 @@ from accumulus.errors import ArgumentError
 from accumulus.frontends.calls import Reader, Restructured, reader, restructured
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, grafted, paths, without_lists
-from accumulus.programs.argnums import Selection
 from accumulus.programs.forms import Forms, stands_for
 from accumulus.programs.kinds import Kind, Seeds
+from accumulus.programs.selection import Selection
 
 __all__ = ["Directed", "DirectionForms", "settled_seeds", "signature_of"]
 
@@ -41,7 +41,7 @@ class Directed(Restructured):
 
     @property
     def key(self) -> Hashable:
-        """What tells the structure apart from others."""
+        """Return a key that tells the structure apart from others."""
         return self._as_given.key
 
     @property
@@ -50,7 +50,7 @@ class Directed(Restructured):
         return self._as_given.positional[1]
 
     def with_arrays(self) -> Directed:
-        """The same with an array in the place of each list of numbers among the primals."""
+        """Return the call with an array in the place of each list of numbers among the primals."""
         primals, seeds = self._as_given.positional
         given = Restructured(self._as_given.function, (without_lists(primals), seeds), {}, self.names)
         return Directed(given, self.function)
@@ -112,13 +112,13 @@ class DirectionForms(Forms):
         return bound.args, {}
 
     def reader(self, arguments: Sequence[Any], keywords: Mapping[str, Any], call: Restructured | None) -> Reader | None:
-        """What takes the numbers out of further arguments like these, in short."""
+        """Return a function that takes the numbers out of further arguments like these."""
         if keywords or call is None or len(arguments) != 2:
             return None
         return reader(call.as_given.parts, [0, 1])
 
     def selection(self, call: Restructured) -> Selection:
-        """What to differentiate by among the numbers of a call, and which are directions or weights."""
+        """Return the differentiated arguments among the numbers of a call, with directions or weights."""
         assert isinstance(call, Directed)
         if self._kind.seeds is not Seeds.COTANGENTS:
             pairs, structure = pairs_of(call, f"{self._kind.name}({self._name})", self._seeds)
@@ -142,7 +142,7 @@ def _of_cotangents(primals: Any, cotangents: Any) -> None: ...
 
 
 def signature_of(kind: Kind) -> inspect.Signature:
-    """What a derivative with seeds is called with."""
+    """Return the signature of a derivative with seeds."""
     parameters = inspect.signature(_named(kind.seeds)).parameters.values()
     return inspect.Signature([inspect.Parameter(each.name, each.kind) for each in parameters])
 
@@ -200,7 +200,7 @@ def _described(structure: Structure) -> str:
 
 
 def _are_alike(one: Structure, other: Structure) -> bool:
-    """Whether two structures have the same places for numbers; tuples may stand for lists, and lists for tuples."""
+    """Return True if two structures have the same places for numbers; tuples and lists may stand for each other."""
     if not (isinstance(one, Branch) and isinstance(other, Branch)):
         return grafted(one, Leaf()) == grafted(other, Leaf())
     own, its = one.container, other.container

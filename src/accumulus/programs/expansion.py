@@ -1,9 +1,13 @@
-"""Recordings of Taylor coefficients: of a function along a path of its arguments."""
+"""Recordings of Taylor coefficients: of a function along a path of its arguments.
+
+Of loops they are loops: the recurrences of each body, for all of its instances.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,31 +16,60 @@ from accumulus.elimination.implicit import newton_steps
 from accumulus.frontends.inner import replayed
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Leaf, together
-from accumulus.programs.argnums import Selection
+from accumulus.programs.derivation import has_attached
 from accumulus.programs.derived import checked_attached, derived
+from accumulus.programs.graphs import entries_of_seeds, inputs_of
 from accumulus.programs.kinds import JACOBIAN
 from accumulus.programs.preparation import Preparation
-from accumulus.programs.seeds import entries_of_seeds, inputs_of
+from accumulus.programs.selection import Selection
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.columns import Column, Range, column, references_in
+from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.live import of_all_orders, unattached
+from accumulus.tape.moving import Moving
 from accumulus.tape.passes import moved
 from accumulus.tape.tape import Tape
 from accumulus.tape.taylor import taylor_coefficients
 
-__all__ = ["expanded"]
+__all__ = ["taylor_recording"]
+
+Integers = NDArray[np.int64]
 
 
-def expanded(
+def taylor_recording(
     recording: Recording, selection: Selection, preparation: Preparation, points: NDArray[np.float64] | None = None
 ) -> Recording:
     """The values of a recording and their Taylor coefficients, as a recording of the same arguments.
 
     Args:
-        recording: without blocks, with arguments that are coefficients of others.
+        recording: with arguments that are coefficients of others.
         points: at which the recording holds, (points, inputs).
 
     Raises:
         ArgumentError: if values have derivatives that are neither those of their operations nor of solutions.
     """
+    order, values = selection.seed_count, recording.results
+    tape: Tape | BlockTape
+    if recording.loops is not None and not has_attached(recording.loops):
+        tape, coefficients = _of_loops(recording, recording.loops, selection, preparation)
+    else:
+        tape, coefficients = _of_scalars(recording.as_scalars(), selection, preparation, points)
+    given = np.array(tape.outputs, np.int64)
+    outputs, first, shapes = [given[:values]], 0, list(recording.result_shapes)
+    for shape in recording.result_shapes:
+        last = first + math.prod(shape)
+        outputs.append(coefficients[:, first:last].reshape(-1))
+        first = last
+        shapes.append(shape if selection.several is None else (order, *shape))
+    references = np.concatenate([*outputs, given[values:]])
+    tape.outputs = references.tolist() if isinstance(tape.outputs, list) else references
+    return recording.returning(tape, shapes, together([recording.structure, recording.structure]))
+
+
+def _of_scalars(
+    recording: Recording, selection: Selection, preparation: Preparation, points: NDArray[np.float64] | None
+) -> tuple[Tape, Integers]:
+    """A tape with the outputs of a recording, and the coefficients of its results, (order, results)."""
     values, order = recording.results, selection.seed_count
     inputs = inputs_of(recording, selection.positions)
     with preparation.stage("linearize"):
@@ -47,32 +80,16 @@ def expanded(
             steps = checked_attached(recording, inputs, preparation.name, points)
     paths = dict(zip(inputs.tolist(), entries_of_seeds(recording, selection).T.tolist(), strict=True))
     if steps:
-        tape, coefficients = _by_derivatives(recording, paths, order, preparation, points)
-    else:
-        with preparation.stage("linearize"):
-            # what lasts has series of its own: that of the derivative, behind the value
-            tape = unattached(recording.scalars, keeping=keeping)[0].copy()
-            results, guards = tape.outputs[:values], tape.outputs[values:]
-            tape.outputs = results
-            coefficients = taylor_coefficients(tape, paths, order)
-            tape.outputs = [*results, *guards]
-            tape, places = unattached(tape)
-            coefficients = moved(np.array(coefficients, np.int64).reshape(-1, order), places).tolist()
-    outputs, first, shapes = tape.outputs[:values], 0, list(recording.result_shapes)
-    for shape in recording.result_shapes:
-        entries = coefficients[first : first + math.prod(shape)]
-        first += len(entries)
-        outputs += [entry[k] for k in range(order) for entry in entries]
-        shapes.append(shape if selection.several is None else (order, *shape))
-    tape.outputs = [*outputs, *tape.outputs[values:]]
-    return replace(
-        recording,
-        tape=tape,
-        result_shapes=tuple(shapes),
-        structure=together([recording.structure, recording.structure]),
-        written_out=None,
-        unrolled=0,
-    )
+        return _by_derivatives(recording, paths, order, preparation, points)
+    with preparation.stage("linearize"):
+        # what lasts has series of its own: that of the derivative, behind the value
+        tape = unattached(recording.scalars, keeping=keeping)[0].copy()
+        results, guards = tape.outputs[:values], tape.outputs[values:]
+        tape.outputs = results
+        coefficients = taylor_coefficients(tape, paths, order)
+        tape.outputs = [*results, *guards]
+        tape, places = unattached(tape)
+        return tape, moved(np.array(coefficients, np.int64).reshape(-1, order), places).T
 
 
 def _by_derivatives(
@@ -81,7 +98,7 @@ def _by_derivatives(
     order: int,
     preparation: Preparation,
     points: NDArray[np.float64] | None,
-) -> tuple[Tape, list[list[int]]]:
+) -> tuple[Tape, Integers]:
     """The tape, and coefficients of its results: derivatives by t of a function of t, one after the other.
 
     Solutions of equations have derivatives of every order in that way, whatever has found them.
@@ -104,4 +121,142 @@ def _by_derivatives(
         slopes = replayed(current.scalars, tape, [tape.constant(0.0), *range(given.inputs)])
         share = tape.constant(1.0 / math.factorial(k))
         found.append([tape.multiply(share, slope) for slope in slopes])
-    return tape, [list(row) for row in zip(*found, strict=True)]
+    return tape, np.array(found, np.int64).reshape(order, -1)
+
+
+# Of loops ------------------------------------------------------------------------------------------------------------
+
+
+def _of_loops(
+    recording: Recording, given: BlockTape, selection: Selection, preparation: Preparation
+) -> tuple[BlockTape, Integers]:
+    """Loops with the outputs of a recording, and coefficients; the recording has no attached derivatives."""
+    order, values = selection.seed_count, recording.results
+    with preparation.stage("linearize"):
+        writing = _Writing(given, order)
+        writing.note(inputs_of(recording, selection.positions), entries_of_seeds(recording, selection))
+        for each in fuse(given):
+            with writing.made.located(given.lines_of(each.blocks)):
+                writing.add(each)
+    writing.made.outputs = writing.moving.at(given.outputs)
+    return writing.made, np.stack([writing.at(given.outputs[:values], k) for k in range(1, order + 1)])
+
+
+class _Writing:
+    """The program that is made, and where the coefficients of what the given one computes are in it."""
+
+    def __init__(self, given: BlockTape, order: int) -> None:
+        self.given, self.order = given, order
+        self.made = BlockTape(given.inputs, signed_zeros=given.signed_zeros)
+        self.moving = Moving(given, self.made, np.arange(given.inputs))
+        self._zero = self.made.constant(0.0)
+        self._coefficients = np.full((order, len(given)), self._zero, np.int64)
+        #: What is no constant along the path.
+        self._moves = np.zeros(len(given), bool)
+
+    def note(self, references: Integers, coefficients: Any) -> None:
+        """Note the coefficients of t, t², … of some values, a row for each power."""
+        self._coefficients[:, references] = coefficients
+        self._moves[references] = True
+
+    def at(self, references: Integers, k: int) -> Integers:
+        """The coefficients of t^k of some values."""
+        if not k:
+            return self.moving.at(references)
+        found: Integers = np.where(references < 0, self._zero, self._coefficients[k - 1, np.maximum(references, 0)])
+        return found
+
+    def _is_moving(self, references: Integers) -> bool:
+        return bool(self._moves[references[references >= 0]].any())
+
+    def add(self, each: Map) -> None:
+        """Write a map and its coefficients."""
+        if each.is_sum:
+            self._add_sums(each)
+        elif each.shape is not None:
+            self._add_product(each)
+        elif each.steps is not None:
+            self._add_recurrence(each)
+        else:
+            self._add_body(each)
+
+    def _add_sums(self, each: Map) -> None:
+        block = self.given.blocks[each.blocks[0]]
+        assert block.offsets is not None
+        terms = references_in(block.operands[0])
+        self.moving.note(block.start, self.made.sums(self.moving.at(terms), block.offsets))
+        if self._is_moving(terms):
+            powers = range(1, self.order + 1)
+            self.note(block.results.references, [self.made.sums(self.at(terms, k), block.offsets) for k in powers])
+
+    def _add_product(self, each: Map) -> None:
+        block = self.given.blocks[each.blocks[0]]
+        assert block.shape is not None
+        m, inner, n = block.shape
+        left, right = map(references_in, block.operands)
+        found = []
+        for k in range(self.order + 1):
+            terms = [
+                self.made.matmul(self.at(left, j).reshape(m, inner), self.at(right, k - j).reshape(inner, n)).ravel()
+                for j in range(k + 1)
+                if (not j or self._is_moving(left)) and (j == k or self._is_moving(right))
+            ]
+            total = terms[0] if terms else np.full(m * n, self._zero)
+            for term in terms[1:]:
+                total = self.made.apply("add", total, term)
+            found.append(total)
+        self.moving.note(block.start, found[0])
+        if self._is_moving(left) or self._is_moving(right):
+            self.note(block.results.references, found[1:])
+
+    def _expanded(self, each: Map, active: list[int]) -> Tape:
+        """A body with the coefficients of its outputs, one after the other, behind these.
+
+        Its inputs are the leaves, then the coefficients of those that are active.
+        """
+        leaves = len(each.leaves)
+        tape = Tape(leaves + self.order * len(active), signed_zeros=self.given.signed_zeros)
+        outputs = replayed(each.body, tape, range(leaves))
+        paths = {
+            leaf: list(range(leaves + self.order * k, leaves + self.order * (k + 1))) for k, leaf in enumerate(active)
+        }
+        tape.outputs = outputs
+        coefficients = taylor_coefficients(tape, paths, self.order)
+        tape.outputs = [*outputs, *(entry for entries in coefficients for entry in entries)]
+        return tape
+
+    def _columns(self, each: Map, active: list[int]) -> list[Column]:
+        leaves = [self.moving.column_at(leaf) for leaf in each.leaves]
+        parts = [references_in(each.leaves[leaf]) for leaf in active]
+        return [*leaves, *(column(self.at(part, k)) for part in parts for k in range(1, self.order + 1))]
+
+    def _add_body(self, each: Map) -> None:
+        active = [k for k, leaf in enumerate(each.leaves) if self._is_moving(references_in(leaf))]
+        columns = self._columns(each, active) or [Range(0, 0, each.count)]
+        found = self.made.extend(self._expanded(each, active), columns)
+        count = len(each.starts)
+        for k, start in enumerate(each.starts):
+            self.moving.note(start, references_in(found[k]))
+            rows = found[count + self.order * k : count + self.order * (k + 1)]
+            if any(self.made.uniform(row) != 0.0 for row in rows):
+                self.note(np.arange(start, start + each.count), [references_in(row) for row in rows])
+
+    def _add_recurrence(self, each: Map) -> None:
+        block, count = self.given.blocks[each.blocks[0]], each.count
+        active = []
+        for k, leaf in enumerate(each.leaves):
+            references = references_in(leaf)
+            is_own = (references >= block.start) & (references < block.start + block.size)
+            if is_own.any() or self._is_moving(references):
+                active.append(k)
+        outputs = len(each.starts)
+
+        def operands(results: list[Range]) -> list[Column]:
+            for k, start in enumerate(each.starts):
+                self.moving.note(start, results[k].references)
+                rows = results[outputs + self.order * k : outputs + self.order * (k + 1)]
+                self.note(np.arange(start, start + count), [row.references for row in rows])
+            return self._columns(each, active)
+
+        assert each.steps is not None
+        operands(self.made.scan(self._expanded(each, active), operands, each.steps))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -19,19 +19,21 @@ from accumulus.frontends.containers import opened
 from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.points import Spread, as_reals, moved
 from accumulus.frontends.trees import Constant, Leaf, Structure, paths
-from accumulus.programs.argnums import Selection, arranged
-from accumulus.programs.axes import InAxes
-from accumulus.programs.dask_batches import is_lazy
-from accumulus.programs.device_batches import is_on_device
+from accumulus.programs.arguments import InAxes
+from accumulus.programs.batches import is_lazy, is_on_device
+from accumulus.programs.selection import Selection, arranged
 
-__all__ = ["Forms", "axes_of_numbers", "settled", "stands_for", "together"]
+if TYPE_CHECKING:
+    from accumulus.programs.program import Program
+
+__all__ = ["FormedProgram", "Forms", "asked_together", "axes_of_numbers", "settled_function", "stands_for"]
 
 #: Types of arguments that need no other form.
 _PLAIN: Final = frozenset({float, int, np.ndarray, np.float64, str, bool, type(None)})
 
 
 class Forms:
-    """What is asked of a function, and in which form its arguments come.
+    """Forms of a function's arguments, and what is asked of them.
 
     Args:
         function: the user's.
@@ -50,16 +52,16 @@ class Forms:
         static_argnames: str | Sequence[str],
     ) -> None:
         self._function, self._name = function, name
-        self.asked = together(function, argnums, argnames)
-        static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-        self.static = (
-            *static,
-            *positions_of(function, _as_names(static_argnames, "static_argnames"), "static_argnames"),
-        )
+        self.asked = asked_together(function, argnums, argnames)
+        self.static: tuple[int | str, ...]
+        self.static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+        if static_argnames != ():
+            names = _as_names(static_argnames, "static_argnames")
+            self.static = (*self.static, *positions_of(function, names, "static_argnames"))
 
     @property
     def _needed(self) -> list[int | str]:
-        """What must be given even where it has a default."""
+        """Arguments that must be given even where they have a default."""
         given = (self.asked,) if isinstance(self.asked, int | str) else self.asked
         return [place for place in given if not isinstance(place, int) or place > 0]
 
@@ -105,7 +107,7 @@ class Forms:
         return call, numbers
 
     def reader(self, arguments: Sequence[Any], keywords: Mapping[str, Any], call: Restructured | None) -> Reader | None:
-        """What takes the numbers out of further arguments like these, in short; None if that is not so simple.
+        """Return a function that takes the numbers out of further arguments like these; None if that is not simple.
 
         Args:
             call: their form, as `of` has found it; None if they are passed on as they are.
@@ -123,11 +125,11 @@ class Forms:
         return reader(structures, [each.place for each in order])
 
     def selection(self, call: Restructured) -> Selection:
-        """What to differentiate by among the numbers of a call."""
+        """Return the differentiated arguments among the numbers of a call."""
         return arranged(call, self.asked, self._name)
 
 
-def settled(function: Callable[..., Any], numbers: Sequence[Any], *, check: bool) -> Callable[..., Any]:
+def settled_function(function: Callable[..., Any], numbers: Sequence[Any], *, check: bool) -> Callable[..., Any]:
     """A function with arrays for lists of numbers, where it makes no difference to the user's, or that takes no lists.
 
     SciPy's functions take lists for arrays, and call the user's function with arrays; what is called directly gets
@@ -162,13 +164,13 @@ def settled(function: Callable[..., Any], numbers: Sequence[Any], *, check: bool
 
 @dataclass(frozen=True)
 class _StandIn:
-    """What stands for an argument where only its place matters."""
+    """Stand-in for an argument where only its place matters."""
 
     place: int | str
 
 
 def stands_for(value: Any) -> bool:
-    """Whether an object stands for numbers: an array of Dask or CuPy, or what is being recorded."""
+    """Return True if an object stands for numbers: an array of Dask or CuPy, or what is being recorded."""
     return is_lazy(value) or is_on_device(value) or isinstance(value, StandIn)
 
 
@@ -177,11 +179,11 @@ def _needs_form(argument: Any) -> bool:
 
 
 def _stands_alone(part: Structure) -> bool:
-    """Whether an argument is a number or array as it is, or a constant."""
+    """Return True if an argument is a number or array as it is, or a constant."""
     return isinstance(part, Constant) or part == Leaf()
 
 
-def together(
+def asked_together(
     function: Callable[..., Any], argnums: int | Sequence[int] | None, argnames: str | Sequence[str] | None
 ) -> int | str | Sequence[int | str]:
     """Positions and names in one: those by position first."""
@@ -260,3 +262,53 @@ def _axes_below(structure: Structure, entry: Any, what: str) -> list[int | None]
         for label, part in zip(labels, structure.parts, strict=True)
         for axis in _axes_below(part, given[label], what + label)
     ]
+
+
+class FormedProgram:
+    """A `Program` for arguments of one structure; whatever is not here is the program's own.
+
+    Args:
+        program: for the numbers in the arguments, by position.
+        forms: of the function.
+        call: the structure.
+    """
+
+    def __init__(self, program: Program, forms: Forms, call: Restructured) -> None:
+        self.program = program
+        self._forms, self._structure = forms, call
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # not there yet, while it is unpickled
+            raise AttributeError(name)
+        return getattr(self.program, name)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Derivatives at one point."""
+        return self.program(*self._numbers(arguments, keywords))
+
+    def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
+        """Call for the values of the structural nonzeros, see `Program.nonzeros`."""
+        return self.program.nonzeros(*self._numbers(arguments, keywords))
+
+    def batch(
+        self,
+        *arguments: Any,
+        in_axes: InAxes = "auto",
+        out: Any = None,
+        threads: int | None = None,
+        transposed: bool = False,
+        **keywords: Any,
+    ) -> Any:
+        """Derivatives at many points, see `Derivative.batch`."""
+        numbers = self._numbers(arguments, keywords)
+        axes = axes_of_numbers(self._structure, numbers, in_axes, transposed, self.program.name)
+        return self.program.batch(*numbers, in_axes=axes, out=out, threads=threads, transposed=transposed)
+
+    def _numbers(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Sequence[Any]:
+        call, numbers = self._forms.of(arguments, keywords)
+        if call is None or call.key != self._structure.key:
+            raise ArgumentError(
+                f"the arguments of {self.program.name} have another structure, or other constants, than those that "
+                "this program was compiled for"
+            )
+        return numbers

@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Seeds(Enum):
-    """What the Jacobian is multiplied by, as part of the graph: it is formed only where that is cheaper."""
+    """Factors that the Jacobian is multiplied by, as part of the graph: it is formed only where that is cheaper."""
 
     #: Nothing: it is the Jacobian that is wanted.
     NONE = "none"
@@ -43,7 +43,7 @@ class Seeds(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is made of a function.
+    """Kind of derivatives: which of a function's are returned, and how.
 
     Attributes:
         name: of the function of `accumulus` that makes it.
@@ -71,7 +71,7 @@ class Kind:
 
     @property
     def has_seeds(self) -> bool:
-        """Whether directions or weights are among the arguments."""
+        """Return True if directions or weights are among the arguments."""
         return self.seeds is not Seeds.NONE
 
     @property
@@ -81,17 +81,17 @@ class Kind:
 
     @property
     def noun(self) -> str:
-        """What results are called in source: the last word of the name."""
+        """Return the name of results in source: the last word of the kind's name."""
         return self.name.rpartition("_")[2]
 
     @property
     def is_matrix(self) -> bool:
-        """Whether derivatives are matrices, of which rows, columns and entries may be chosen."""
+        """Return True if derivatives are matrices, of which rows, columns and entries may be chosen."""
         return self.derivatives and not (self.of_number or self.has_seeds or self.factored)
 
     @property
     def needs_number(self) -> bool:
-        """Whether the function itself has to return one number."""
+        """Return True if the function itself has to return one number."""
         return self.of_number if self.first is None else self.first.needs_number
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from accumulus.errors import ArgumentError, CompileError, unknown_name
-from accumulus.targets.llvm.callbacks import CALLBACKS, callback
+from accumulus.targets.llvm.callers import CALLBACKS, callback
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class NativeFunction:
 
     @property
     def declaration(self) -> str:
-        """How C, or cffi, declares the function.
+        """Return the declaration of the function for C, or cffi.
 
         It takes all arguments, then all results, the first point to compute, the one behind the last, and how many
         there are. It returns 0, or 1 if memory ran out. Of a program that decides on values, the last result is 1 at
@@ -91,7 +91,7 @@ class NativeFunction:
         return NativeFunction(self._kernel, shapes, self._name, guarded=self._guarded, points=True)
 
     def low_level_callable(self, kind: str = "quad", entry: int = 0) -> LowLevelCallable:
-        """What SciPy calls without going through Python.
+        """Return a function that SciPy calls without going through Python.
 
         Args:
             kind: "quad" for `scipy.integrate.quad` and `nquad`, whose variables are the entries of all arguments in
@@ -128,7 +128,7 @@ class NativeFunction:
 
     @cached_property
     def _dispatcher(self) -> Any:
-        """What Numba compiles; its types keep no reference to it."""
+        """Function that Numba compiles; its types keep no reference to it."""
         from numba import njit
 
         return njit(self._for_numba())

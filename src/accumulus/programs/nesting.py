@@ -2,8 +2,12 @@
 
 The function is recorded on a tape of its own, whose inputs are what it is differentiated by. What it uses from around
 it are further inputs, constants to this derivative and variables to those around it, even where they are the same
-values. Its decisions are those of the recording around it. Where long arrays are recorded as such, it is recorded there
-(`nesting_blocks`).
+values. Its decisions are those of the recording around it.
+
+Where long arrays are recorded as such, it is recorded on the tape around, of copies of its arguments, so that it is
+known apart from the same values that it uses from around it. What depends on them is a program of its own, whose
+further inputs are what it takes from around; that is differentiated, and the result written back, with the arguments in
+the place of their copies.
 """
 
 from __future__ import annotations
@@ -11,15 +15,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import ArgumentError
-from accumulus.frontends.active import ACTIVE, TooLongError, recording_on
+from accumulus.errors import ArgumentError, SizeError
+from accumulus.frontends.active import ACTIVE, recording_on
 from accumulus.frontends.decisions import point_at
-from accumulus.frontends.inner import NestedTape, replayed
+from accumulus.frontends.inner import LongBodyError, NestedTape, replayed
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import numbered
 from accumulus.frontends.numpy.arrays import make
@@ -28,15 +32,22 @@ from accumulus.frontends.record import outputs_of
 from accumulus.frontends.recorder import Recording, recorder_of
 from accumulus.frontends.trees import Structure, flatten, unflatten
 from accumulus.options import Options
-from accumulus.programs.argnums import Selection
-from accumulus.programs.derived import derived, points_around
-from accumulus.programs.expansion import expanded
+from accumulus.programs.derivation import has_attached
+from accumulus.programs.derived import check_number, derived, derived_as_loops, points_around
+from accumulus.programs.expansion import taylor_recording
 from accumulus.programs.kinds import Kind, Seeds
-from accumulus.programs.nesting_blocks import MOST_COPIES, copied, derived_in_blocks, parted
 from accumulus.programs.preparation import Preparation
+from accumulus.programs.selection import Selection
 from accumulus.tape.blocks import BlockTape
+from accumulus.tape.columns import column, references_in
+from accumulus.tape.moving import Moving, replayed_blocks
+from accumulus.tape.operations import BY_NAME
 
-__all__ = ["written"]
+__all__ = ["derivative_within"]
+
+_MULTIPLY: Final = BY_NAME["multiply"].code
+#: Copies of arguments on one tape, at most: more derivatives are a loop over numbers rather than work on arrays.
+MOST_COPIES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +68,7 @@ class _Taken:
 
     @classmethod
     def of(cls, outer: Any, arguments: Sequence[Any], static: frozenset[int], name: str) -> _Taken:
-        """What the arguments are on the tape around.
+        """Find the arguments on the tape around.
 
         Raises:
             ArgumentError: for an argument that is neither real nor a constant.
@@ -98,13 +109,10 @@ class _Taken:
         with recording_on(tape, place, nested=True):
             try:
                 result = recorder.run_nested(function, tape, self.examples, inputs)
-                if ACTIVE.too_long:
-                    raise TooLongError
             finally:
-                refusal, unrolled, too_long = ACTIVE.refusal, ACTIVE.unrolled, ACTIVE.too_long
+                refusal = ACTIVE.refusal
             structure, leaves = flatten(result)
             outputs = [outputs_of(recorder, function, tape, path, leaf) for path, leaf in leaves]
-        ACTIVE.unrolled, ACTIVE.too_long = unrolled, too_long
         if refusal is not None:  # what the function has caught counts for what is around it
             ACTIVE.refusal = refusal
         return one_by_one(outputs), tuple(references.shape for references in outputs), structure
@@ -140,6 +148,8 @@ def _nested(function: Callable[..., Any], taken: _Taken, outer: Any) -> tuple[Re
         for each, own in zip(taken.entries, taken.slices, strict=True)
     ]
     outputs, shapes, structure = taken.recorded(function, inner, inputs)
+    if inner.is_long:
+        raise LongBodyError
     inner.outputs = outputs.tolist()
     outer.folded_zero_signs |= inner.folded_zero_signs
     tape, further = inner.closed()
@@ -149,15 +159,63 @@ def _nested(function: Callable[..., Any], taken: _Taken, outer: Any) -> tuple[Re
 def _nested_in_blocks(
     function: Callable[..., Any], taken: _Taken, outer: BlockTape
 ) -> tuple[Recording, NDArray[np.int64]]:
-    """The same where arrays are recorded as such: it is recorded on the tape around, of copies of its arguments."""
-    copies = [None if each is None else copied(outer, each) for each in taken.entries]
+    """Recording on the tape around, where arrays are recorded as such, of copies of the arguments."""
+    copies = [None if each is None else _copied(outer, each) for each in taken.entries]
     outputs, shapes, structure = taken.recorded(function, outer, copies)
-    tape, further = parted(outer, one_by_one(copies), outputs)
+    tape, further = _parted(outer, one_by_one(copies), outputs)
     recording = Recording(tape, taken.shapes, taken.slices, shapes, structure)
     return recording, np.concatenate([one_by_one(taken.entries), further])
 
 
-def written(
+def _copied(tape: BlockTape, references: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Copies of values under references of their own."""
+    if not references.size:
+        return references
+    tape.copies += 1
+    one = column(np.full(references.size, tape.constant_apart(1.0)))
+    return tape.apply_code(_MULTIPLY, [column(references.copy()), one]).references.reshape(references.shape)
+
+
+def _parted(
+    outer: BlockTape, copies: NDArray[np.int64], outputs: NDArray[np.int64]
+) -> tuple[BlockTape, NDArray[np.int64]]:
+    """The program of what depends on copies, and the references around of its further inputs.
+
+    Args:
+        outer: the tape around.
+        copies: references to it; the first inputs of the program.
+        outputs: references to it; what the program computes.
+    """
+    needed = outer.reached([column(outputs)])
+    depends = np.zeros(len(outer.blocks) + 1, bool)  # the last stands for inputs and constants
+    depends[outer.owners(column(copies))] = True
+    first = copies.min(initial=len(outer))
+    chosen = []
+    for position, block in enumerate(outer.blocks):
+        if needed[position] and block.start >= first and not depends[position]:
+            depends[position] = any(depends[outer.owners(operands)].any() for operands in block.operands)
+            if depends[position]:
+                chosen.append(position)
+    own = np.zeros(len(outer), bool)  # what is computed on the tape that is made
+    for position in chosen:
+        block = outer.blocks[position]
+        own[block.start : block.start + block.size] = True
+    own[copies] = True
+    used = [column(outputs), *(each for position in chosen for each in outer.blocks[position].operands)]
+    taken = np.unique(np.concatenate([each[each >= 0] for each in map(references_in, used)]))
+    taken = taken[~own[taken]]
+    made = BlockTape(len(copies) + len(taken), signed_zeros=outer.signed_zeros)
+    moving = Moving(outer, made, np.empty(0, np.int64), used)
+    moving.place(copies, np.arange(len(copies)))
+    moving.place(taken, np.arange(len(copies), made.inputs))
+    for position in chosen:
+        with made.located(outer.lines[position]):
+            moving.copy(outer.blocks[position])
+    made.outputs = moving.at(outputs)
+    return made, taken
+
+
+def derivative_within(
     function: Callable[..., Any],
     arguments: Sequence[Any],
     static: frozenset[int],
@@ -166,7 +224,7 @@ def written(
     name: str,
     options: Options,
 ) -> Any:
-    """What a derivative of a kind returns, as traced values: its operations are written onto the tape around it.
+    """Write a derivative's operations onto the tape around it, and return its results as traced values.
 
     Args:
         function, arguments, static: what is recorded, as `record` has them.
@@ -182,31 +240,55 @@ def written(
             f"sparse is {options.sparse!r} for a derivative of {name} within a function that is recorded, which works "
             "on arrays; expected none"
         )
-    in_blocks = isinstance(outer, BlockTape) and outer.copies < MOST_COPIES
+    in_blocks = outer.in_loops(0) and outer.copies < MOST_COPIES
     taken = _Taken.of(outer, arguments, static, name)
     if in_blocks and not kind.derivatives and not kind.has_seeds:
-        return _returned(outer, *taken.recorded(function, outer, taken.entries))
+        outputs, shapes, structure = taken.recorded(function, outer, taken.entries)
+        return _arranged(outer, outputs, shapes, structure)
     with Preparation(name, options) as preparation:
         with preparation.stage("trace"):
-            found, given = (_nested_in_blocks if in_blocks else _nested)(function, taken, outer)
+            try:
+                found, given = (_nested_in_blocks if in_blocks else _nested)(function, taken, outer)
+            except LongBodyError:
+                if outer.open is outer:  # what is around is a body, which is too long as well, or has its loops
+                    raise
+                outer.begin_loops()
+                in_blocks, (found, given) = True, _nested_in_blocks(function, taken, outer)
         selection = selected(found)
+        check_number(found, kind, name)
         if in_blocks:
-            pair = derived_in_blocks(found, given, outer, kind, selection, preparation)
-            if pair is not None:
-                found, references = pair
-                return _returned(outer, references, found.result_shapes, found.structure)
+            as_loops = _derived_as_loops(found, kind, selection, preparation)
+            if as_loops is not None and as_loops.loops is not None:
+                references = replayed_blocks(as_loops.loops, outer, given)
+                return _arranged(outer, references, as_loops.result_shapes, as_loops.structure)
             found = found.as_scalars()
         point = point_at(outer, given)
         points = None if point is None else points_around(point)
         if kind.seeds is Seeds.SERIES:
-            found = expanded(found, selection, preparation, points)
+            found = taylor_recording(found, selection, preparation, points)
         elif kind.derivatives:
             found = derived(found, kind, selection, preparation, points)
     replay = np.array(replayed(found.scalars, outer, given.tolist()), np.int64)
-    return _returned(outer, replay, found.result_shapes, found.structure)
+    return _arranged(outer, replay, found.result_shapes, found.structure)
 
 
-def _returned(tape: Any, references: NDArray[np.int64], shapes: Sequence[tuple[int, ...]], structure: Structure) -> Any:
+def _derived_as_loops(
+    recording: Recording, kind: Kind, selection: Selection, preparation: Preparation
+) -> Recording | None:
+    """Recording of derivatives as loops; None if there are none, or too many."""
+    found: Recording | None = recording
+    if kind.seeds is Seeds.SERIES:
+        as_loops = recording.loops is not None and not has_attached(recording.loops)
+        return taylor_recording(recording, selection, preparation) if as_loops else None
+    try:
+        if kind.first is not None:
+            found = derived_as_loops(recording, kind.first, selection.whole, preparation)
+        return None if found is None else derived_as_loops(found, kind, selection, preparation)
+    except SizeError:
+        return None
+
+
+def _arranged(tape: Any, references: NDArray[np.int64], shapes: Sequence[tuple[int, ...]], structure: Structure) -> Any:
     """Traced values in the structure of a result."""
     parts, first = [], 0
     for shape in shapes:

@@ -28,10 +28,10 @@ from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Leaf, flatten, unflatten
 from accumulus.options import Options
-from accumulus.programs.argnums import Selection
 from accumulus.programs.derived import derived, points_around
 from accumulus.programs.kinds import VALUE_AND_JACOBIAN
 from accumulus.programs.preparation import Preparation
+from accumulus.programs.selection import Selection
 from accumulus.tape.tape import Tape
 
 __all__ = ["root"]

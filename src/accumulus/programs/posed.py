@@ -1,24 +1,31 @@
-"""Derivatives of any kind up to their graph, to be planned by hand, and compiled by that plan."""
+"""Derivatives before anything is compiled: to be planned by hand, and where they can be other than zero."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from accumulus.errors import ArgumentError, SizeError
 from accumulus.frontends.recorder import Recording
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.degrees import index_domains
+from accumulus.graph.graph import DifferentiationGraph, are_wanted
 from accumulus.graph.linearize import Linearization
 from accumulus.options import Options
-from accumulus.programs.argnums import Selection
-from accumulus.programs.choice import graph_of
-from accumulus.programs.derivative import Derivative
+from accumulus.programs.choice import Recorded, graph_of
+from accumulus.programs.derivation import differentiated, straight_line
+from accumulus.programs.derived import derived_as_loops
+from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
+from accumulus.programs.results import Results
+from accumulus.programs.selection import Selection
+from accumulus.programs.sparse import Nonzeros
 from accumulus.search.plan import Plan
 
-__all__ = ["Posed", "posed"]
+__all__ = ["Posed", "sparsity_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +48,15 @@ class Posed:
 
     @property
     def graph(self) -> DifferentiationGraph:
-        """What is to be planned."""
+        """Return the graph that a plan is for."""
         return self.linearization.graph
+
+    @classmethod
+    def of(cls, recorded: Recorded) -> Posed:
+        """Return what is to be planned of a recording."""
+        recording, linearization = graph_of(recorded)
+        made = recorded.preparation
+        return cls(made.name, recording, recorded.kind, recorded.selection, linearization, made.options, made.seconds)
 
     def compile(self, plan: Plan) -> Program:
         """The program by a plan for this graph, which is verified first.
@@ -52,27 +66,64 @@ class Posed:
         """
         plan.verify()
         with Preparation(self.name, self.options) as preparation:
-            program = Program(self.recording, self.kind, self.selection, preparation, given=(self.linearization, plan))
+            given = self.linearization, plan
+            found = straight_line(self.recording, self.kind, self.selection, preparation, given=given)
+            program = Program.of(found, preparation)
         program.seconds = {**self.seconds, "plan": plan.seconds, **program.seconds}
         return program
 
 
-def posed(derivative: Derivative, examples: Sequence[Any]) -> Posed:
-    """What is to be planned for arguments of these shapes.
+# Sparsity patterns ----------------------------------------------------------------------------------------------------
+
+
+def sparsity_of(recorded: Recorded) -> Any:
+    """A SciPy matrix of True at the structural nonzeros, or several in the structure of the derivatives.
 
     Raises:
-        TraceError, ArgumentError: as a call with these arguments.
+        ArgumentError: for products with a Jacobian, which have no pattern of its own.
     """
-    form, numbers = derivative._form_of(examples, {})
-    with Preparation(form._name, form._options) as preparation:
-        recorded = form._recorded(numbers, preparation)
-        recording, linearization = graph_of(recorded)
-    return Posed(
-        form._name,
-        recording,
-        form._kind,
-        recorded.selection,
-        linearization,
-        form._options,
-        preparation.seconds,
-    )
+    kind = recorded.kind
+    if kind.has_seeds or not kind.derivatives:
+        raise ArgumentError(f"{kind.name} returns arrays without a pattern; expected a Jacobian, gradient or Hessian")
+    recorded = recorded._replace(selection=recorded.selection.whole)
+    recording, nonzeros = _of_loops(recorded) or _of_scalars(recorded)
+    kind = replace(kind, values=False)
+    results = Results(recording, nonzeros, recorded.selection, kind=kind, sparse="csr", dtype=np.dtype(bool))
+    return results.rebuild([np.ones(segment.length, bool) for segment in results.segments], None)
+
+
+def _of_loops(recorded: Recorded) -> tuple[Recording, Nonzeros] | None:
+    """Recording that is differentiated, and its nonzeros, of loops; None where these are to be written out."""
+    recording, kind, selection, preparation, *_ = recorded
+    if recording.loops is None:
+        return None
+    try:
+        own = recording if kind.first is None else derived_as_loops(recording, kind.first, selection, preparation)
+        if own is None:
+            return None
+        return own, differentiated(own, kind, selection, preparation.context).nonzeros
+    except SizeError:
+        return None
+
+
+def _of_scalars(recorded: Recorded) -> tuple[Recording, Nonzeros]:
+    """Recording that is differentiated, and its nonzeros, written out entry by entry."""
+    recording, found = graph_of(recorded)
+    nonzeros = Nonzeros.of(found, _connected(found))
+    if found.graph.mirror is None:
+        return recording, nonzeros
+    inputs = inputs_of(recording, recorded.selection.positions)
+    return recording, nonzeros.mirrored(inputs, recording.results - len(inputs))
+
+
+def _connected(linearization: Linearization) -> list[tuple[int, int]]:
+    """Roots and terminals, by position, that a path joins: of a graph with a mirror those of one triangle."""
+    graph = linearization.graph
+    domains, size = index_domains(graph), len(graph.terminals) // 8 + 1
+    pairs = []
+    for row, root in enumerate(graph.roots):
+        bits = np.frombuffer(domains[root].to_bytes(size, "little"), np.uint8)
+        columns = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
+        pairs.append(np.stack([np.full(len(columns), row), columns], axis=1))
+    places = np.concatenate([*pairs, np.zeros((0, 2), np.int64)]).astype(np.int64)
+    return [(row, column) for row, column in places[are_wanted(graph, places)].tolist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -10,15 +11,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.deadline import Deadline
+from accumulus.context import Context
 from accumulus.errors import SizeError
+from accumulus.frontends.recorder import Recording
 from accumulus.frontends.written_out import INSTEAD, warn
 from accumulus.memory import check_fits
 from accumulus.options import Options
+from accumulus.programs.kinds import Kind
+from accumulus.programs.selection import Selection
 from accumulus.progress import PATIENCE, ProgressLine
 from accumulus.targets import target_of
 
-__all__ = ["Preparation"]
+__all__ = ["Preparation", "check_size"]
 
 #: Seconds of the processor for an operation that is written out, from its derivatives to the rewritten program; for a
 #: step that conditions reach, besides; and bytes for each of these. `make bench ARGS=estimates` measures them.
@@ -37,14 +41,13 @@ class Preparation:
     Attributes:
         name: of the function.
         options: of the call.
-        deadline: of planning and rewriting together.
+        context: these options, and the deadline of planning and rewriting together.
         seconds: time that each stage took, by its name.
     """
 
     def __init__(self, name: str, options: Options) -> None:
         self.name = name
-        self.options = options
-        self.deadline = Deadline(options.time_limit)
+        self.options, self.context = options, Context(options)
         self.seconds: dict[str, float] = {}
         #: Points of the function's domain, (points, inputs); None if none are known.
         self.points: NDArray[np.float64] | None = None
@@ -72,7 +75,7 @@ class Preparation:
         compiling = target_of(self.options.target).seconds(operations) if compiles else 0.0
         writing = WRITING * operations + GUARDED * guarded if writes else 0.0
         seconds = writing + compiling
-        self.options.tell(self.deadline, self._stage, expected=seconds if seconds > PATIENCE else None)
+        self.context.tell(self._stage, expected=seconds if seconds > PATIENCE else None)
         what = f"{operations:,} operations of {self.name}"
         if writes:
             size = BYTES * (operations + guarded)
@@ -98,10 +101,10 @@ class Preparation:
         """A block that is timed and told as the stage of this name."""
         self._stage = name
         self._line.update(name)
-        self.deadline.enter(name)
-        self.options.tell(self.deadline, name)
+        self.context.enter(name)
+        self.context.tell(name)
         start = time.perf_counter()
-        with nullcontext() if name in _SEARCHES else self.deadline.paused():
+        with nullcontext() if name in _SEARCHES else self.context.paused():
             try:
                 yield
             except MemoryError as error:
@@ -112,3 +115,34 @@ class Preparation:
                     "smaller arrays, or derivatives that are sparse"
                 ) from error
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def check_size(
+    recording: Recording, kind: Kind, selection: Selection, points: int, options: Options, name: str
+) -> None:
+    """Refuse dense Jacobians and Hessians, and results of a function's operations, that do not fit into memory.
+
+    Args:
+        points: at which the Jacobian is wanted, in memory.
+
+    Raises:
+        SizeError: if so.
+    """
+    columns = sum(math.prod(recording.argument_shapes[k] or ()) for k in selection.positions)
+    rows = columns if kind.symmetric else sum(map(math.prod, recording.result_shapes))
+    if selection.places is not None:
+        rows, columns = selection.places.matrix
+    size = np.dtype(options.dtype).itemsize
+    if options.sparse is None and not kind.has_seeds:
+        where, disk = (f" at {points:,} points", ", or give out=, arrays on disk") if points > 1 else ("", "")
+        check_fits(
+            points * rows * columns * size,
+            f"the {'Hessian' if kind.symmetric else 'Jacobian'} of {name}, {rows:,} × {columns:,} entries{where},",
+            f'ask for its nonzeros only: sparse="csr"{disk}',
+        )
+    results = len(recording.tape)
+    check_fits(
+        2 * size * results,
+        f"the {results:,} results of the operations of {name}",
+        "expected smaller arrays, or a call for each part of them",
+    )

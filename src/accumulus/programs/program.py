@@ -1,52 +1,41 @@
-"""A function's derivatives, compiled for arguments of one shape: linearised, planned, emitted, rewritten, compiled."""
+"""A function's derivatives, compiled for arguments of one shape, and called: at points, and in batches of them."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property, reduce
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.elimination.emit import emit
 from accumulus.errors import ArgumentError
-from accumulus.frontends.recorder import Recording
-from accumulus.graph.linearize import Linearization
 from accumulus.memory import check_fits
-from accumulus.options import check_threads
-from accumulus.programs.argnums import Selection
-from accumulus.programs.arguments import Arguments
-from accumulus.programs.axes import Axes, InAxes, axes_of_points
-from accumulus.programs.dask_batches import lazy_batch
-from accumulus.programs.fast_paths import FastPath, many_points, no_fast_path, one_point
-from accumulus.programs.guarded import GuardedKernel, Points, Ran, Settle, elsewhere
-from accumulus.programs.kinds import Kind
-from accumulus.programs.nonzeros import Nonzeros
-from accumulus.programs.others import others_for
-from accumulus.programs.parts import arrays_of_points, in_parts, on_disk
-from accumulus.programs.planning import counts_of, plan_of
+from accumulus.options import Options, check_threads
+from accumulus.programs.arguments import Arguments, Axes, InAxes, axes_of_points
+from accumulus.programs.batches import arrays_of_points, in_parts, lazy_batch, moved_to_device, on_disk
+from accumulus.programs.calls import (
+    BatchPoints,
+    FastPath,
+    GuardedKernel,
+    Ran,
+    Settle,
+    elsewhere,
+    many_points,
+    no_fast_path,
+    one_point,
+)
+from accumulus.programs.derivation import Derivation
 from accumulus.programs.preparation import Preparation
-from accumulus.programs.primal import primal_operations, without_dead
 from accumulus.programs.results import Results
-from accumulus.programs.rewritten import rewritten
-from accumulus.programs.seeds import inputs_of, linearized
-from accumulus.programs.starts import Start, cheapest, rounds_of
-from accumulus.resubstitution.by_value import ByValue
-from accumulus.resubstitution.optimise import is_by_value
-from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.optimise import Rounds
+from accumulus.programs.sparse import Nonzeros
+from accumulus.resubstitution.optimise import ByValue
 from accumulus.search.plan import Plan
-from accumulus.search.plan_cache import is_enabled
-from accumulus.tape.live import needed
-from accumulus.tape.tape import Tape
-from accumulus.targets import Call, Kernel, Segment, compile_tape, emit_source
+from accumulus.targets import Call, Kernel, Segment
 
 if TYPE_CHECKING:
     from accumulus.programs.native_function import NativeFunction
-    from accumulus.show.report import Report
 
 __all__ = ["Program"]
 
@@ -54,107 +43,85 @@ __all__ = ["Program"]
 class Program:
     """Compiled code for arguments of one shape, made by ``Trace.compile`` or ``jacobian(f).compile``.
 
+    Its stages are the same whether the code is a straight line or loops.
+
     Args:
-        recording: the function as it was recorded.
-        kind: what is returned.
-        selection: the differentiated arguments.
-        given: a graph and a plan for it, or None, instead of finding them.
-        starts: graphs of the derivatives, whose tapes have the same outputs, instead; the shortest program is compiled.
-        first: the kind of the first call, point or batch; code for the other kinds is compiled when they are called.
-        shared: which numeric arguments are the same at all points of the first batch.
-        preparation: the name and options of the function, its deadline, and the stages so far.
+        name: of the function.
+        options: of the derivative.
+        given: the code, and what it computes.
+        results: how its results are laid out.
+        seconds: time that each stage of the preparation took, by its name.
 
     Attributes:
-        plan: how the Jacobian is accumulated; verified.
-        tape: the compiled program: values, partials and Jacobian.
-        operations: of that tape.
+        recording: the function as it was recorded, or what is differentiated in its place.
+        kind: what is returned.
+        code: a straight line, or loops.
+        facts: how the code was found.
+        operations: of the code.
         kernel: the compiled code.
-        seconds: time that each stage of the preparation took, by its name.
         from_cache: the stages whose results were taken from the cache.
         cut_short: the stage in which the clock ended a search, so that another run may find another program; or empty.
-        by_value: what else is known of the program, if it was rewritten by value.
         ran: how often, if its function decides on values.
 
     Raises:
         CaseError: when it is called at a point where a decision that was recorded would be another.
     """
 
+    kernel: Kernel
+
     def __init__(
-        self,
-        recording: Recording,
-        kind: Kind,
-        selection: Selection,
+        self, name: str, options: Options, given: Derivation, results: Results, seconds: dict[str, float]
+    ) -> None:
+        self.name, self.options, self.seconds = name, options, seconds
+        self.recording, self.kind, self.code, self.facts = given.recording, given.kind, given.code, given.facts
+        self.operations = given.code.operations
+        self.from_cache, self.cut_short = given.from_cache, given.cut_short
+        self.ran = Ran()
+        self._selection, self._results = given.selection, results
+        self._arguments = Arguments(name, self.recording.argument_shapes, results.dtype, options.check_finite)
+
+    @classmethod
+    def of(
+        cls,
+        given: Derivation,
         preparation: Preparation,
-        *,
-        given: tuple[Linearization, Plan | None] | None = None,
-        starts: Sequence[Start] = (),
         first: Call = "point",
         shared: tuple[bool, ...] = (),
-    ) -> None:
-        name, options = preparation.name, preparation.options
-        self.name = name
-        self.recording = recording
-        self.options = options
-        self.kind = kind
-        self.seconds = preparation.seconds
-        self.from_cache: list[str] = []
-        dtype = np.dtype(options.dtype)
-        if given is not None:
-            starts = [Start(*given)]
-        elif not starts:
-            with preparation.stage("linearize"):
-                starts = [Start(linearized(recording, kind, selection, name))]
-        self.linearization: Linearization
-        self.plan: Plan
-        self._nonzeros: Nonzeros
-        self.tape: Tape
-        #: Operations that are compiled as they stand, none of them fused with another.
-        self._exact: frozenset[int]
-        self._write(starts, selection, preparation)
-        self.cut_short = preparation.deadline.cut_short or "plan" * self.plan.cut_short
-        self.operations: int = self.tape.operations
-        self._arguments = Arguments(name, recording.argument_shapes, dtype, options.check_finite)
-        self.ran = Ran()
-        self._selection = selection
-        self._results = self._laid_out()
+    ) -> Program:
+        """Return the compiled program of a derivation.
+
+        Args:
+            preparation: the name and options of the function, its deadline, and the stages so far.
+            first: the kind of the first call, point or batch; code for other kinds is compiled when they are called.
+            shared: which numeric arguments are the same at all points of the first batch.
+        """
+        options = preparation.options
+        program = cls(preparation.name, options, given, _laid_out(given, options), preparation.seconds)
+        if program.is_guarded and options.sparse:  # other cases are laid out by them, too
+            program._derivation = given
         with preparation.stage("compile"):
-            preparation.expect(self.operations, writes=False)
-            self.kernel: Kernel = self._compile(first, shared)
+            preparation.expect(given.code.compiled_operations, writes=False)
+            program.compile(first, shared)
+        return program
 
-    def _write(self, starts: Sequence[Start], selection: Selection, preparation: Preparation) -> None:
-        """Plan the derivatives, and write and rewrite those of the start whose program promises to be the shortest."""
-        operations, guarded = np.array([counts_of(start.linearization, start.plan) for start in starts]).T
-        preparation.expect(int(operations.max()), int(guarded.sum()))
-        emitted = [self._emitted(start, preparation) for start in starts]
-        with preparation.stage("optimise"):
-            chosen = cheapest([self._wanted(tape) for _, tape in emitted], self.options.seed, preparation.deadline)
-        start = starts[chosen]
-        self.linearization, (self.plan, tape) = start.linearization, emitted[chosen]
-        if self.plan.recalled:
-            self.from_cache.append("plan")
-        self._nonzeros = Nonzeros.of(self.linearization, sorted(self.plan.accumulation.entries))
-        if self.kind.symmetric:
-            self._halve(tape, selection)
-        with preparation.stage("optimise"):
-            rounds = rounds_of(start, self.kind)
-            others = [other for k, (_, other) in enumerate(emitted) if k != chosen]
-            self.tape, self._exact = self._optimise(tape, others, preparation, rounds)
+    def compile(self, first: Call | None = None, shared: tuple[bool, ...] = ()) -> None:
+        """Compile the code, and what the first call needs of it; arguments are those of `of`."""
+        options = self.options
+        self.kernel = self.code.kernel(
+            self._segments(),
+            self._arguments.numeric_shapes,
+            target=options.target,
+            dtype=options.dtype,
+            threads=options.threads,
+            cache=options.caches,
+        )
+        if first is not None:
+            self.kernel.prepare(first, shared)
+        if self.kernel.from_cache:
+            self.from_cache.append("compile")
 
-    def _wanted(self, tape: Tape) -> Tape:
-        """A tape with the outputs that are returned, and whether guards hold."""
-        wanted = tape.copy()
-        if not self.kind.values:
-            del wanted.outputs[: self.recording.results]
-        return wanted
-
-    def _emitted(self, start: Start, preparation: Preparation) -> tuple[Plan, Tape]:
-        """The plan of a start, and its derivatives on a tape."""
-        plan = start.plan
-        if plan is None:
-            with preparation.stage("plan"):
-                plan = plan_of(start.linearization, self.options, preparation.deadline)
-        with preparation.stage("emit"):
-            return plan, emit(plan.accumulation)
+    #: What the results of other cases are laid out with; kept where that may be asked for.
+    _derivation: Derivation | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # fast paths, and what shares in a search, belong to this process
@@ -163,31 +130,30 @@ class Program:
 
     @property
     def is_guarded(self) -> bool:
-        """Whether the function decided on values: the kernel's last array says whether all guards hold, 1 or 0."""
+        """Return True if the function decided on values: the kernel's last array says if all guards hold, 1 or 0."""
         return bool(self.recording.guards)
 
-    by_value: ByValue | None = None
+    @property
+    def tape(self) -> Any:
+        """The compiled operations or loops: of values, partials and derivatives."""
+        return self.code.tape
 
-    #: How results are laid out.
-    _layout: type[Results] = Results
+    @property
+    def plan(self) -> Plan | None:
+        """The plan by which the derivatives are accumulated; None where each loop has its own."""
+        return getattr(self.facts, "plan", None)
 
-    def _laid_out(self, pattern: Nonzeros | None = None) -> Results:
-        """The layout of results, with structural nonzeros of sparse ones where a pattern has them, too."""
-        return self._layout(
-            self.recording,
-            self._nonzeros,
-            self._selection,
-            kind=self.kind,
-            sparse=self.options.sparse,
-            dtype=np.dtype(self.options.dtype),
-            pattern=pattern,
-        )
+    @property
+    def by_value(self) -> ByValue | None:
+        """Further facts on a program that was rewritten by value."""
+        return getattr(self.facts, "by_value", None)
 
     def _segments(self) -> list[Segment]:
         """The kernel's arrays: results, and whether all guards hold, which is the tape's last output."""
         if not self.is_guarded:
             return self._results.segments
-        return [*self._results.segments, self._results.one_entry(len(self.tape.outputs) - 1)]
+        last = len(self.code.tape.outputs) - 1
+        return [*self._results.segments, self.code.segment.of(1, slice(last, last + 1), slice(0, 1))]
 
     @property
     def array_names(self) -> tuple[str, ...]:
@@ -196,81 +162,6 @@ class Program:
         others = len(self._results.segments) - values
         names = [("value", values), (self.kind.noun, others), ("holds", int(self.is_guarded))]
         return tuple(f"{name}_{k}" if count > 1 else name for name, count in names for k in range(count))
-
-    def _halve(self, tape: Tape, selection: Selection) -> None:
-        """Store entries of a Hessian at both of their places; where both were planned, the cheaper half of them."""
-        inputs = inputs_of(self.recording, selection.positions)
-        skipped = self.recording.results - len(inputs)
-        if self.linearization.graph.mirror is not None:
-            self._nonzeros = self._nonzeros.mirrored(inputs, skipped)
-            return
-        first = len(tape.outputs) - len(self.plan.accumulation.entries)
-        own, entries = tape.outputs[:first], np.array(tape.outputs[first:], np.int64)
-        ways = [self._nonzeros.of_one_triangle(inputs, skipped, upper=upper) for upper in (False, True)]
-        costs = [sum(needed(tape, [*own, *entries[np.unique(way.outputs)].tolist()])) for way in ways]
-        chosen = ways[int(np.argmin(costs))]
-        kept, places = np.unique(chosen.outputs, return_inverse=True)
-        tape.outputs = [*own, *entries[kept].tolist()]
-        self._nonzeros = Nonzeros(chosen.rows, chosen.columns, places.astype(np.intp))
-
-    def _arrange(self, tape: Tape) -> Tape:
-        """Put the outputs of a tape that was emitted as the kernel has them."""
-        values = self.recording.results
-        if self.is_guarded:  # behind all else
-            tape.outputs.append(tape.outputs.pop(values))
-        # primal operations are found through the function's values, so these outputs are removed after them
-        if not (self.kind.values or self.options.exact_order):
-            del tape.outputs[:values]
-        return tape
-
-    def _others(self, emitted: Iterable[Tape], preparation: Preparation) -> Iterator[Tape]:
-        """Other programs for the same results."""
-        if not self.kind.symmetric:
-            for tape in chain(emitted, others_for(self.linearization, self.options, preparation.deadline)):
-                yield self._arrange(tape)
-
-    def _optimise(
-        self, tape: Tape, others: Iterable[Tape], preparation: Preparation, rounds: Rounds
-    ) -> tuple[Tape, frozenset[int]]:
-        """The tape to compile, and those of its operations that the target must not fuse with others."""
-        options, values = self.options, self.recording.results
-        kept = values if options.exact_order else 0
-        tape = self._arrange(tape)
-        if options.rewrites:
-            given = tape
-            tape, recalled, least = rewritten(
-                given, options, preparation.deadline, rounds, preparation.points, kept,
-                others=lambda: self._others(others, preparation),
-            )  # fmt: skip
-            if is_by_value(given, options.effort):
-                self.by_value = ByValue(given, tape, kept, least)
-            self.from_cache += ["optimise"] * recalled
-        else:
-            tape = canonical(tape, kept)
-        if not kept:
-            return tape, frozenset()
-        primal = primal_operations(tape, values)
-        if not self.kind.values:
-            del tape.outputs[:values]
-            # not by `canonical`, which would rewrite the remaining primal operations
-            return without_dead(tape, primal)
-        return tape, primal
-
-    def _compile(self, first: Call, shared: tuple[bool, ...]) -> Kernel:
-        options = self.options
-        kernel = compile_tape(
-            self.tape,
-            self._segments(),
-            target=options.target,
-            dtype=options.dtype,
-            exact=self._exact,
-            arguments=self._arguments.numeric_shapes,
-            cache=options.cache and is_enabled(),
-        )
-        kernel.prepare(first, shared)
-        if kernel.from_cache:
-            self.from_cache.append("compile")
-        return kernel
 
     def __call__(self, *arguments: Any) -> Any:
         """Derivatives at one point; arguments of the shapes that the program was compiled for."""
@@ -282,7 +173,7 @@ class Program:
         return self.at(arguments)
 
     def at(self, arguments: Sequence[Any], *, matrices: bool = True) -> Any:
-        """As a call at a point for which the program is, whether its guards hold there or rounding turns one."""
+        """Call the program at a point inside its guards, or within rounding of them."""
         arrays = self.kernel(*self._arguments.point(arguments))
         if self.is_guarded:
             arrays = arrays[:-1]
@@ -290,7 +181,7 @@ class Program:
         return self._results.rebuild(arrays, None, matrices=matrices)
 
     def holds(self, arguments: Sequence[Any]) -> bool:
-        """Whether all guards hold at a point."""
+        """Return True if all guards hold at a point."""
         return not self.is_guarded or bool(self.kernel(*self._arguments.point(arguments))[-1][0] > 0)
 
     def _check_guards(self, arguments: Sequence[Any]) -> None:
@@ -300,12 +191,12 @@ class Program:
 
     @cached_property
     def fast(self) -> FastPath:
-        """The fast path for the numeric arguments of one point, see `accumulus.programs.fast_paths`."""
+        """The fast path for the numeric arguments of one point, see `accumulus.programs.calls`."""
         return self._fast_path(matrices=True)
 
     @cached_property
     def fast_nonzeros(self) -> FastPath:
-        """As `fast`, with the values of nonzeros in the place of matrices."""
+        """Return the fast path for values of nonzeros in the place of matrices."""
         return self._fast_path(matrices=False)
 
     @cached_property
@@ -329,7 +220,7 @@ class Program:
         return self._results.rebuild(arrays, None)
 
     def nonzeros(self, *arguments: Any) -> Any:
-        """As a call, with the values of the structural nonzeros, in the order of `pattern`, in the place of matrices.
+        """Call for the values of the structural nonzeros, in the order of `pattern`, in the place of matrices.
 
         An array of shape (nonzeros,) for each matrix. Making a SciPy matrix takes longer than computing most: a solver
         that keeps one only has to write these values into it.
@@ -347,7 +238,7 @@ class Program:
 
     @property
     def pattern(self) -> Any:
-        """Where the structural nonzeros are: a `SparsePattern`, or several in the structure of the derivatives.
+        """Return the places of structural nonzeros: a `SparsePattern`, or several in the structure of the derivatives.
 
         Raises:
             ArgumentError: if the program was not compiled for sparse results.
@@ -360,7 +251,7 @@ class Program:
         return self._results.pattern
 
     def fast_batch(self, axes: Axes, transposed: bool, settle: Settle | None = None) -> FastPath:
-        """The fast path for numeric arguments with such axes of points, see `accumulus.programs.fast_paths`.
+        """The fast path for numeric arguments with such axes of points, see `accumulus.programs.calls`.
 
         Args:
             settle: what is done about points where guards fail; given if there are any.
@@ -400,7 +291,7 @@ class Program:
         transposed: bool,
         kernel: Kernel | None = None,
     ) -> Any:
-        """As `batch`, with an axis of points, or None, for each argument.
+        """Compute a batch with an axis of points, or None, for each argument.
 
         Args:
             kernel: that takes points at which guards of this program fail, too.
@@ -425,7 +316,7 @@ class Program:
         if not self.is_guarded:
             return self.kernel
 
-        def settle(points: Points, arrays: Sequence[NDArray[Any]], holds: NDArray[Any]) -> None:
+        def settle(points: BatchPoints, arrays: Sequence[NDArray[Any]], holds: NDArray[Any]) -> None:
             self.ran.points += len(holds)
             for point in np.flatnonzero(holds == 0)[:1].tolist():
                 numbers = iter(points.one(point))
@@ -438,25 +329,27 @@ class Program:
         return GuardedKernel(self.kernel, settle)
 
     def returns_like(self, other: Program) -> bool:
-        """Whether results have the shapes and the structure of another program's."""
+        """Return True if results have the shapes and the structure of another program's."""
         one, two = self.recording, other.recording
         return (one.structure, one.result_shapes) == (two.structure, two.result_shapes)
 
     def union_of_patterns(self, others: Sequence[Program]) -> Nonzeros:
         """The structural nonzeros of several programs, in results of one shape."""
         width = self.recording.tape.inputs
-        return reduce(lambda union, other: union.union(other._nonzeros, width), others, self._nonzeros)
+        given = [each._derivation for each in (self, *others)]
+        return reduce(lambda union, other: union.union(other, width), [each.nonzeros for each in given if each])
 
     def laid_out(self, pattern: Nonzeros) -> Program:
         """A program whose sparse results have this pattern, compiled anew; itself if they have it."""
-        results = self._laid_out(pattern)
+        assert self._derivation is not None
+        results = _laid_out(self._derivation, self.options, pattern)
         if [each.length for each in results.segments] == [each.length for each in self._results.segments]:
             return self
         found = copy.copy(self)
         for name in ("fast", "fast_nonzeros", "native"):
             vars(found).pop(name, None)
         found._results = results
-        found.kernel = found._compile("point", ())
+        found.compile("point")
         return found
 
     def _check_room(self, points: int, out: Any) -> None:
@@ -476,13 +369,33 @@ class Program:
         return arrays_of_points(kernel or self._alone(arguments), self._arguments, axes, arguments)
 
     def lazy_batch(self, axes: Axes, arguments: Sequence[Any], travels: Any = None) -> Any:
-        """As `batch_along`, of Dask arrays.
+        """Compute a batch of Dask arrays.
 
         Args:
             travels: what computes chunks by its `arrays_along`, instead of this program.
         """
-        arrays: Any = lazy_batch(self, self if travels is None else travels, axes, arguments)
+        lengths = [segment.length for segment in self._results.segments]
+        arrays: Any = lazy_batch(self if travels is None else travels, lengths, self.kernel.dtype, axes, arguments)
         return self._results.rebuild(arrays, arrays[0].shape[0] if arrays else 0)
+
+    def batch_on_device(self, axes: Axes, arguments: Sequence[Any], transposed: bool) -> Any:
+        """Results of arrays on the GPU; those of NumPy among them are moved there.
+
+        Raises:
+            ArgumentError: if the function decides on values: whether its guards hold is looked at on the processor.
+        """
+        from accumulus.targets.c.cuda_target import device_of
+
+        if self.is_guarded:
+            raise ArgumentError(
+                f"{self.name} decides on values, so each of its points is looked at on the processor; expected arrays "
+                "of NumPy, or np.where in the place of the decision"
+            )
+        numeric = self._arguments.numeric
+        given, points = moved_to_device(arguments, numeric, axes, transposed=transposed)
+        shared = [axes[k] is None for k in numeric]
+        arrays: Any = device_of(self.kernel).on_device(given, points, shared, transposed)
+        return self._results.rebuild(arrays, points, transposed)
 
     def _repr_html_(self) -> str:
         from accumulus.show.tables import programs_as_html
@@ -505,12 +418,28 @@ class Program:
             ArgumentError: if `name` is none that a function can have.
             CompileError: for programs over long arrays, which are loops, in a language without them.
         """
-        shapes, exact = self._arguments.numeric_shapes, self._exact
-        target, dtype = target or self.options.target, self.options.dtype
-        return emit_source(self.tape, self.kernel.segments, target, name, dtype, exact=exact, arguments=shapes)
+        shapes, options = self._arguments.numeric_shapes, self.options
+        return self.code.source(self.kernel.segments, shapes, target or options.target, name, dtype=options.dtype)
 
-    def report(self) -> Report:
-        """What was won and why: counts by method, operations by kind, time of each stage. Printable."""
-        from accumulus.show.report import Report
+    def report(self) -> Any:
+        """Return what was won and why, printable.
 
-        return Report.of(self)
+        Of a straight line counts by method, operations by kind, and the time of each stage (`accumulus.show.report`);
+        of loops which bodies there are, how often they run, and what they cost (`accumulus.show.structure`).
+        """
+        return self.facts.report(self)
+
+
+def _laid_out(given: Derivation, options: Options, pattern: Nonzeros | None = None) -> Results:
+    """The layout of results, with structural nonzeros of sparse ones where a pattern has them, too."""
+    return Results(
+        given.recording,
+        given.nonzeros,
+        given.selection,
+        kind=given.kind,
+        sparse=options.sparse,
+        dtype=np.dtype(options.dtype),
+        segment=given.code.segment,
+        pattern=pattern,
+        join=given.join,
+    )

@@ -20,13 +20,11 @@ from accumulus.frontends.calls import maker
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Branch, Leaf, Structure, flatten, grafted, paths, together, unflatten
 from accumulus.options import SparseFormat
-from accumulus.programs.argnums import Selection
-from accumulus.programs.chosen import Places
+from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import Kind, Seeds
-from accumulus.programs.nonzeros import Nonzeros
-from accumulus.programs.seeds import inputs_of
-from accumulus.programs.sparse import SparseBatch, SparsePattern
-from accumulus.targets import Segment
+from accumulus.programs.selection import Selection, Wanted
+from accumulus.programs.sparse import Nonzeros, SparseBatch, SparsePattern
+from accumulus.targets.kernel import LongSegment, Segment
 
 __all__ = ["Results"]
 
@@ -40,7 +38,9 @@ class Results:
         selection: the differentiated arguments, and the structure of the derivatives of each leaf.
         nonzeros: of all results by all inputs (by all directions; of all weights); outputs are counted from the first
             that is a derivative.
+        segment: the class of the kernel's arrays.
         pattern: where sparse results have structural nonzeros, if it is more places than these.
+        join: makes what is returned at a point of the results of all segments; by default their structure.
     """
 
     def __init__(
@@ -52,30 +52,39 @@ class Results:
         kind: Kind,
         sparse: SparseFormat | None,
         dtype: np.dtype[Any],
+        segment: type[Segment] = LongSegment,
         pattern: Nonzeros | None = None,
+        join: Callable[[Sequence[Any]], Any] | None = None,
     ) -> None:
+        self._segment, self._join = segment.of, join
         self.segments: list[Segment] = []
         #: Shape of each segment at one point, as it is stored.
         self.shapes: list[Shape] = []
         self._patterns: list[SparsePattern] = []
         #: Of the derivatives, and of all that is returned, with a leaf for each segment.
         self._jacobian, self.structure = _structures(recording, kind, selection)
-        self._dtype = dtype
+        self.dtype = dtype
         sizes = [math.prod(shape) for shape in recording.result_shapes]
         starts = [sum(sizes[:k]) for k in range(len(sizes))]
         leaves = list(zip(starts, sizes, recording.result_shapes, strict=True))
         if kind.values:
             for start, size, shape in leaves:
-                self._add(self._segment(size, np.arange(start, start + size), np.arange(size)), shape)
+                self._add(self._segment(size, slice(start, start + size), slice(0, size)), shape)
 
         first = sum(sizes) if kind.values else 0
         if selection.places is not None:
             skipped = sum(sizes[: kind.skipped])
             self._add_chosen(recording, nonzeros, selection, selection.places, skipped, first, sparse, pattern)
             return
-        if kind.seeds is not Seeds.NONE:
-            self._add_products(recording, nonzeros, selection, kind, leaves, first)
+        count, axis = selection.seed_count, () if selection.several is None else (selection.seed_count,)
+        if kind.seeds is Seeds.TANGENTS:
+            for start, size, shape in leaves:
+                block = nonzeros.block(range(start, start + size), range(count))
+                at = block.columns * size + block.rows.astype(np.intp)
+                self._add(self._segment(count * size, block.outputs + first, at), (*axis, *shape))
             return
+        if kind.seeds is Seeds.COTANGENTS:  # rows are those of the weights
+            leaves = [(0, count, axis)]
         for start, size, shape in leaves[kind.skipped :]:
             rows = range(start, start + size)
             for argument in selection.positions if kind.derivatives else ():
@@ -91,54 +100,18 @@ class Results:
         recording: Recording,
         nonzeros: Nonzeros,
         selection: Selection,
-        places: Places,
+        places: Wanted,
         skipped: int,
         first: int,
         sparse: SparseFormat | None,
         pattern: Nonzeros | None,
     ) -> None:
-        """What is wanted of the matrix of all results by all arguments: one array, or one matrix."""
+        """Add what is selected of the matrix of all results by all arguments: one array, or one matrix."""
         inputs = inputs_of(recording, selection.positions)
         found, fixed = places.arranged(nonzeros.as_matrix(inputs, skipped)), places.pattern
         if fixed is None and pattern is not None:
             fixed = places.arranged(pattern.as_matrix(inputs, skipped))
         self._add_derivative(found, fixed, first, places.matrix, places.shape, sparse)
-
-    def _add_products(
-        self,
-        recording: Recording,
-        nonzeros: Nonzeros,
-        selection: Selection,
-        kind: Kind,
-        leaves: Sequence[tuple[int, int, Shape]],
-        first: int,
-    ) -> None:
-        """Products with several seeds have an axis of these in front."""
-        count = selection.seed_count
-        axis = () if selection.several is None else (count,)
-        if kind.seeds is Seeds.TANGENTS:
-            for start, size, shape in leaves:
-                block = nonzeros.block(range(start, start + size), range(count))
-                places = block.columns * size + block.rows.astype(np.intp)
-                self._add(self._segment(count * size, block.outputs + first, places), (*axis, *shape))
-            return
-        for argument in selection.positions:
-            columns = range(recording.tape.inputs)[recording.argument_slices[argument]]
-            shape_in = recording.argument_shapes[argument]
-            assert shape_in is not None
-            block = nonzeros.block(range(count), columns)
-            self._add_derivative(block, None, first, (count, len(columns)), (*axis, *shape_in), None)
-
-    def _segment(self, length: int, outputs: NDArray[np.intp], places: NDArray[np.intp]) -> Segment:
-        return Segment(length, tuple(outputs.tolist()), tuple(places.tolist()))
-
-    def one_entry(self, output: int) -> Segment:
-        """An array of one output."""
-        return self._segment(1, np.array([output]), np.array([0]))
-
-    def _in_order(self, outputs: NDArray[np.intp], first: int) -> Segment:
-        """An array of some outputs, counted from the first that is a derivative."""
-        return self._segment(len(outputs), outputs + first, np.arange(len(outputs)))
 
     def _add(self, segment: Segment, shape: Shape) -> None:
         self.segments.append(segment)
@@ -166,18 +139,19 @@ class Results:
             return
         pattern, order = SparsePattern.ordered(nonzeros.rows, nonzeros.columns, size, fmt)
         outputs = nonzeros.outputs if order is None else nonzeros.outputs[order]
+        count = len(outputs)
         self._patterns.append(pattern)
-        self._add(self._in_order(outputs, first), (len(outputs),))
+        self._add(self._segment(count, outputs + first, slice(0, count)), (count,))
 
     @property
     def is_single(self) -> bool:
-        """Whether there is one array, which is all that is returned."""
-        return isinstance(self.structure, Leaf)
+        """Return True if there is one array, which is all that is returned."""
+        return self._join is None and isinstance(self.structure, Leaf)
 
     @property
     def is_pair(self) -> bool:
-        """Whether a pair of arrays is all that is returned."""
-        return self.structure == together([Leaf(), Leaf()])
+        """Return True if a pair of arrays is all that is returned."""
+        return self._join is None and self.structure == together([Leaf(), Leaf()])
 
     def finish(self, matrices: bool) -> list[Callable[[NDArray[Any]], Any] | None]:
         """By segment: what makes a result at one point of its array; None where the array is the result."""
@@ -198,8 +172,11 @@ class Results:
         return unflatten(self._jacobian, self._patterns) if self._patterns else None
 
     def maker(self, matrices: bool) -> Callable[[Sequence[NDArray[Any]]], Any]:
-        """What makes all that is returned at one point of the arrays of the segments, in their shapes."""
-        return maker(self.structure, self.finish(matrices))
+        """Return what makes all that is returned at one point of the arrays of the segments, in their shapes."""
+        finish, join = self.finish(matrices), self._join
+        if join is None:
+            return maker(self.structure, finish)
+        return lambda arrays: join([x if f is None else f(x) for x, f in zip(arrays, finish, strict=True)])
 
     def rebuild(
         self, arrays: Sequence[NDArray[Any]], points: int | None, transposed: bool = False, *, matrices: bool = True
@@ -214,7 +191,7 @@ class Results:
         for array, shape, convert in zip(arrays, self._shapes_of(points, transposed), finish, strict=True):
             shaped = array.reshape(shape)
             results.append(shaped if convert is None else convert(shaped))
-        return unflatten(self.structure, results)
+        return unflatten(self.structure, results) if self._join is None else self._join(results)
 
     def check_out(self, out: Any, points: int, transposed: bool) -> tuple[NDArray[Any], ...]:
         """The caller's arrays, one for each segment, as (points, length) or transposed; or `ArgumentError`."""
@@ -223,9 +200,9 @@ class Results:
         if len(arrays) != len(expected):
             raise ArgumentError(f"out has {len(arrays)} arrays; expected {len(expected)}, of shapes {expected}")
         for array, shape in zip(arrays, expected, strict=True):
-            if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != self._dtype:
+            if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != self.dtype:
                 given = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-                raise ArgumentError(f"out is {given}; expected an array of {self._dtype} {shape}")
+                raise ArgumentError(f"out is {given}; expected an array of {self.dtype} {shape}")
             if not (array.flags.c_contiguous and array.flags.writeable):
                 raise ArgumentError("out is read-only or not C-contiguous; expected an array as np.empty makes it")
         flat = [math.prod(shape) for shape in self.shapes]
@@ -264,14 +241,11 @@ def _structures(recording: Recording, kind: Kind, selection: Selection) -> tuple
         values, derived = results.parts, results.parts[-1]
     else:
         values, derived = (results,), results
-    derivatives = (
-        Leaf()
-        if selection.places is not None
-        else grafted(derived, selection.structure)
-        if kind.seeds is Seeds.NONE
-        else results
-        if kind.seeds is Seeds.TANGENTS
-        else selection.structure
-    )
+    if selection.places is not None:
+        derivatives: Structure = Leaf()
+    elif kind.seeds is Seeds.TANGENTS:
+        derivatives = results
+    else:
+        derivatives = grafted(derived, selection.structure) if kind.seeds is Seeds.NONE else selection.structure
     parts = [*values * kind.values, *[derivatives] * kind.derivatives]
     return derivatives, together(parts) if len(parts) > 1 else parts[0]

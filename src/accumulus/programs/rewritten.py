@@ -1,23 +1,41 @@
-"""Tapes as the rewriter leaves them, by the options of a derivative: from the cache, or made and stored there."""
+"""Tapes as the rewriter leaves them: from the cache, or made of one program and of others for the same derivatives.
+
+An effort that makes one program of several takes values from other orders of elimination, and from the function written
+in another way. Programs that keep the function's own operations, the primal ones, as they are find them here, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.deadline import Deadline
-from accumulus.options import Options
-from accumulus.resubstitution.exact import Least
-from accumulus.resubstitution.optimise import looks_at_points, optimise
+from accumulus.context import Context
+from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.emit import emit
+from accumulus.graph.linearize import Linearization, linearize
+from accumulus.programs.sparse import Nonzeros
+from accumulus.resubstitution.optimise import looks_at_points, rewrite
+from accumulus.resubstitution.relations import with_relations, with_sums_of_angles
 from accumulus.rewriting import tape_cache
-from accumulus.rewriting.optimise import Rounds
-from accumulus.search.plan_cache import is_enabled
+from accumulus.rewriting.optimise import Rounds, by_rules
+from accumulus.search.find import find_plan
+from accumulus.tape.live import as_written, needed, signed_rows
+from accumulus.tape.passes import Integers, extended, moved
 from accumulus.tape.tape import Tape
 
-__all__ = ["Rewritten", "rewritten"]
+if TYPE_CHECKING:
+    from accumulus.resubstitution.extraction import Least
+
+__all__ = ["Rewritten", "others_for", "primal_operations", "rewritten", "without_dead"]
+
+#: Orders whose programs have values that the best one's does not.
+_ORDERS: Final = ("markowitz", "forward", "reverse")
+#: How derivatives of a function that is written in another way are accumulated.
+_REWRITTEN: Final = ("auto", "markowitz")
 
 
 class Rewritten(NamedTuple):
@@ -36,41 +54,133 @@ class Rewritten(NamedTuple):
 
 def rewritten(
     tape: Tape,
-    options: Options,
-    deadline: Deadline,
+    context: Context,
     rounds: Rounds,
     points: NDArray[np.float64] | None,
     kept_outputs: int = 0,
     others: Callable[[], Iterable[Tape]] = tuple,
 ) -> Rewritten:
-    """The tape with fewer operations; arguments are those of `optimise`."""
-    cached = options.cache and is_enabled()
-    with deadline.paused():
-        key = tape_cache.key_of(
-            tape, options.effort, deadline.left, options.seed, kept_outputs, rounds, options.dtype,
-            points if looks_at_points(tape, options.effort) else None,
-        )  # fmt: skip
-        known = tape_cache.load(key, tape, kept_outputs) if cached else None
-        notes = {} if known is None else tape_cache.load_notes(key, known)
+    """The tape with fewer operations; arguments are those of `rewrite`."""
+    options = context.options
+    cached = options.caches
+    with context.paused():
+        looks = looks_at_points(tape, options.effort)
+        key = tape_cache.tape_key(tape, context, kept_outputs, rounds, points if looks else None)
+        known = tape_cache.stored_tape(key, tape, kept_outputs) if cached else None
+        notes = {} if known is None else tape_cache.stored_notes(key, known)
     if known is not None and isinstance(work := notes.get("work"), int):
-        deadline.recall(work)
-        return Rewritten(known, True, Least(*notes["least"]) if "least" in notes else None)
+        context.recall(work)
+        if "least" not in notes:
+            return Rewritten(known, True, None)
+        from accumulus.resubstitution.extraction import Least  # not what every process needs
+
+        return Rewritten(known, True, Least(*notes["least"]))
     told: list[Least] = []
-    before = deadline.spent
-    made = optimise(
-        tape,
-        effort=options.effort,
-        deadline=deadline,
-        seed=options.seed,
-        kept_outputs=kept_outputs,
-        rounds=rounds,
-        points=points,
-        others=others,
-        tell=told.append,
-        dtype=options.dtype,
+    before = context.spent
+    made = rewrite(
+        tape, context, kept_outputs=kept_outputs, rounds=rounds, points=points, others=others, tell=told.append
     )
     least = told[-1] if told else None
-    if cached and not deadline.cut_short:
-        notes = {"work": deadline.spent - before}
-        tape_cache.store(key, made, notes if least is None else notes | {"least": least})
+    if cached and not context.cut_short:
+        notes = {"work": context.spent - before}
+        tape_cache.store_tape(key, made, notes if least is None else notes | {"least": least})
     return Rewritten(made, False, least)
+
+
+def others_for(linearization: Linearization, context: Context) -> Iterator[Tape]:
+    """Yield the derivatives in other orders, and those of the function where that is written in another way.
+
+    Returns:
+        Tapes with the outputs of the one that is emitted for the plan. The latter are what they should be but for
+        rounding, and for derivatives that are given by hand: whoever takes values from them verifies that.
+    """
+    graph, options = linearization.graph, context.options
+    if options.method != "auto" or options.effort != "thorough" or graph.mirror is not None:
+        return
+    for method in _ORDERS:
+        accumulation = _accumulation(linearization, method, context)
+        yield emit(accumulation)
+    if not graph.wants_all:
+        return
+    function = _function(linearization, context)
+    # one place of each entry
+    wanted = {entry: place for place, entry in _places(linearization, accumulation).items()}
+    for way in (with_relations, with_sums_of_angles):
+        rewritten = way(function)
+        if rewritten is not None:
+            for method in _REWRITTEN:
+                yield _derivatives(rewritten, linearization, wanted, method, context)
+
+
+def _derivatives(
+    function: Tape,
+    given: Linearization,
+    wanted: dict[int, tuple[int, int]],
+    method: str,
+    context: Context,
+) -> Tape:
+    """A function with its derivatives, accumulated by a method.
+
+    Args:
+        function: the same as the one that is given with its graph.
+        wanted: row and column of each entry that is an output, in the order of these.
+    """
+    linearization = linearize(function, given.columns)
+    linearization = replace(linearization, rows=linearization.rows[: len(given.rows)])
+    accumulation = _accumulation(linearization, method, context)
+    tape, places = emit(accumulation), _places(linearization, accumulation)
+    first, zero = len(function.outputs), tape.constant(0.0)
+    tape.outputs[first:] = [
+        tape.outputs[first + places[place]] if place in places else zero for _, place in sorted(wanted.items())
+    ]
+    return tape
+
+
+def _accumulation(linearization: Linearization, method: str, context: Context) -> Accumulation:
+    brief = context.having(method=method, effort="fast", executor=None, progress=None)
+    return find_plan(linearization.graph, brief, keep_best=False).accumulation
+
+
+def _function(linearization: Linearization, context: Context) -> Tape:
+    """The function by rules, where what its derivatives round as it is written stays, as the sign of |x| does."""
+    tape = linearization.tape.copy()
+    own = np.frombuffer(needed(tape), bool)
+    outputs = tape.outputs
+    tape.outputs = [*outputs, *(label for label in linearization.graph.labels if label >= 0)]
+    fixed = np.flatnonzero(own & np.frombuffer(as_written(tape), bool))
+    kept = fixed[fixed >= tape.inputs].tolist()
+    tape.outputs = [*kept, *outputs]
+    function = by_rules(tape, context.having(effort="balanced"), kept_outputs=len(kept))
+    del function.outputs[: len(kept)]
+    return function
+
+
+def _places(linearization: Linearization, accumulation: Accumulation) -> dict[tuple[int, int], int]:
+    """Positions among an accumulation's entries, by row and column of the Jacobian."""
+    nonzeros = Nonzeros.of(linearization, sorted(accumulation.entries))
+    places = zip(nonzeros.rows.tolist(), nonzeros.columns.tolist(), strict=True)
+    return dict(zip(places, nonzeros.outputs.tolist(), strict=True))
+
+
+def primal_operations(tape: Tape, values: int) -> frozenset[int]:
+    """References of the operations that the first `values` outputs need: those of the function itself."""
+    return frozenset(_operations(tape, tape.outputs[:values]).tolist())
+
+
+def without_dead(tape: Tape, chosen: Collection[int]) -> tuple[Tape, frozenset[int]]:
+    """The operations that the outputs need, none of them rewritten; and those of `chosen` by their new references."""
+    live = _operations(tape, tape.outputs)
+    place = np.full(len(tape), -1)
+    place[: tape.inputs] = np.arange(tape.inputs)
+    place[live] = tape.inputs + np.arange(len(live))
+    rows = signed_rows(tape)[live]
+    rows[:, 1:] = moved(rows[:, 1:], place)
+    # builders find nothing to simplify in what other builders left, so that each row writes one operation
+    result, values = extended(tape.emptied(), rows)
+    result.outputs = moved(moved(tape.outputs, place), values).tolist()
+    kept = place[sorted(chosen)]
+    return result, frozenset(values[kept[kept >= 0]].tolist())
+
+
+def _operations(tape: Tape, outputs: Sequence[int]) -> Integers:
+    return np.flatnonzero(np.frombuffer(needed(tape, outputs), bool)[tape.inputs :]) + tape.inputs

@@ -9,7 +9,7 @@ from accumulus.frontends.captured import Captured, is_changeable
 from accumulus.frontends.record import record
 from accumulus.frontends.recorder import Recording, holder_of
 from accumulus.options import Options
-from accumulus.programs.forms import settled
+from accumulus.programs.forms import settled_function
 
 __all__ = ["Watched"]
 
@@ -51,7 +51,7 @@ class Watched:
             # together, since the function's code says which attributes of the objects matter
             captured = Captured((self.holder, *objects.values()))
         recording = record(
-            settled(self._function, examples, check=options.check),
+            settled_function(self._function, examples, check=options.check),
             examples,
             static,
             check=options.check,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers
-from accumulus.repetition.compiled.cones_state import (
+from accumulus.repetition.compiled.cones_kernel import (
     ABSENT,
     COMPARE,
     CUT,
@@ -188,11 +188,11 @@ class Cones:
 
     @property
     def leaves(self) -> tuple[Integers, Integers]:
-        """What cones take, one after the other, and where that of each begins; as `forms` has made them."""
+        """Return the references that cones take, one after the other, and where those of each cone begin."""
         return self._state.leaves, self._state.leaf_offsets
 
     def alike(self, representatives: Integers) -> bool:
-        """Whether all cones are of the very form of their representatives; after `forms`."""
+        """Return True if all cones are of the very form of their representatives; after `forms`."""
         state = self._state
         state.representatives, state.different = representatives, 0
         _perform(state, COMPARE)

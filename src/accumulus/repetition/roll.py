@@ -1,16 +1,222 @@
-"""A tape as blocks of equal operations, where much of it repeats."""
+"""A tape as blocks of equal operations, where much of it repeats: maps, sums and recurrences."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Final
 
-from accumulus.repetition.classes import classes_of
+import numpy as np
+
+from accumulus.native.state import Integers
+from accumulus.repetition.classes import Classes, Recurrence, classes_of, taken_elsewhere
+from accumulus.repetition.compiled.cones_kernel import LITERAL, WIDTH
 from accumulus.repetition.cones import Cones
-from accumulus.repetition.writing import as_blocks
-from accumulus.tape.blocks import BlockTape
+from accumulus.tape.blocks import SUM, BlockTape, Column, Range, column
+from accumulus.tape.columns import are_equal, fingerprint
+from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
-__all__ = ["rolled"]
+__all__ = ["as_blocks", "rolled"]
+
+
+def as_blocks(cones: Cones, classes: Classes) -> BlockTape | None:
+    """The program as blocks; None if a recurrence has no one body."""
+    writing = _Writing(cones, classes)
+    labels = classes.labels
+    instances = np.argsort(labels, kind="stable")
+    ends = np.append(0, np.cumsum(np.bincount(labels)))
+    for label in classes.order.tolist():
+        recurrence = classes.recurrences.get(label)
+        if recurrence is None:
+            writing.add(instances[ends[label] : ends[label + 1]])
+        elif not writing.add_recurrence(recurrence):
+            return None
+    return writing.result()
+
+
+class _Writing:
+    def __init__(self, cones: Cones, classes: Classes) -> None:
+        tape = cones.tape
+        self._cones = cones
+        self._made = BlockTape(tape.inputs, signed_zeros=tape.signed_zeros)
+        self._constants = np.array(cones.constants, np.float64)
+        #: Reference in the program that is made of each in the given one, constants apart.
+        self._moved = np.full(cones.length, np.iinfo(np.int64).min)
+        self._moved[: tape.inputs] = np.arange(tape.inputs)
+        #: Of cones that are part of a recurrence, whether their results are taken by others than their own instance.
+        self._is_taken = taken_elsewhere(cones, _instances(cones, classes)) if classes.recurrences else np.ones(0, bool)
+
+    def result(self) -> BlockTape:
+        """The program."""
+        self._made.outputs = self._at(np.array(self._cones.tape.outputs, np.int64))
+        return self._made
+
+    def _at(self, references: Integers) -> Integers:
+        """References to the program that is made."""
+        constant = references < 0
+        found = np.where(constant, 0, self._moved[np.where(constant, 0, references)])
+        if constant.any():
+            found[constant] = self._made.constant_array(self._constants[-1 - references[constant]])
+        return found
+
+    def _column(self, references: Integers) -> Column:
+        first = int(references[0])
+        if first < 0 and (references == first).all():
+            return Range(self._made.constant(self._constants[-1 - first]), 0, len(references))
+        return column(self._at(references))
+
+    def _form(self, cone: int) -> list[list[int]]:
+        """Operations of a cone: each with where its arguments come from."""
+        words, starts = self._cones.words
+        return words[starts[cone] : starts[cone + 1]].reshape(-1, WIDTH).tolist()
+
+    # Maps and sums -----------------------------------------------------------------------------------------------
+
+    def add(self, instances: Integers) -> None:
+        """Blocks for the cones at these places, which are of one class."""
+        leaves, offsets = self._cones.leaves
+        form = self._form(int(instances[0]))
+        begins, ends = offsets[instances], offsets[instances + 1]
+        if form[0][0] == SUM:
+            lengths = ends - begins
+            where = np.append(0, np.cumsum(lengths))
+            terms = leaves[np.arange(where[-1]) + np.repeat(begins - where[:-1], lengths)]
+            results = self._made.sums(self._at(terms), where)
+        else:
+            columns = [self._column(leaves[begins + slot]) for slot in range(int(ends[0] - begins[0]))]
+            results = self._compute(form, columns, len(instances)).references
+        self._moved[self._cones.roots[instances]] = results
+
+    def _compute(self, form: list[list[int]], leaves: list[Column], count: int) -> Range:
+        """A block for each operation of a form; the results of the first, which comes last."""
+        made = self._made
+        values: list[Range] = [Range(0, 0, 0)] * len(form)
+
+        def at(source: int) -> Column:
+            if source >= LITERAL:
+                return Range(made.constant(self._constants[source - LITERAL]), 0, count)
+            return values[source] if source >= 0 else leaves[-1 - source]
+
+        for position in reversed(range(len(form))):
+            code, *sources = form[position]
+            values[position] = made.apply_code(code, [at(source) for source in sources[: OPERATIONS[code].arity]])
+        return values[0]
+
+    # Recurrences -------------------------------------------------------------------------------------------------
+
+    def add_recurrence(self, given: Recurrence) -> bool:
+        """A block for all instances of a recurrence; whether they have one body."""
+        cones = self._cones
+        operands = _Operands(cones, given)
+        if not operands.is_regular:
+            return False
+        signed = bool(cones.sees_zero_signs)
+        body = Tape(len(operands.columns), signed_zeros=signed)
+        values: list[int] = []
+        for position, cone in enumerate(given.cones[0].tolist()):
+            sources = [
+                values[slot.position]
+                if slot.position >= 0
+                else body.constant(self._constants[-1 - slot.constant])
+                if slot.constant < 0
+                else slot.column
+                for slot in operands.slots[position]
+            ]
+            values.append(self._value(body, self._form(cone), sources))
+        results = np.flatnonzero(self._is_taken[given.cones].any(axis=0)).tolist()
+        body.outputs = [values[position] for position in results]
+
+        def columns(ranges: list[Range]) -> list[Column]:
+            for position, own in zip(results, ranges, strict=True):
+                self._moved[cones.roots[given.cones[:, position]]] = own.references
+            return [self._column(references) for references in operands.columns]
+
+        self._made.scan(body, columns, given.steps)
+        return True
+
+    def _value(self, body: Tape, form: list[list[int]], leaves: list[int]) -> int:
+        """Write a cone onto the body of a recurrence."""
+        if form[0][0] == SUM:
+            return body.sum(leaves)
+        values = [0] * len(form)
+        for position in reversed(range(len(form))):
+            code, *sources = form[position]
+            values[position] = body.apply_code(
+                code,
+                [
+                    body.constant(self._constants[source - LITERAL])
+                    if source >= LITERAL
+                    else values[source]
+                    if source >= 0
+                    else leaves[-1 - source]
+                    for source in sources[: OPERATIONS[code].arity]
+                ],
+            )
+        return values[0]
+
+
+def _instances(cones: Cones, classes: Classes) -> Integers:
+    """For each cone the instance of a recurrence that it is part of, or -1."""
+    result = np.full(cones.count, -1)
+    first = 0
+    for each in classes.recurrences.values():
+        result[each.cones] = first + np.arange(len(each.cones))[:, np.newaxis]
+        first += len(each.cones)
+    return result
+
+
+class _Slot:
+    """Source of an argument in a recurrence: an earlier cone of the same instance, a constant, or a column."""
+
+    def __init__(self, position: int = -1, constant: int = 0, column: int = -1) -> None:
+        self.position, self.constant, self.column = position, constant, column
+
+
+class _Operands:
+    """Arguments of the instances of a recurrence.
+
+    Attributes:
+        slots: for each cone of an instance, for each of its leaves.
+        columns: references that instances take from outside, or from each other.
+        is_regular: whether all instances take the same things from themselves.
+    """
+
+    def __init__(self, cones: Cones, given: Recurrence) -> None:
+        leaves, offsets = cones.leaves
+        instances = np.full(cones.count + 1, -1)
+        positions = np.full(cones.count + 1, -1)
+        instances[given.cones] = np.arange(len(given.cones))[:, np.newaxis]
+        positions[given.cones] = np.arange(given.cones.shape[1])
+        own = np.arange(len(given.cones))
+        known: dict[Hashable, list[int]] = {}
+        self.columns: list[Integers] = []
+        self.slots: list[list[_Slot]] = []
+        self.is_regular = True
+        for cone in given.cones.T:
+            counts = offsets[cone + 1] - offsets[cone]
+            self.is_regular &= bool((counts == counts[0]).all())
+            if not self.is_regular:
+                return
+            slots = []
+            for slot in range(int(counts[0])):
+                taken = leaves[offsets[cone] + slot]
+                places = cones.cone_of[np.maximum(taken, -1)]
+                inside = instances[places] == own
+                if inside.any():
+                    first = int(positions[places[0]])
+                    self.is_regular &= bool(inside.all() and (positions[places] == first).all())
+                    slots.append(_Slot(position=first))
+                elif taken[0] < 0 and (taken == taken[0]).all():
+                    slots.append(_Slot(constant=int(taken[0])))
+                else:
+                    alike = known.setdefault(fingerprint(taken), [])
+                    place = next((k for k in alike if are_equal(self.columns[k], taken)), len(self.columns))
+                    if place == len(self.columns):
+                        alike.append(place)
+                        self.columns.append(taken)
+                    slots.append(_Slot(column=place))
+            self.slots.append(slots)
+
 
 #: Operations below which a program is prepared quickly enough as it is, and called more quickly: of loops, results go
 #: through memory. Recurrences have more to gain: written out, they are one long chain to plan and to compile.
@@ -22,7 +228,7 @@ MOST_DISTINCT: Final = 2_000
 
 
 def rolled(tape: Tape) -> BlockTape | None:
-    """The same program as blocks, with the same inputs and outputs; None where too little of it repeats.
+    """Return a program as blocks, with its inputs and outputs; None where too little of it repeats.
 
     >>> tape = Tape(1000)
     >>> for k in range(FEWEST):

@@ -11,27 +11,24 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from accumulus.errors import VerificationError
-from accumulus.resubstitution.definitions import ADD, COPY, NEGATIVE, SUBTRACT, Definition, normal
-from accumulus.resubstitution.expansion import Expansion, are_equal, constant, expanded, symbol
-from accumulus.resubstitution.formulas import Text, formula, letters
-from accumulus.resubstitution.proofs import MOST_COMPARISONS, prove
-from accumulus.resubstitution.residues import NoRootError, Point, random_prime
-from accumulus.resubstitution.values import Reading, Values
+from accumulus.resubstitution.compiled.states import COPY
+from accumulus.resubstitution.proofs import MOST_COMPARISONS, NoRootError, Point, prove, random_prime
+from accumulus.resubstitution.values import Definition, Reading, Values, normal
 from accumulus.rewriting.equivalence import all_choices, verify_by_any
 from accumulus.rewriting.stand_ins import ANGLES, EXPONENTIALS
-from accumulus.tape.evaluate import evaluate
-from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.tape.tape import Tape
+from accumulus.tape.interpreter import Domain, evaluate, run
+from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
-__all__ = ["Identity", "identities"]
+__all__ = ["Identity", "are_equal_expanded", "identities"]
 
 #: Operations of all formulas that are tried, at most, and how many one counts for besides.
 MOST_TRIED: Final = 60_000
@@ -119,7 +116,7 @@ class _Finder:
     # Pairs ---------------------------------------------------------------------------------------------------------
 
     def pairs(self) -> Iterator[_Pair]:
-        """What the given program computes in another way than is done now."""
+        """Return what the given program computes in another way than is done now."""
         seen = set()
         for each in self._definitions():
             value = each.node
@@ -183,27 +180,15 @@ class _Finder:
         return frozenset(written)
 
     def is_proved(self, pair: _Pair, written: Set[int]) -> bool:
-        """Whether both sides are equal as formulas, and not only up to rounding."""
+        """Return True if both sides are equal as formulas, and not only up to rounding."""
         return prove(*self._sides(pair, written)).is_whole
 
     def is_known(self, pair: _Pair, written: Set[int]) -> bool:
-        """Whether both sides are one when they are multiplied out, and not long then."""
-        known: dict[int, Expansion | None] = {}
-
-        def of(value: int) -> Expansion | None:
-            if value not in known:
-                number, definition = self._values.numbers.get(value), self._define(value, written)
-                if number is not None:
-                    known[value] = constant(number)
-                else:
-                    known[value] = symbol(value) if definition is None else expanded(definition, of)
-            return known[value]
-
-        now = of(pair.value) if pair.now is None else expanded(pair.now, of)
-        return are_equal(expanded(pair.given, of), now)
+        """Return True if both sides are one when they are multiplied out, and not long then."""
+        return are_equal_expanded(self._tape(pair, written, (0, 1)))
 
     def _define(self, value: int, written: Set[int]) -> Definition | None:
-        """How a value is computed within a formula; None if it is a symbol there."""
+        """Return how a value is computed within a formula; None if it is a symbol there."""
         if value in self._own:
             is_written = value in written or self._own[value].code in _BOOLEAN
             return self._own[value] if is_written else None
@@ -212,7 +197,7 @@ class _Finder:
         return self._new.get(value)
 
     def _symbols(self, pair: _Pair, written: Set[int]) -> list[int]:
-        """What stands for any number in both formulas, in the order of its appearance."""
+        """Return what stands for any number in both formulas, in the order of its appearance."""
         found: dict[int, None] = {}
         seen: set[int] = set()
 
@@ -267,7 +252,7 @@ class _Finder:
         return self._tape(pair, written, (0,)), self._tape(pair, written, (1,))
 
     def _is_equal(self, pair: _Pair, written: Set[int]) -> bool:
-        """Whether both sides are equal up to rounding, whatever the symbols are."""
+        """Return True if both sides are equal up to rounding, whatever the symbols are."""
         both = self._tape(pair, written, (0, 1))
         self._tried += EACH_TRIED + both.operations
         if both.outputs[0] == both.outputs[1] or _is_equal_modulo(both):
@@ -280,7 +265,7 @@ class _Finder:
             return False
         return True
 
-    # Text ----------------------------------------------------------------------------------------------------------
+    # _Text ----------------------------------------------------------------------------------------------------------
 
     def text(self, pair: _Pair, written: Set[int], *, are_named: bool) -> Identity:
         """An identity in words, of one pair.
@@ -290,7 +275,7 @@ class _Finder:
             are_named: whether symbols have their names in the program, and it is said what is proved; else all have
                 letters.
         """
-        unused = letters()
+        unused = _letters()
         names: dict[int, tuple[int, str]] = {}
 
         def name_of(symbol: int) -> tuple[int, str]:
@@ -303,22 +288,22 @@ class _Finder:
         uses = Counter(self._uses(pair, written))
         where: dict[int, str] = {}
 
-        def of(value: int) -> Text:
+        def of(value: int) -> _Text:
             sign, node = (1 if value > 0 else -1), abs(value)
             if node in self._values.numbers:
-                return Text(sign, f"{self._values.numbers[node]:.15g}", 2)
+                return _Text(sign, f"{self._values.numbers[node]:.15g}", 2)
             definition = self._define(node, written)
             if definition is None or (uses[node] > 1 and definition.code != COPY):
                 own, name = name_of(node)
                 if definition is not None and node not in where:
                     where[node] = ""
-                    text = str(formula(definition, of).times(own))
+                    text = str(_formula(definition, of).times(own))
                     where[node] = "" if text == name else f"{name} = {text}"
-                return Text(sign * own, name, 2)
-            return formula(definition, of).times(sign)
+                return _Text(sign * own, name, 2)
+            return _formula(definition, of).times(sign)
 
-        given = str(formula(pair.given, of))
-        now = str(of(pair.value) if pair.now is None else formula(pair.now, of))
+        given = str(_formula(pair.given, of))
+        now = str(of(pair.value) if pair.now is None else _formula(pair.now, of))
         proved = are_named and self.is_proved(pair, written)
         return Identity(given, now, tuple(filter(None, where.values())), 1, proved)
 
@@ -357,7 +342,7 @@ def _is_exact(tape: Tape) -> bool:
 
 
 def _is_apart(tape: Tape) -> bool:
-    """Whether both outputs are other numbers at real points, by far more than rounding."""
+    """Return True if both outputs are other numbers at real points, by far more than rounding."""
     points = np.random.default_rng(0).uniform(0.5, 1.5, (tape.inputs, POINTS))
     one, two = evaluate(tape, list(points))
     with np.errstate(all="ignore"):
@@ -365,7 +350,7 @@ def _is_apart(tape: Tape) -> bool:
 
 
 def _is_equal_modulo(tape: Tape) -> bool:
-    """Whether both outputs are equal at points modulo a prime, however comparisons come out."""
+    """Return True if both outputs are equal at points modulo a prime, however comparisons come out."""
     choices = all_choices(tape, MOST_COMPARISONS)
     return choices is not None and all(_is_equal_where(tape, chosen) for chosen in choices)
 
@@ -384,3 +369,181 @@ def _is_equal_where(tape: Tape, chosen: Mapping[int, bool]) -> bool:
 @cache
 def _prime() -> int:
     return random_prime(random.Random(0))
+
+
+# Formulas in words, with as few brackets as that takes ---------------------------------------------------------------
+
+
+class _Text(NamedTuple):
+    """A formula in words.
+
+    Attributes:
+        sign: of it; the text is without.
+        text: it.
+        level: 0 for sums, 1 for products and quotients, 2 for what needs no brackets.
+        parts: factors, of a product.
+        opposite: its negative, where that is written without brackets.
+    """
+
+    sign: int
+    text: str
+    level: int
+    parts: tuple[str, ...] = ()
+    opposite: str = ""
+
+    def __str__(self) -> str:
+        return self.text if self.sign > 0 else self.opposite or f"-{self.bracketed(1)}"
+
+    @property
+    def factors(self) -> tuple[str, ...]:
+        """Those of a product, or all of it."""
+        return self.parts or (self.bracketed(1),)
+
+    def bracketed(self, least: int) -> str:
+        """The text without its sign, as a part of what has that level."""
+        return self.text if self.level >= least else f"({self.text})"
+
+    def times(self, sign: int) -> _Text:
+        """It, or its negative."""
+        return self._replace(sign=self.sign * sign)
+
+
+def _formula(definition: Definition, of: Callable[[int], _Text]) -> _Text:
+    """An operation on texts of its arguments."""
+    code, sign = definition.code, definition.sign
+    arguments = [of(a) for a in definition.arguments]
+    if code == COPY:
+        return arguments[0].times(sign)
+    if code == ADD:
+        first, second = sorted((each.times(sign) for each in arguments), key=lambda each: -each.sign)
+        text = f"{first} {'+' if second.sign > 0 else '-'} {second.bracketed(1)}"
+        if first.sign > 0:
+            return _Text(1, text, 0)
+        # of two negatives, so that the negative of that has no sign left
+        return _Text(-1, f"{first.times(-1)} + {second.bracketed(1)}", 0, opposite=text)
+    if code == MULTIPLY:
+        first, second = arguments
+        factors = Counter([*first.factors, *second.factors])
+        text = "·".join(f"{factor}{_power(times)}" for factor, times in factors.items())
+        return _Text(sign * first.sign * second.sign, text, 1, tuple(factors.elements()))
+    if code == DIVIDE:
+        first, second = arguments
+        return _Text(sign * first.sign * second.sign, f"{first.bracketed(1)}/{second.bracketed(2)}", 1)
+    return _Text(sign, f"{OPERATIONS[code].name}({', '.join(map(str, arguments))})", 2)
+
+
+def _power(times: int) -> str:
+    return "" if times == 1 else "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(digit)] for digit in str(times))
+
+
+def _letters() -> Iterator[str]:
+    """Names for what has none: a, b, …, a1, b1, …, without those of inputs and operations."""
+    turn = 0
+    while True:
+        yield from (letter + (str(turn) if turn else "") for letter in "abcdefghklmnpqrsuvw")
+        turn += 1
+
+
+# Short formulas multiplied out ---------------------------------------------------------------------------------------
+
+#: Terms of a sum, at most.
+MOST_TERMS: Final = 8
+#: By how much numbers may differ that were rounded in different ways, and digits of those within functions.
+ROUNDED: Final = 1e-12
+DIGITS: Final = 10
+
+#: Coefficients of products; these are powers of symbols and functions, with what they are powers of in order.
+Product = tuple[tuple[Hashable, int], ...]
+Expansion = dict[Product, float]
+
+
+class _Expansions(Domain):
+    """Expansions of formulas; None for more than `MOST_TERMS` terms."""
+
+    def number(self, number: float) -> Expansion:
+        return {(): number} if number else {}
+
+    def rule(self, row: Operation) -> Callable[..., Expansion | None]:
+        compute = super().rule(row)
+
+        def of(*operands: Expansion | None) -> Expansion | None:
+            if None in operands:
+                return None
+            found: Expansion = compute(*operands)
+            return found if len(found) <= MOST_TERMS else None
+
+        return of
+
+    def add(self, a: Expansion, b: Expansion) -> Expansion:
+        return _sum(a, b)
+
+    def subtract(self, a: Expansion, b: Expansion) -> Expansion:
+        return _sum(a, self.negative(b))
+
+    def negative(self, a: Expansion) -> Expansion:
+        return _times(a, {(): -1.0})
+
+    def multiply(self, a: Expansion, b: Expansion) -> Expansion:
+        return _times(a, b)
+
+    def divide(self, a: Expansion, b: Expansion) -> Expansion:
+        return _times(a, _inverse(b))
+
+    def function(self, row: Operation, *arguments: Expansion) -> Expansion:
+        names = [_name(each) for each in arguments]
+        number = 1.0
+        if row.parity is not None:
+            opposite = _name(self.negative(arguments[0]))
+            if repr(opposite) < repr(names[0]):
+                names, number = [opposite], -1.0 if row.parity == "odd" else 1.0
+        elif row.commutative:
+            names.sort(key=repr)
+        return {((("function", row.code, *names), 1),): number}
+
+
+def are_equal_expanded(tape: Tape) -> bool:
+    """Return True if both outputs of a tape are one, but for rounding, when they are multiplied out, and short then."""
+    one, two = run(tape, _Expansions(), [{((("symbol", k), 1),): 1.0} for k in range(tape.inputs)])
+    if one is None or two is None:
+        return False
+    scale = ROUNDED * max(map(abs, [*one.values(), *two.values()]), default=0.0)
+    return all(
+        abs(one.get(product, 0.0) - two.get(product, 0.0)) <= max(scale * 1e-3, ROUNDED * abs(one.get(product, 0.0)))
+        for product in one.keys() | two.keys()
+    )
+
+
+def _sum(a: Expansion, b: Expansion) -> Expansion:
+    found = dict(a)
+    for product, number in b.items():
+        total = found.get(product, 0.0) + number
+        if abs(total) <= ROUNDED * abs(number):
+            found.pop(product, None)
+        else:
+            found[product] = total
+    return found
+
+
+def _times(a: Expansion, b: Expansion) -> Expansion:
+    found: Expansion = {}
+    for one, x in a.items():
+        for two, y in b.items():
+            powers = dict(one)
+            for factor, power in two:
+                powers[factor] = powers.get(factor, 0) + power
+            product = tuple(sorted(((f, n) for f, n in powers.items() if n), key=repr))
+            found = _sum(found, {product: x * y})
+    return found
+
+
+def _inverse(a: Expansion) -> Expansion:
+    if len(a) == 1:
+        ((product, number),) = a.items()
+        return {tuple((factor, -power) for factor, power in product): 1.0 / number}
+    # of a sum, up to a factor
+    lead = a[min(a, key=repr)] if a else 1.0
+    return {((("sum", _name(_times(a, {(): 1.0 / lead}))), -1),): 1.0 / lead}
+
+
+def _name(a: Expansion) -> Hashable:
+    return tuple(sorted(((product, f"{number:.{DIGITS}e}") for product, number in a.items()), key=repr))

@@ -1,21 +1,39 @@
-"""The optimiser as derivatives call it: by rules, and where enough work is left by value, in turns."""
+"""The optimiser as derivatives call it: by rules, and where enough work is left by value, in turns.
+
+The default effort goes through rules, values, rules, in about the time that rules alone take. What rules find in a few
+of their moves is read for values, beside the program as it was, and what is chosen of these is rewritten by rules
+again: after a choice they win more than they could before it. Values are told at few points, and the
+choice is short; what comes of it has to pass all tests that programs by value have to pass.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.context import Context
 from accumulus.deadline import Deadline
-from accumulus.resubstitution.exact import Least
-from accumulus.rewriting import optimise as rules
+from accumulus.errors import VerificationError
+from accumulus.options import Effort, Options
 from accumulus.rewriting.canonical import canonical
-from accumulus.tape.tape import Tape
+from accumulus.rewriting.optimise import Rounds, by_rules, sketch, tidied
+from accumulus.tape.tape import Tape, to_bytes
+from accumulus.versions import digest
 
-__all__ = ["is_by_value", "looks_at_points", "optimise"]
+if TYPE_CHECKING:
+    from accumulus.resubstitution.extraction import Least
+    from accumulus.resubstitution.identities import Identity
+    from accumulus.resubstitution.proofs import Proof
+    from accumulus.rewriting.equivalence import Verification
+    from accumulus.tape.fusion import Map
+
+__all__ = ["ByValue", "briefly", "is_by_value", "looks_at_points", "optimise", "optimise_bodies", "rewrite"]
 
 #: Operations that a program may have to be rewritten by value.
 MOST_OPERATIONS: Final = 3000
@@ -46,12 +64,12 @@ def looks_at_points(tape: Tape, effort: str) -> bool:
     return is_by_value(tape, effort) or (effort == "balanced" and BRIEF[0] <= tape.operations <= BRIEF[1])
 
 
-def is_brief(tape: Tape, kept_outputs: int, rounds: rules.Rounds | None, deadline: Deadline) -> bool:
+def is_brief(tape: Tape, kept_outputs: int, rounds: Rounds | None, deadline: Deadline) -> bool:
     """Whether a tape is rewritten by value once by default: where first results come no later for it.
 
     Not what is differentiated afterwards, or has little to win, which has rounds of its own.
     """
-    if not isinstance(tape, Tape) or kept_outputs or rounds not in (None, rules.Rounds()):
+    if not isinstance(tape, Tape) or kept_outputs or rounds not in (None, Rounds()):
         return False
     return BRIEF[0] <= tape.operations <= BRIEF[1] and deadline.left > ROUND * tape.operations
 
@@ -59,29 +77,37 @@ def is_brief(tape: Tape, kept_outputs: int, rounds: rules.Rounds | None, deadlin
 def optimise(
     tape: Tape,
     *,
-    effort: str = "balanced",
+    effort: Effort = "balanced",
     time_limit: float = 2.0,
     seed: int = 0,
     kept_outputs: int = 0,
-    deadline: Deadline | None = None,
-    rounds: rules.Rounds | None = None,
+    rounds: Rounds | None = None,
     points: NDArray[np.float64] | None = None,
-    others: Callable[[], Iterable[Tape]] = tuple,
-    tell: Callable[[Least], object] = bool,
     dtype: str = "float64",
 ) -> Tape:
-    """A tape with the same inputs and outputs, and never more operations.
+    """Return a tape with the same inputs and outputs, and never more operations.
 
-    `accumulus.rewriting.optimise` describes the arguments, warnings and errors. Under "thorough", what rules find is
-    rewritten by value, and that by rules again, until several rounds in a row win nothing; under "balanced" once, if it
-    is neither short nor long.
+    The rules are listed in ``docs/algebra-on-the-tape.md``, each with what it does to rounding. The result has been
+    verified against the tape that it was made from. Under "thorough", what rules find is rewritten by value, and that
+    by rules again, until several rounds in a row win nothing; under "balanced" once, if it is neither short nor long.
 
     Args:
+        tape: any tape.
+        effort: "fast", "balanced" or "thorough", see `accumulus.rewriting.optimise.by_rules`.
+        time_limit: seconds for the search, which ends after the work that takes an idle core about half of them.
+        seed: of the search. Same seed, same effort and same time limit, same tape, unless the clock runs out first.
+        kept_outputs: that many of the first outputs stay as they are computed, operation by operation.
+        rounds: of annealing, by default one; more follow if the effort is thorough.
         points: real points of the domain, (points, inputs), at which what rounding does is looked at; besides others,
             at random.
-        tell: is told what no choice of definitions is cheaper than, if that is found.
         dtype: what the program is computed in: where that overflows or has no digits, nothing is known of a value.
-        others: makes other programs for the same, whose values are taken, too, where there is time.
+
+    Warns:
+        RewritingWarning: if the result is not what it was made from; that would be a mistake of this package.
+
+    Raises:
+        ArgumentError: if `tape` is none, `time_limit` negative, or `kept_outputs` more than the tape has.
+        UnknownNameError: for an unknown effort.
 
     >>> tape = Tape(2)
     >>> sine, cosine = tape.apply("sin", 0), tape.apply("cos", 0)
@@ -89,55 +115,71 @@ def optimise(
     >>> print(optimise(tape, effort="thorough"))
     return x1
     """
-    deadline = Deadline(time_limit) if deadline is None else deadline
+    options = Options(effort=effort, time_limit=time_limit, seed=seed, dtype=dtype)
+    return rewrite(tape, Context(options), kept_outputs=kept_outputs, rounds=rounds, points=points)
 
-    def by_rules(effort: str, tape: Tape, turn: int) -> Tape:
-        return rules.optimise(
-            tape, effort=effort, seed=seed + turn, kept_outputs=kept_outputs, deadline=deadline, rounds=rounds
-        )
+
+def rewrite(
+    tape: Tape,
+    context: Context,
+    *,
+    kept_outputs: int = 0,
+    rounds: Rounds | None = None,
+    points: NDArray[np.float64] | None = None,
+    others: Callable[[], Iterable[Tape]] = tuple,
+    tell: Callable[[Least], object] = bool,
+) -> Tape:
+    """Optimise a tape within a context; see `optimise`.
+
+    Args:
+        others: makes other programs for the same, whose values are taken, too, where there is time.
+        tell: is told what no choice of definitions is cheaper than, if that is found.
+    """
+    effort, seed, dtype = context.options.effort, context.options.seed, context.options.dtype
+
+    def rewritten(effort: Effort, tape: Tape, turn: int) -> Tape:
+        within = context.having(effort=effort, seed=seed + turn)
+        return by_rules(tape, within, kept_outputs=kept_outputs, rounds=rounds)
 
     def by_default() -> Tape:
-        if not is_brief(tape, kept_outputs, rounds, deadline):
-            return by_rules("balanced", tape, 0)
-        with deadline.paused():
-            from accumulus.resubstitution.briefly import briefly  # not what every process needs
-        return briefly(tape, seed, deadline, points, dtype)
+        if not is_brief(tape, kept_outputs, rounds, context):
+            return rewritten("balanced", tape, 0)
+        return briefly(tape, context.having(effort="balanced"), points)
 
     if effort == "balanced":
         return by_default()
     if not is_by_value(tape, effort):
-        return by_rules(effort, tape, 0)
-    with deadline.paused():
-        from accumulus.resubstitution.angles import with_sums_of_angles
-        from accumulus.resubstitution.relations import with_relations
+        return rewritten(effort, tape, 0)
+    with context.paused():
+        from accumulus.resubstitution.relations import with_relations, with_sums_of_angles
         from accumulus.resubstitution.resubstitute import Resubstitution, cost
     best = first = by_default()
     start = canonical(tape, kept_outputs)
     by_value = None
-    if deadline.left > ROUND * tape.operations:
+    if context.left > ROUND * tape.operations:
         related, turned = with_relations(start, kept_outputs), with_sums_of_angles(start, kept_outputs)
         has_sums = turned is not None
         by_value = Resubstitution.of(start, kept_outputs, points, seed, dtype, sums_of_angles=has_sums)
     if by_value is not None:
-        sources, pool = [tape], [by_rules("balanced", tape, 1)]
+        sources, pool = [tape], [rewritten("balanced", tape, 1)]
         for other in chain((related, turned), others()):
-            if deadline.left < KEPT * ROUND * tape.operations:
+            if context.left < KEPT * ROUND * tape.operations:
                 break
             if other is not None and other.operations <= MOST_OPERATIONS and by_value.is_same(other):
                 sources.append(other)
-                pool.append(by_rules("balanced", other, 1))
+                pool.append(rewritten("balanced", other, 1))
         # the default's program by value is where a search from it would stay
-        known = [by_rules("balanced", tape, 0), *pool]
+        known = [rewritten("balanced", tape, 0), *pool]
         best, moves, turn, misses = min(known, key=cost), MOVES * tape.operations, 0, 0
-        while (left := deadline.left) > ROUND * tape.operations:
+        while (left := context.left) > ROUND * tape.operations:
             # at the end, and after it where that wins something
             is_last = misses >= PATIENCE or left < LAST * ROUND * tape.operations
             before = cost(best)
             has_helpers = misses >= STALLED and misses % 2 == 1
-            found = by_value.cheapest(known, moves, deadline, seed + turn, is_exact=is_last, has_helpers=has_helpers)
-            again = by_rules("balanced", found, turn)
+            found = by_value.cheapest(known, moves, context, seed + turn, is_exact=is_last, has_helpers=has_helpers)
+            again = rewritten("balanced", found, turn)
             best = min(best, found, again, key=cost)
-            pool[turn % len(pool)] = by_rules("balanced", sources[turn % len(pool)], turn + 2)
+            pool[turn % len(pool)] = rewritten("balanced", sources[turn % len(pool)], turn + 2)
             known = [best, found, again, *pool]
             misses = misses + 1 if cost(best) == before else 0
             moves, turn = int(GROWTH * moves), turn + 1
@@ -145,6 +187,171 @@ def optimise(
                 break
         if by_value.least is not None:
             tell(by_value.least)
-    best = min(best, by_rules("thorough", best, 0), first, key=cost)
+    best = min(best, rewritten("thorough", best, 0), first, key=cost)
     # fewer divisions may take more operations than there were
     return best if best.operations <= start.operations else first
+
+
+# Once, by default ----------------------------------------------------------------------------------------------------
+
+#: Moves of rules before and after, and those of the choice, for each operation.
+BEFORE: Final = 70
+AFTER: Final = 200
+CHOICE: Final = 40
+#: Complex points at which values are told, at least: as many as there are distances of points from 0.
+TOLD: Final = 3
+#: Comparisons of a program, at most: each of them doubles the points.
+COMPARISONS: Final = 2
+#: Pairs of values take time with the square of their number: programs of more operations have to be such that rules
+#: leave no more than that part of them.
+LARGE: Final = 600
+LEFT: Final = 0.95
+
+
+def briefly(tape: Tape, context: Context, points: NDArray[np.float64] | None) -> Tape:
+    """Return a tape with the same inputs and outputs, and never more operations, verified.
+
+    Args:
+        points: real points of the domain, (points, inputs).
+    """
+    with context.paused():
+        from accumulus.resubstitution.resubstitute import Resubstitution  # not what every process needs
+    rounds, options = Rounds(), context.options
+    start = canonical(tape)
+    by_value = Resubstitution.of(
+        start, 0, points, options.seed, options.dtype, told=TOLD, comparisons=COMPARISONS, few=True
+    )
+    if by_value is None:
+        return by_rules(tape, context, rounds=rounds)
+
+    def finish(found: Tape) -> Tape:
+        return tidied(sketch(found, AFTER, context), start)
+
+    rough = sketch(start, BEFORE, context, is_last=False)
+    if start.operations <= LARGE or rough.operations <= LEFT * start.operations:
+        found = by_value.cheaper(rough, CHOICE * rough.operations, context, options.seed, finish)
+        if found is not None and found.operations < start.operations:
+            return found
+    rest = replace(rounds, moves=rounds.moves - BEFORE)
+    return by_rules(tape, context, rounds=rest, begin_with=rough)
+
+
+# Programs over arrays ------------------------------------------------------------------------------------------------
+
+
+def optimise_bodies(maps: Sequence[Map], context: Context) -> None:
+    """Put cheaper bodies in the place of those of the maps, those that run most often first; equal ones are one."""
+    known: dict[str, Tape] = {}
+    for each in sorted(maps, key=lambda each: each.count * each.body.operations, reverse=True):
+        if each.body.operations:
+            key = digest([to_bytes(each.body), str(each.sensitive).encode()])
+            if key not in known:
+                known[key] = rewrite(each.body, context, kept_outputs=each.sensitive)
+            each.body = known[key]
+
+
+# What is known of a program ------------------------------------------------------------------------------------------
+
+#: Points at which a program is tested for each way in which its comparisons come out; at least; and where these are.
+POINTS: Final = 8
+FEWEST_POINTS: Final = 16
+REACHES: Final = (1.0, 6.0, 3.0)
+#: A seed that no other check has.
+SEED: Final = 103
+
+
+class ByValue:
+    """A program, and the one that it was made from.
+
+    Args:
+        given: a tape as it was given to the optimiser.
+        tape: what the optimiser made of it.
+        kept_outputs: that many of the first outputs are computed as they were.
+        least: what is known of all choices among the definitions of the last round.
+    """
+
+    def __init__(self, given: Tape, tape: Tape, kept_outputs: int = 0, least: Least | None = None) -> None:
+        self.least = least
+        self._given, self._tape, self._kept_outputs = given, tape, kept_outputs
+
+    @property
+    def excess(self) -> float | None:
+        """How much more the program costs than any choice of definitions must, as a part of that; None if not known.
+
+        An addition is 1, a division or root 3, a function 5, a change of sign nothing.
+        """
+        if self.least is None or not self.least.bound:
+            return None
+        from accumulus.resubstitution.values import PRICES
+
+        tape = self._tape
+        cost = sum(PRICES[code] for code in tape.codes[tape.inputs :])
+        return max(0.0, cost / self.least.bound - 1.0)
+
+    @cached_property
+    def base(self) -> Tape:
+        """The given tape in canonical form."""
+        return canonical(self._given, self._kept_outputs)
+
+    @cached_property
+    def proof(self) -> Proof:
+        """Which outputs are proved to be what they were."""
+        from accumulus.resubstitution.proofs import prove
+
+        return prove(self.base, self._tape)
+
+    @property
+    def identities(self) -> list[Identity]:
+        """Those that the program relies on, but for those that are seen when short formulas are multiplied out."""
+        return self._identities[0]
+
+    @property
+    def unexplained(self) -> int:
+        """How many values are computed in another way for which no identity was found that is short enough."""
+        return self._identities[1]
+
+    @cached_property
+    def _identities(self) -> tuple[list[Identity], int]:
+        import numpy as np
+
+        from accumulus.resubstitution.identities import identities
+        from accumulus.resubstitution.points import points_of
+        from accumulus.resubstitution.values import Values
+
+        if self._choices is None or not self.base.operations:
+            return [], 0
+        try:
+            check = self._verified
+        except VerificationError:  # which `tested` does not keep to itself
+            return [], 0
+        points = points_of(self.base, None, np.random.default_rng(SEED))
+        # where the laws of exponentials and of sums of angles have been needed, these are seen
+        values = Values(self.base, check, points, self._kept_outputs)
+        made = values.read(self._tape)
+        return ([], 0) if made is None else identities(values, made)
+
+    @property
+    def tested(self) -> int:
+        """Tests all outputs at complex points, other ones than those of the search; at how many.
+
+        Raises:
+            VerificationError: if one of them is wrong.
+        """
+        return self._verified.points
+
+    @cached_property
+    def _verified(self) -> Verification:
+        from accumulus.rewriting.equivalence import verify_by_any
+
+        kept, choices = self._kept_outputs, self._choices
+        at = {} if choices is None else {"choices": choices, "reaches": REACHES}
+        return verify_by_any(self.base, self._tape, SEED, kept_outputs=kept, **at)
+
+    @cached_property
+    def _choices(self) -> list[dict[int, bool]] | None:
+        """How comparisons of the given program come out, for each point of a check; None if there are too many."""
+        from accumulus.resubstitution.proofs import MOST_COMPARISONS
+        from accumulus.rewriting.equivalence import all_choices
+
+        choices = all_choices(self.base, MOST_COMPARISONS)
+        return choices and choices * max(POINTS, -(-FEWEST_POINTS // len(choices)))

@@ -1,8 +1,8 @@
 """Proofs that two programs compute the same, as identities of polynomials modulo random primes.
 
-Both run at random points (`accumulus.resubstitution.residues`), for every way in which their comparisons may come out.
+Both run at random points, for every way in which their comparisons may come out.
 Let d be the degree, and b the bits of coefficients, of what is zero if two outputs are one, a polynomial in inputs,
-functions and roots (`accumulus.resubstitution.degrees`). If it is another polynomial, then it is zero at one point with
+functions and roots. If it is another polynomial, then it is zero at one point with
 a probability of at most d/p (Schwartz, J. ACM 27, 1980; Zippel, EUROSAM 1979), p > 2⁶⁰, or because p, one of 10¹⁶
 primes, is among the b/60 that divide all of its coefficients. Of k square roots, the product over all of their signs is
 such a polynomial: d and b count 2ᵏ times. Functions of m arguments are of these, and not of others, unless two of their
@@ -18,23 +18,48 @@ residues. All signs are tried of roots of which that is not seen: of those that 
 
 What holds for positive numbers only, sqrt(x²) = x, is not proved; nor what holds up to the rounding of a constant. What
 is proved holds wherever both sides are defined, if numbers are not rounded.
+
+**Residues.**
+Numbers are those of the field of p² elements, a + b·i with i² = -1, p being 3 modulo 4; inputs are residues a. Every
+finite constant is a whole number times a power of two, and is that. Sine and cosine of an argument are 2t/(1 + t²) and
+(1 - t²)/(1 + t²), t by chance. A square root is one of the two roots of its argument, by chance, but always the same of
+the same argument: every residue has some, of other numbers half. A power is one with a whole exponent times what chance
+gives for the rest of the exponent. All other functions are residues by chance, with their symmetries; so are jumps and
+comparisons, which see whether their arguments are the same numbers, and nothing else.
+
+**Degrees.**
+A value is N / (D₁^e₁ D₂^e₂ …), the D being numerators of what was divided by, so that sums need no more of them than
+their terms have. Roots and functions are variables of their own; a root has half the size of what it is of.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-from accumulus.resubstitution.degrees import largest
-from accumulus.resubstitution.residues import LEAST_PRIME, PRIMES, NoRootError, Point, random_prime
 from accumulus.rewriting.equivalence import all_choices
-from accumulus.tape.operations import BY_NAME
+from accumulus.tape.interpreter import Domain, Partial, values
+from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 
-__all__ = ["MOST_COMPARISONS", "Proof", "prove"]
+__all__ = [
+    "LARGEST_POWER",
+    "LEAST_PRIME",
+    "MOST_COMPARISONS",
+    "PRIMES",
+    "NoRootError",
+    "Number",
+    "Point",
+    "Proof",
+    "Size",
+    "largest",
+    "prove",
+    "random_prime",
+]
 
 #: Comparisons, at most: values are compared however these come out together.
 MOST_COMPARISONS: Final = 6
@@ -66,12 +91,12 @@ class Proof(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether all outputs are proved."""
+        """Return True if all outputs are proved."""
         return all(self.outputs)
 
 
 def prove(tape: Tape, other: Tape, seed: int = 0) -> Proof:
-    """Which outputs of a tape another one with the same inputs is proved to compute.
+    """Return which outputs of a tape another one with the same inputs is proved to compute.
 
     >>> def of(write):
     ...     tape = Tape(2)
@@ -206,3 +231,352 @@ def _dependent(columns: Mapping[_Root, Sequence[bool]]) -> list[_Root]:
         else:
             found.append(root)
     return found
+
+
+# Programs modulo a prime ---------------------------------------------------------------------------------------------
+
+#: Primes are drawn from here up to twice that, where more than so many are 3 modulo 4.
+LEAST_PRIME: Final = 1 << 60
+PRIMES: Final = 10**16
+#: Powers with larger exponents are functions like others.
+LARGEST_POWER: Final = 1 << 16
+#: By these a number below 2⁶⁴ is shown to be a prime (Sorenson, Webster, Math. Comp. 86, 2017).
+_WITNESSES: Final = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
+#: Hashes of close numbers are close; by this they are not.
+_MIXING: Final = 0x9E3779B97F4A7C15
+
+Number = tuple[int, int]
+
+_POWER, _SINE, _EQUAL = (BY_NAME[name].code for name in ("power", "sin", "equal"))
+_ZERO: Final = (0, 0)
+_ONE: Final = (1, 0)
+
+
+class NoRootError(Exception):
+    """A number has no square root in the field; at another point it may have."""
+
+
+class Point(Partial):
+    """Inputs, functions and comparisons by chance, for all programs that are run there.
+
+    Args:
+        prime: 3 modulo 4.
+        inputs: how many.
+        seed: of everything that is by chance, roots among it.
+        chosen: comparisons of the first program that is run, by reference, and whether they hold; the rest by chance.
+        signs: which of its roots an operation is, by program (0 for the first) and reference; the rest by chance.
+
+    Attributes:
+        residues: operations whose root was not there before, and whether what it is of is the square of a residue;
+            None where that is no residue.
+    """
+
+    located = frozenset(("sqrt", "power", "comparison"))
+
+    def __init__(
+        self,
+        prime: int,
+        inputs: int,
+        seed: int,
+        chosen: Mapping[int, bool],
+        signs: Mapping[tuple[int, int], bool] | None = None,
+    ) -> None:
+        rng = random.Random(seed)
+        self.prime = prime
+        self.inputs: list[Number] = [(rng.randrange(prime), 0) for _ in range(inputs)]
+        self.residues: dict[tuple[int, int], bool | None] = {}
+        self._seed, self._chosen, self._signs = seed, chosen, signs or {}
+        self._holds: dict[Hashable, bool] = {}
+        self._roots: dict[Number, Number] = {}
+        self._programs = 0
+
+    def run(self, tape: Tape) -> list[Any]:
+        """Values of a tape's inputs, operations and constants, as references have them; None if undefined.
+
+        Raises:
+            NoRootError: if there is a root that cannot be computed.
+        """
+        found = values(tape, self, self.inputs)
+        self._programs += 1
+        return found
+
+    def number(self, number: float) -> Number | None:
+        """Return a whole number times a power of two."""
+        if not math.isfinite(number):
+            return None
+        numerator, denominator = number.as_integer_ratio()
+        return numerator * pow(denominator, -1, self.prime) % self.prime, 0
+
+    def add(self, x: Number, y: Number) -> Number:
+        """Add."""
+        return (x[0] + y[0]) % self.prime, (x[1] + y[1]) % self.prime
+
+    def subtract(self, x: Number, y: Number) -> Number:
+        """Subtract."""
+        return (x[0] - y[0]) % self.prime, (x[1] - y[1]) % self.prime
+
+    def negative(self, x: Number) -> Number:
+        """Negate."""
+        return -x[0] % self.prime, -x[1] % self.prime
+
+    def multiply(self, x: Number, y: Number) -> Number:
+        """Multiply, i² being -1."""
+        (a, b), (c, d), p = x, y, self.prime
+        return (a * c - b * d) % p, (a * d + b * c) % p
+
+    def divide(self, x: Number, y: Number) -> Number | None:
+        """Divide, unless by 0."""
+        (a, b), p = y, self.prime
+        norm = (a * a + b * b) % p
+        if not norm:
+            return None
+        inverse = pow(norm, -1, p)
+        return self.multiply(x, (a * inverse % p, -b * inverse % p))
+
+    def attach(self, x: Number, _: Number) -> Number:
+        """Return the first argument."""
+        return x
+
+    def select(self, truth: Any, x: Any, y: Any) -> Any:
+        """Choose."""
+        return None if truth is None else x if _holds(truth) else y
+
+    def logic(self, row: Operation, *truths: Any) -> bool:
+        """Combine truths."""
+        holds = [_holds(truth) for truth in truths]
+        return not holds[0] if row.arity == 1 else all(holds) if row.name == "logical_and" else any(holds)
+
+    def comparison(self, row: Operation, tape: Tape, r: int, x: Number, y: Number) -> bool | None:
+        """Return whether it holds, by chance; None if the first program does not compare that."""
+        code, negated = row.code, row.name == "not_equal"
+        key = (_EQUAL, *sorted((x, y))) if negated or code == _EQUAL else (code, x, y)
+        if key not in self._holds:
+            if self._programs:
+                return None
+            self._holds[key] = self._chosen.get(r, bool(self._by_chance(*key) & 1)) != negated
+        return self._holds[key] != negated
+
+    def sqrt(self, tape: Tape, r: int, x: Number) -> Number:
+        """Return one of the roots, the same for the same argument."""
+        if x not in self._roots:
+            which = self._programs, r
+            (a, b), turned = x, self._signs.get(which, bool(self._by_chance(_SQRT, x) & 1))
+            root, self.residues[which] = self._some_root(a, b)
+            self._roots[x] = self.negative(root) if turned else root
+        return self._roots[x]
+
+    def power(self, tape: Tape, r: int, x: Number, y: Number) -> Number | None:
+        """Multiply as often as a constant exponent says."""
+        if tape.second[r] >= 0:
+            return self.function(OPERATIONS[_POWER], x, y)
+        exponent = tape.value_of(tape.second[r])
+        if abs(exponent) > LARGEST_POWER:
+            return self._by_chance(_POWER, x, exponent), 0
+        whole = math.floor(exponent)
+        result, factor = _ONE, x
+        for digit in reversed(f"{abs(whole):b}"):
+            if digit == "1":
+                result = self.multiply(result, factor)
+            factor = self.multiply(factor, factor)
+        rest = Fraction(exponent) - whole
+        if rest:
+            numerator = self._by_chance(_POWER, x, rest), 0
+            return self.multiply(numerator, result) if whole >= 0 else self.divide(numerator, result)
+        return result if whole >= 0 else self.divide(_ONE, result)
+
+    def sin(self, x: Number) -> Number | None:
+        """Return 2t/(1 + t²), t by chance."""
+        t, _ = self._odd(_SINE, x)
+        return self.divide((2 * t, 0), (1 + t * t, 0))
+
+    def cos(self, x: Number) -> Number | None:
+        """Return (1 - t²)/(1 + t²), t by chance."""
+        t, _ = self._odd(_SINE, x)
+        return self.divide((1 - t * t, 0), (1 + t * t, 0))
+
+    def function(self, row: Operation, x: Number, y: Number = _ZERO) -> Number:
+        """Return a residue by chance, with the symmetries of the function."""
+        if row.arity == 1 and row.parity == "odd":
+            return self._odd(row.code, x)
+        if row.arity == 1 and row.parity == "even":
+            x = min(x, self.negative(x))
+        if row.commutative:
+            x, y = sorted((x, y))
+        return self._by_chance(row.code, x, y), 0
+
+    def _by_chance(self, *what: Hashable) -> int:
+        mixed = (hash((self._seed, *what)) * _MIXING) & (1 << 64) - 1
+        return (hash((mixed, self._seed)) ^ mixed >> 29) % self.prime
+
+    def _some_root(self, a: int, b: int) -> tuple[Number, bool | None]:
+        """A root of a + b·i, and if that is a residue, whether its root is one."""
+        p = self.prime
+        if not b:
+            root = pow(a, (p + 1) // 4, p)
+            is_residue = root * root % p == a
+            return ((root, 0) if is_residue else (0, root)), is_residue  # -1 is no square
+        size = pow(norm := (a * a + b * b) % p, (p + 1) // 4, p)
+        if size * size % p != norm:
+            raise NoRootError
+        half = pow(2, -1, p)
+        real = pow(square := (a + size) * half % p, (p + 1) // 4, p)
+        if real * real % p != square:
+            real = pow((a - size) * half % p, (p + 1) // 4, p)
+        return (real, b * half * pow(real, -1, p) % p), None
+
+    def _odd(self, code: int, x: Number) -> Number:
+        opposite = self.negative(x)
+        if x == opposite:
+            return _ZERO
+        value = self._by_chance(code, min(x, opposite))
+        return (value if x < opposite else -value % self.prime), 0
+
+
+def _holds(x: Any) -> bool:
+    """Return True if a truth holds; numbers are those that are not 0."""
+    return x if isinstance(x, bool) else x != _ZERO
+
+
+def random_prime(rng: random.Random) -> int:
+    """A prime that is 3 modulo 4, from `LEAST_PRIME` to twice that."""
+    while True:
+        number = rng.randrange(LEAST_PRIME, 2 * LEAST_PRIME) | 3
+        if all(number % small for small in _WITNESSES) and _is_prime(number):
+            return number
+
+
+def _is_prime(number: int) -> bool:
+    """Return True if a number that is 3 modulo 4 and has none of the small primes as divisor is one (Miller, Rabin)."""
+    half = number // 2
+    return all(pow(witness, half, number) in (1, number - 1) for witness in _WITNESSES)
+
+
+# How large polynomials are -------------------------------------------------------------------------------------------
+
+_TWO: Final = "two"
+
+
+class Size(NamedTuple):
+    """Of a polynomial: its degree, and the logarithm to base 2 of the sum of its coefficients' magnitudes, at most."""
+
+    degree: int
+    bits: int
+
+    def __add__(self, other: Size) -> Size:  # type: ignore[override]  # of the product of two polynomials
+        return Size(self.degree + other.degree, self.bits + other.bits)
+
+    def times(self, exponent: int) -> Size:
+        """Of a power."""
+        return Size(self.degree * exponent, self.bits * exponent)
+
+
+_NOTHING: Final = Size(0, 0)
+
+
+class _Quotient(NamedTuple):
+    """The size of a numerator, and the exponents of what is divided by."""
+
+    above: Size
+    below: Mapping[Hashable, int]
+
+
+def largest(tape: Tape) -> Size:
+    """Of any value of a tape: numerator and denominator together; the most of each number."""
+    domain = _Sizes()
+    found = values(tape, domain, [_Quotient(Size(1, 0), {})] * tape.inputs)[tape.inputs : len(tape)]
+    wholes = [each.above + _product(each.below, domain.sizes) for each in found]
+    return Size(max((each.degree for each in wholes), default=0), max((each.bits for each in wholes), default=0))
+
+
+class _Sizes(Domain):
+    """Sizes of values, and of what is divided by."""
+
+    located = frozenset(("divide", "sin", "cos", "power"))
+
+    def __init__(self) -> None:
+        self.sizes: dict[Hashable, Size] = {_TWO: Size(0, 1)}
+
+    def number(self, number: float) -> _Quotient:
+        if not math.isfinite(number):
+            return _Quotient(_NOTHING, {})
+        numerator, denominator = number.as_integer_ratio()
+        return _Quotient(Size(0, numerator.bit_length()), {_TWO: denominator.bit_length() - 1})
+
+    def add(self, x: _Quotient, y: _Quotient) -> _Quotient:
+        return _sum([x, y], self.sizes)
+
+    subtract = add
+
+    def select(self, _: _Quotient, x: _Quotient, y: _Quotient) -> _Quotient:
+        return _sum([x, y], self.sizes)
+
+    def negative(self, x: _Quotient, *_: _Quotient) -> _Quotient:
+        return x
+
+    attach = negative
+
+    def multiply(self, x: _Quotient, y: _Quotient) -> _Quotient:
+        return _Quotient(x.above + y.above, _merged(x.below, y.below))
+
+    def divide(self, tape: Tape, r: int, x: _Quotient, y: _Quotient) -> _Quotient:
+        return _divided(x, y, tape.second[r], self.sizes)
+
+    def sqrt(self, x: _Quotient) -> _Quotient:  # of N/D it is that of N·D, divided by D
+        square = x.above + _product(x.below, self.sizes)
+        return _Quotient(Size(-(-square.degree // 2), -(-square.bits // 2)), x.below)
+
+    def sin(self, tape: Tape, r: int, _: _Quotient) -> _Quotient:
+        circle = "circle", tape.first[r]
+        self.sizes[circle] = Size(2, 1)
+        return _Quotient(Size(2, 1), {circle: 1})
+
+    cos = sin
+
+    def power(self, tape: Tape, r: int, base: _Quotient, _: _Quotient) -> _Quotient:
+        if tape.second[r] >= 0 or not abs(exponent := tape.value_of(tape.second[r])) <= LARGEST_POWER:
+            return self.function()
+        whole = math.floor(exponent)
+        times = abs(whole)
+        power = _Quotient(base.above.times(times), {key: times * many for key, many in base.below.items()})
+        if whole < 0:
+            power = _divided(_Quotient(_NOTHING, {}), power, ("power", r), self.sizes)
+        return power._replace(above=power.above + Size(1, 0))
+
+    def function(self, *_: Any) -> _Quotient:
+        return _Quotient(Size(1, 0), {})
+
+
+def _sum(terms: list[_Quotient], sizes: Mapping[Hashable, Size]) -> _Quotient:
+    below: dict[Hashable, int] = {}
+    for term in terms:
+        for key, many in term.below.items():
+            below[key] = max(many, below.get(key, 0))
+    above = [
+        term.above + _product({key: many - term.below.get(key, 0) for key, many in below.items()}, sizes)
+        for term in terms
+    ]
+    return _Quotient(Size(max(each.degree for each in above), 1 + max(each.bits for each in above)), below)
+
+
+def _divided(x: _Quotient, y: _Quotient, name: Hashable, sizes: dict[Hashable, Size]) -> _Quotient:
+    sizes[name] = y.above
+    left = _merged(x.below, {name: 1})
+    for key, many in y.below.items():
+        left[key] = left.get(key, 0) - many
+    above = x.above + _product({key: -many for key, many in left.items() if many < 0}, sizes)
+    return _Quotient(above, {key: many for key, many in left.items() if many > 0})
+
+
+def _merged(a: Mapping[Hashable, int], b: Mapping[Hashable, int]) -> dict[Hashable, int]:
+    found = dict(a)
+    for key, many in b.items():
+        found[key] = found.get(key, 0) + many
+    return found
+
+
+def _product(powers: Mapping[Hashable, int], sizes: Mapping[Hashable, Size]) -> Size:
+    total = _NOTHING
+    for key, many in powers.items():
+        if many:
+            total += sizes[key].times(many)
+    return total

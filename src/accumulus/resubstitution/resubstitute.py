@@ -1,4 +1,10 @@
-"""A program by value: the cheapest choice of definitions among all that programs for the same function have."""
+"""A program by value: the cheapest choice of definitions among all that programs for the same function have.
+
+**Helpers** are values that no program has, and by which several values of the cheapest one take one operation each.
+What a program by value is made of is computed by some program for the same. A helper is not: it is a sum, a difference
+or a product of two values of the cheapest program, and with a third it makes two or more others of that. It pays where
+these cost more than one operation each now, which the choice of definitions finds out.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +16,34 @@ import numpy as np
 
 from accumulus.deadline import Deadline
 from accumulus.errors import VerificationError
-from accumulus.resubstitution.bounds import Reals
-from accumulus.resubstitution.definitions import COPY, PRICES, Definition
-from accumulus.resubstitution.divisors import Divisors
-from accumulus.resubstitution.exact import Least
-from accumulus.resubstitution.helpers import with_helpers
-from accumulus.resubstitution.points import Points, points_of
+from accumulus.native.machine import kernel
+from accumulus.native.state import Integers, Records
+from accumulus.resubstitution.compiled.states import (
+    CODE,
+    COPY,
+    DIFFERENCE,
+    PRODUCT,
+    SECOND,
+    Helper,
+    HelpersState,
+    Wanted,
+)
+from accumulus.resubstitution.extraction import Least
+from accumulus.resubstitution.points import RealPoints, Reals, points_of
 from accumulus.resubstitution.proofs import MOST_COMPARISONS
-from accumulus.resubstitution.rounding import Rounding
-from accumulus.resubstitution.universe import WORSE, Candidates, Universe
-from accumulus.resubstitution.values import Values
+from accumulus.resubstitution.universe import WORSE, Candidates, Divisors, Rounding, Universe
+from accumulus.resubstitution.values import PRICES, Definition, Reading, Values
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_state import CONSTANT
 from accumulus.rewriting.equivalence import Verification, all_choices
-from accumulus.rewriting.signs import Definitions, emit, with_few_changes
+from accumulus.rewriting.signs import Definitions, signed_tape, with_few_changes, with_signed_zeros
 from accumulus.rewriting.stand_ins import EXPONENTIALS, FUNCTIONS, WITH_EXPONENTIALS, WITH_LAWS
-from accumulus.rewriting.zeros import with_signed_zeros
 from accumulus.tape.live import needed, seeing_zero_signs
-from accumulus.tape.operations import INPUT
-from accumulus.tape.tape import Tape
-from accumulus.tape.weights import UNIT
+from accumulus.tape.operations import INPUT, UNIT
+from accumulus.tape.passes import commands, extended
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SUBTRACT, Tape
 
-__all__ = ["Resubstitution", "cost"]
+__all__ = ["Resubstitution", "cost", "with_helpers"]
 
 #: Values that pairs are looked for among, at most.
 MOST_VALUES: Final = 4000
@@ -81,7 +93,7 @@ class Resubstitution:
         base: Tape,
         choices: Sequence[Mapping[int, bool]],
         kept_outputs: int,
-        points: Points,
+        points: RealPoints,
         seed: int,
         fewest: tuple[int, int] = (FEWEST_POINTS, FEWEST_POINTS),
         *,
@@ -220,7 +232,7 @@ class Resubstitution:
         *,
         has_helpers: bool = False,
     ) -> Universe:
-        """What programs compute, and all that this can be made by."""
+        """Return what programs compute, and all that this can be made by."""
         values = Values(self._base, self._check(TOLD, seed), self._points, self._kept_outputs)
         # the cheapest program is what others have to be better than, and begin with
         start, lowest = values.base, cost(values.base.tape)
@@ -242,7 +254,7 @@ class Resubstitution:
         return Universe(values, start, known, np.flatnonzero(is_candidate), Rounding(values, [values.base, start]))
 
     def is_same(self, tape: Tape) -> bool:
-        """Whether a program computes the same."""
+        """Return True if a program computes the same."""
         return any(_is_verified(self._check(VERIFIED, turn), tape) for turn in range(len(self._tables)))
 
 
@@ -297,7 +309,7 @@ def _written(values: Values, chosen: dict[int, Definition], kept_outputs: int, *
         if signed is None:
             return None
         network = signed
-    found = emit(network, values.base.tape)
+    found = signed_tape(network, values.base.tape)
     if not is_last:
         return found
     found = canonical(found, kept_outputs)
@@ -307,3 +319,69 @@ def _written(values: Values, chosen: dict[int, Definition], kept_outputs: int, *
 def _followed(values: Iterable[int], copies: Mapping[int, int]) -> list[int]:
     """Values, or what they are copies of; negative where the negative is meant."""
     return [(1 if a > 0 else -1) * copies.get(abs(a), abs(a)) for a in values]
+
+
+# Helpers -------------------------------------------------------------------------------------------------------------
+
+#: Helpers that are taken, at most: those that the most values want.
+MOST_HELPERS: Final = 200
+#: Values that they are looked for among, at random if there are more.
+MOST_HELPED: Final = 500
+#: What a value wants with one other, at most: sum, difference, product, quotient.
+WISHES: Final = 4
+
+
+def with_helpers(values: Values, program: Reading, seed: int) -> Tape | None:
+    """A program whose outputs are helpers for that one; None if there are none.
+
+    Args:
+        program: the cheapest.
+        seed: of the point at which they are looked for, and of which are taken of those that as many values want.
+    """
+    random = np.random.default_rng(seed)
+    tape, meanings = program.tape, np.array(program.meanings, np.int64)
+    numbers = np.fromiter(values.numbers, np.int64)
+    # references of values that can be told, one of each
+    is_told = np.isin(np.abs(meanings), values.told) & (meanings != 0) & ~np.isin(np.abs(meanings), numbers)
+    references = np.flatnonzero(is_told)
+    references = references[np.unique(np.abs(meanings[references]), return_index=True)[1]]
+    if len(references) > MOST_HELPED:
+        references = random.permutation(references)[:MOST_HELPED]
+    found = _found(values, np.abs(meanings[references]), seed)
+    found = found[np.lexsort([random.random(len(found)), -found[:, 0]])[:MOST_HELPERS]]
+    if not len(found):
+        return None
+    _, way, first, second = found.T
+    first, second = references[first - 1], references[second - 1]
+    # values, of which a reference may be the negative
+    is_turned = np.sign(meanings[first]) != np.sign(meanings[second])
+    codes = np.where(way == PRODUCT, MULTIPLY, np.where((way == DIFFERENCE) == is_turned, ADD, SUBTRACT))
+    helped, made = extended(tape, commands(len(way), codes, first, second))
+    helped.outputs = made[len(tape) :].tolist()
+    return helped
+
+
+def _found(values: Values, nodes: Integers, seed: int) -> Integers:
+    """Return how many of some values want a helper, how it is made, and of which two, counted from 1; (helpers, 4)."""
+    count = len(nodes) + 1
+    real, imaginary = np.ones(count), np.zeros(count)
+    real[1:], imaginary[1:] = values.at_complex_point(nodes, seed)
+    rows = values.definitions.rows
+    is_open, divides = np.zeros((2, count), np.int64)
+    is_open[1:] = ~values.is_given[nodes]
+    divides[1:] = np.isin(nodes, np.abs(rows[rows[:, CODE] == DIVIDE, SECOND]))
+    bits = (2 * (WISHES + 1) * count * count).bit_length()
+    state = HelpersState(
+        real=real,
+        imaginary=imaginary,
+        count=count,
+        open=is_open,
+        divides=divides,
+        wanted=Records.zeros(Wanted, 1 << bits),
+        table_bits=bits,
+        found=Records.zeros(Helper, 2 * count * count),
+        found_limit=2 * count * count,
+    )
+    kernel("resubstitution.helpers")(state.address)
+    found: Integers = state.found.words.reshape(-1, len(Helper.fields))[: state.found_count]
+    return found

@@ -1,24 +1,291 @@
-"""What some programs for the same compute, all ways to make it, and which of these may be chosen."""
+"""What some programs for the same compute, all ways to make it, and which of these may be chosen.
+
+**Divisors.** What a value is divided by is zero only where that value was infinite or undefined before.
+
+**Rounding.** Definitions are left out by which a value is much less certain than it was.
+1 - c² is s², and loses all digits of it where s is small. So definitions are tried at real points, near the zeros of
+intermediate values above all, with first-order bounds on errors.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers
-from accumulus.resubstitution.bounds import Reals
-from accumulus.resubstitution.compiled.definitions_state import ARGUMENTS, NODE, ORDER, DefinitionsState
-from accumulus.resubstitution.definitions import PRICES, Definition
+from accumulus.resubstitution.compiled.states import (
+    ARGUMENTS,
+    CODE,
+    COPY,
+    EXCESS,
+    FIRST,
+    NODE,
+    ORDER,
+    SECOND,
+    SIGN,
+    DefinitionsState,
+)
 from accumulus.resubstitution.extraction import Extraction
-from accumulus.resubstitution.rounding import Rounding
-from accumulus.resubstitution.values import Reading, Values
-from accumulus.tape.weights import UNIT
+from accumulus.resubstitution.points import LOST, Reals, agree, operation_with_bounds, run_at_points, within
+from accumulus.resubstitution.values import PRICES, Definition, DefinitionTable, Reading, Values
+from accumulus.rewriting.running import SLACK, UNIT
+from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.operations import UNIT as ADDITION
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
 
-__all__ = ["WORSE", "Candidates", "Universe"]
+__all__ = ["WORSE", "Candidates", "Divisors", "Rounding", "Universe"]
+
+# Rounding ------------------------------------------------------------------------------------------------------------
+
+#: How many times more uncertain programs may be outside of the part of the domain that counts.
+OUTSIDE: Final = 8.0
+
+
+class Rounding:
+    """What is known of errors at real points.
+
+    Args:
+        values: what programs compute.
+        taken: programs that may be taken as they are, so that others may be as uncertain.
+    """
+
+    def __init__(self, values: Values, taken: Sequence[Reading]) -> None:
+        self._reals, self._bounds = values.reals, values.bounds
+        self._points, self._inside, _, self._generic, self._span = values.points
+        self._outputs = values.base.outputs
+        self._limits = np.zeros((len(self._outputs), len(self._points)))
+        #: Outputs as the first of them has them; another may have found a way to them where that has none.
+        self._before, self._uncertain = self._limits, self._limits
+        for turn, reading in enumerate(taken):
+            if not turn:
+                self._before, self._uncertain = reading.at, reading.bounds
+            self._limits = np.fmax(self._limits, np.fmax(reading.bounds, np.abs(reading.at)))
+
+    def excess(self, definitions: DefinitionTable, numbers: Integers, slack: float) -> Reals:
+        """How many times as uncertain definitions make their values, at worst, as these are with some roundings more.
+
+        Infinite where a definition is not finite and the value is, or is another number.
+
+        Args:
+            numbers: of the definitions in question.
+            slack: so many units of rounding.
+        """
+        found = np.zeros(len(numbers))
+        rows = definitions.rows[numbers]
+        is_plain = np.isin(rows[:, CODE], (ADD, MULTIPLY, DIVIDE, COPY))
+        plain = np.flatnonzero(is_plain)
+        state = DefinitionsState(
+            mode=EXCESS,
+            rows=rows[plain],
+            numbers=np.arange(len(plain)),
+            number_count=len(plain),
+            points=len(self._points),
+            reals=self._reals,
+            bounds=self._bounds,
+            generic=self._generic.astype(np.int64),
+            inside=self._inside.astype(np.int64),
+            outside=OUTSIDE,
+            slack=slack,
+            rounding=SLACK * UNIT,
+            lost=LOST,
+            largest=self._span.largest,
+            smallest=self._span.smallest,
+            excess=np.zeros(len(plain)),
+        )
+        kernel("resubstitution.definitions")(state.address)
+        found[plain] = state.excess
+        with np.errstate(all="ignore"):
+            for code in np.unique(rows[~is_plain, CODE]):
+                places = np.flatnonzero(rows[:, CODE] == code)
+                found[places] = self._excess(int(code), rows[places], slack)
+        return found
+
+    def _excess(self, code: int, rows: Integers, slack: float) -> Reals:
+        """The same for definitions by one operation, in NumPy."""
+        arguments = rows[:, FIRST : FIRST + OPERATIONS[code].arity].T
+        nodes, signs = np.abs(arguments), np.sign(arguments)[..., np.newaxis]
+        at, bounds = operation_with_bounds(
+            code, list(signs * self._reals[nodes]), list(self._bounds[nodes]), self._span
+        )
+        at, bounds = within(self._span, at, bounds)
+        at = at * rows[:, SIGN, np.newaxis]
+        before, limits = self._reals[rows[:, NODE]], self._bounds[rows[:, NODE]]
+        same = np.isfinite(at) & agree(at, bounds, before, limits)
+        ratios = np.where(same, bounds / (limits + slack * np.abs(before) + self._span.smallest), np.inf)
+        ratios = np.where(self._inside, ratios, ratios / OUTSIDE)
+        ratios = np.where(np.isfinite(before) & np.isfinite(limits), ratios, 0.0)
+        # what is defined or infinite stays so, and what is undefined, but at single points
+        ratios = np.where(~np.isnan(before) & ~(np.isfinite(before) & np.isfinite(at)) & (at != before), np.inf, ratios)
+        ratios = np.where(~np.isfinite(before) & np.isfinite(at) & self._generic, np.inf, ratios)
+        worst: Reals = np.where(np.isnan(ratios), np.inf, ratios).max(axis=1, initial=0.0)
+        return worst
+
+    def is_worse(self, tape: Tape, times: float) -> bool:
+        """Return True if an output of a program is another number anywhere, or more than so many times as uncertain.
+
+        Outside of the part of the domain that counts, it may be `OUTSIDE` times more uncertain than that.
+        """
+        at, bounds = run_at_points(tape, self._points, self._span)
+        places = np.array(tape.outputs, np.int64)
+        computed = np.flatnonzero(places >= 0)
+        return bool(self._wrong(computed, at[places[computed]], bounds[places[computed]], times).any())
+
+    def _wrong(self, k: Integers, at: Reals, bounds: Reals, times: float) -> NDArray[np.bool_]:
+        """Return which of some outputs are other numbers, or too uncertain, at which points, (outputs, points)."""
+        elsewhere = self._reals[np.abs(np.array(self._outputs, np.int64)[k])]
+        before, limit = self._before[k], self._limits[k]
+        known = np.isfinite(limit) & np.isfinite(before)
+        undefined = ~np.isfinite(before) & ~np.isfinite(elsewhere) & self._generic
+        with np.errstate(invalid="ignore"):
+            found: NDArray[np.bool_] = (np.isfinite(at) & undefined) | ~agree(at, bounds, before, self._uncertain[k])
+            allowed = np.where(self._inside, times, OUTSIDE * times) * limit
+            # at single points, bounds may be those of 0 · ∞
+            found |= known & ~(np.isfinite(at) & ((bounds <= allowed) | ~self._generic))
+        return found
+
+    def faults(self, chosen: Mapping[int, Definition], given: Set[Definition], times: float) -> set[Definition]:
+        """Definitions at which a program that `is_worse` goes wrong: that which does most, at each point.
+
+        Args:
+            chosen: of the program, by value.
+            given: definitions that are no fault.
+        """
+        order = _in_order(chosen, [abs(output) for output in self._outputs])
+        at, bounds = self._reals.copy(), self._bounds.copy()
+        with np.errstate(all="ignore"):
+            for value in order:
+                each = chosen[value]
+                nodes = [abs(a) for a in each.arguments]
+                arguments = [at[n] if a > 0 else -at[n] for n, a in zip(nodes, each.arguments, strict=True)]
+                made, bound = operation_with_bounds(each.code, arguments, [bounds[n] for n in nodes], self._span)
+                made, bounds[value] = within(self._span, made, bound)
+                at[value] = each.sign * made
+            limits = self._bounds.copy()
+            for output, limit in zip(self._outputs, self._limits, strict=True):
+                limits[abs(output)] = np.fmin(limits[abs(output)], limit)
+            limits += self._span.smallest
+            off = np.where(np.isfinite(at) & np.isfinite(bounds), bounds / limits, np.inf)
+            off = np.where(np.isfinite(self._reals) & np.isfinite(self._bounds), off, 1.0)
+        signed = np.array(self._outputs, np.int64)
+        made, uncertain = np.sign(signed)[:, np.newaxis] * at[np.abs(signed)], bounds[np.abs(signed)]
+        wrong = self._wrong(np.arange(len(signed)), made, uncertain, times)
+        found: set[Definition] = set()
+        # points at which the same outputs go wrong have the same suspects
+        ways, which = np.unique(wrong, axis=1, return_inverse=True)
+        for way in np.flatnonzero(ways.any(axis=0)).tolist():
+            outputs = [abs(self._outputs[k]) for k in np.flatnonzero(ways[:, way]).tolist()]
+            suspects = [chosen[value] for value in _in_order(chosen, outputs) if chosen[value] not in given]
+            if suspects:
+                points = np.flatnonzero(which.reshape(-1) == way)
+                growths = [_growth(each, off[:, points]) for each in suspects]
+                worst = np.argmax(growths, axis=0)
+                found.update(suspects[k] for k, p in zip(worst, range(len(points)), strict=True) if growths[k][p] > 0)
+        return found
+
+
+def _growth(definition: Definition, off: Reals) -> Reals:
+    """How many times as far off a value is as what it is made of, or as it may be; 0 if that has no meaning any more.
+
+    Args:
+        off: how many times as uncertain values are as they may be, (values, points).
+    """
+    before = off[[abs(a) for a in definition.arguments]].max(axis=0, initial=1.0)
+    with np.errstate(invalid="ignore"):  # infinite by infinite, which has no meaning
+        growth: Reals = np.where(np.isfinite(before), off[definition.node] / before, 0.0)
+    return growth
+
+
+def _in_order(chosen: Mapping[int, Definition], roots: Iterable[int]) -> list[int]:
+    """The values that some are made of, and these, each behind those that it is made of."""
+    found: list[int] = []
+    seen: set[int] = set()
+    waiting = [(root, False) for root in roots]
+    while waiting:
+        value, is_ready = waiting.pop()
+        if is_ready:
+            found.append(value)
+        elif value in chosen and value not in seen:
+            seen.add(value)
+            waiting.append((value, True))
+            waiting += ((abs(a), False) for a in chosen[value].arguments)
+    return found
+
+
+# Divisors ------------------------------------------------------------------------------------------------------------
+
+#: How deep it is looked into what a divisor is a product, quotient or root of.
+DEPTH: Final = 3
+_SQRT: Final = BY_NAME["sqrt"].code
+_SELECT: Final = BY_NAME["select"].code
+
+
+class Divisors:
+    """Which divisions are defined wherever their value was.
+
+    Args:
+        known: so many of the definitions, the first ones, are those of programs.
+    """
+
+    def __init__(self, values: Values, known: int) -> None:
+        self._values = values
+        rows = values.definitions.rows[:known]
+        self._own: dict[int, list[tuple[int, list[int]]]] = {}
+        for node, code, *arguments in rows[np.isin(rows[:, CODE], (MULTIPLY, DIVIDE, _SQRT)), : SECOND + 1].tolist():
+            nodes = [abs(a) for a in arguments]
+            self._own.setdefault(node, []).append((code, nodes[:1] if code == _SQRT else nodes))
+        has_choices = bool((rows[:, CODE] == _SELECT).any())
+        #: Divisors of the base, each a bit; and for each value those that it is computed by.
+        self._bits: dict[int, int] = {}
+        # the division that was there may be in a branch that is not taken
+        self._divided = {} if has_choices else self._cones()
+        self._is_never_zero = cache(self._looked_into)
+
+    def allow(self, rows: Integers) -> NDArray[np.bool_]:
+        """Return True if each division is defined wherever its value was; other definitions are."""
+        allowed = np.ones(len(rows), bool)
+        everything = (1 << len(self._bits)) - 1
+        divisions = np.flatnonzero(rows[:, CODE] == DIVIDE)
+        nodes, divisors = rows[divisions, NODE].tolist(), np.abs(rows[divisions, SECOND]).tolist()
+        allowed[divisions] = [
+            self._is_never_zero(divisor, everything, DEPTH)
+            and self._is_never_zero(divisor, self._divided.get(node, 0), DEPTH)
+            for node, divisor in zip(nodes, divisors, strict=True)
+        ]
+        return allowed
+
+    def _looked_into(self, value: int, divided: int, depth: int) -> bool:
+        """Return True if a value is not zero wherever none of some others is, given as bits."""
+        if divided & self._bits.get(value, 0):
+            return True
+        if value in self._values.numbers:
+            return self._values.numbers[value] != 0
+        return depth > 0 and any(
+            all(self._is_never_zero(node, divided, depth - 1) for node in nodes)
+            for _, nodes in self._own.get(value, ())
+        )
+
+    def _cones(self) -> dict[int, int]:
+        """All that is divided by to compute each value, as the base computes it."""
+        found: dict[int, int] = {}
+        own = self._values.base.own
+        rows = self._values.definitions.rows[np.fromiter(own.values(), np.int64, len(own))]
+        # of what a value is made of, all came before
+        for node, code, *arguments, _ in rows.tolist():
+            nodes = [abs(a) for a in arguments]
+            divided = self._bits.setdefault(nodes[SECOND - FIRST], 1 << len(self._bits)) if code == DIVIDE else 0
+            for n in nodes:
+                divided |= found.get(n, 0)
+            found[node] = divided
+        return found
+
+
+# Universe ------------------------------------------------------------------------------------------------------------
 
 #: How many times as uncertain as it was a result may be, at most.
 WORSE: Final = 4.0
@@ -80,7 +347,7 @@ class Candidates:
         allowed = allowed[there[np.abs(rows[allowed, ARGUMENTS])].all(axis=1)]
         made = np.flatnonzero(first)
         begun = dict(zip(made.tolist(), (first[made] - 1).tolist(), strict=True))
-        return Extraction(len(values), values.definitions, allowed, roots, begun, PRICES, UNIT, seed)
+        return Extraction(len(values), values.definitions, allowed, roots, begun, PRICES, ADDITION, seed)
 
     def drop_faults(self, chosen: Mapping[int, Definition]) -> bool:
         """Leave out the definitions at which a choice of them goes wrong at some point; whether there are such."""

@@ -13,7 +13,7 @@ there; elsewhere its value is one like others, and it is a copy of that.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -22,37 +22,117 @@ from numpy.typing import NDArray
 from accumulus.errors import VerificationError
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers, Records
-from accumulus.resubstitution.bounds import LOST, Reals, run
-from accumulus.resubstitution.compiled.definitions_state import NODE, WIDTH
-from accumulus.resubstitution.compiled.pairs_state import (
+from accumulus.resubstitution.compiled.states import (
     DIFFERENCE,
+    ENTER,
     FILTER_BITS,
-    KEY_BITS,
-    TRY,
-    Found,
-    PairsState,
-)
-from accumulus.resubstitution.compiled.reading_state import (
     INDEX,
     INPUT,
+    KEY_BITS,
+    NODE,
     NUMBER,
     OTHER,
     READ,
+    TRY,
+    WIDTH,
+    DefinitionsState,
     Form,
+    Found,
     Made,
     ReadingState,
+    ValuePairsState,
 )
-from accumulus.resubstitution.definitions import ADD, DIVIDE, MULTIPLY, Table
-from accumulus.resubstitution.points import Points
-from accumulus.rewriting.constants import with_short_constants
+from accumulus.resubstitution.points import LOST, RealPoints, Reals, run_at_points
 from accumulus.rewriting.equivalence import Verification
 from accumulus.rewriting.running import SLACK, UNIT, Run
+from accumulus.rewriting.scaling import with_short_constants
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
-from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.operations import IN_SEARCH, OPERATIONS
+from accumulus.tape.operations import UNIT as ADDITION
 from accumulus.tape.passes import rows_of
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
 
-__all__ = ["Reading", "Values"]
+__all__ = ["PRICES", "Definition", "DefinitionTable", "Reading", "Values", "normal"]
+
+# Definitions ---------------------------------------------------------------------------------------------------------
+
+#: What an operation costs, by its code; a copy, whose code is -1, nothing.
+PRICES: Final = [*(IN_SEARCH.get(row.name, ADDITION) for row in OPERATIONS), 0]
+
+
+class Definition(NamedTuple):
+    """An operation that makes a value of others.
+
+    Attributes:
+        node: the value.
+        code: of the operation; differences are sums, and of a definition that is another value itself it is `COPY`.
+        arguments: values, their negatives where these are meant.
+        sign: what the operation's result is multiplied by.
+    """
+
+    node: int
+    code: int
+    arguments: tuple[int, ...]
+    sign: int
+
+
+def normal(node: int, code: int, arguments: Sequence[int], sign: int) -> Definition:
+    """A definition, written in one way: signs of products outside, the first term of sums positive, numbers sorted."""
+    if code in (ADD, MULTIPLY):
+        arguments = sorted(arguments, key=abs)
+    if code in (MULTIPLY, DIVIDE):
+        for argument in arguments:
+            sign = sign if argument > 0 else -sign
+        arguments = [abs(argument) for argument in arguments]
+    elif code == ADD and arguments[0] < 0:
+        sign, arguments = -sign, [-argument for argument in arguments]
+    return Definition(node, code, tuple(arguments), sign)
+
+
+class DefinitionTable:
+    """Definitions, each once, numbered in the order in which they were found."""
+
+    def __init__(self) -> None:
+        self._state = DefinitionsState(rows=np.zeros((0, WIDTH), np.int64))
+
+    def __len__(self) -> int:
+        return self._state.count
+
+    def __getitem__(self, number: int) -> Definition:
+        node, code, a, b, c, sign = self._state.rows[number].tolist()
+        return Definition(node, code, (a, b, c) if c else (a, b) if b else (a,), sign)
+
+    def __iter__(self) -> Iterator[Definition]:
+        return map(self.__getitem__, range(len(self)))
+
+    @property
+    def rows(self) -> Integers:
+        """Node, code, three arguments (0 where there are fewer) and sign of each, (definitions, WIDTH)."""
+        return self._state.rows[: len(self)]
+
+    def enter(self, rows: Integers) -> Integers:
+        """Add definitions, rows in normal form, that are not there; the number of each."""
+        state = self._state
+        room, needed = len(state.rows), state.count + len(rows)
+        if needed > room:
+            grown = np.zeros((2 * needed, WIDTH), np.int64)
+            grown[: state.count] = self.rows
+            state.rows, state.table_bits, state.indexed = grown, (4 * needed - 1).bit_length(), 0
+            state.table = np.zeros(1 << state.table_bits, np.int64)
+        state.given, state.given_count = np.ascontiguousarray(rows, np.int64), len(rows)
+        state.numbers = np.zeros(len(rows), np.int64)
+        state.mode = ENTER
+        kernel("resubstitution.definitions")(state.address)
+        return state.numbers
+
+    def add(self, definition: Definition) -> int:
+        """Add one definition; its number."""
+        arguments = [*definition.arguments, 0, 0][:3]
+        row = [definition.node, definition.code, *arguments, definition.sign]
+        return int(self.enter(np.array([row], np.int64))[0])
+
+
+# Values --------------------------------------------------------------------------------------------------------------
 
 #: What a value's error may be, as a part of it, for its equals to be found.
 KNOWN: Final = 1e-11
@@ -112,8 +192,8 @@ class Values:
         points: real points.
     """
 
-    def __init__(self, base: Tape, check: Verification, points: Points, kept_outputs: int = 0) -> None:
-        self.definitions = Table()
+    def __init__(self, base: Tape, check: Verification, points: RealPoints, kept_outputs: int = 0) -> None:
+        self.definitions = DefinitionTable()
         self.numbers: dict[int, float] = {}
         self.inputs: dict[int, tuple[int, int]] = {}
         self.fixed: dict[int, int] = {}
@@ -155,7 +235,7 @@ class Values:
 
     @property
     def is_given(self) -> NDArray[np.bool_]:
-        """Which values are inputs or numbers, (values,)."""
+        """Return which values are inputs or numbers, (values,)."""
         given: NDArray[np.bool_] = self._state.kinds[: len(self), 0] != OTHER
         return given
 
@@ -181,7 +261,7 @@ class Values:
         size, state = len(tape), self._state
         # an operation makes two values at most: one as it is written and one as a number; and 0, 1 and 2 may be new
         self._make_room(2 * size + len(tape.constants) + 3)
-        reals, bounds = run(tape, self.points.at, self.points.span)
+        reals, bounds = run_at_points(tape, self.points.at, self.points.span)
         state.size, state.inputs, state.rows = size, tape.inputs, rows_of(tape)
         state.constants = np.array(tape.constants, float)
         state.fixed = _fixed(tape, self._kept_outputs).astype(np.int64)
@@ -218,7 +298,7 @@ class Values:
         inverses = np.zeros(len(told))
         with np.errstate(over="ignore", divide="ignore"):  # a value of that size makes no quotient that is looked up
             inverses[1:] = 1.0 / (real[1:, 0] ** 2 + imaginary[1:, 0] ** 2)
-        pairs = PairsState(
+        pairs = ValuePairsState(
             points=state.complex_points,
             real=real.reshape(-1),
             imaginary=imaginary.reshape(-1),
@@ -302,7 +382,7 @@ class Values:
         state.mode = READ
 
 
-def _make_more_room(pairs: PairsState, count: int) -> None:
+def _make_more_room(pairs: ValuePairsState, count: int) -> None:
     """Let there be room for so many definitions that pairs make; there may be `MOST`."""
     before, width = pairs.found.words, len(Found.fields)
     pairs.found_limit = min(MOST, count)
@@ -320,7 +400,7 @@ def _normal(found: Integers, told: Integers) -> Integers:
 
 
 def _told(run: Run, size: int) -> NDArray[np.bool_]:
-    """Whether each reference can be told by its value: not what is NaN, or has a bound that is, nor truths."""
+    """Return True if each reference can be told by its value: not what is NaN, or has a bound that is, nor truths."""
     sizes, errors = run.sizes[:size], run.errors[:size]
     with np.errstate(invalid="ignore"):
         told = (sizes > 0.0) & (sizes < math.inf) & (UNIT * errors <= KNOWN * sizes)
@@ -329,7 +409,7 @@ def _told(run: Run, size: int) -> NDArray[np.bool_]:
 
 
 def _fixed(tape: Tape, kept_outputs: int) -> NDArray[np.bool_]:
-    """Which operations have to be rounded as they are written."""
+    """Return which operations have to be rounded as they are written."""
     fixed = np.frombuffer(as_written(tape, kept_outputs), bool).copy()
     seeing = seeing_zero_signs(tape)
     if len(seeing):

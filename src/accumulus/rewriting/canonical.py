@@ -55,7 +55,7 @@ def canonical(tape: Tape, kept_outputs: int = 0, *, differentiated: bool = False
 
 
 def _pass(tape: Tape, kept_outputs: int, differentiated: bool) -> tuple[Tape, bool]:
-    """What the outputs need, rewritten once, and whether anything became another operation."""
+    """Return the operations that outputs need, rewritten once, and True if any became another operation."""
     inputs = tape.inputs
     live = np.flatnonzero(np.frombuffer(needed(tape), bool)[inputs:]) + inputs
     rows = rows_of(tape)[live]
@@ -107,7 +107,7 @@ def _pass(tape: Tape, kept_outputs: int, differentiated: bool) -> tuple[Tape, bo
 
 
 def _chains(tape: Tape, bases: Integers, exponents: NDArray[np.float64]) -> tuple[list[Integers], Integers]:
-    """What powers become: rows of operations for each kind of power, constants being those of `tape`; and its kind."""
+    """Return rows of operations for each kind of power, with constants of `tape`; and the kind of each power."""
     if not len(bases):
         return [], bases
     lower = np.where(exponents > 0, exponents - 1, exponents + 1)

@@ -1,4 +1,4 @@
-"""Whether two tapes compute the same: both run at random complex points, with bounds on what rounding may do.
+"""Equivalence of tapes: both run at random complex points, with bounds on what rounding may do.
 
 At complex points nothing is out of its domain, and identities that hold there hold. Functions have
 `accumulus.rewriting.stand_ins`. Beside each value runs a bound on its rounding error (`accumulus.rewriting.running`),
@@ -6,7 +6,7 @@ so that what is allowed to differ is what rounding explains, and not more; and t
 much.
 
 What reaches floor, ceil, sign, fmod or a comparison has to be the same to the last bit. Which comparisons hold is
-chosen: at random, and then so that every branch of the tape has been taken (`accumulus.rewriting.branches`).
+chosen: at random, and then so that every branch of the tape has been taken (`accumulus.rewriting.stand_ins`).
 
 Values that are real up to rounding do not depend on the point. They may have become numbers, and functions of numbers
 are folded, so of these it is the functions' own value that counts.
@@ -28,9 +28,17 @@ from numpy.typing import NDArray
 
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.errors import VerificationError
-from accumulus.rewriting.branches import Branches
 from accumulus.rewriting.running import SLACK, UNIT, Run
-from accumulus.rewriting.stand_ins import ANGLES, COMPARISONS, EXPONENTIALS, FUNCTIONS, JUMPS, WITH_LAWS, Function
+from accumulus.rewriting.stand_ins import (
+    ANGLES,
+    COMPARISONS,
+    EXPONENTIALS,
+    FUNCTIONS,
+    JUMPS,
+    WITH_LAWS,
+    Branches,
+    Function,
+)
 from accumulus.tape.live import needed, signed_zeros
 from accumulus.tape.tape import Tape
 
@@ -125,7 +133,7 @@ class _At(NamedTuple):
 
 
 class Verification:
-    """What a tape computes, for others to be checked against.
+    """Values of a tape, against which other tapes are checked.
 
     Half of the work is done when this is made, and takes about as long as the other half.
 
@@ -269,7 +277,7 @@ def _choices(tape: Tape, rng: random.Random, kept_outputs: int) -> Iterator[Mapp
 
 
 def _seen(before: tuple[Complexes, Reals], after: tuple[Complexes, Reals], kept: int) -> NDArray[np.bool_]:
-    """Which outputs could be compared at which points; `VerificationError` if one differs.
+    """Return the outputs that could be compared at each point; `VerificationError` if one differs.
 
     Args:
         before, after: outputs and bounds on their errors, (points, outputs) each.
@@ -301,7 +309,7 @@ def _seen(before: tuple[Complexes, Reals], after: tuple[Complexes, Reals], kept:
 
 
 def _are_bounded(outputs: Complexes, errors: Reals) -> NDArray[np.bool_]:
-    """Which outputs are numbers that have a bound on their error."""
+    """Return the outputs that are numbers with a bound on their error."""
     with np.errstate(all="ignore"):
         found: NDArray[np.bool_] = np.isfinite(np.hypot(outputs.real, outputs.imag)) & np.isfinite(errors)
     return found

@@ -26,14 +26,12 @@ from accumulus.rewriting.compiled.rewrite_state import (
     RewriteState,
     Term,
 )
-from accumulus.rewriting.signs import THRESHOLDS, Definitions, emit
-from accumulus.rewriting.zeros import with_signed_zeros
+from accumulus.rewriting.signs import THRESHOLDS, Definitions, signed_tape, with_signed_zeros
 from accumulus.tape.compiled.passes_state import ARITY
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
-from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.operations import FUSED, OPERATIONS
 from accumulus.tape.passes import PROPERTIES, rows_of
 from accumulus.tape.tape import Tape
-from accumulus.tape.weights import FUSED
 
 __all__ = ["Network"]
 
@@ -179,10 +177,10 @@ class Network:
             exact=np.zeros(count, bool),
         )
         if not len(self._seeing):
-            return emit(network, self._tape)
+            return signed_tape(network, self._tape)
         references = np.flatnonzero(self._staying) + self._tape.inputs
         signed = with_signed_zeros(network, self._tape, references, state.meanings[references])
-        return self._tape if signed is None else emit(signed, self._tape)
+        return self._tape if signed is None else signed_tape(signed, self._tape)
 
     def _search(self, mode: int, inline: float, visits: int) -> int:
         """Try that many moves, or as many as take as long as a search may without a look at the clock; how many."""

@@ -8,20 +8,20 @@ from itertools import islice
 from typing import Final
 
 from accumulus.annealing import rounds as until_stalled
-from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
-from accumulus.errors import ArgumentError, RewritingWarning, VerificationError, unknown_name
+from accumulus.context import Context
+from accumulus.deadline import Deadline, OutOfTimeError
+from accumulus.errors import ArgumentError, RewritingWarning, VerificationError
+from accumulus.options import Options
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.constants import with_short_constants
 from accumulus.rewriting.equivalence import IncomparableError, Verification, with_expressions_of
 from accumulus.rewriting.network import MAKE, Network
-from accumulus.rewriting.scaling import with_scaled_forms
+from accumulus.rewriting.scaling import with_scaled_forms, with_short_constants
 from accumulus.rewriting.signs import with_few_changes
+from accumulus.tape.operations import IN_SEARCH, UNIT
 from accumulus.tape.tape import Tape
-from accumulus.tape.weights import IN_SEARCH, UNIT
 
-__all__ = ["EFFORTS", "Rounds", "optimise", "preview", "sketch"]
+__all__ = ["Rounds", "by_rules", "preview", "sketch", "tidied"]
 
-EFFORTS: Final = ("fast", "balanced", "thorough")
 #: Times that all nodes are tried in turn, at most; after how many in a row that stall it ends; and what part of the
 #: cost a sweep has to win not to stall.
 SWEEPS: Final = 40
@@ -52,7 +52,7 @@ SIGNS: Final = (1e-3, 5e-6)
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """How a tape is annealed.
+    """Rounds of annealing of a tape.
 
     Attributes:
         moves: at random, for each operation and input, in each round.
@@ -64,32 +64,27 @@ class Rounds:
     hots: tuple[float, ...] = (HOT,)
 
 
-def optimise(
+def by_rules(
     tape: Tape,
+    context: Context | None = None,
     *,
-    effort: str = "balanced",
-    time_limit: float = 2.0,
-    seed: int = 0,
     kept_outputs: int = 0,
-    deadline: Deadline | None = None,
     rounds: Rounds | None = None,
     begin_with: Tape | None = None,
 ) -> Tape:
-    """A tape with the same inputs and outputs, and never more operations.
+    """Return a tape with the same inputs and outputs, and never more operations.
 
     The rules are listed in ``docs/algebra-on-the-tape.md``, each with what it does to rounding. The result has been
     verified against the tape that it was made from.
 
     Args:
         tape: any tape.
-        effort: "fast" tries each operation in turn until nothing is won, in near-linear time; "balanced" then anneals
-            for a number of moves, of large tapes so long as that wins enough; "thorough" goes on, in longer and longer
-            rounds, until several in a row win nothing.
-        time_limit: seconds for the search, which ends after the work that takes an idle core about half of them. A tape
-            that is too large to be searched within them comes back in its canonical form.
-        seed: of the search. Same seed, same effort and same time limit, same tape, unless the clock runs out first.
+        context: of the search; by default that of the default options. Effort "fast" tries each operation in turn
+            until nothing is won, in near-linear time; "balanced" then anneals for a number of moves, of large tapes so
+            long as that wins enough; "thorough" goes on, in longer and longer rounds, until several in a row win
+            nothing. Same seed, same effort and same work that is left, same tape, unless the clock runs out first. A
+            tape that is too large to be searched comes back in its canonical form.
         kept_outputs: that many of the first outputs stay as they are computed, operation by operation.
-        deadline: instead of the time limit, one that was made before.
         rounds: of annealing, by default one; more follow if the effort is thorough.
         begin_with: a tape for the same in canonical form, which the first round begins with instead.
 
@@ -98,28 +93,24 @@ def optimise(
             canonical form is returned then.
 
     Raises:
-        ArgumentError: if `tape` is none, `time_limit` negative, or `kept_outputs` more than the tape has.
-        UnknownNameError: for an unknown effort.
+        ArgumentError: if `tape` is none, or `kept_outputs` more than the tape has.
 
     >>> tape = Tape(3)
     >>> tape.outputs = [tape.add(tape.multiply(0, 1), tape.multiply(0, 2))]
-    >>> print(optimise(tape))
+    >>> print(by_rules(tape))
     t3 = add(x1, x2)
     t4 = multiply(x0, t3)
     return t4
     """
     if not isinstance(tape, Tape):
         raise ArgumentError(f"tape is a {type(tape).__name__}; expected a Tape, such as trace(f, ...).tape")
-    if effort not in EFFORTS:
-        raise unknown_name("effort", effort, EFFORTS)
     if kept_outputs not in range(len(tape.outputs) + 1):
         raise ArgumentError(f"kept_outputs is {kept_outputs!r}; the tape has {len(tape.outputs)} outputs")
-    if not time_limit >= 0:
-        raise ArgumentError(f"time_limit is {time_limit!r}; expected a number of seconds of at least 0")
-    deadline = Deadline(time_limit) if deadline is None else deadline
-    with deadline.paused():
+    context = Context(Options()) if context is None else context
+    effort = context.options.effort
+    with context.paused():
         start = canonical(tape, kept_outputs)
-    search = _Search(start, kept_outputs, seed, deadline)
+    search = _Search(start, kept_outputs, context)
     if search.best_cost == 0 or not search.begin():
         return start
     rounds = rounds or Rounds()
@@ -148,11 +139,11 @@ def optimise(
 class _Search:
     """Rounds of a search, each from the tape as it was or from the best so far, and the best of all."""
 
-    def __init__(self, start: Tape, kept_outputs: int, seed: int, deadline: Deadline) -> None:
+    def __init__(self, start: Tape, kept_outputs: int, context: Context) -> None:
         self.best, self.best_cost = start, start.operations
         self.size = start.operations + start.inputs
         self._start, self._kept_outputs = start, kept_outputs
-        self._seed, self._deadline = seed, deadline
+        self._seed, self._context = context.options.seed, context
         #: Seconds of work around the moves of a round: to make a network, to write it out, to choose signs.
         self._around = 2 * (MAKE[0] + MAKE[1] * self.size) + SIGNS[0] + SIGNS[1] * self.size
         #: Whether moves have won something in the last round, before changes of sign were counted.
@@ -160,11 +151,11 @@ class _Search:
 
     def begin(self) -> bool:
         """Run the tape as it was, for the verification; whether there is work left for a search at all."""
-        left = self._deadline.left - self._around
+        left = self._context.left - self._around
         if left <= 0:
             return False
         try:
-            until = self._deadline.within(left / 2)
+            until = self._context.within(left / 2)
             self._verification = Verification(self._start, kept_outputs=self._kept_outputs, deadline=until)
         except OutOfTimeError:
             return False
@@ -188,10 +179,10 @@ class _Search:
 
     def round(self, tape: Tape, moves: int, hot: float) -> bool:
         """Rewrite a tape, annealing for so many moves; whether that is the best so far."""
-        left = self._deadline.left - self._around
+        left = self._context.left - self._around
         if left <= 0:
             return False
-        until = self._deadline.within(left)
+        until = self._context.within(left)
         network = Network(tape, IN_SEARCH, kept_outputs=self._kept_outputs, seed=self._seed)
         before = network.cost
         _sweep(network, until)
@@ -202,7 +193,7 @@ class _Search:
         found = canonical(network.emitted(), self._kept_outputs)
         # as it is it has fewer where a value is needed with both signs
         found = min(found, with_few_changes(found), key=lambda tape: tape.operations)
-        self._deadline.spend(self._around)
+        self._context.spend(self._around)
         if found.operations >= self.best_cost:
             return False
         self.best, self.best_cost = found, found.operations
@@ -212,7 +203,7 @@ class _Search:
         """Longer and longer rounds, until several in a row have won nothing, or no work is left."""
         for turn in until_stalled(PATIENCE, lambda: self.best_cost):
             moves = int(GROWTH * moves)
-            if self._deadline.passed or self._deadline.left <= self._around:
+            if self._context.passed or self._context.left <= self._around:
                 break
             self.round(self._start if turn % 2 else self.best, moves, HOTS[turn % len(HOTS)])
 
@@ -220,28 +211,27 @@ class _Search:
 def sketch(
     tape: Tape,
     moves: int,
+    context: Context,
     *,
-    seed: int = 0,
     hot: float = HOT,
-    deadline: Deadline = FOREVER,
     is_last: bool = True,
 ) -> Tape:
-    """What one round of a search makes of a tape in canonical form. It is not verified.
+    """Return what one round of a search makes of a tape in canonical form, not verified.
 
     Args:
         moves: at random, for each operation and input.
         is_last: whether it becomes canonical, with few changes of sign; else it is for another search to go on with.
     """
-    network = Network(tape, IN_SEARCH, seed=seed)
-    deadline.spend(2 * (MAKE[0] + MAKE[1] * network.size))
-    _sweep(network, deadline)
-    if _anneal(network, moves * (tape.operations + tape.inputs), hot, deadline):
-        _sweep(network, deadline)
+    network = Network(tape, IN_SEARCH, seed=context.options.seed)
+    context.spend(2 * (MAKE[0] + MAKE[1] * network.size))
+    _sweep(network, context)
+    if _anneal(network, moves * (tape.operations + tape.inputs), hot, context):
+        _sweep(network, context)
     found = network.emitted()
     if not is_last:
         return found
     found = canonical(found)
-    deadline.spend(SIGNS[0] + SIGNS[1] * found.operations)
+    context.spend(SIGNS[0] + SIGNS[1] * found.operations)
     return min(found, with_few_changes(found), key=lambda tape: tape.operations)
 
 
@@ -256,18 +246,18 @@ def tidied(tape: Tape, start: Tape, kept_outputs: int = 0) -> Tape:
     return with_short_constants(with_scaled_forms(tape, kept_outputs), start.constants)
 
 
-def preview(tape: Tape, seed: int = 0, deadline: Deadline = FOREVER, moves: int = PREVIEW) -> int:
-    """What the optimiser makes a tape cost, about, by a short search; to compare tapes by, in a unit of its own.
+def preview(tape: Tape, context: Context, moves: int = PREVIEW) -> int:
+    """Return the cost that a short search reaches, in a unit of its own, by which tapes are compared.
 
     Args:
         moves: at random, for each node; 0 for none but those that win.
     """
-    network = Network(canonical(tape), IN_SEARCH, seed=seed)
-    deadline.spend(2 * (MAKE[0] + MAKE[1] * network.size))
-    _sweep(network, deadline)
+    network = Network(canonical(tape), IN_SEARCH, seed=context.options.seed)
+    context.spend(2 * (MAKE[0] + MAKE[1] * network.size))
+    _sweep(network, context)
     if moves:
-        network.anneal(moves * network.size, UNIT * HOT, UNIT * COLD, INLINE, deadline)
-        _sweep(network, deadline)
+        network.anneal(moves * network.size, UNIT * HOT, UNIT * COLD, INLINE, context)
+        _sweep(network, context)
     return network.best_cost
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import VerificationError
 from accumulus.native.machine import kernel
-from accumulus.rewriting.compiled.running_state import RunningState
+from accumulus.rewriting.compiled.running_kernel import RunningState
 from accumulus.rewriting.stand_ins import COMPARISONS, FUNCTIONS, JUMPS, Function, comparison, jump, size
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import rows_of
@@ -169,7 +169,7 @@ def _of_one(code: int, run: Function, x: Any, dx: float) -> tuple[Any, float]:
 
 
 def _of_two(code: int, run: Function, x: Any, dx: float, y: Any, dy: float) -> tuple[Any, float]:
-    """The same for one that takes two arguments."""
+    """Return the value and the bound of an operation of two arguments."""
     if isinstance(x, bool):
         return run(x, y), 0.0
     if _is_real(x, dx) and _is_real(y, dy):
@@ -182,12 +182,12 @@ def _of_two(code: int, run: Function, x: Any, dx: float, y: Any, dy: float) -> t
 
 
 def _is_real(z: Any, error: float) -> bool:
-    """Whether a value is a real number up to rounding: one that does not depend on the point."""
+    """Return True if a value is a real number up to rounding: one that does not depend on the point."""
     return bool(abs(z.imag) <= SLACK * UNIT * error)
 
 
 def _is_lost(z: Any, error: float) -> bool:
-    """Whether rounding has left no digit of a value, so that bounds of first order mean nothing for a divisor."""
+    """Return True if rounding has left no digit of a value: bounds of first order mean nothing for such a divisor."""
     return 2 * SLACK * UNIT * error >= size(z)
 
 

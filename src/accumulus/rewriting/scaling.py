@@ -1,14 +1,20 @@
-"""Values that are only used times numbers, and could as well be computed times one of these.
+"""Numbers of a tape: where they save products, and short ones beside those that rounding has left.
 
-A derivative of a network's hidden unit is a product of (1 - t²) and of a form whose coefficients are numbers, and then
+**Scaled forms.** Some values are only used times numbers, and could as well be computed times one of these. A
+derivative of a network's hidden unit is a product of (1 - t²) and of a form whose coefficients are numbers, and then
 goes into every output times a weight. One of the weights can be in the coefficients from the beginning: the form is as
 long as it was, and that product is saved.
+
+**Short constants.** Constants that are multiplied and added when a program is rewritten are rounded: √½·√½ is
+0.5000000000000001, and 0.17·312.5 is 53.12500000000001. The short number is as near to what is meant, equal to others
+that are written in another way, and what a person would write.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -18,7 +24,7 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["with_scaled_forms"]
+__all__ = ["with_scaled_forms", "with_short_constants"]
 
 #: Operations, at most.
 MOST: Final = 20_000
@@ -86,7 +92,7 @@ def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
     may, once, taken = is_form.tolist(), (used == 1).tolist(), rows[:, :3].tolist()
 
     def takes(r: int, depth: int = DEEP) -> bool:
-        """Whether its numbers, and those of what only it uses, may take a factor."""
+        """Return True if its numbers, and those of what only it uses, may take a factor."""
         code, *arguments = taken[r]
         if not may[r] or not depth:
             return False
@@ -151,7 +157,7 @@ class _Forms:
         self._users[form] = left
 
     def _place(self, user: int, form: int) -> int | None:
-        """Where an operation has the number by which it multiplies a value; None if it does something else."""
+        """Return the place of the number by which an operation multiplies a value; None if it does something else."""
         if self._tape.codes[user] != _MULTIPLY or not self._free[user]:
             return None
         arguments = self._arguments[user]
@@ -195,7 +201,7 @@ class _Forms:
         return self._times(argument, factor, edits, depth - 1)
 
     def written(self) -> Tape:
-        """As a tape."""
+        """Write the tape."""
         tape, written = self._tape, Tape(self._tape.inputs)
         moved = list(range(tape.inputs))
         for r in range(tape.inputs, len(tape)):
@@ -211,3 +217,53 @@ class _Forms:
             moved[output] if output >= 0 else written.constant(tape.value_of(output)) for output in tape.outputs
         ]
         return written
+
+
+#: Digits of what is short: one number in 300,000 has such a neighbour by chance.
+DIGITS: Final = 10
+#: How far away that is, at most, in units in the last place.
+UNITS: Final = 2.0
+
+
+def with_short_constants(tape: Tape, given: Iterable[float]) -> Tape:
+    """The tape with short numbers in the place of constants that are next to them; the tape itself if it has none.
+
+    Args:
+        given: constants that somebody has written, which stay.
+
+    >>> tape = Tape(1)
+    >>> tape.outputs = [tape.multiply(tape.constant(0.1 * 3.0), 0)]
+    >>> print(with_short_constants(tape, [0.1, 3.0]))
+    t1 = multiply(0.3, x0)
+    return t1
+    """
+    stay = {abs(number) for number in given}
+    constants = [number if abs(number) in stay else _short(number) for number in tape.constants]
+    if all(short == number or math.isnan(number) for short, number in zip(constants, tape.constants, strict=True)):
+        return tape
+    shorter = tape.copy()
+    shorter.constants = constants
+    if len({*map(abs, constants)}) == len({*map(abs, tape.constants)}) or len(seeing_zero_signs(tape)):
+        return shorter
+    # numbers that have become equal may make operations equal
+    return min(shorter, _written_again(shorter), key=lambda each: each.operations)
+
+
+def _written_again(tape: Tape) -> Tape:
+    written = Tape(tape.inputs)
+    moved = list(range(tape.inputs))
+
+    def place(reference: int) -> int:
+        return moved[reference] if reference >= 0 else written.constant(tape.value_of(reference))
+
+    for reference in range(tape.inputs, len(tape)):
+        moved.append(written.apply_code(tape.codes[reference], [place(a) for a in tape.arguments(reference)]))
+    written.outputs = [place(output) for output in tape.outputs]
+    return written
+
+
+def _short(number: float) -> float:
+    if not math.isfinite(number):
+        return number
+    short = float(f"{number:.{DIGITS}g}")
+    return short if 0.0 < abs(short - number) <= UNITS * math.ulp(number) else number

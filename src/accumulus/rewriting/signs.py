@@ -6,11 +6,16 @@ What is left are changes of sign of outputs, of choices between values of differ
 functions that are neither odd nor even. Which nodes are computed with which sign is searched for by
 `accumulus.rewriting.compiled.signs_kernel`, last of all: builders move signs outwards, and one that is best changed
 where many products begin would be changed at the end of each.
+
+**Signs of zeros.** In the search zeros have no sign. What reaches arctan2 stays as it is while a network is rewritten,
+up to what makes no difference to zeros without signs: ``x + 0`` has become x, and ``b - a`` the negative of ``a - b``.
+So in the end each of its nodes is defined anew, by the operation on the tape that it was made from, and operations that
+share a node with another get one of their own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -18,16 +23,16 @@ from numpy.typing import NDArray
 
 from accumulus.annealing import cool, thresholds
 from accumulus.native.machine import kernel
-from accumulus.rewriting.compiled import signs_state as kind
+from accumulus.rewriting.compiled import signs_kernel as kind
 from accumulus.rewriting.compiled.rewrite_state import CONSTANT, THRESHOLD_COUNT
-from accumulus.rewriting.compiled.signs_state import COUNT, SORT, TURN, SignsState
+from accumulus.rewriting.compiled.signs_kernel import COUNT, SORT, TURN, SignsState
 from accumulus.tape.compiled.passes_state import ARITY, JUMPS, SIGNED, VERBATIM
-from accumulus.tape.live import signed_zeros
+from accumulus.tape.live import seeing_zero_signs, signed_zeros
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import PROPERTIES, Integers, commands, extended, moved, rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["THRESHOLDS", "Definitions", "emit", "with_few_changes"]
+__all__ = ["THRESHOLDS", "Definitions", "signed_tape", "with_few_changes", "with_signed_zeros"]
 
 INPUT: Final = BY_NAME["input"].code
 ADD: Final = BY_NAME["add"].code
@@ -65,7 +70,7 @@ COLD: Final = 0.05
 
 @dataclass(frozen=True)
 class Definitions:
-    """What nodes are computed from; see `accumulus.rewriting.compiled.rewrite_kernel`.
+    """Definitions of nodes, see `accumulus.rewriting.compiled.rewrite_kernel`.
 
     Attributes:
         codes: operation of each node, (n,).
@@ -85,7 +90,7 @@ class Definitions:
     exact: NDArray[np.bool_]
 
 
-def emit(network: Definitions, tape: Tape) -> Tape:
+def signed_tape(network: Definitions, tape: Tape) -> Tape:
     """The network as a tape with the inputs and constants of another, whose operations do not matter."""
     # an exact sum is computed as it stands: x - y where the node is its negative, and not y - x
     signs = np.where(network.exact & (network.codes == ADD), network.signs, 1)
@@ -198,7 +203,7 @@ def _signs(network: Definitions, order: Integers) -> Integers:
 
 
 def _kinds(network: Definitions, order: Integers) -> Integers:
-    """What becomes of signs at each node."""
+    """Return the kind of each node: how it treats signs."""
     codes, exact = network.codes[order], network.exact[order]
     kinds = _KIND[codes]
     kinds[exact & (kinds == kind.SUM)] = kind.EXACT_SUM
@@ -318,3 +323,61 @@ def _constants(tape: Tape, numbers: NDArray[np.float64]) -> Integers:
     # by their bits, so that zeros of both signs are told apart
     distinct, which = np.unique(numbers.view(np.int64), return_inverse=True)
     return np.array([tape.constant(value) for value in distinct.view(np.float64)], np.int64)[which]
+
+
+_LOSES: Final = np.array([row.zero_signs == "lost" for row in OPERATIONS])
+
+
+def with_signed_zeros(network: Definitions, tape: Tape, staying: Integers, values: Integers) -> Definitions | None:
+    """The network with nodes that have the signs of zeros of the tape that it was made from.
+
+    Args:
+        tape: that tape.
+        staying: references of all that operations which see the signs of zeros are computed from, and of these.
+        values: what each of them is in the network; all of them are there still.
+
+    Returns:
+        That, or None where two operations that see the signs of zeros differ by these alone: they are one node.
+    """
+    rows = rows_of(tape)
+    value = np.zeros(len(tape), np.int64)
+    given = np.flatnonzero(network.codes == INPUT)
+    value[network.arguments[given, 0]] = given
+    value[staying] = values
+    signed = staying[signed_zeros(tape)[staying]]
+    codes = rows[signed, 0]
+    turned, own = signed[codes == NEGATIVE], signed[codes != NEGATIVE]
+
+    # one operation for each node, the first; the others get new nodes
+    nodes, loses = np.abs(value[own]), _LOSES[rows[own, 0]]
+    computed = ~np.isin(network.codes[nodes], (INPUT, CONSTANT))
+    operations = np.flatnonzero(computed)
+    has_node = np.zeros(len(own), bool)
+    has_node[operations[np.unique(nodes[operations], return_index=True)[1]]] = True
+    # what has no sign of zeros to keep stays as it has become, unless that is another operation
+    kept = ~loses | (computed & ~has_node)
+    own, has_node = own[kept], has_node[kept]
+    if not has_node[np.isin(own, seeing_zero_signs(tape))].all():
+        return None
+    count, more = len(network.codes), int(np.count_nonzero(~has_node))
+    value[own[~has_node]] = count + np.arange(more)
+    value[turned] = -value[rows[turned, 1]]
+    # the tape's constants come last
+    added = more + len(tape.constants)
+    result = replace(
+        network,
+        codes=np.concatenate([network.codes, np.full(added, CONSTANT)]),
+        signs=np.concatenate([network.signs, np.ones(added, np.int64)]),
+        arguments=np.concatenate([network.arguments, np.zeros((added, 3), np.int64)]),
+        numbers=np.concatenate([network.numbers, np.zeros(more), tape.constants]),
+        exact=np.zeros(count + added, bool),
+    )
+    codes, references = rows[own, 0], rows[own, 1:]
+    arguments = np.where(references >= 0, value[np.maximum(references, 0)], count + more - 1 - references)
+    arguments[codes == SUBTRACT, 1] *= -1
+    nodes = np.abs(value[own])
+    result.codes[nodes] = np.where(codes == SUBTRACT, ADD, codes)
+    result.signs[nodes] = np.sign(value[own])
+    result.arguments[nodes] = np.where(np.arange(3) < _ARITY[codes][:, np.newaxis], arguments, 0)
+    result.exact[nodes] = True
+    return result

@@ -1,20 +1,27 @@
-"""What stands in for functions when two tapes are compared at complex points; see `accumulus.rewriting.equivalence`.
+"""Functions and branches of tapes that are compared at complex points, see `accumulus.rewriting.equivalence`.
 
 Functions are given others in their place that have the same symmetries, sine and cosine points of the unit circle, and
 none of them overflows: what holds for these holds because of the form of the program alone, and no part of it is out
 of sight. Only the operations that identities join stand for themselves. Floor, ceil, sign and fmod are arbitrary
 functions of the last bits of their arguments, and so are comparisons: what reaches them is not rewritten, and any
 other choice would hide branches.
+
+**Branches.** Comparisons are chosen so that one branch after the other is taken. A select is reached if what takes its
+value is: it is an output, an argument of what is reached, or the branch that is taken of a select that is reached. Its
+conditions are joined by and, or and not out of comparisons.
 """
 
 from __future__ import annotations
 
 import cmath
 import math
+import random
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
+from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
+from accumulus.tape.tape import Tape
 
 __all__ = [
     "ANGLES",
@@ -24,6 +31,7 @@ __all__ = [
     "JUMPS",
     "WITH_EXPONENTIALS",
     "WITH_LAWS",
+    "Branches",
     "Function",
     "comparison",
     "jump",
@@ -146,13 +154,13 @@ _EQUAL, _NOT_EQUAL = BY_NAME["equal"].code, BY_NAME["not_equal"].code
 
 
 def _bits(z: Any) -> tuple[float | None, float | None]:
-    """What two values have in common if they are the same to the last bit, zeros of either sign being one."""
+    """Return parts that are equal where two values are the same to the last bit; zeros of both signs are one."""
     # NaN is not equal to itself
     return z.real + 0.0 if math.isfinite(z.real) else None, z.imag + 0.0 if math.isfinite(z.imag) else None
 
 
 def comparison(code: int, x: Any, y: Any) -> tuple[Hashable, bool]:
-    """What tells a comparison from all others, and whether it holds where that does not."""
+    """Return an identifier of a comparison that it shares with its negation, and True if it is the negation."""
     a, b = _bits(x), _bits(y)
     if code in (_EQUAL, _NOT_EQUAL):
         return (_EQUAL, *sorted((a, b), key=str)), code == _NOT_EQUAL
@@ -170,3 +178,76 @@ def jump(code: int, arguments: Sequence[Any], seed: int) -> complex:
             arguments, sign = (-z,), -1.0
     mixed = hash((seed, code, *map(_bits, arguments))) * 0x9E3779B97F4A7C15
     return sign * complex(0.5 + (mixed >> 20 & 0xFFFFF) / 2.0**20, (mixed >> 40 & 0xFFFFF) / 2.0**20 - 0.5)
+
+
+_SELECT: Final = BY_NAME["select"].code
+_AND, _OR, _NOT = (BY_NAME[name].code for name in ("logical_and", "logical_or", "logical_not"))
+
+
+class Branches:
+    """Branches of a tape, and those that have been taken."""
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+        live = needed(tape)
+        self._live = [r for r in range(tape.inputs, len(tape)) if live[r]]
+        self._missing = {(r, side) for r in self._live if tape.codes[r] == _SELECT for side in (True, False)}
+
+    @property
+    def all_taken(self) -> bool:
+        """Return True if every branch has been taken, or cannot be."""
+        return not self._missing
+
+    def choose(self, rng: random.Random) -> dict[int, bool]:
+        """Comparisons by reference, and whether they have to hold so that more branches are taken."""
+        tape, missing = self._tape, self._missing
+        leads = bytearray(len(tape))  # to a branch that has not been taken
+        for r in self._live:
+            own = tape.codes[r] == _SELECT and ((r, True) in missing or (r, False) in missing)
+            leads[r] = own or any(a >= 0 and leads[a] for a in tape.arguments(r))
+        reached = bytearray(len(tape))
+        for output in tape.outputs:
+            if output >= 0:
+                reached[output] = 1
+        chosen: dict[int, bool] = {}
+        before = len(missing)
+        for r in reversed(self._live):
+            if not reached[r]:
+                continue
+            arguments = tape.arguments(r)
+            if tape.codes[r] == _SELECT:
+                condition, *sides = arguments
+                wanted = [
+                    (r, side) in missing or (a >= 0 and leads[a] == 1)
+                    for side, a in zip((True, False), sides, strict=True)
+                ]
+                side = wanted[0] if wanted[0] != wanted[1] else rng.random() < 0.5
+                side = self._force(condition, side, chosen)
+                missing.discard((r, side))
+                taken = sides[0 if side else 1]
+                arguments = (condition, taken)
+            for a in arguments:
+                if a >= 0:
+                    reached[a] = 1
+        if len(missing) == before:
+            missing.clear()  # what is left is out of reach
+        return chosen
+
+    def _force(self, condition: int, wanted: bool, chosen: dict[int, bool]) -> bool:
+        """Choose comparisons that make a condition hold, or not, as far as they are free; what it is then."""
+        tape = self._tape
+        if condition < 0:
+            return bool(tape.value_of(condition))
+        code = tape.codes[condition]
+        if code == _NOT:
+            return not self._force(tape.first[condition], not wanted, chosen)
+        if code in (_AND, _OR):
+            both = wanted == (code == _AND)
+            one = self._force(tape.first[condition], wanted, chosen)
+            if not both and one == wanted:
+                return wanted
+            two = self._force(tape.second[condition], wanted, chosen)
+            return (one and two) if code == _AND else (one or two)
+        if code == _SELECT:  # a choice between truth values
+            return wanted
+        return chosen.setdefault(condition, wanted)

@@ -10,51 +10,47 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus import cache as files
+from accumulus import cache
+from accumulus.context import Context
 from accumulus.errors import VerificationError
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify_by_any
 from accumulus.rewriting.optimise import Rounds
-from accumulus.tape.bytes import digest, from_bytes, to_bytes
-from accumulus.tape.tape import Tape
-from accumulus.versions import code_version
+from accumulus.tape.tape import Tape, from_bytes, to_bytes
+from accumulus.versions import digest
 
-__all__ = ["key_of", "load", "load_notes", "store"]
+__all__ = ["store_tape", "stored_notes", "stored_tape", "tape_key"]
 
 #: Behind the key of what is known of a tape.
 _NOTES: Final = ".notes"
 
 
-def key_of(
+def tape_key(
     tape: Tape,
-    effort: str,
-    work: float,
-    seed: int,
+    context: Context,
     kept_outputs: int,
     rounds: Rounds | None = None,
-    dtype: str = "float64",
     points: NDArray[np.float64] | None = None,
 ) -> str:
-    """The hash under which the tape is stored that `accumulus.resubstitution.optimise` makes with these options.
+    """Return the key under which the tape is stored that `accumulus.resubstitution.optimise.rewrite` makes.
 
     Args:
-        work: seconds of it that are left.
         points: at which it is looked what rounding does; None where that is not done.
     """
-    rounds = rounds or Rounds()
-    options = json.dumps([effort, work, int(seed), kept_outputs, dtype, rounds.moves, *rounds.hots])
-    return digest([_version(), to_bytes(tape), options.encode(), b"" if points is None else points.tobytes()])
+    options, rounds = context.options, rounds or Rounds()
+    given = [options.effort, context.left, int(options.seed), kept_outputs, options.dtype, rounds.moves, *rounds.hots]
+    everything = json.dumps(given).encode()
+    return cache.key_of("tapes", to_bytes(tape), everything, b"" if points is None else points.tobytes())
 
 
-def load(key: str, tape: Tape, kept_outputs: int) -> Tape | None:
-    """The tape that is stored under the key, verified; None if there is none, or none that is right and pays."""
-    content = files.load("tapes", key)
+def stored_tape(key: str, tape: Tape, kept_outputs: int) -> Tape | None:
+    """Return the tape that is stored under the key, verified; None if there is none, or none that is right and pays."""
+    content = cache.load("tapes", key)
     if content is None:
         return None
     try:
@@ -65,27 +61,22 @@ def load(key: str, tape: Tape, kept_outputs: int) -> Tape | None:
     return found if found.operations <= start.operations else None
 
 
-def store(key: str, tape: Tape, notes: Mapping[str, Any] | None = None) -> None:
+def store_tape(key: str, tape: Tape, notes: Mapping[str, Any] | None = None) -> None:
     """Store a tape under the key, if that is possible.
 
     Args:
         notes: what else is known of it, fit for JSON.
     """
     content = to_bytes(tape)
-    files.store("tapes", key, content)
+    cache.store("tapes", key, content)
     if notes:
-        files.store("tapes", key + _NOTES, json.dumps([digest([content]), notes]).encode())
+        cache.store("tapes", key + _NOTES, json.dumps([digest([content]), notes]).encode())
 
 
-def load_notes(key: str, tape: Tape) -> dict[str, Any]:
-    """What was stored with that tape; nothing if there is nothing, or another process has stored another tape since."""
-    content = files.load("tapes", key + _NOTES)
+def stored_notes(key: str, tape: Tape) -> dict[str, Any]:
+    """Return what was stored with that tape; nothing if another process has stored another tape since."""
+    content = cache.load("tapes", key + _NOTES)
     if content is None:
         return {}
     known, notes = json.loads(content)
     return dict(notes) if known == digest([to_bytes(tape)]) else {}
-
-
-@cache
-def _version() -> bytes:
-    return code_version(("accumulus", "numba", "llvmlite"), ("tape", "rewriting", "resubstitution", "native")).encode()

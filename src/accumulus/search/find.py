@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from accumulus.annealing import seed_of
+from accumulus.context import Context
 from accumulus.deadline import Deadline, OutOfTimeError
 from accumulus.errors import ArgumentError, ExecutorWarning, OrderError, PlanError, TimeLimitWarning
 from accumulus.graph.files import graph_as_data, graph_from_data
@@ -31,13 +32,11 @@ from accumulus.methods import METHODS, PROOFS
 from accumulus.objective import Objective
 from accumulus.options import EFFORTS, Effort, Options
 from accumulus.progress import Progress
-from accumulus.search.plan import Plan
-from accumulus.search.plan_cache import is_enabled, key_of, load, store
-from accumulus.search.plan_files import plan_as_data, plan_from_data
+from accumulus.search.plan import Plan, plan_as_data, plan_from_data, plan_key, store_plan, stored_plan
 from accumulus.search.registry import SearchResult, get
 from accumulus.search.vertex_orders import LARGEST
 
-__all__ = ["PARTS", "OtherParts", "find_plan", "members", "plan"]
+__all__ = ["PARTS", "OtherParts", "find_plan", "options_of_parts", "plan"]
 
 #: Parts of a search, part 0 included.
 PARTS: Final[dict[Effort, int]] = {"fast": 8, "balanced": 32, "thorough": 128}
@@ -47,7 +46,7 @@ _WORKERS_TIME: Final = 0.9
 _REPORTS: Final = 0.1
 
 
-def members(options: Options) -> list[Options]:
+def options_of_parts(options: Options) -> list[Options]:
     """The options of all parts; every second has the next higher effort: small graphs gain from more starts,
     large ones from slower cooling."""
     higher = EFFORTS[min(EFFORTS.index(options.effort) + 1, len(EFFORTS) - 1)]
@@ -70,8 +69,9 @@ class OtherParts:
         complete: whether all parts have answered, and none was cut short by the time limit.
     """
 
-    def __init__(self, graph: DifferentiationGraph, options: Options, deadline: Deadline) -> None:
-        self._graph, self._options, self._deadline = graph, options, deadline
+    def __init__(self, graph: DifferentiationGraph, context: Context) -> None:
+        options = context.options
+        self._graph, self._context, self._options = graph, context, options
         self.failures: list[BaseException] = []
         self.complete = True
         self._executor: Executor | None = None
@@ -86,14 +86,14 @@ class OtherParts:
     def _submit(self, method: str) -> None:
         # names may be any objects, and are not needed there
         data = graph_as_data(self._graph) | {"vertices": list(range(len(self._graph.vertices)))}
-        executor, seconds = self._options.executor, _WORKERS_TIME * self._deadline.clock_left
-        work = self._deadline.left
+        executor, seconds = self._options.executor, _WORKERS_TIME * self._context.clock_left
+        work = self._context.left
         try:
             if not isinstance(executor, Executor):
                 # not pure: Dask would return the result of an equal call from its memory
                 executor = executor.get_executor(pure=False)
             self._executor = executor
-            for number, member in enumerate(members(self._options)[1:], 1):
+            for number, member in enumerate(options_of_parts(self._options)[1:], 1):
                 self._pending[executor.submit(_search_part, method, data, member, time.time(), seconds, work)] = number
         except Exception as error:
             self._failed(error)
@@ -107,13 +107,13 @@ class OtherParts:
         """
         try:
             interrupted |= self._take(0)
-            while self._pending and not interrupted and not _is_optimal(own, self._deadline):
-                left = self._deadline.clock_left
+            while self._pending and not interrupted and not _is_optimal(own, self._context):
+                left = self._context.clock_left
                 if left == 0:
                     self.complete = False
                     break
                 interrupted = self._take(min(left, _REPORTS))
-                self._options.tell(self._deadline, "plan", min([own.cost, *(cost for cost, *_ in self._done)]))
+                self._context.tell("plan", min([own.cost, *(cost for cost, *_ in self._done)]))
         except KeyboardInterrupt:
             interrupted = True
         for cost, number, data in sorted(self._done, key=lambda part: part[:2]):
@@ -193,12 +193,12 @@ def _search_part(
     left = seconds - max(0.0, time.time() - submitted)
     if left <= 0:
         return None
-    deadline = Deadline(left, work=work)
+    context = Context(options, left, work=work)
     graph = graph_from_data(graph_data)
-    found = get(method)(graph, options, deadline)
+    found = get(method)(graph, context)
     cost = found.cost(options.objective)
     plan = Plan(graph, found.accumulation, found.method, options.objective, cost, found.order)
-    return plan_as_data(plan), not (found.interrupted or deadline.cut_short)
+    return plan_as_data(plan), not (found.interrupted or context.cut_short)
 
 
 def _is_optimal(plan: Plan, deadline: Deadline) -> bool:
@@ -277,22 +277,20 @@ def plan(
         executor=executor,
         optimise=False,
     )
-    return find_plan(graph, options, order)
+    return find_plan(graph, Context(options), order)
 
 
 def find_plan(
     graph: DifferentiationGraph,
-    options: Options,
+    context: Context,
     order: Iterable[Hashable] | None = None,
-    deadline: Deadline | None = None,
     *,
     keep_best: bool = True,
     before: Callable[[], object] | None = None,
 ) -> Plan:
-    """`plan`, with its options in one object.
+    """Find a plan within a context, as `plan` does.
 
     Args:
-        deadline: of the search; by default the time limit from now on.
         keep_best: whether Ctrl-C ends the search and returns the best plan so far; else KeyboardInterrupt is raised.
         before: called before a search, not if the plan is loaded from the cache.
     """
@@ -301,25 +299,23 @@ def find_plan(
             f"graph is a {type(graph).__name__}; expected a DifferentiationGraph, such as trace(f, ...).linearize(), "
             "or load_graph(path)"
         )
-    until = Deadline(options.time_limit) if deadline is None else deadline
-    with until.paused():
-        key = key_of(graph, options, until.left) if options.cache and order is None and is_enabled() else None
-        known = load(key, graph) if key else None
+    options = context.options
+    with context.paused():
+        key = plan_key(graph, context) if options.caches and order is None else None
+        known = stored_plan(key, graph) if key else None
     if known is not None:
         made, work = known
-        until.recall(work)
+        context.recall(work)
         return replace(made, recalled=True, effort=options.effort, time_limit=options.time_limit)
     if before is not None:
         before()
-    start, before_search = time.perf_counter(), until.spent
+    start, before_search = time.perf_counter(), context.spent
     if order is not None and options.method != "auto":
         raise ArgumentError(f"both method={options.method!r} and an order are given; expected one of them")
-    others = OtherParts(graph, replace(options, executor=None) if order is not None else options, until)
+    others = OtherParts(graph, context if order is None else context.having(executor=None))
     try:
-        found = (
-            _search(graph, options, until) if order is None else SearchResult(graph, "order", _numbered(graph, order))
-        )
-        with until.paused():
+        found = _search(graph, context) if order is None else SearchResult(graph, "order", _numbered(graph, order))
+        with context.paused():
             found.accumulation.verify()
             cost = found.cost(options.objective)
         own = Plan(
@@ -343,7 +339,7 @@ def find_plan(
     made = replace(
         best,
         seconds=time.perf_counter() - start,
-        cut_short=bool(until.cut_short) or not (others.complete or others.failures),
+        cut_short=bool(context.cut_short) or not (others.complete or others.failures),
     )
     if found.unfinished:
         warnings.warn(
@@ -355,15 +351,16 @@ def find_plan(
     if others.failures:
         warnings.warn(others.complaint(), ExecutorWarning, stacklevel=3)
     if key and others.complete and not (interrupted or found.unfinished or made.cut_short):
-        store(key, made, until.spent - before_search)
+        store_plan(key, made, context.spent - before_search)
     return made
 
 
-def _search(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+def _search(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """The result of the method, named after it; under "auto" after the method that found the result."""
-    with deadline.paused():  # imports its module
+    options = context.options
+    with context.paused():  # imports its module
         method = get(options.method)
-    found = method(graph, options, deadline)
+    found = method(graph, context)
     if options.method == "auto" or found.unfinished:
         return found
     return replace(found, method=options.method, _accumulation=found.accumulation)

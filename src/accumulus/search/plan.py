@@ -1,19 +1,80 @@
-"""Plans: an accumulation, how it was found, and what it costs."""
+"""Plans: an accumulation, how it was found, and what it costs; plans as JSON files, and in the cache.
+
+**Files.** `save_plan` writes a file, `load_plan` reads, checks and verifies it. A file holds everything: the graph by
+numbers, with its tape if it comes from a function, how the Jacobian is accumulated, and how that was found. The form is
+described key by key in ``docs/plans.md``; `VERSION` counts its changes. Nothing in a file is ever executed, and nothing
+is believed that can be found out: references have to exist, the cost is counted anew, and the plan is verified with
+residues that whoever wrote the file could not know. What is left to believe is the lower bound and how the plan was
+found.
+
+Time: linear in the file, as verifying a plan is.
+
+**Keys.** A plan is decided by the graph without its names, by options, and by the version of everything that searches.
+Two graphs have one hash (`graph_hash`) if they have the same numbered vertices and edges: the same ends of each edge,
+kinds and known values of the labels, sizes, order of roots and terminals, mirror, and entries that are wanted; where
+the labels come from a tape, the same tape, since the operations of a plan are counted with those of the function. Names
+of vertices and of the graph do not count, and of symbols only which ones are equal. So the same function traced again
+has the same hash, in every process, and whatever is said of one such graph by numbers, an order say, holds for the
+other as it stands.
+
+Not recognised: the same graph with its vertices or edges numbered in another way. Finding that out is the isomorphism
+of graphs, and it would not do: searches break ties by number, so that they may find another plan for it.
+
+Time: linear in the graph and the tape; 0.1 ms for a few hundred operations.
+
+**The cache.** A plan is stored under a hash of everything that decides it: the graph, the method and every option of
+the search, seed and time limit among them, the work that is left to the search, and the version of the code that
+searches. So a search would find the plan that is loaded, and "same seed, same plan" holds with the cache and without.
+With the plan is stored what work it took, which counts again when it is loaded: what follows has as much left either
+way. The plan of a search that was interrupted, or cut short by the clock, is not stored.
+
+Each plan is JSON in a file of the cache (`accumulus.cache`). A plan that is loaded is checked and verified as a plan
+file is; in the place of a damaged file a new plan is found. Where the cache cannot be written, every plan is searched.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+import os
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from reprlib import repr as shortened
+from typing import Any, Final
 
-from accumulus.elimination.accumulation import Accumulation
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus import cache
+from accumulus.context import Context
+from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.elimination.emit import count
-from accumulus.errors import VerificationError
+from accumulus.elimination.vertex import eliminate_vertices
+from accumulus.errors import ArgumentError, GraphError, OrderError, PlanError, VerificationError
+from accumulus.graph.files import graph_as_data, graph_from_data
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.objective import Objective
-from accumulus.options import Effort
+from accumulus.graph.parsed import LARGEST_NUMBER, check_keys, parsed_json, whole_numbers
+from accumulus.objective import TIME_WAS_REMOVED, Objective
+from accumulus.options import OF_PLANS, Effort
+from accumulus.tape.tape import to_bytes
 from accumulus.text import printable
+from accumulus.versions import digest, version_of
 
-__all__ = ["Plan"]
+__all__ = [
+    "VERSION",
+    "Plan",
+    "graph_hash",
+    "load_plan",
+    "plan_as_data",
+    "plan_from_data",
+    "plan_key",
+    "save_plan",
+    "store_plan",
+    "stored_plan",
+]
 
 
 @dataclass(frozen=True)
@@ -32,7 +93,7 @@ class Plan:
         seed: of the search.
         effort, time_limit: of the search; what is compiled by this plan takes them, too, unless it is told otherwise.
         cut_short: whether the clock ended the search before its work was done, so that another may find another plan.
-        recalled: whether it was loaded from the cache, not searched for; see `accumulus.search.plan_cache`.
+        recalled: whether it was loaded from the cache, not searched for; see `accumulus.search.plan`.
     """
 
     graph: DifferentiationGraph
@@ -113,7 +174,7 @@ class Plan:
         return printable(f"plan{name} by {self.method}: {self.cost} {self.objective}")
 
     def _repr_html_(self) -> str:
-        from accumulus.markup import block, facts, paragraph
+        from accumulus.markup import facts, paragraph, stacked
 
         bound = "proven optimal" if self.is_optimal else f"{self.lower_bound:,}" if self.lower_bound else "not known"
         costs = ", ".join(f"{cost:,} {objective}" for objective, cost in self.costs.items())
@@ -123,7 +184,304 @@ class Plan:
             ("costs", costs), ("graph", graph), ("steps", f"{len(self.accumulation.steps):,}"),
         ]  # fmt: skip
         title = f"Plan of {self.graph.name}" if self.graph.name else "Plan"
-        return block(paragraph(title, bold=True), facts(pairs))
+        return stacked(paragraph(title, bold=True), facts(pairs))
 
     def __repr__(self) -> str:
         return f"<{self}>"
+
+
+FORMAT: Final = "accumulus plan"
+#: Of the form. A change that an older version would misread raises it.
+VERSION: Final = 1
+
+_FOUND: Final = ("method", "objective", "cost", "lower_bound", "seed", "seconds", "order", "steps", "entries")
+#: There only if it is so.
+_CUT_SHORT: Final = "cut_short"
+_KEYS: Final = ("format", "version", "accumulus", "graph", *_FOUND, _CUT_SHORT)
+#: Seconds that a search may have taken: beyond, it is no time.
+_LONGEST: Final = 1e12
+_SIGNS: Final = {True: "*", False: "+"}
+
+
+def save_plan(plan: Plan, path: str | PathLike[str]) -> None:
+    """Write a plan and its graph to a JSON file that `load_plan` reads.
+
+    The form is described in ``docs/plans.md``.
+
+    Raises:
+        OSError: if the file cannot be written.
+    """
+    head = {"format": FORMAT, "version": VERSION, "accumulus": version_of("accumulus")}
+    text = _text({**head, **plan_as_data(plan), "graph": graph_as_data(plan.graph)})
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def load_plan(path: str | PathLike[str], graph: DifferentiationGraph | None = None) -> Plan:
+    """Read a plan from a file that `save_plan` wrote, check it and verify it.
+
+    Args:
+        graph: a graph of the same structure, by numbers: the plan is loaded for this one, so that a trace of the
+            function that it was made for can compile it. Values of constants and names may differ; the cost is counted
+            on this graph.
+
+    Raises:
+        PlanError: if the file is not JSON of the form that `docs/plans.md` describes, claims what is not so, or does
+            not compute the Jacobian of its graph; or if it is for another graph than the one given.
+        ArgumentError: if `graph` is not a graph.
+        OSError: if the file cannot be read.
+    """
+    if graph is not None and not isinstance(graph, DifferentiationGraph):
+        raise ArgumentError(f"graph is a {type(graph).__name__}; expected a DifferentiationGraph that the plan is for")
+    data = parsed_json(path, PlanError, infinite=False)
+    try:
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise PlanError(f'expected an object with "format": "{FORMAT}", as save_plan writes it')
+        version = data.get("version")
+        if type(version) is not int or version < 1:
+            raise PlanError(f"'version' is {shortened(version)}; expected a whole number from 1 to {VERSION}")
+        if version > VERSION:
+            raise PlanError(
+                f"its form has version {version}, this accumulus reads up to {VERSION}; install a newer one"
+            )
+        check_keys(data, _KEYS, "the file", PlanError)
+        found = plan_from_data(data, graph_from_data(data.get("graph")))
+        return found if graph is None else _moved(found, graph)
+    except (GraphError, PlanError) as error:
+        raise PlanError(f"{path}: {error}") from None
+
+
+def plan_as_data(plan: Plan) -> dict[str, Any]:
+    """Everything about a plan but its graph, as plain data.
+
+    Written as an order if that gives the accumulation, else as its steps.
+    """
+    accumulation = plan.accumulation
+    data: dict[str, Any] = {
+        "method": plan.method,
+        "objective": plan.objective,
+        "cost": int(plan.cost),
+        "lower_bound": None if plan.lower_bound is None else int(plan.lower_bound),
+        "seed": int(plan.seed),
+        "seconds": float(plan.seconds),
+        "order": None if plan.order is None else [int(v) for v in plan.order],
+    }
+    if plan.order is None or eliminate_vertices(plan.graph, plan.order) != accumulation:
+        data["steps"] = [[_SIGNS[bool(is_product)], left, right] for is_product, left, right in accumulation.steps]
+        data["entries"] = [[row, column, entry] for (row, column), entry in accumulation.entries.items()]
+    return data | {_CUT_SHORT: True} if plan.cut_short else data
+
+
+def plan_from_data(data: Mapping[str, Any], graph: DifferentiationGraph) -> Plan:
+    """The plan for `graph` that plain data describe, checked and verified.
+
+    Raises:
+        PlanError: naming what is wrong.
+    """
+    method, objective = data.get("method"), data.get("objective")
+    if not isinstance(method, str) or not method:
+        raise PlanError(f"'method' is {shortened(method)}; expected a name")
+    names = [known.value for known in Objective]
+    if objective == "time":
+        raise PlanError(f"{TIME_WAS_REMOVED}, and make the plan again")
+    if objective not in names:
+        raise PlanError(f"'objective' is {shortened(objective)}; expected {' or '.join(map(repr, names))}")
+    cost, bound, seed = data.get("cost"), data.get("lower_bound"), data.get("seed")
+    if type(cost) is not int:
+        raise PlanError(f"'cost' is {shortened(cost)}; expected a whole number")
+    if bound is not None and (type(bound) is not int or not 0 <= bound <= cost):
+        raise PlanError(
+            f"'lower_bound' is {shortened(bound)}; expected null or a whole number from 0 to the cost {cost}"
+        )
+    if type(seed) is not int:
+        raise PlanError(f"'seed' is {shortened(seed)}; expected a whole number")
+    seconds = data.get("seconds")
+    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not 0 <= seconds <= _LONGEST:
+        raise PlanError(f"'seconds' is {shortened(seconds)}; expected a number of at least 0")
+    order = data.get("order")
+    if order is not None:
+        order = tuple(whole_numbers(order, "order", len(graph.vertices), PlanError))
+    accumulation = _read_accumulation(data, graph, order)
+    counted = count(accumulation, objective)
+    if counted != cost:
+        raise PlanError(f"'cost' is {cost}, but the plan costs {counted} {objective}")
+    cut_short = data.get(_CUT_SHORT, False)
+    if not isinstance(cut_short, bool):
+        raise PlanError(f"'{_CUT_SHORT}' is {shortened(cut_short)}; expected true or false")
+    found = Objective(objective)
+    return Plan(graph, accumulation, method, found, cost, order, bound, float(seconds), seed, cut_short=cut_short)
+
+
+def _read_accumulation(
+    data: Mapping[str, Any], graph: DifferentiationGraph, order: tuple[int, ...] | None
+) -> Accumulation:
+    steps, entries = data.get("steps"), data.get("entries")
+    try:
+        if steps is None and entries is None:
+            if order is None:
+                raise PlanError("there is neither 'order' nor 'steps' and 'entries'; expected one of them")
+            accumulation = eliminate_vertices(graph, order)
+        else:
+            if order is not None and sorted(order) != list(graph.intermediates):
+                raise PlanError(f"'order' is {shortened(order)}; expected every intermediate vertex once")
+            accumulation = Accumulation(graph, _read_steps(steps, graph), _read_entries(entries))
+        accumulation.verify(seed=int.from_bytes(os.urandom(8), "little"))
+    except OrderError as error:
+        raise PlanError(f"'order': {error}") from None
+    except VerificationError as error:
+        reason = str(error).split(". This is")[0]
+        raise PlanError(f"{reason}. The file was changed, or is not for this graph; make the plan again") from None
+    return accumulation
+
+
+def _read_steps(data: Any, graph: DifferentiationGraph) -> Steps:
+    edges = len(graph.sources)
+    steps = Steps(edges)
+    if not isinstance(data, list):
+        raise PlanError(f"'steps' is {shortened(data)}; expected a list of [sign, left, right]")
+    for k, step in enumerate(data):
+        if not isinstance(step, list) or len(step) != 3 or step[0] not in ("*", "+"):
+            raise PlanError(f"steps[{k}] is {shortened(step)}; expected ['*' or '+', left, right]")
+        sign, left, right = step
+        if not (type(left) is type(right) is int and 0 <= left < edges + k and 0 <= right < edges + k):
+            raise PlanError(f"steps[{k}] is {shortened(step)}; expected references from 0 to {edges + k - 1}")
+        (steps.product if sign == "*" else steps.sum)(left, right)
+    return steps
+
+
+def _read_entries(data: Any) -> dict[tuple[int, int], int]:
+    if not isinstance(data, list):
+        raise PlanError(f"'entries' is {shortened(data)}; expected a list of [root, terminal, reference]")
+    entries: dict[tuple[int, int], int] = {}
+    for k, entry in enumerate(data):
+        row, column, reference = whole_numbers(entry, f"entries[{k}]", LARGEST_NUMBER, PlanError, length=3)
+        if (row, column) in entries:
+            raise PlanError(f"entries[{k}] is {entry}; expected each root and terminal once")
+        entries[row, column] = reference
+    return entries
+
+
+def _moved(plan: Plan, graph: DifferentiationGraph) -> Plan:
+    """The plan for another graph of the same structure."""
+    mine = plan.graph
+    for what, a, b in (
+        ("number of vertices", len(mine.vertices), len(graph.vertices)),
+        ("number of edges", len(mine.sources), len(graph.sources)),
+        ("roots", mine.roots, graph.roots),
+        ("terminals", mine.terminals, graph.terminals),
+        ("edges", mine.sources.tolist(), graph.sources.tolist()),
+        ("edges", mine.targets.tolist(), graph.targets.tolist()),
+        ("kinds of the labels", mine.kinds.tolist(), graph.kinds.tolist()),
+        ("sizes", mine.sizes.tolist(), graph.sizes.tolist()),
+        ("mirrors", _listed(mine.mirror), _listed(graph.mirror)),
+        ("wanted entries", _listed(mine.wanted), _listed(graph.wanted)),
+    ):
+        if a != b:
+            raise PlanError(
+                f"the plan is for another graph than the one given: the {what} differ, {shortened(a)} and "
+                f"{shortened(b)}; make a plan for this graph"
+            )
+    accumulation = Accumulation(graph, plan.accumulation.steps, plan.accumulation.entries)
+    accumulation.verify()
+    cost = count(accumulation, plan.objective)
+    # the bound was found for other operations if these differ
+    bound = plan.lower_bound if cost == plan.cost else None
+    return replace(plan, graph=graph, accumulation=accumulation, cost=cost, lower_bound=bound)
+
+
+def _listed(numbers: NDArray[Any] | None) -> list[Any] | None:
+    return None if numbers is None else numbers.tolist()
+
+
+def _text(data: Mapping[str, Any]) -> str:
+    """JSON with a line for each key, and for each key of an object in it; lists stay on one line."""
+    lines = []
+    for key, value in data.items():
+        if isinstance(value, dict):
+            inner = ",\n".join(f"  {json.dumps(k)}: {_line(v)}" for k, v in value.items())
+            lines.append(f" {json.dumps(key)}: {{\n{inner}\n }}")
+        else:
+            lines.append(f" {json.dumps(key)}: {_line(value)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, allow_nan=False, separators=(", ", ": "))
+
+
+def graph_hash(graph: DifferentiationGraph) -> str:
+    """The hash of a graph, 32 hexadecimal digits; equal ones are told apart by names only.
+
+    >>> named = DifferentiationGraph([("y", "a"), ("a", "x", -1.0)], name="named")
+    >>> graph_hash(named) == graph_hash(DifferentiationGraph([(2, 1), (1, 0, -1.0)]))
+    True
+    >>> graph_hash(named) == graph_hash(DifferentiationGraph([(2, 1), (1, 0, 2.0)]))
+    False
+    """
+    known = sorted(graph.constants.items())
+    parts: list[Any] = [
+        array("q", [len(graph.vertices), len(graph.sources), len(known)]),
+        array("q", graph.roots),
+        array("q", graph.terminals),
+        np.ascontiguousarray(graph.sources, "<i4"),
+        np.ascontiguousarray(graph.targets, "<i4"),
+        np.ascontiguousarray(graph.kinds, "u1"),
+        np.ascontiguousarray(graph.sizes, "<i8"),
+        array("q", [e for e, _ in known]),
+        array("d", [value for _, value in known]),
+        array("q", _numbered_symbols(graph.symbols)),
+    ]
+    if graph.tape is not None:
+        parts += [array("q", graph.labels), to_bytes(graph.tape)]
+    if not graph.wants_all:
+        for chosen in (graph.mirror, graph.wanted):
+            parts += [b"all"] if chosen is None else [b"chosen", np.ascontiguousarray(chosen, "<i8")]
+    return digest(map(bytes, parts))
+
+
+def _numbered_symbols(symbols: tuple[str | None, ...]) -> list[int]:
+    """The place of the first equal symbol for each edge, −1 for none; empty if there are no symbols at all."""
+    if symbols.count(None) == len(symbols):
+        return []
+    first: dict[str, int] = {}
+    return [-1 if symbol is None else first.setdefault(symbol, e) for e, symbol in enumerate(symbols)]
+
+
+# The cache -----------------------------------------------------------------------------------------------------------
+
+
+def plan_key(graph: DifferentiationGraph, context: Context) -> str:
+    """Return the key under which the plan is stored that a search in this context finds."""
+    options = context.options
+    given = {name: getattr(options, name) for name in OF_PLANS}
+    given["rewritten"] = options.counts_rewritten
+    # that a search is shared decides its parts; who does which does not matter
+    given["executor"] = options.executor is not None
+    given["work"] = context.left
+    # 1 second and 1.0 are one, as they are equal
+    given["time_limit"] = float(options.time_limit)
+    # numbers of NumPy are written as the numbers that they are
+    given = {name: value.item() if hasattr(value, "item") else value for name, value in given.items()}
+    everything = json.dumps([VERSION, graph_hash(graph), given], sort_keys=True)
+    return cache.key_of("plans", everything.encode())
+
+
+def stored_plan(key: str, graph: DifferentiationGraph) -> tuple[Plan, int] | None:
+    """Return the plan for `graph` that is stored under the key, verified, and the work that it took.
+
+    None if there is none, or none that is right.
+    """
+    text = cache.load("plans", key)
+    if text is None:
+        return None
+    try:
+        data = json.loads(text)
+        if not isinstance(data, dict) or type(work := data.get("work")) is not int or work < 0:
+            return None
+        return plan_from_data(data, graph), work
+    except (PlanError, ValueError, RecursionError):
+        return None
+
+
+def store_plan(key: str, plan: Plan, work: int) -> None:
+    """Store a plan, and the work that it took, under the key, if that is possible."""
+    cache.store("plans", key, json.dumps(plan_as_data(plan) | {"work": work}, separators=(",", ":")).encode())

@@ -1,33 +1,59 @@
 """The registry of methods: every way to accumulate, under its field's name, with one signature.
 
-A method takes a graph, `Options` and a `Deadline`, and returns a `SearchResult`. A row in the table of
+A method takes a graph and a `Context`, and returns a `SearchResult`. A row in the table of
 `accumulus.methods`, and `register` in the module that the row names, are all that is needed for `accumulus.plan`, the
 command line, and the tests, which run every cross-check on every method.
+
+**The best of all methods** (`auto`) is a portfolio under one time limit. Of a graph with a mirror, which is that of a
+gradient, `symmetric` makes the plan.
+
+Under "fast", and where the tape is rewritten afterwards, only `vertex` runs, which begins with the greedy orders: the
+rewriter saves more operations than other methods would. Else `face` runs first: it begins with `edge`, that with
+`vertex`, and none is worse than the method that it begins with. Then come the deterministic methods, those first that
+are estimated to take the least time, and the cheapest plan wins; among equals the simplest.
+
+Which methods run does not depend on the clock. A deterministic method runs if its estimate
+(`accumulus.search.elimination.Workload`) fits into
+
+* effort "thorough": half of the work that is left;
+* "balanced": the same, and, together with the methods before it, a tenth of the estimated time of the vertex search. On
+  graphs whose best plan so far has at most `SMALL` products, only half of the work that is left.
+
+So on small graphs, and under "thorough" with enough time, no single method is better. On larger ones one that is left
+out may be, by a percent or a few (``docs/architecture.md`` says what was measured); where that matters, it can be asked
+for by name. Without time, or iterations, the best greedy order is all.
+
+Last, the cost of the plan is compared with a lower bound of face eliminations, and the searches of
+`accumulus.theory.exact` run on graphs where they are short: briefly, or under "thorough" for all the time that is left;
+not at all under "fast". So a plan's lower bound is one for face eliminations, the widest class that is searched: vertex
+and edge eliminations are face eliminations. That a plan "is optimal" says that no face elimination is cheaper.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from typing import Final
 
-from accumulus.deadline import Deadline, OutOfTimeError
+from accumulus.context import Context
+from accumulus.deadline import OutOfTimeError
 from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.methods import METHODS, check_method
+from accumulus.methods import METHODS, PROOFS, check_method
+from accumulus.native.machine import prepare
 from accumulus.options import Options
-from accumulus.search.sweeps import Workload, cheapest_sweep
+from accumulus.search.elimination import Workload, cheapest_sweep
 
-__all__ = ["ANYWAY", "Method", "SearchResult", "get", "register"]
+__all__ = ["ANYWAY", "Method", "SearchResult", "auto", "get", "register"]
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a method found: a vertex elimination order, or any other accumulation of the graph.
+    """Result of a method: a vertex elimination order, or any other accumulation of the graph.
 
     Attributes:
         graph: the graph that was searched.
@@ -68,31 +94,25 @@ class SearchResult:
 ANYWAY: Final = 0.1
 
 #: A registered function: after the deadline it returns its best result so far, or raises `OutOfTimeError`.
-Finder = Callable[[DifferentiationGraph, Options, Deadline], SearchResult]
+Finder = Callable[[DifferentiationGraph, Context], SearchResult]
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A registered method; call it with a graph and options."""
+    """A registered method; call it with a graph and a context."""
 
     name: str
     find: Finder
     #: Seconds that it takes, roughly, if it is a deterministic method; None if it keeps to the time limit.
     seconds: Callable[[Workload], float] | None = None
 
-    def __call__(self, graph: DifferentiationGraph, options: Options, deadline: Deadline | None = None) -> SearchResult:
-        """The method's result; the better sweep, marked unfinished, if the method has none when its time is over.
+    def __call__(self, graph: DifferentiationGraph, context: Context) -> SearchResult:
+        """Return the method's result; the better sweep, marked unfinished, if it has none when its time is over.
 
         A deterministic method is ended by the clock alone: of its work there is only an estimate.
-
-        Args:
-            deadline: by default the time limit of the options from now on.
         """
-        until = Deadline(options.time_limit) if deadline is None else deadline
-        if self.seconds is not None:
-            until = until.at_least(ANYWAY)
         try:
-            return self.find(graph, options, until)
+            return self.find(graph, context if self.seconds is None else context.at_least(ANYWAY))
         except OutOfTimeError:
             sweep = cheapest_sweep(graph)
             return SearchResult(graph, sweep.name, sweep.order, unfinished=True)
@@ -128,3 +148,91 @@ def get(name: str) -> Method:
     if name not in _REGISTERED:
         import_module(METHODS[name].module)
     return _REGISTERED[name]
+
+
+#: Products up to which every method runs.
+SMALL: Final = 100
+#: Part of the time limit that is left to the deterministic methods.
+_DETERMINISTIC: Final = 0.2
+#: Part of the estimated time of the vertex search that all deterministic methods together may take; at least so many
+#: seconds.
+_SHARE: Final = 0.1
+_MINIMUM: Final = 1e-3
+#: Edges beyond which no estimates are made, unless the effort is thorough.
+_LARGEST: Final = 200_000
+#: Seconds for each product to count the operations of a plan: its tape is emitted.
+_TAPE: Final = 15e-6
+
+
+@register("auto")
+def auto(graph: DifferentiationGraph, context: Context) -> SearchResult:
+    """Search for face eliminations, then try the deterministic methods and the proofs in the time that is left."""
+    options = context.options
+    if graph.mirror is not None:
+        return get("symmetric").find(graph, context)
+    if options.effort == "fast" or options.counts_rewritten:
+        return get("vertex").find(graph, context)
+    if not options.objective.on_tape and options.searches:
+        with context.paused():
+            prepare("search.order", "theory.mixed", "theory.faces")  # side by side, where they have to be compiled
+    best = get("face").find(graph, context.part(1 - _DETERMINISTIC))
+    if best.interrupted or not options.searches or context.passed:
+        return best
+    included = {"face", *_included("face")}  # `face` has run all of these
+    others = [get(name) for name in METHODS if name not in {"auto", *included}]
+    deterministic = [method for method in others if method.seconds is not None]
+    try:
+        for method, seconds in _affordable(graph, options, deterministic, best):
+            if 2 * seconds > context.left:
+                continue
+            try:
+                found = method.find(graph, context)
+            except OutOfTimeError:
+                break
+            context.spend(seconds)
+            if found.cost(options.objective) < best.cost(options.objective):
+                best = found
+            context.tell("plan", best.cost(options.objective))
+    except KeyboardInterrupt:
+        return replace(best, interrupted=True)
+    if len(graph.sources) > _LARGEST or context.passed or not graph.wants_all:
+        return best
+    proven: SearchResult = import_module(PROOFS).proven(
+        graph, context, best, "face", brief=options.effort != "thorough"
+    )
+    return proven
+
+
+def _included(name: str) -> set[str]:
+    """The methods that a method begins with, and those that these begin with."""
+    begun = METHODS[name].starts_from
+    return set(begun).union(*map(_included, begun))
+
+
+def _affordable(
+    graph: DifferentiationGraph, options: Options, methods: list[Method], best: SearchResult
+) -> list[tuple[Method, float]]:
+    """The deterministic methods that are worth their time, and the seconds that each takes, the fewest first."""
+    patient = options.effort == "thorough"
+    if len(graph.sources) > _LARGEST and not patient:
+        return []
+    work = Workload.of(graph)
+    counting = _TAPE * 2 * work.fewest if options.objective.on_tape else 0.0
+    estimates = [(method, method.seconds(work) + counting) for method in methods if method.seconds is not None]
+    estimates.sort(key=lambda estimate: estimate[1])
+    products = best.accumulation.steps.is_product.count(1)
+    if patient or products <= SMALL:
+        return estimates
+    budget = max(_MINIMUM, _SHARE * _search_seconds(len(graph.intermediates), work))
+    chosen = []
+    for method, seconds in estimates:
+        budget -= seconds
+        if budget < 0:
+            break
+        chosen.append((method, seconds))
+    return chosen
+
+
+def _search_seconds(vertices: int, work: Workload) -> float:
+    """Estimated seconds of the vertex search: annealing, whose runs are limited, and the greedy orders."""
+    return min(4e-6 * vertices**2, 0.12) + 4e-6 * work.fewest

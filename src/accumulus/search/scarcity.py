@@ -32,12 +32,11 @@ from typing import Final
 
 import numpy as np
 
-from accumulus.deadline import Deadline
+from accumulus.context import Context
 from accumulus.elimination.emit import guarded_labels
 from accumulus.elimination.vertex import LEVELS
 from accumulus.graph.degrees import terminal_degrees
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.options import Options
 from accumulus.tape.passes import spread
 
 __all__ = ["multiplications_left", "scarce_set"]
@@ -62,19 +61,17 @@ _FILL: Final = 4
 _SMALL: Final = 5_000
 
 
-def scarce_set(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> frozenset[int]:
+def scarce_set(graph: DifferentiationGraph, context: Context) -> frozenset[int]:
     """The intermediates to eliminate, so that few multiplications are left.
 
     Args:
         graph: of scalar vertices.
-        options: of the search; the effort and the seed count.
-        deadline: when it passes, the best set so far is returned.
+        context: its effort and its seed count; when its work is done, the best set so far is returned.
 
-    >>> from accumulus.objective import Objective
-    >>> from accumulus.deadline import FOREVER
+    >>> from accumulus.options import Options
     >>> edges = [(f"y{j}", "sum") for j in range(3)] + [("sum", f"x{i}") for i in range(3)] + [("y0", "a"), ("a", "x0")]
     >>> graph = DifferentiationGraph(edges)
-    >>> chosen = scarce_set(graph, Options(), FOREVER)
+    >>> chosen = scarce_set(graph, Context(Options()))
     >>> [graph.vertices[v] for v in sorted(chosen)], multiplications_left(graph, chosen)
     (['a'], 7)
     """
@@ -84,9 +81,9 @@ def scarce_set(graph: DifferentiationGraph, options: Options, deadline: Deadline
     if len(free) <= _FEW:
         sets = (always.union(chosen) for size in range(len(free) + 1) for chosen in itertools.combinations(free, size))
         return min(sets, key=lambda chosen: _Left.of(graph, chosen).cost)
-    best, cost = _greedy(_Left.of(graph, always), always, free, options, deadline)
+    best, cost = _greedy(_Left.of(graph, always), always, free, context)
     if len(graph.sources) <= ANNEALED:
-        best, cost = _annealed(graph, free, best, cost, options, deadline)
+        best, cost = _annealed(graph, free, best, cost, context)
     whole = int(terminal_degrees(graph)[list(graph.roots)].sum())
     return inner if whole < cost[0] else best
 
@@ -101,7 +98,7 @@ _Cost = tuple[int, int]
 
 
 class _Left:
-    """What is left of a graph: the level of each edge, by its ends, both ways.
+    """Remainder of a graph: the level of each edge, by its ends, both ways.
 
     Attributes:
         cost: multiplications and edges.
@@ -207,17 +204,15 @@ def _conditional(graph: DifferentiationGraph) -> frozenset[int]:
     return frozenset(np.flatnonzero(found).tolist())
 
 
-def _greedy(
-    left: _Left, always: frozenset[int], free: Sequence[int], options: Options, deadline: Deadline
-) -> tuple[frozenset[int], _Cost]:
+def _greedy(left: _Left, always: frozenset[int], free: Sequence[int], context: Context) -> tuple[frozenset[int], _Cost]:
     """The best graph on the way to the Jacobian, the vertex that adds least eliminated next."""
-    turn = random.Random(options.seed)
+    turn = random.Random(context.options.seed)
     known = {k: left.added(k) for k in free}
     waiting = [(added, turn.random(), k) for k, added in known.items()]
     heapq.heapify(waiting)
     gone: list[int] = []
     best, cost = 0, left.cost
-    while waiting and not deadline.passed and left.cost[0] <= max(_SMALL, _FILL * cost[0]):
+    while waiting and not context.passed and left.cost[0] <= max(_SMALL, _FILL * cost[0]):
         added, order, k = heapq.heappop(waiting)
         if known.get(k) != added:
             continue
@@ -233,7 +228,7 @@ def _greedy(
             best, cost = len(gone), left.cost
         for v in changed & known.keys():
             known[v] = left.added(v)
-            deadline.spend(_LOOK * (4 + left.pairs(v)))
+            context.spend(_LOOK * (4 + left.pairs(v)))
             heapq.heappush(waiting, (known[v], turn.random(), v))
     return always.union(gone[:best]), cost
 
@@ -243,21 +238,21 @@ def _annealed(
     free: Sequence[int],
     best: frozenset[int],
     cost: _Cost,
-    options: Options,
-    deadline: Deadline,
+    context: Context,
 ) -> tuple[frozenset[int], _Cost]:
     """The best of the sets that annealing comes by."""
+    options = context.options
     whole, moves = _Left(graph), min(_MOVES[options.effort] * len(free), _MOST_MOVES[options.effort])
     turn = random.Random(options.seed)
     now, now_cost = best, cost
     for move in range(moves):
-        if deadline.passed:
+        if context.passed:
             break
         k = turn.choice(free)
         tried = now ^ {k}
         left = whole.without(tried)
         found = left.cost
-        deadline.spend(_EDGE * len(graph.sources) + _JOIN * left.joined)
+        context.spend(_EDGE * len(graph.sources) + _JOIN * left.joined)
         heat = _HOT * (_COLD / _HOT) ** (move / moves)
         if found <= now_cost or turn.random() < math.exp((now_cost[0] - found[0] - _TIE) / heat):
             now, now_cost = tried, found

@@ -22,16 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.annealing import Annealing, Schedule, seed_of, thresholds
-from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
+from accumulus.context import Context
+from accumulus.deadline import OutOfTimeError
 from accumulus.elimination.gradient_graph import SymmetricGraph, eliminate_pairs
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.native.machine import kernel, prepare
 from accumulus.native.state import Integers
 from accumulus.objective import Objective
-from accumulus.options import Options
 from accumulus.search.compiled.pairs_kernel import ABOVE, ANNEAL, BELOW, COST, CROSSING, GREEDY, SETS, PairsState
+from accumulus.search.elimination import reverse_order
 from accumulus.search.registry import SearchResult, get, register
-from accumulus.search.sweeps import reverse_order
 from accumulus.search.vertex_orders import Candidate, cheapest_program
 
 __all__ = ["LARGEST", "PairsAnnealing", "edge_pushing", "symmetric"]
@@ -187,7 +187,7 @@ _RUN: Final = {"fast": 0.02, "balanced": 0.06, "thorough": math.inf}
 
 
 @register("edge-pushing", seconds=lambda work: 4e-6 * work.reverse)
-def edge_pushing(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+def edge_pushing(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Eliminate values from the roots to the terminals, each with its adjoint."""
     if graph.mirror is None:
         return SearchResult(graph, "edge-pushing", reverse_order(graph))
@@ -195,37 +195,39 @@ def edge_pushing(graph: DifferentiationGraph, options: Options, deadline: Deadli
 
 
 @register("symmetric")
-def symmetric(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+def symmetric(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Search for the best order of values, each eliminated with its adjoint."""
+    options = context.options
     if graph.mirror is None:
-        return get("vertex").find(graph, options, deadline)
+        return get("vertex").find(graph, context)
     candidates: list[SearchResult] = []
     interrupted = False
     try:
-        for name, order in _orders(SymmetricGraph(graph), options, deadline.part(_OWN)):
+        for name, order in _orders(SymmetricGraph(graph), context.part(_OWN)):
             candidates.append(_eliminated(graph, name, order))
-        if options.effort != "fast" and not (options.searches and deadline.passed):
-            other = get("vertex").find(graph, options, deadline)
+        if options.effort != "fast" and not (options.searches and context.passed):
+            other = get("vertex").find(graph, context)
             candidates.append(other)
             interrupted = other.interrupted
     except KeyboardInterrupt:
         interrupted = True
-        candidates = candidates or [edge_pushing(graph, options, deadline)]
-    found = _cheapest(candidates, options, deadline)
+        candidates = candidates or [edge_pushing(graph, context)]
+    found = _cheapest(candidates, context)
     if callable(options.progress) and not interrupted:
         try:
-            options.tell(deadline, "plan", found.cost(options.objective))
+            context.tell("plan", found.cost(options.objective))
         except KeyboardInterrupt:
             interrupted = True
     return replace(found, interrupted=True) if interrupted else found
 
 
-def _orders(pairs: SymmetricGraph, options: Options, deadline: Deadline) -> list[tuple[str, tuple[int, ...]]]:
+def _orders(pairs: SymmetricGraph, context: Context) -> list[tuple[str, tuple[int, ...]]]:
     """Edge pushing, a greedy order, and annealed ones, as far as there is time: those that may be the best."""
+    options = context.options
     pushing = pairs.inner[::-1]
     if not 2 <= len(pairs.inner) <= LARGEST:
         return [("edge-pushing", pushing)]
-    with deadline.paused():
+    with context.paused():
         prepare("search.pairs")
     annealing = PairsAnnealing(pairs, options.objective)
     greedy = annealing.greedy()
@@ -234,13 +236,13 @@ def _orders(pairs: SymmetricGraph, options: Options, deadline: Deadline) -> list
     orders = _ORDERS[options.effort] if options.searches else 0
     iterations = None if options.iterations is None else -(-options.iterations // max(1, orders))
     for number in range(orders):
-        if deadline.passed:
+        if context.passed:
             break
         annealing.forget()
-        sweeps = annealing.sweeps_in(min(deadline.seconds, _RUN[options.effort]))
+        sweeps = annealing.sweeps_in(min(context.seconds, _RUN[options.effort]))
         seed = seed_of(options.seed, number) if number else options.seed
         with suppress(OutOfTimeError):
-            for _ in annealing.until_stalled(_SCHEDULE[options.effort], seed, sweeps, iterations, start, deadline):
+            for _ in annealing.until_stalled(_SCHEDULE[options.effort], seed, sweeps, iterations, start, context):
                 pass
         cost, order = annealing.best
         costs[order] = cost
@@ -255,11 +257,12 @@ def _eliminated(graph: DifferentiationGraph, method: str, order: tuple[int, ...]
     return SearchResult(graph, method, _accumulation=eliminate_pairs(graph, order))
 
 
-def _cheapest(found: list[SearchResult], options: Options, deadline: Deadline) -> SearchResult:
+def _cheapest(found: list[SearchResult], context: Context) -> SearchResult:
     """The cheapest result under the objective; the first among equals."""
+    options = context.options
     if not options.objective.on_tape:
         return min(found, key=lambda result: result.cost(options.objective))
     candidates = [
         Candidate(result, (result.cost(Objective.MULTIPLICATIONS), result.cost(Objective.FMA))) for result in found
     ]
-    return cheapest_program(candidates, options, deadline if options.searches else FOREVER)
+    return cheapest_program(candidates, context.unless_searched())

@@ -6,7 +6,7 @@ factorization). None of them is optimal, or within a constant factor.
 
 Products that are free under the objective, and additions, still have to be recorded, verified and emitted. So orders of
 many more products than the better sweep are given up, whatever their cost. The counts of forward and reverse
-elimination are known without running them (`accumulus.search.sweeps`).
+elimination are known without running them (`accumulus.search.elimination`).
 
 **Programs.** The choice among vertex orders where programs are what counts: the order whose tape is the cheapest.
 
@@ -52,6 +52,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.annealing import Annealing, Schedule, rounds, seed_of
+from accumulus.context import Context
 from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
 from accumulus.elimination.emit import emit
 from accumulus.elimination.vertex import UNLIMITED, Cost, Limit, Priced, VertexElimination, markowitz_order, price
@@ -62,9 +63,17 @@ from accumulus.objective import Objective
 from accumulus.options import Effort, Options
 from accumulus.rewriting.optimise import preview
 from accumulus.search.compiled.order_kernel import SHIFT, TABLE_LENGTH, TABLE_STEP, OrderState
-from accumulus.search.elimination import BitRows, Elimination, count_live
+from accumulus.search.elimination import (
+    BitRows,
+    Elimination,
+    Greedy,
+    cheapest_sweep,
+    count_live,
+    forward_order,
+    reverse_order,
+    sweep_counts,
+)
 from accumulus.search.registry import SearchResult, register
-from accumulus.search.sweeps import Greedy, cheapest_sweep, forward_order, reverse_order, sweep_counts
 from accumulus.tape.operations import BY_NAME
 
 __all__ = [
@@ -135,21 +144,21 @@ def greedy_orders(graph: DifferentiationGraph, objective: Objective, deadline: D
 
 
 @register("forward", seconds=lambda work: 2e-6 * work.forward)
-def forward(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+def forward(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Eliminate vertices from the terminals to the roots."""
     return SearchResult(graph, "forward", forward_order(graph))
 
 
 @register("reverse", seconds=lambda work: 2e-6 * work.reverse)
-def reverse(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+def reverse(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Eliminate vertices from the roots to the terminals."""
     return SearchResult(graph, "reverse", reverse_order(graph))
 
 
 @register("markowitz", seconds=lambda work: 20e-6 * work.fewest)
-def markowitz(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+def markowitz(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Eliminate the cheapest vertex of those left, under the objective."""
-    found = markowitz_order(graph, options.objective, UNLIMITED, deadline)
+    found = markowitz_order(graph, context.options.objective, UNLIMITED, context)
     assert found is not None
     return SearchResult(graph, "markowitz", found[1])
 
@@ -193,8 +202,9 @@ class Candidate:
         return self.cost[0] + self.additions
 
 
-def cheapest_program(candidates: Sequence[Candidate], options: Options, deadline: Deadline) -> SearchResult:
+def cheapest_program(candidates: Sequence[Candidate], context: Context) -> SearchResult:
     """The candidate of the cheapest program among those counted before the deadline; the simplest among equals."""
+    options = context.options
     steps = [candidate.steps for candidate in candidates]
     fewest = min(steps)
     rewritten = options.counts_rewritten and options.effort == "thorough" and fewest <= _SCORED
@@ -216,17 +226,17 @@ def cheapest_program(candidates: Sequence[Candidate], options: Options, deadline
         return found.cost(options.objective)
 
     def rewritten_cost(found: SearchResult) -> int:
-        return preview(emit(found.accumulation), options.seed, deadline)
+        return preview(emit(found.accumulation), context)
 
     def swept_cost(found: SearchResult) -> int:
-        return preview(emit(found.accumulation), options.seed, deadline, 0)
+        return preview(emit(found.accumulation), context, 0)
 
-    counted = _counted(likeliest, rewritten_cost if rewritten else program_cost, deadline)
+    counted = _counted(likeliest, rewritten_cost if rewritten else program_cost, context)
     least = min(cost for cost, _ in counted)
     if conditional and options.counts_rewritten and not rewritten and least <= _SCORED:
         close = [found for cost, found in counted if cost <= _CLOSE * least]
         if len(close) > 1:
-            counted = _counted(close, swept_cost, deadline)
+            counted = _counted(close, swept_cost, context)
     return min(counted, key=lambda pair: pair[0])[1]
 
 
@@ -504,10 +514,11 @@ _RUN: Final = {"fast": 0.02, "balanced": 0.04, "thorough": math.inf}
 
 
 @register("vertex")
-def vertex(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+def vertex(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Search for the best vertex elimination order."""
+    options = context.options
     # with a time limit of 0 the best greedy plan is found without a limit
-    until = deadline if options.searches else FOREVER
+    until = context.unless_searched()
     candidates = [
         Candidate(SearchResult(graph, greedy.name, greedy.order), greedy.priced.cost, greedy.priced.additions)
         for greedy in greedy_orders(graph, options.objective, until)
@@ -515,22 +526,22 @@ def vertex(graph: DifferentiationGraph, options: Options, deadline: Deadline) ->
     interrupted = False
     if _searchable(graph, candidates, options) and not until.passed:
         try:
-            with deadline.paused():
+            with context.paused():
                 prepare("search.order")
-            with closing(_search(graph, options, deadline, candidates)) as search:
+            with closing(_search(graph, context, candidates)) as search:
                 for cost in search:
-                    options.tell(deadline, "plan", cost)
-                    if deadline.passed:
+                    context.tell("plan", cost)
+                    if context.passed:
                         break
         except OutOfTimeError:
             pass
         except KeyboardInterrupt:
             interrupted = True
     if options.objective.on_tape:
-        found = cheapest_program(candidates, options, until)
+        found = cheapest_program(candidates, until)
         if callable(options.progress) and not interrupted:
             try:
-                options.tell(deadline, "plan", found.cost(options.objective))
+                context.tell("plan", found.cost(options.objective))
             except KeyboardInterrupt:
                 interrupted = True
     else:
@@ -548,14 +559,13 @@ def _searchable(graph: DifferentiationGraph, candidates: list[Candidate], option
     return live >= 2 and 0 < least < DEAREST
 
 
-def _search(
-    graph: DifferentiationGraph, options: Options, deadline: Deadline, candidates: list[Candidate]
-) -> Generator[int]:
+def _search(graph: DifferentiationGraph, context: Context, candidates: list[Candidate]) -> Generator[int]:
     """Yield the best cost from time to time; on exit, by an exception too, add the best order to the candidates."""
+    options = context.options
     start = _cheapest(candidates)
     assert start.found.order is not None
     if count_live(graph) > LARGEST:
-        windows = Windows(graph, options.objective, start.found.order, start.cost, deadline)
+        windows = Windows(graph, options.objective, start.found.order, start.cost, context)
         try:
             yield from windows.run(options.effort, options.seed, options.iterations)
         finally:
@@ -570,10 +580,10 @@ def _search(
     state = Elimination(graph, options.objective)
     for number in range(orders):
         annealing = OrderAnnealing(state, options.objective, start.found.order)
-        sweeps = annealing.sweeps_in(min(deadline.seconds, _RUN[options.effort]))
+        sweeps = annealing.sweeps_in(min(context.seconds, _RUN[options.effort]))
         seed = seed_of(options.seed, number) if number else options.seed
         try:
-            for best in annealing.until_stalled(schedule, seed, sweeps, iterations, deadline=deadline):
+            for best in annealing.until_stalled(schedule, seed, sweeps, iterations, deadline=context):
                 yield best if told is None else told
         finally:
             cost, order = annealing.best

@@ -1,1 +1,1 @@
-"""What leaves the process: derivatives in files, and as libraries and packages."""
+"""Derivatives that leave the process: in files, and as libraries and packages."""

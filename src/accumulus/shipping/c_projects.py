@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from accumulus.errors import ArgumentError
-from accumulus.programs.array_program import ArrayProgram
 from accumulus.programs.program import Program
 from accumulus.targets.c.c_compiler import shared_library
-from accumulus.targets.c.c_loop_source import LoopSource
+from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_source import CSource
 from accumulus.text import printable
 
@@ -165,7 +164,7 @@ def compiled_library(text: str, path: Path, *, native: bool) -> None:
 
 
 def _processor(native: bool) -> str:
-    """What libraries are compiled for."""
+    """Processor that libraries are compiled for."""
     known = _PROCESSORS.get(platform.machine().lower())
     return "native" if native or known is None else known
 
@@ -177,10 +176,8 @@ def source_of(program: Program, name: str, segments: Any) -> CSource | LoopSourc
         name: of its function.
         segments: its result arrays: those of its kernel, or others of its outputs.
     """
-    shapes, tape = program._arguments.numeric_shapes, program.tape
-    if isinstance(program, ArrayProgram):
-        return LoopSource(program.tape, program.maps, segments, shapes, name)
-    return CSource(tape, segments, program.options.dtype, shapes, name, program._exact)
+    shapes = program._arguments.numeric_shapes
+    return program.code.in_c(segments, shapes, name, dtype=program.options.dtype)
 
 
 def check_package_name(name: str) -> str:

@@ -2,7 +2,7 @@
 
 The head has the name of the format, its version, a hash of all that follows, and the length of the JSON. The hash finds
 what was cut off or flipped; whoever writes a file on purpose can compute it, too, so that nothing that is read is
-believed before it was checked (`Record`).
+believed before it was checked (`Fields`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from accumulus.errors import FileError
 from accumulus.graph.parsed import json_of, read_bytes
 
-__all__ = ["VERSION", "Arrays", "Record", "read", "write"]
+__all__ = ["VERSION", "Arrays", "Fields", "read_data", "write_data"]
 
 MAGIC: Final = b"accumulus derivative\n"
 #: Of the form. A change that an older version would misread raises it.
@@ -61,7 +61,7 @@ class Arrays:
         return b"".join(self._parts)
 
 
-class Record:
+class Fields:
     """An object of the JSON that was read: what is asked of it is there and of the right kind, or a `FileError`.
 
     Args:
@@ -106,13 +106,13 @@ class Record:
             raise self._wrong(name, "a list")
         return value
 
-    def record(self, name: str) -> Record:
+    def record(self, name: str) -> Fields:
         """An object in it."""
-        return Record(self.data.get(name), f"'{name}' of {self.what}", self.arrays)
+        return Fields(self.data.get(name), f"'{name}' of {self.what}", self.arrays)
 
-    def records(self, name: str) -> list[Record]:
+    def records(self, name: str) -> list[Fields]:
         """A list of objects."""
-        return [Record(each, f"'{name}' {k} of {self.what}", self.arrays) for k, each in enumerate(self.items(name))]
+        return [Fields(each, f"'{name}' {k} of {self.what}", self.arrays) for k, each in enumerate(self.items(name))]
 
     def array(self, name: str, kinds: str = "i") -> NDArray[Any]:
         """An array of numbers of certain kinds, with one axis."""
@@ -131,7 +131,7 @@ class Record:
         return tuple(value)
 
 
-def write(path: str | PathLike[str], data: Mapping[str, Any], arrays: Arrays) -> None:
+def write_data(path: str | PathLike[str], data: Mapping[str, Any], arrays: Arrays) -> None:
     """Write a file as a whole, or not at all.
 
     Raises:
@@ -154,11 +154,11 @@ def write(path: str | PathLike[str], data: Mapping[str, Any], arrays: Arrays) ->
         raise
 
 
-def read(path: str | PathLike[str]) -> Record:
-    """What a file holds.
+def read_data(path: str | PathLike[str]) -> Fields:
+    """Return the content of a file.
 
     Raises:
-        FileError: if it is none that `write` has written, or was changed since.
+        FileError: if it is none that `write_data` has written, or was changed since.
         OSError: if it cannot be read.
     """
     content = read_bytes(path, FileError)
@@ -175,7 +175,7 @@ def read(path: str | PathLike[str]) -> Record:
     if digest != _digest(length, body) or length > len(body):
         raise FileError(f"{path} was changed since it was written, or is not whole; save the derivative again")
     data = json_of(body[:length], path, FileError, infinite=False)
-    whole = Record(data, "the file", ())
+    whole = Fields(data, "the file", ())
     rest = memoryview(body)[length:]
     whole.arrays = tuple([_array(entry, rest) for entry in whole.items("arrays")])
     return whole
@@ -194,7 +194,7 @@ def _array(entry: Any, content: memoryview) -> NDArray[Any]:
         dtype = np.dtype(name)
     except (TypeError, ValueError):
         raise FileError(f"an array has the type {shortened(name)}; expected numbers") from None
-    shape = Record({}, "an array", ()).shape(sizes)
+    shape = Fields({}, "an array", ()).shape(sizes)
     count = 1
     for size in shape:
         count *= size

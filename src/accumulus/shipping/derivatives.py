@@ -20,17 +20,27 @@ from accumulus.errors import AccumulusError, ArgumentError, CaseError, FileError
 from accumulus.frontends.agreement import where_it_holds
 from accumulus.frontends.calls import Restructured
 from accumulus.frontends.points import as_inputs, as_reals
-from accumulus.programs.argnums import Selection
 from accumulus.programs.cases import Cases
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms
 from accumulus.programs.kinds import Kind
 from accumulus.programs.program import Program
-from accumulus.shipping.data_files import Arrays, Record, read, write
-from accumulus.shipping.loaded_report import LoadedReport
-from accumulus.shipping.program_data import LoadedProgram, options_as_data, options_from_data, program_as_data
-from accumulus.shipping.structures import structure_as_data, structure_from_data
-from accumulus.shipping.values import Classes, Constants, written
+from accumulus.programs.selection import Selection
+from accumulus.shipping.data_files import Arrays, Fields, read_data, write_data
+from accumulus.shipping.program_data import (
+    LoadedReport,
+    options_as_data,
+    options_from_data,
+    program_as_data,
+    program_from_data,
+)
+from accumulus.shipping.structures import (
+    Constants,
+    KnownClasses,
+    constant_as_data,
+    structure_as_data,
+    structure_from_data,
+)
 from accumulus.targets import Call
 from accumulus.versions import version_of
 
@@ -87,7 +97,7 @@ def save(derivative: Derivative, path: str | PathLike[str]) -> None:
         "options": options_as_data(derivative._options),
         "forms": [_form_as_data(form, name, arrays) for form in forms],
     }
-    write(path, data, arrays)
+    write_data(path, data, arrays)
 
 
 def load(path: str | PathLike[str], *, classes: Iterable[type] = ()) -> LoadedDerivative:
@@ -111,7 +121,7 @@ def load(path: str | PathLike[str], *, classes: Iterable[type] = ()) -> LoadedDe
         OSError: if it cannot be read.
     """
     try:
-        return _derivative(read(path), Constants(Classes(classes)))
+        return _derivative(read_data(path), Constants(KnownClasses(classes)))
     except FileError as error:
         raise error if str(path) in str(error) else FileError(f"{path}: {error}") from None
     except OSError:
@@ -121,7 +131,7 @@ def load(path: str | PathLike[str], *, classes: Iterable[type] = ()) -> LoadedDe
 
 
 class SavedFunction:
-    """What stands for the function of a derivative that was loaded: its name and its signature.
+    """Stand-in for the function of a derivative that was loaded: its name and its signature.
 
     Args:
         name: of the function.
@@ -177,10 +187,10 @@ class LoadedDerivative(Derivative):
         )
 
     def report(self) -> LoadedReport:  # type: ignore[override]
-        """What is known of the program that was called last."""
+        """Return what is known of the program that was called last."""
         program, last = self._program(), self._last_form._last
-        assert isinstance(program, LoadedProgram)
-        return replace(program.report(), cases=1 if last is None else len(last[0].programs))
+        found: LoadedReport = program.report()
+        return replace(found, cases=1 if last is None else len(last[0].programs))
 
 
 def _fits(cases: Cases, examples: Sequence[Any]) -> bool:
@@ -200,7 +210,7 @@ def _signature_as_data(function: Callable[..., Any], arrays: Arrays) -> Any:
         data: dict[str, Any] = {"name": each.name, "kind": int(each.kind), "has_default": each.default is not _EMPTY}
         if each.default is not _EMPTY:
             try:
-                data["default"] = written(each.default, each.name, arrays)
+                data["default"] = constant_as_data(each.default, each.name, arrays)
             except ArgumentError:
                 data["default"] = {"class": [SavedFunction.__module__, "_NotSaved"]}
         listed.append(data)
@@ -211,7 +221,7 @@ class _NotSaved:
     """A default that no file can hold."""
 
 
-def _signature(record: Record, constants: Constants) -> inspect.Signature | None:
+def _signature(record: Fields, constants: Constants) -> inspect.Signature | None:
     if record.data.get("signature") is None:
         return None
     parameters = []
@@ -223,7 +233,7 @@ def _signature(record: Record, constants: Constants) -> inspect.Signature | None
 
 
 def _asked_as_data(derivative: Derivative) -> dict[str, Any]:
-    """What is differentiated by, and which arguments are constants."""
+    """Differentiated arguments and constant ones."""
     forms = derivative._forms
     assert forms is not None  # users have none without
     alone = isinstance(forms.asked, int | str)
@@ -242,7 +252,7 @@ def _form_as_data(form: Derivative, name: str, arrays: Arrays) -> dict[str, Any]
         data["call"] = {"arguments": structures, "keywords": list(call.keywords), "names": list(call.names)}
     data["shapes"] = [
         {
-            "key": written(key, f"a constant argument of {name}", arrays),
+            "key": constant_as_data(key, f"a constant argument of {name}", arrays),
             "programs": [program_as_data(program, arrays) for program in cases.programs],
         }
         for key, cases in form._programs.items()
@@ -250,7 +260,7 @@ def _form_as_data(form: Derivative, name: str, arrays: Arrays) -> dict[str, Any]
     return data
 
 
-def _derivative(record: Record, constants: Constants) -> LoadedDerivative:
+def _derivative(record: Fields, constants: Constants) -> LoadedDerivative:
     """The derivative that a file describes."""
     name, options = record.text("name"), options_from_data(record.record("options"))
     function = SavedFunction(name, _signature(record, constants))
@@ -276,10 +286,13 @@ def _derivative(record: Record, constants: Constants) -> LoadedDerivative:
     return whole
 
 
-def _add_programs(form: LoadedDerivative, record: Record, constants: Constants) -> None:
+def _add_programs(form: LoadedDerivative, record: Fields, constants: Constants) -> None:
     """The programs for arguments of one shape."""
     programs = tuple(
-        [LoadedProgram(each, form._name, form._kind, form._options, constants) for each in record.records("programs")]
+        [
+            program_from_data(each, form._name, form._kind, form._options, constants)
+            for each in record.records("programs")
+        ]
     )
     if not programs or len({program.recording.argument_shapes for program in programs}) != 1:
         raise FileError(f"{record.what} has no programs, or some for other arguments")
@@ -291,14 +304,14 @@ def _add_programs(form: LoadedDerivative, record: Record, constants: Constants) 
     form._last = cases, programs[-1]
 
 
-def _places(record: Record, name: str) -> tuple[int | str, ...]:
+def _places(record: Fields, name: str) -> tuple[int | str, ...]:
     places = record.items(name)
     if any(type(place) not in (int, str) for place in places):
         raise FileError(f"'{name}' is {shortened(places)}; expected positions and names of arguments")
     return tuple(places)
 
 
-def _call(record: Record, function: SavedFunction, constants: Constants) -> Restructured:
+def _call(record: Fields, function: SavedFunction, constants: Constants) -> Restructured:
     arguments = [structure_from_data(each, record, constants) for each in record.items("arguments")]
     keywords, names = record.items("keywords"), record.items("names")
     if not all(isinstance(each, str) for each in (*keywords, *names)) or not len(keywords) <= len(arguments):

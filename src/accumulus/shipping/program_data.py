@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import numpy as np
@@ -15,26 +16,73 @@ from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import paths
 from accumulus.memory import check_fits
 from accumulus.options import Options
-from accumulus.programs.arguments import Arguments
-from accumulus.programs.array_program import ArrayProgram, compiled_loops
-from accumulus.programs.guarded import Ran
+from accumulus.programs.derivation import Derivation
 from accumulus.programs.kinds import Kind
 from accumulus.programs.program import Program
 from accumulus.programs.results import Results
-from accumulus.programs.sparse import SparsePattern
-from accumulus.search.plan_cache import is_enabled
-from accumulus.shipping.data_files import Arrays, Record
-from accumulus.shipping.loaded_report import LoadedReport
-from accumulus.shipping.structures import structure_as_data, structure_from_data
+from accumulus.programs.selection import Selection
+from accumulus.programs.sparse import Nonzeros, SparsePattern
+from accumulus.shipping.data_files import Arrays, Fields
+from accumulus.shipping.structures import Constants, structure_as_data, structure_from_data
 from accumulus.shipping.tapes import scalars_from_data, tape_as_data, tape_from_data
-from accumulus.shipping.values import Constants
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import fuse
 from accumulus.tape.tape import Tape
-from accumulus.targets import Kernel, Segment, compile_tape
-from accumulus.targets.block_kernel import LongSegment
+from accumulus.targets.code import Compilable, LoopNest, StraightLine
+from accumulus.targets.kernel import Segment
+from accumulus.text import printable
 
-__all__ = ["LoadedProgram", "options_as_data", "options_from_data", "program_as_data"]
+__all__ = ["LoadedReport", "Saved", "options_as_data", "options_from_data", "program_as_data", "program_from_data"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedReport:
+    """Report on a program from a file; what other plans would have cost is not known without its function.
+
+    Attributes:
+        name: of the function.
+        arguments, results: their shapes; of sparse results, the number of nonzeros.
+        operations: of the program.
+        target, dtype: that it is compiled for.
+        found: method, objective, cost and lower bound of the plan, as far as there is one plan.
+        cases: how many programs there are for arguments of these shapes.
+    """
+
+    name: str
+    arguments: Sequence[tuple[int, ...]]
+    results: Sequence[tuple[int, ...]]
+    operations: int
+    target: str
+    dtype: str
+    found: Mapping[str, Any]
+    cases: int = 1
+
+    def __str__(self) -> str:
+        listed = {
+            "arguments": ", ".join(map(str, self.arguments)),
+            "results": ", ".join(map(str, self.results)),
+            "operations": f"{self.operations:,}",
+            "compiled for": f"{self.target}, {self.dtype}",
+            **{name.replace("_", " "): value for name, value in self.found.items()},
+            "cases": self.cases,
+        }
+        width = max(map(len, listed))
+        lines = [f"{self.name}, from a file", *(f"  {name:<{width}}  {value}" for name, value in listed.items())]
+        return "\n".join(printable(line) for line in lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {
+            "name": self.name,
+            "arguments": [list(shape) for shape in self.arguments],
+            "results": [list(shape) for shape in self.results],
+            "operations": self.operations,
+            "target": self.target,
+            "dtype": self.dtype,
+            "found": dict(self.found),
+            "cases": self.cases,
+        }
+
 
 #: Options that say how a program runs; the others say how it was found.
 _RUNNING: Final = ("sparse", "target", "dtype", "threads", "check_finite", "most_cases", "cache")
@@ -45,7 +93,7 @@ def options_as_data(options: Options) -> dict[str, Any]:
     return {name: getattr(options, name) for name in _RUNNING}
 
 
-def options_from_data(record: Record) -> Options:
+def options_from_data(record: Fields) -> Options:
     """The options that data describe; those of the search are the defaults.
 
     Raises:
@@ -64,7 +112,6 @@ def program_as_data(program: Program, arrays: Arrays) -> dict[str, Any]:
     """
     recording, results, what = program.recording, program._results, f"the result of {program.name}"
     guarded = program.is_guarded
-    tape: Tape | BlockTape = program.tape
     data: dict[str, Any] = {
         "argument_shapes": [None if shape is None else list(shape) for shape in recording.argument_shapes],
         "result_shapes": [list(shape) for shape in recording.result_shapes],
@@ -72,7 +119,7 @@ def program_as_data(program: Program, arrays: Arrays) -> dict[str, Any]:
         "guards": [[guard.file, guard.line, guard.source, guard.answer] for guard in recording.guards],
         # what says exactly where guards hold, for points at the border of two cases
         "function": tape_as_data(recording.tape, arrays) if guarded else None,
-        "tape": tape_as_data(tape, arrays),
+        "tape": tape_as_data(program.tape, arrays),
         "segments": [_segment_as_data(segment, arrays) for segment in results.segments],
         "shapes": [list(shape) for shape in results.shapes],
         "patterns": [
@@ -87,17 +134,21 @@ def program_as_data(program: Program, arrays: Arrays) -> dict[str, Any]:
         "derivatives": structure_as_data(results._jacobian, what, arrays),
         "operations": program.operations,
         "found": _found(program),
+        **_forms_of(program.code, arrays),
     }
-    if isinstance(program, ArrayProgram):
-        data["bodies"] = [tape_as_data(each.body, arrays) for each in program.maps if each.is_body]
-    else:
-        data["exact"] = arrays.add(sorted(program._exact), np.int64)
     return data
 
 
+def _forms_of(code: Compilable, arrays: Arrays) -> dict[str, Any]:
+    """Data of a form of code beside its tape: operations that are exact, or bodies as they are compiled."""
+    if isinstance(code, LoopNest):
+        return {"bodies": [tape_as_data(body, arrays) for body in code.bodies]}
+    return {"exact": arrays.add(sorted(code.exact), np.int64)}
+
+
 def _found(program: Program) -> dict[str, Any]:
-    """How the program was found, as far as it says so."""
-    plan = getattr(program, "plan", None)
+    """Facts on how the program was found."""
+    plan = program.plan
     found = {name: getattr(plan, name) for name in ("method", "objective", "cost", "lower_bound")} if plan else {}
     return found | {"cut_short": program.cut_short} if program.cut_short else found
 
@@ -115,14 +166,15 @@ class _SavedResults(Results):
 
     Args:
         record: of the program.
-        outputs: that its tape has for results.
+        code: its outputs are those of the results, and of guards.
+        outputs: for results.
     """
 
-    def __init__(self, record: Record, options: Options, outputs: int, constants: Constants, *, long: bool) -> None:
-        self._dtype, self._long = np.dtype(options.dtype), long
+    def __init__(self, record: Fields, options: Options, code: Compilable, outputs: int, constants: Constants) -> None:
+        self.dtype, self._join = np.dtype(options.dtype), None
         self._jacobian = structure_from_data(record.data.get("derivatives"), record, constants)
         self.structure = structure_from_data(record.data.get("returned"), record, constants)
-        self.segments = [_segment(each, outputs, long) for each in record.records("segments")]
+        self.segments = [_segment(each, outputs, code.segment) for each in record.records("segments")]
         self.shapes = [record.shape(shape) for shape in record.items("shapes")]
         self._patterns = [_pattern(each, options) for each in record.records("patterns")]
         leaves = [sum(1 for _ in paths(each)) for each in (self.structure, self._jacobian)]
@@ -141,28 +193,20 @@ class _SavedResults(Results):
         except SizeError as error:
             raise FileError(str(error)) from None
 
-    def _segment(self, length: int, outputs: NDArray[np.intp], places: NDArray[np.intp]) -> Segment:
-        if self._long:
-            return LongSegment(length, outputs, places)
-        return super()._segment(length, outputs, places)
 
-
-def _segment(record: Record, outputs: int, long: bool) -> Segment:
+def _segment(record: Fields, outputs: int, segment: type[Segment]) -> Segment:
     length = record.number("length", most=1 << 48)
     chosen = {name: _chosen(record, name, bound) for name, bound in (("outputs", outputs), ("positions", length))}
     counts = {len(range(each.start, each.stop)) if isinstance(each, slice) else len(each) for each in chosen.values()}
     if len(counts) > 1:
         raise FileError(f"{record.what} has more outputs than places for them, or fewer")
-    if long:
-        positions = chosen["positions"]
-        if not isinstance(positions, slice) and len(np.unique(positions)) < len(positions):
-            raise FileError(f"{record.what} has two outputs in one place")
-        return LongSegment(length, chosen["outputs"], positions)
-    listed = [np.arange(e.start, e.stop) if isinstance(e, slice) else e for e in chosen.values()]
-    return Segment(length, tuple(listed[0].tolist()), tuple(listed[1].tolist()))
+    positions = chosen["positions"]
+    if not isinstance(positions, slice) and len(np.unique(positions)) < len(positions):
+        raise FileError(f"{record.what} has two outputs in one place")
+    return segment.of(length, chosen["outputs"], positions)
 
 
-def _chosen(record: Record, name: str, bound: int) -> NDArray[np.intp] | slice:
+def _chosen(record: Fields, name: str, bound: int) -> NDArray[np.intp] | slice:
     value = record.data.get(name)
     if isinstance(value, list):
         if len(value) == 2 and all(type(n) is int for n in value) and 0 <= value[0] <= value[1] <= bound:
@@ -174,7 +218,7 @@ def _chosen(record: Record, name: str, bound: int) -> NDArray[np.intp] | slice:
     raise FileError(f"'{name}' of {record.what} are not from 0 to {bound - 1}")
 
 
-def _pattern(record: Record, options: Options) -> SparsePattern:
+def _pattern(record: Fields, options: Options) -> SparsePattern:
     sizes = record.shape(record.data.get("shape"))
     rows, columns = (record.array(name).astype(np.int32) for name in ("rows", "columns"))
     if options.sparse is None or len(sizes) != 2 or len(rows) != len(columns) or max(sizes) >= 1 << 31:
@@ -190,8 +234,27 @@ def _pattern(record: Record, options: Options) -> SparsePattern:
     return found
 
 
-class LoadedProgram(Program):
-    """A program from a file: compiled when it is called, not planned.
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Facts on how a program from a file was found, as far as they were saved."""
+
+    found: dict[str, Any]
+
+    def report(self, program: Any) -> LoadedReport:
+        """Return what is known of the program."""
+        return LoadedReport(
+            program.name,
+            [shape for shape in program.recording.argument_shapes if shape is not None],
+            program._results.shapes,
+            program.operations,
+            program.options.target,
+            program.options.dtype,
+            {name: value for name, value in self.found.items() if value is not None},
+        )
+
+
+def program_from_data(record: Fields, name: str, kind: Kind, options: Options, constants: Constants) -> Program:
+    """The program from a file: compiled when it is called, not planned.
 
     Args:
         record: the data.
@@ -202,88 +265,63 @@ class LoadedProgram(Program):
     Raises:
         FileError: if the data describe no program.
     """
-
-    def __init__(self, record: Record, name: str, kind: Kind, options: Options, constants: Constants) -> None:
-        self.name, self.kind, self.options = name, kind, options
-        shapes = tuple([None if each is None else record.shape(each) for each in record.items("argument_shapes")])
-        sizes = [0 if shape is None else math.prod(shape) for shape in shapes]
-        ends = [sum(sizes[: k + 1]) for k in range(len(sizes))]
-        guards = tuple([_guard(each, record) for each in record.items("guards")])
-        tape = tape_from_data(record.record("tape"))
-        if tape.inputs != sum(sizes):
-            raise FileError(f"{record.what} has {tape.inputs} inputs, and arguments of {sum(sizes)} entries")
-        structure = structure_from_data(record.data.get("structure"), record, constants)
-        result_shapes = tuple(map(record.shape, record.items("result_shapes")))
-        if sum(1 for _ in paths(structure)) != len(result_shapes):
-            raise FileError(f"{record.what} has {len(result_shapes)} shapes of results; its structure has others")
-        function: Tape | BlockTape = Tape(tape.inputs)
-        if guards:
-            function = tape_from_data(record.record("function"))
-            results = sum(map(math.prod, result_shapes))
-            if function.inputs != tape.inputs or len(function.outputs) != results + len(guards):
-                raise FileError(f"{record.what} has guards that are not those of its function")
-        self.recording = Recording(
-            function,
-            shapes,
-            tuple([slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]),
-            result_shapes,
-            structure,
-            guards=guards,
-        )
-        self.seconds, self.from_cache, self.ran = {}, [], Ran()
-        self.operations = record.number("operations")
-        self.found = record.record("found").data
-        self.cut_short = str(self.found.get("cut_short", ""))
-        self._arguments = Arguments(name, shapes, np.dtype(options.dtype), options.check_finite)
-        outputs = len(tape.outputs) - bool(guards)
-        self._results = _SavedResults(record, options, outputs, constants, long=isinstance(tape, BlockTape))
-        self.tape = tape  # type: ignore[assignment]  # of a program over arrays it has blocks
-        self.kernel = self._kernel_of(tape, record)
-
-    def _kernel_of(self, tape: Tape | BlockTape, record: Record) -> Kernel:
-        options, shapes = self.options, self._arguments.numeric_shapes
-        segments: Any = self._segments()
-        if isinstance(tape, Tape):
-            exact = record.array("exact").tolist()
-            if any(not 0 <= reference < len(tape) for reference in exact):
-                raise FileError(f"{record.what} has exact operations that are not there")
-            return compile_tape(
-                tape,
-                segments,
-                target=options.target,
-                dtype=options.dtype,
-                exact=exact,
-                arguments=shapes,
-                cache=options.cache and is_enabled(),
-            )
-        if options.dtype != "float64":
-            raise FileError(f"{record.what} has loops in {options.dtype}; expected float64")
-        maps = fuse(tape)
-        bodies = [each for each in maps if each.is_body]
-        known = [scalars_from_data(each, in_loop=True) for each in record.records("bodies")]
-        if [(len(each.leaves), len(each.body.outputs)) for each in bodies] != [
-            (body.inputs, len(body.outputs)) for body in known
-        ]:
-            raise FileError(f"{record.what} has bodies that are not those of its blocks")
-        for each, body in zip(bodies, known, strict=True):
-            each.body = body
-        return compiled_loops(tape, maps, segments, shapes, options)
-
-    def report(self) -> LoadedReport:  # type: ignore[override]
-        """What is known of the program."""
-        recording = self.recording
-        return LoadedReport(
-            self.name,
-            [shape for shape in recording.argument_shapes if shape is not None],
-            self._results.shapes,
-            self.operations,
-            self.options.target,
-            self.options.dtype,
-            {name: value for name, value in self.found.items() if value is not None},
-        )
+    shapes = tuple([None if each is None else record.shape(each) for each in record.items("argument_shapes")])
+    sizes = [0 if shape is None else math.prod(shape) for shape in shapes]
+    ends = [sum(sizes[: k + 1]) for k in range(len(sizes))]
+    guards = tuple([_guard(each, record) for each in record.items("guards")])
+    tape = tape_from_data(record.record("tape"))
+    if tape.inputs != sum(sizes):
+        raise FileError(f"{record.what} has {tape.inputs} inputs, and arguments of {sum(sizes)} entries")
+    structure = structure_from_data(record.data.get("structure"), record, constants)
+    result_shapes = tuple(map(record.shape, record.items("result_shapes")))
+    if sum(1 for _ in paths(structure)) != len(result_shapes):
+        raise FileError(f"{record.what} has {len(result_shapes)} shapes of results; its structure has others")
+    function: Tape | BlockTape = Tape(tape.inputs)
+    if guards:
+        function = tape_from_data(record.record("function"))
+        results = sum(map(math.prod, result_shapes))
+        if function.inputs != tape.inputs or len(function.outputs) != results + len(guards):
+            raise FileError(f"{record.what} has guards that are not those of its function")
+    slices = tuple([slice(end - size, end) for end, size in zip(ends, sizes, strict=True)])
+    code, facts = _code(tape, record, options), Saved(record.record("found").data)
+    given = Derivation(
+        Recording(function, shapes, slices, result_shapes, structure, guards=guards),
+        kind,
+        Selection((), structure),
+        code,
+        Nonzeros(*(np.empty(0, np.intp) for _ in range(3))),
+        facts,
+        cut_short=str(facts.found.get("cut_short", "")),
+    )
+    laid_out = _SavedResults(record, options, code, len(tape.outputs) - bool(guards), constants)
+    program = Program(name, options, given, laid_out, {})
+    program.operations = record.number("operations")
+    program.compile()
+    return program
 
 
-def _guard(data: Any, record: Record) -> Guard:
+def _code(tape: Tape | BlockTape, record: Fields, options: Options) -> Compilable:
+    """The code of a tape from a file, with exact operations or bodies as they were saved."""
+    if isinstance(tape, Tape):
+        exact = record.array("exact").tolist()
+        if any(not 0 <= reference < len(tape) for reference in exact):
+            raise FileError(f"{record.what} has exact operations that are not there")
+        return StraightLine(tape, exact)
+    if options.dtype != "float64":
+        raise FileError(f"{record.what} has loops in {options.dtype}; expected float64")
+    maps = fuse(tape)
+    bodies = [each for each in maps if each.is_body]
+    known = [scalars_from_data(each, in_loop=True) for each in record.records("bodies")]
+    if [(len(each.leaves), len(each.body.outputs)) for each in bodies] != [
+        (body.inputs, len(body.outputs)) for body in known
+    ]:
+        raise FileError(f"{record.what} has bodies that are not those of its blocks")
+    for each, body in zip(bodies, known, strict=True):
+        each.body = body
+    return LoopNest(tape, maps)
+
+
+def _guard(data: Any, record: Fields) -> Guard:
     kinds = [str, int, str, str]
     if not isinstance(data, list) or [type(each) for each in data] != kinds:
         raise FileError(f"{record.what} has a guard that is none; expected {', '.join(f.name for f in fields(Guard))}")

@@ -1,26 +1,168 @@
-"""Structures of arguments and results as data and back.
+"""Structures of arguments and results, and the constants in them, as data and back.
+
+Numbers, text, tuples and the like are written as they are, floating-point numbers bit for bit. Of classes and members
+of enumerations a file has the names alone. Reading imports nothing: a class has to be there already, in a module that
+the process has imported, or be given by the caller; so a file cannot choose what code is run.
 
 A container is told by its kind, and by what makes one of its parts: how many there are, keys, or names. It is made by
-opening an example, as calls do, so that it is equal to what calls find. Classes are found, never imported, see
-`accumulus.shipping.values`; objects are made without their constructors.
+opening an example, as calls do, so that it is equal to what calls find; objects are made without their constructors.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import is_dataclass
+from enum import Enum
 from reprlib import repr as shortened
 from typing import Any, Final
+
+import numpy as np
 
 from accumulus.errors import ArgumentError, FileError
 from accumulus.frontends.calls import constant_key
 from accumulus.frontends.containers import Container, opened
 from accumulus.frontends.kinds import as_nested_lists
 from accumulus.frontends.trees import Branch, Constant, Leaf, Structure
-from accumulus.shipping.data_files import Arrays, Record
-from accumulus.shipping.values import Constants, written
+from accumulus.shipping.data_files import Arrays, Fields
 
-__all__ = ["structure_as_data", "structure_from_data"]
+__all__ = ["Constants", "KnownClasses", "constant_as_data", "structure_as_data", "structure_from_data"]
+
+# Constants ------------------------------------------------------------------------------------------------------------
+
+
+_KINDS_OF_ARRAYS: Final = "biufc"
+
+
+def constant_as_data(value: Any, what: str, arrays: Arrays) -> Any:
+    """A constant as data.
+
+    Args:
+        what: it is, for messages.
+
+    Raises:
+        ArgumentError: for what no file can hold.
+    """
+    if value is None or isinstance(value, bool) or type(value) in (int, str):
+        return value
+    if type(value) is float:
+        return {"float": value.hex()}
+    if type(value) is complex:
+        return {"complex": [value.real.hex(), value.imag.hex()]}
+    if type(value) is bytes:
+        return {"bytes": value.hex()}
+    if type(value) in (tuple, list, frozenset):
+        return {type(value).__name__: [constant_as_data(each, what, arrays) for each in value]}
+    if isinstance(value, type):
+        return {"class": _place(value, what)}
+    if isinstance(value, Enum):
+        return {"member": [*_place(type(value), what), value.name]}
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in _KINDS_OF_ARRAYS:
+        return {"numpy": arrays.add(value), "number": isinstance(value, np.generic)}
+    raise ArgumentError(
+        f"{what} is a {type(value).__module__}.{type(value).__qualname__}, which a file of a derivative cannot hold; "
+        "expected numbers, text, None, tuples of those, classes and members of enumerations"
+    )
+
+
+def _place(kind: type, what: str) -> list[str]:
+    if "<locals>" in kind.__qualname__:
+        raise ArgumentError(
+            f"{what} needs the class {kind.__qualname__}, which is defined inside of a function, so that nobody else "
+            "finds it; define it at the top of its module"
+        )
+    return [kind.__module__, kind.__qualname__]
+
+
+class KnownClasses:
+    """The classes that a file may name.
+
+    Args:
+        given: by the caller, besides those of modules that are imported.
+    """
+
+    def __init__(self, given: Iterable[type] = ()) -> None:
+        self._given = {kind.__qualname__: kind for kind in given}
+
+    def find(self, place: Any) -> type:
+        """The class at a place, without running anything.
+
+        Raises:
+            FileError: if there is none.
+        """
+        if not isinstance(place, list) or len(place) != 2 or not all(isinstance(part, str) for part in place):
+            raise FileError(f"a class is told by {shortened(place)}; expected its module and name")
+        module, name = place
+        if name in self._given:
+            return self._given[name]
+        found: Any = sys.modules.get(module)
+        if found is not None:
+            for part in name.split("."):
+                found = getattr(found, "__dict__", {}).get(part)
+        if not isinstance(found, type):
+            raise FileError(
+                f"the derivative needs the class {shortened(name)} of the module {shortened(module)}, which is not "
+                "there; import it before the file is loaded, or hand it over: acc.load(path, classes=[…])"
+            )
+        return found
+
+
+class Constants:
+    """Reads constants.
+
+    Args:
+        classes: that they may name.
+    """
+
+    def __init__(self, classes: KnownClasses) -> None:
+        self._classes = classes
+
+    def read(self, data: Any, within: Fields) -> Any:
+        """The constant that data describe.
+
+        Raises:
+            FileError: if they describe none.
+        """
+        if data is None or isinstance(data, bool) or type(data) is int:
+            return data
+        if isinstance(data, str):
+            return sys.intern(data)  # compiled readers compare by identity
+        try:
+            return self._tagged(data, within)
+        except (ValueError, TypeError, OverflowError, AttributeError) as error:
+            if isinstance(error, FileError):
+                raise
+            raise FileError(f"{shortened(data)} in {within.what} is no constant") from None
+
+    def _tagged(self, data: Any, within: Fields) -> Any:
+        if isinstance(data, dict) and len(data) == 1:
+            ((tag, held),) = data.items()
+            if tag == "float":
+                return float.fromhex(held)
+            if tag == "complex":
+                return complex(*(float.fromhex(part) for part in held))
+            if tag == "bytes":
+                return bytes.fromhex(held)
+            if tag in ("tuple", "list", "frozenset") and isinstance(held, list):
+                parts = [self.read(each, within) for each in held]
+                return tuple(parts) if tag == "tuple" else parts if tag == "list" else frozenset(parts)
+            if tag == "class":
+                return self._classes.find(held)
+            if tag == "member" and isinstance(held, list) and len(held) == 3:
+                kind = self._classes.find(held[:2])
+                if issubclass(kind, Enum) and isinstance(held[2], str) and held[2] in kind.__members__:
+                    return kind.__members__[held[2]]
+        if isinstance(data, dict) and data.keys() == {"numpy", "number"}:
+            position = data["numpy"]
+            if type(position) is int and 0 <= position < len(within.arrays):
+                array = within.arrays[position].copy()
+                return array[()] if data["number"] else array
+        raise FileError(f"{shortened(data)} in {within.what} is no constant")
+
+
+# Structures -----------------------------------------------------------------------------------------------------------
+
 
 _DICTS: Final = {"dict": dict, "OrderedDict": OrderedDict}
 
@@ -44,8 +186,8 @@ def structure_as_data(structure: Structure, what: str, arrays: Arrays) -> Any:
     if isinstance(structure, Constant):
         # a part that is fixed by its container is told apart by that
         fixed = isinstance(structure.key, type)
-        key = written(structure.key, what, arrays) if fixed else None
-        return {"constant": written(structure.value, what, arrays), "of": key}
+        key = constant_as_data(structure.key, what, arrays) if fixed else None
+        return {"constant": constant_as_data(structure.value, what, arrays), "of": key}
     return {
         **_container_as_data(structure.container, what, arrays),
         "parts": [structure_as_data(part, what, arrays) for part in structure.parts],
@@ -59,8 +201,11 @@ def _container_as_data(container: Container, what: str, arrays: Arrays) -> dict[
     if kind in (list, tuple):
         return {"kind": kind.__name__}
     if kind in _DICTS.values():
-        return {"kind": kind.__name__, "keys": [written(k, what, arrays) for k in container.build([0.0] * count)]}
-    place = written(kind, what, arrays)["class"]
+        return {
+            "kind": kind.__name__,
+            "keys": [constant_as_data(k, what, arrays) for k in container.build([0.0] * count)],
+        }
+    place = constant_as_data(kind, what, arrays)["class"]
     if container.attributes:
         return {"kind": "object", "class": place, "names": [label[1:] for label in container.labels]}
     if issubclass(kind, list | tuple) and container.rest is None:
@@ -71,7 +216,7 @@ def _container_as_data(container: Container, what: str, arrays: Arrays) -> dict[
     )
 
 
-def structure_from_data(data: Any, within: Record, constants: Constants) -> Structure:
+def structure_from_data(data: Any, within: Fields, constants: Constants) -> Structure:
     """The structure that data describe.
 
     Raises:
@@ -83,7 +228,7 @@ def structure_from_data(data: Any, within: Record, constants: Constants) -> Stru
         value = constants.read(data["constant"], within)
         key = constants.read(data["of"], within)
         return Constant(constant_key(value, within.what) if key is None else key, value)
-    record = Record(data, f"a structure of {within.what}", within.arrays)
+    record = Fields(data, f"a structure of {within.what}", within.arrays)
     parts = tuple([structure_from_data(part, within, constants) for part in record.data.get("parts") or ()])
     container = _container(record, parts, constants)
     if len(container.labels) != len(parts):
@@ -91,7 +236,7 @@ def structure_from_data(data: Any, within: Record, constants: Constants) -> Stru
     return Branch(container, parts)
 
 
-def _container(record: Record, parts: tuple[Structure, ...], constants: Constants) -> Container:
+def _container(record: Fields, parts: tuple[Structure, ...], constants: Constants) -> Container:
     kind, count = record.text("kind"), len(parts)
     example: Any
     if kind == "None":
@@ -115,7 +260,7 @@ def _container(record: Record, parts: tuple[Structure, ...], constants: Constant
     return opened_example[0]
 
 
-def _object(kind: Any, parts: tuple[Structure, ...], record: Record) -> Any:
+def _object(kind: Any, parts: tuple[Structure, ...], record: Fields) -> Any:
     names = record.items("names")
     if not (is_dataclass(kind) or hasattr(kind, "__attrs_attrs__")) or not all(isinstance(n, str) for n in names):
         raise FileError(f"{kind.__qualname__} is neither a data class nor an attrs class, as it was")

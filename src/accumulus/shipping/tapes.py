@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, FileError, SizeError
 from accumulus.memory import check_fits
-from accumulus.shipping.data_files import Arrays, Record
+from accumulus.shipping.data_files import Arrays, Fields
 from accumulus.tape.blocks import MANY_BLOCKS, MATMUL, SCAN, SUM, Block, BlockTape
-from accumulus.tape.bytes import from_bytes, to_bytes
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import Tape, from_bytes, to_bytes
 
 __all__ = ["tape_as_data", "tape_from_data"]
 
@@ -77,7 +76,7 @@ def _block_as_data(block: Block, arrays: Arrays) -> dict[str, Any]:
     return data
 
 
-def tape_from_data(record: Record) -> Tape | BlockTape:
+def tape_from_data(record: Fields) -> Tape | BlockTape:
     """The tape that data describe.
 
     Raises:
@@ -85,7 +84,8 @@ def tape_from_data(record: Record) -> Tape | BlockTape:
     """
     if "tape" in record.data:
         return scalars_from_data(record)
-    tape = BlockTape(record.number("inputs", most=1 << 40), signed_zeros=record.truth("signed_zeros"))
+    # scalar operations in several blocks may be equal
+    tape = BlockTape(record.number("inputs", most=1 << 40), signed_zeros=record.truth("signed_zeros"), joins=False)
     _add_constants(tape, record.array("constants", "f").astype(np.float64))
     blocks = record.records("blocks")
     if len(blocks) > MANY_BLOCKS:
@@ -98,7 +98,7 @@ def tape_from_data(record: Record) -> Tape | BlockTape:
     return tape
 
 
-def scalars_from_data(record: Record, *, in_loop: bool = False) -> Tape:
+def scalars_from_data(record: Fields, *, in_loop: bool = False) -> Tape:
     """The tape without blocks that data describe.
 
     Args:
@@ -138,7 +138,7 @@ def _check_kinds(tape: Tape, what: str, *, in_loop: bool) -> None:
         raise FileError(f"{what} has an output that is a truth value")
 
 
-def _append(tape: BlockTape, record: Record) -> None:
+def _append(tape: BlockTape, record: Fields) -> None:
     """One more block of a tape."""
     code, count = record.number("code", most=255), record.number("count", least=1, most=1 << 40)
     operands = tuple([_column(each, record) for each in record.items("operands")])
@@ -212,12 +212,12 @@ def _check_fits(tape: BlockTape, entries: int, what: str) -> None:
         raise FileError(str(error)) from None
 
 
-def _column(data: Any, record: Record) -> Column:
+def _column(data: Any, record: Fields) -> Column:
     """A column of references."""
     if isinstance(data, list) and len(data) == 3 and all(type(n) is int and abs(n) < 1 << 48 for n in data):
         start, step, count = data
         if step in (-1, 0, 1) and count >= 0:
             return Range(start, step, count)
     elif isinstance(data, dict):
-        return references_in(Record(data, f"an operand of {record.what}", record.arrays).array("row").astype(np.int64))
+        return references_in(Fields(data, f"an operand of {record.what}", record.arrays).array("row").astype(np.int64))
     raise FileError(f"{record.what} has an operand that is no row of references")

@@ -1,4 +1,4 @@
-"""What a wheel of `accumulus build` runs on: calls of its compiled function, on NumPy's arrays.
+"""Runtime of a wheel of `accumulus build`: calls of its compiled function, on NumPy's arrays.
 
 This file is in each wheel as it stands here, so it imports nothing but NumPy and the standard library.
 """

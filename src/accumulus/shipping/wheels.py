@@ -178,7 +178,7 @@ def _modules(project: CProject, parameters: Sequence[str]) -> dict[str, str]:
 
 
 def _expression(tree: Any, names: Sequence[str]) -> str:
-    """What makes the results of their arrays."""
+    """Expression that makes the results of their arrays."""
     if isinstance(tree, np.ndarray | np.generic):
         return names[int(tree)]
     if tree is None:

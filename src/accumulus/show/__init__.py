@@ -1,1 +1,1 @@
-"""What people look at: reports and tables."""
+"""Reports and tables for people."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import PurePath
@@ -26,7 +26,18 @@ from accumulus.objective import Objective
 from accumulus.rewriting.canonical import canonical
 from accumulus.search.find import plan
 from accumulus.search.plan import Plan
-from accumulus.show.tables import amount, change, counted, duration, key_values, plain_text, product_of, table, text
+from accumulus.show.tables import (
+    amount,
+    as_html,
+    change,
+    counted,
+    duration,
+    key_values,
+    plain_text,
+    shape_text,
+    table,
+    text,
+)
 from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 
@@ -34,22 +45,23 @@ if TYPE_CHECKING:
     from rich.console import Group, RenderableType
     from rich.table import Table
 
-    from accumulus.programs.program import Program
-    from accumulus.resubstitution.by_value import ByValue
     from accumulus.resubstitution.identities import Identity
+    from accumulus.resubstitution.optimise import ByValue
+    from accumulus.show.tables import Compiled
 
 __all__ = [
     "SWEEPS",
     "ByValueFacts",
-    "Candidate",
     "CaseFacts",
     "Condition",
     "FunctionFacts",
     "GraphSize",
+    "MethodCosts",
     "Report",
+    "Shown",
     "cases_table",
     "chosen_because",
-    "compare",
+    "compared",
     "comparison_table",
     "operations_by_kind",
     "small_enough",
@@ -62,7 +74,7 @@ LARGEST_SWEEP: Final = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class MethodCosts:
     """One method's plan for a graph: its costs, and the seconds in which it was found.
 
     Operations are those of the plan's tape before it is rewritten.
@@ -76,7 +88,7 @@ class Candidate:
     lower_bound: int | None = None
 
     @classmethod
-    def of(cls, found: Plan, method: str | None = None) -> Candidate:
+    def of(cls, found: Plan, method: str | None = None) -> MethodCosts:
         """Costs of a plan; under the name `method`, if given, instead of the plan's own."""
         return cls(method or found.method, **found.costs, seconds=found.seconds, lower_bound=found.lower_bound)
 
@@ -89,7 +101,7 @@ class Candidate:
         return asdict(self)
 
 
-def compare(graph: DifferentiationGraph, methods: Iterable[str], **options: Any) -> Iterator[Candidate]:
+def compared(graph: DifferentiationGraph, methods: Iterable[str], **options: Any) -> Iterator[MethodCosts]:
     """Plan with one method after the other, each under its own name; without those that do not finish in their time.
 
     Args:
@@ -100,7 +112,7 @@ def compare(graph: DifferentiationGraph, methods: Iterable[str], **options: Any)
             warnings.simplefilter("ignore", TimeLimitWarning)
             found = plan(graph, method=method, **{"cache": False, **options})
         if method in ("auto", found.method):
-            yield Candidate.of(found, method)
+            yield MethodCosts.of(found, method)
 
 
 def small_enough(graph: DifferentiationGraph, method: str) -> bool:
@@ -109,7 +121,7 @@ def small_enough(graph: DifferentiationGraph, method: str) -> bool:
     return len(graph.sources) * ends <= LARGEST_SWEEP
 
 
-def comparison_table(candidates: Iterable[Candidate], chosen: str | None = None) -> Table:
+def comparison_table(candidates: Iterable[MethodCosts], chosen: str | None = None) -> Table:
     """The candidates as rows; the chosen one set off."""
     rows = [
         (
@@ -125,11 +137,11 @@ def comparison_table(candidates: Iterable[Candidate], chosen: str | None = None)
     return table(headings, rows, marked=chosen)
 
 
-def chosen_because(chosen: Candidate, others: Iterable[Candidate], objective: str) -> str:
+def chosen_because(chosen: MethodCosts, others: Iterable[MethodCosts], objective: str) -> str:
     """One sentence: how the chosen plan compares with the others, and with the lower bound if one is known.
 
-    >>> chosen = Candidate("vertex", 9, 6, 30, lower_bound=25)
-    >>> chosen_because(chosen, [Candidate("forward", 12, 8, 40), Candidate("reverse", 12, 8, 40)], "operations")
+    >>> chosen = MethodCosts("vertex", 9, 6, 30, lower_bound=25)
+    >>> chosen_because(chosen, [MethodCosts("forward", 12, 8, 40), MethodCosts("reverse", 12, 8, 40)], "operations")
     'vertex with 30 operations, 25 % fewer than forward and reverse. No order needs fewer than 25.'
     """
     cost = chosen.cost(objective)
@@ -212,13 +224,13 @@ class ByValueFacts:
         count = f"{len(self.identities)}, proved: {proved}"
         if self.unexplained:
             count += f"; tested only: {counted(self.unexplained, 'value')}"
-        first = [("", _shortened(str(each))) for each in self.identities[:IDENTITIES]]
+        first = [("", _shortened(str(each), IDENTITY_WIDTH)) for each in self.identities[:IDENTITIES]]
         more = [("", f"… and {len(self.identities) - IDENTITIES} more")] if len(self.identities) > IDENTITIES else []
         return [("identities", count), *first, *more]
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= IDENTITY_WIDTH else f"{text[: IDENTITY_WIDTH - 1]}…"
+def _shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _power(error: float) -> str:
@@ -241,7 +253,7 @@ CONDITION_WIDTH: int = 60
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What was decided at one line.
+    """Decisions of a function at one line.
 
     Attributes:
         file, line, source: the line.
@@ -256,8 +268,7 @@ class Condition:
     def __str__(self) -> str:
         runs = [(answer, len(list(run))) for answer, run in groupby(self.answers)]
         told = ", ".join(f"{count} times {answer}" if count > 1 else answer for answer, count in runs)
-        source = self.source if len(self.source) <= CONDITION_WIDTH else f"{self.source[: CONDITION_WIDTH - 1]}…"
-        return f"{PurePath(self.file).name}:{self.line} {source} → {told}"
+        return f"{PurePath(self.file).name}:{self.line} {_shortened(self.source, CONDITION_WIDTH)} → {told}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +288,7 @@ class CaseFacts:
     points: int
 
     @classmethod
-    def of(cls, program: Program) -> CaseFacts:
+    def of(cls, program: Compiled) -> CaseFacts:
         """The case of a program."""
         by_line: dict[tuple[str, int, str], list[str]] = {}
         for guard in program.recording.guards:
@@ -345,7 +356,7 @@ class FunctionFacts:
     lanes: int | None
 
     @classmethod
-    def of(cls, program: Program) -> FunctionFacts:
+    def of(cls, program: Compiled) -> FunctionFacts:
         """The facts of `program`."""
         recording, options = program.recording, program.options
         return cls(
@@ -360,8 +371,8 @@ class FunctionFacts:
     def rows(self) -> list[tuple[str, str]]:
         """Names and texts for the head of the report."""
         return [
-            ("arguments", ", ".join(map(product_of, self.argument_shapes))),
-            ("results", ", ".join(map(product_of, self.result_shapes))),
+            ("arguments", ", ".join(map(shape_text, self.argument_shapes))),
+            ("results", ", ".join(map(shape_text, self.result_shapes))),
             ("recorded", counted(self.operations, "operation")),
         ]
 
@@ -371,9 +382,46 @@ class FunctionFacts:
         return f"{self.target}, {self.dtype}{lanes}"
 
 
+class Shown:
+    """A report that is printed, shown by notebooks, and handed out as plain data."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        seconds: dict[str, float]
+        cut_short: str
+        unwatched: tuple[str, ...]
+        changed: tuple[str, ...]
+
+        def __rich__(self) -> Group: ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain data, fit for JSON."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]  # reports are dataclasses
+
+    def _repr_html_(self) -> str:
+        return as_html(self.__rich__())
+
+    def __str__(self) -> str:
+        return plain_text(self.__rich__())
+
+    def _preparation(self, from_cache: Collection[str] = ()) -> list[tuple[str, str]]:
+        """Return the times of the stages, and what a user has to know of the program besides."""
+        stages = ", ".join(
+            f"{stage} {duration(seconds)}{' (from cache)' if stage in from_cache else ''}"
+            for stage, seconds in self.seconds.items()
+        )
+        rows = [("prepared in", f"{duration(sum(self.seconds.values()))}: {stages}")]
+        if self.cut_short:
+            said = "the clock ran out; a longer time_limit, or a machine that is less busy, gives the same program"
+            rows.append(("cut short", f"at {self.cut_short}: {said} everywhere"))
+        rows += [("not watched", what) for what in self.unwatched]
+        return [*rows, *(("not done by code", f"changes of {what}") for what in self.changed)]
+
+
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What a plan is, costs and won, and the program that was compiled from it.
+class Report(Shown):
+    """A plan, its costs and savings, and the program that was compiled from it.
 
     Attributes:
         name: of the differentiated function, or of the graph.
@@ -407,8 +455,8 @@ class Report:
     jacobian_shape: tuple[int, int]
     nonzeros: int
     objective: Objective
-    chosen: Candidate
-    others: tuple[Candidate, ...]
+    chosen: MethodCosts
+    others: tuple[MethodCosts, ...]
     uncounted: tuple[str, ...]
     operations: int
     emitted: int
@@ -424,12 +472,12 @@ class Report:
     cases: tuple[CaseFacts, ...] = ()
 
     @classmethod
-    def of(cls, program: Program) -> Report:
+    def of(cls, program: Compiled) -> Report:
         """The report on `program`; plans the methods that it compares with, which takes a moment."""
-        linearization = program.linearization
-        nonzeros_of_root = Counter(root for root, _ in program.plan.accumulation.entries)
+        linearization, plan, by_value = program.facts.linearization, program.facts.plan, program.facts.by_value
+        nonzeros_of_root = Counter(root for root, _ in plan.accumulation.entries)
         return replace(
-            cls.of_plan(program.plan, program.seconds, program.tape),
+            cls.of_plan(plan, program.seconds, program.code.tape),
             name=program.name,
             emitted=_emitted(program),
             returns=program.kind.name,
@@ -440,8 +488,8 @@ class Report:
             nonzeros=sum(nonzeros_of_root[root] for root in linearization.rows),
             function=FunctionFacts.of(program),
             differentiates=program.kind.derivatives,
-            by_value=None if program.by_value is None else ByValueFacts.of(program.by_value),
-            cases=(CaseFacts.of(program),) if program.is_guarded else (),
+            by_value=None if by_value is None else ByValueFacts.of(by_value),
+            cases=(CaseFacts.of(program),) if program.recording.guards else (),
         )
 
     @classmethod
@@ -465,8 +513,8 @@ class Report:
             jacobian_shape=(len(graph.roots), len(graph.terminals)),
             nonzeros=len(plan.accumulation.entries),
             objective=plan.objective,
-            chosen=Candidate.of(plan),
-            others=tuple(compare(graph, counted, objective=plan.objective)),
+            chosen=MethodCosts.of(plan),
+            others=tuple(compared(graph, counted, objective=plan.objective)),
             uncounted=tuple(method for method in methods if method not in counted),
             operations=program.operations,
             emitted=program.operations,
@@ -474,10 +522,6 @@ class Report:
             seconds=dict(seconds),
             cut_short="plan" if plan.cut_short else "",
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain data, fit for JSON."""
-        return asdict(self)
 
     def __rich__(self) -> Group:
         from rich.console import Group
@@ -493,14 +537,6 @@ class Report:
         if self.cases:
             parts += ["", cases_table(self.cases)]
         return Group(*parts)
-
-    def _repr_html_(self) -> str:
-        from accumulus.show.tables import as_html
-
-        return as_html(self.__rich__())
-
-    def __str__(self) -> str:
-        return plain_text(self.__rich__())
 
     def _title(self) -> str:
         return f"{self.title} of {self.name}"
@@ -533,43 +569,30 @@ class Report:
         rows += [("of these", ", ".join(f"{kind} {n}" for kind, n in self.by_kind.items()))]
         if self.function is not None:
             rows.append(("code", self.function.code()))
-        stages = ", ".join(
-            f"{stage} {duration(seconds)}{' (from cache)' if stage in self.from_cache else ''}"
-            for stage, seconds in self.seconds.items()
-        )
-        rows.append(("prepared in", f"{duration(sum(self.seconds.values()))}: {stages}"))
-        rows += cut_short_rows(self.cut_short)
-        rows += [("not watched", what) for what in self.unwatched]
-        return [*rows, *(("not done by code", f"changes of {what}") for what in self.changed)]
+        return [*rows, *self._preparation(self.from_cache)]
 
 
-def cut_short_rows(stage: str) -> list[tuple[str, str]]:
-    """Return what a report says of a program whose search was cut short in a stage; nothing of others."""
-    said = "the clock ran out; a longer time_limit, or a machine that is less busy, gives the same program everywhere"
-    return [("cut short", f"at {stage}: {said}")] if stage else []
-
-
-def _emitted(program: Program) -> int:
+def _emitted(program: Compiled) -> int:
     """Operations of the program's plan before they were rewritten."""
-    tape = emit(program.plan.accumulation)
+    tape = emit(program.facts.plan.accumulation)
     if not program.kind.values:
         del tape.outputs[: program.recording.results]
     return canonical(tape).operations
 
 
 def operations_by_kind(tape: Tape) -> dict[str, int]:
-    """Return how many operations of each kind are on the tape, the most frequent first; see `kind_of`.
+    """Return how many operations of each kind are on the tape, the most frequent first; see `kind_counted`.
 
     >>> tape = Tape(2)
     >>> tape.outputs = [tape.multiply(0, tape.apply("sin", tape.add(0, 1)))]
     >>> operations_by_kind(tape)
     {'additions': 1, 'multiplications': 1, 'sin': 1}
     """
-    counts = Counter(kind_of(OPERATIONS[code]) for code in tape.codes[tape.inputs :])
+    counts = Counter(kind_counted(OPERATIONS[code]) for code in tape.codes[tape.inputs :])
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def kind_of(operation: Operation) -> str:
+def kind_counted(operation: Operation) -> str:
     """Return what a report counts an operation as.
 
     Instructions that cost alike are counted together, functions of the mathematical library by their names.

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from accumulus.show.report import CaseFacts, cases_table, cut_short_rows, operations_by_kind
-from accumulus.show.tables import amount, counted, duration, key_values, plain_text, product_of, table, text
+from accumulus.show.report import CaseFacts, Shown, cases_table, operations_by_kind
+from accumulus.show.tables import amount, counted, key_values, shape_text, table, text
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
 
-    from accumulus.programs.array_program import ArrayProgram
+    from accumulus.show.tables import Compiled
 
 __all__ = ["BodyFacts", "StructureReport"]
 
@@ -79,8 +79,8 @@ def lines_text(lines: Iterable[tuple[str, int]]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class StructureReport:
-    """What a program over arrays is.
+class StructureReport(Shown):
+    """A program over arrays: its loops, costs and times.
 
     Attributes:
         name: of the differentiated function.
@@ -119,13 +119,13 @@ class StructureReport:
     cases: tuple[CaseFacts, ...] = ()
 
     @classmethod
-    def of(cls, program: ArrayProgram) -> StructureReport:
+    def of(cls, program: Compiled) -> StructureReport:
         """The report on `program`."""
-        recording = program.recording
+        recording, code, facts = program.recording, program.code, program.facts
         bodies = []
-        for each in program.maps:
-            block = program.tape.blocks[each.blocks[0]]
-            source = lines_text(program.tape.lines_of(each.blocks))
+        for each in code.maps:
+            block = code.tape.blocks[each.blocks[0]]
+            source = lines_text(code.tape.lines_of(each.blocks))
             if each.is_sum:
                 bodies.append(BodyFacts(each.count, block.operations, 1, 0, {}, source))
             elif each.shape is not None:
@@ -143,29 +143,25 @@ class StructureReport:
             argument_shapes=tuple(recording.argument_shapes),
             result_shapes=tuple(recording.result_shapes),
             recorded=recording.tape.operations,
-            jacobian_shape=program.jacobian_shape,
-            nonzeros=program.nonzero_count,
-            products=program.products,
+            jacobian_shape=facts.jacobian_shape,
+            nonzeros=facts.nonzero_count,
+            products=facts.products,
             operations=program.operations,
             bodies=tuple(bodies),
             target=program.options.target,
             seconds=dict(program.seconds),
             cut_short=program.cut_short,
             differentiates=program.kind.derivatives,
-            cases=(CaseFacts.of(program),) if program.is_guarded else (),
+            cases=(CaseFacts.of(program),) if recording.guards else (),
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain data, fit for JSON."""
-        return asdict(self)
 
     def __rich__(self) -> Group:
         from rich.console import Group
 
         rows, columns = self.jacobian_shape
         facts = [
-            ("arguments", ", ".join(map(product_of, self.argument_shapes))),
-            ("results", ", ".join(map(product_of, self.result_shapes))),
+            ("arguments", ", ".join(map(shape_text, self.argument_shapes))),
+            ("results", ", ".join(map(shape_text, self.result_shapes))),
             ("recorded", f"{counted(self.recorded, 'operation')}, as operations on arrays"),
         ]
         if self.differentiates:
@@ -184,15 +180,11 @@ class StructureReport:
             for k, body in enumerate(self.bodies, 1)
         ]
         ratio = f", {self.operations / self.recorded:.1f} times the function's own" if self.recorded else ""
-        stages = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in self.seconds.items())
         program = [
             *([("between bodies", counted(self.products, "product") + " of derivatives")] * self.differentiates),
             ("program", counted(self.operations, "operation") + ratio),
             ("code", f"{self.target}, float64, a loop for each body"),
-            ("prepared in", f"{duration(sum(self.seconds.values()))}: {stages}"),
-            *cut_short_rows(self.cut_short),
-            *(("not watched", what) for what in self.unwatched),
-            *(("not done by code", f"changes of {what}") for what in self.changed),
+            *self._preparation(),
         ]
         headings = ("loop", "instances", "operations each", "operands", "results", "from")
         cases: tuple[RenderableType, ...] = ("", cases_table(self.cases)) if self.cases else ()
@@ -200,11 +192,3 @@ class StructureReport:
             text(f"{self.title} of {self.name}", style="bold"), "", key_values(facts), "", table(headings, loops), "",
             key_values(program), *cases,
         )  # fmt: skip
-
-    def _repr_html_(self) -> str:
-        from accumulus.show.tables import as_html
-
-        return as_html(self.__rich__())
-
-    def __str__(self) -> str:
-        return plain_text(self.__rich__())

@@ -1,4 +1,4 @@
-"""How numbers, shapes and tables are written wherever the package prints any: reports and the command line.
+"""Text forms of numbers, shapes and tables, for reports and the command line.
 
 Rich is imported when the first table is made, not with the package.
 
@@ -12,7 +12,7 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from accumulus import markup
 from accumulus.text import printable
@@ -22,10 +22,14 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from accumulus.programs.program import Program
+    from accumulus.frontends.recorder import Recording
+    from accumulus.options import Options
+    from accumulus.programs.kinds import Kind
+    from accumulus.targets.kernel import Kernel
 
 __all__ = [
     "WIDTH",
+    "Compiled",
     "amount",
     "as_html",
     "change",
@@ -33,18 +37,41 @@ __all__ = [
     "duration",
     "key_values",
     "plain_text",
-    "product_of",
+    "print_json",
+    "print_out",
     "programs_as_html",
+    "shape_text",
     "table",
     "text",
-    "write",
-    "write_json",
 ]
 
 #: Columns of a report that is not printed to a terminal.
 WIDTH: Final = 96
 #: Units of time, the largest first.
 _UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+class Compiled(Protocol):
+    """What reports are on: a program (`accumulus.programs.program.Program`), which makes them by these facts.
+
+    Attributes:
+        code: straight-line code or loops, with its tape.
+        facts: how that was found: a graph and its plan, or products between arrays.
+        ran: calls at one point, and points of batches.
+    """
+
+    name: str
+    recording: Recording
+    kind: Kind
+    options: Options
+    code: Any
+    facts: Any
+    operations: int
+    kernel: Kernel
+    seconds: dict[str, float]
+    from_cache: list[str]
+    cut_short: str
+    ran: Any
 
 
 def amount(value: int) -> str:
@@ -89,10 +116,10 @@ def change(cost: int, reference: int) -> str:
     return f"{digits} % {'fewer' if cost < reference else 'more'} than"
 
 
-def product_of(shape: Sequence[int] | None) -> str:
+def shape_text(shape: Sequence[int] | None) -> str:
     """A shape in words.
 
-    >>> product_of(()), product_of((6,)), product_of((3, 4)), product_of(None)
+    >>> shape_text(()), shape_text((6,)), shape_text((3, 4)), shape_text(None)
     ('number', '6', '3×4', 'passed as it is')
     """
     if shape is None:
@@ -151,7 +178,7 @@ def plain_text(renderable: RenderableType, width: int = WIDTH) -> str:
 # Output --------------------------------------------------------------------------------------------------------------
 
 
-def write(renderable: RenderableType) -> None:
+def print_out(renderable: RenderableType) -> None:
     """Print to standard output, in colour only on a terminal."""
     if sys.stdout.isatty():
         from rich.console import Console
@@ -161,7 +188,7 @@ def write(renderable: RenderableType) -> None:
         print(plain_text(renderable))
 
 
-def write_json(data: object) -> None:
+def print_json(data: object) -> None:
     """Print as JSON to standard output."""
     sys.stdout.write(json.dumps(data, indent=1) + "\n")
 
@@ -171,7 +198,7 @@ def write_json(data: object) -> None:
 
 def as_html(renderable: RenderableType) -> str:
     """Return what a report hands to Rich, as HTML."""
-    return markup.block(*_parts(renderable))
+    return markup.stacked(*_parts(renderable))
 
 
 def _parts(renderable: RenderableType) -> Iterable[str]:
@@ -197,15 +224,15 @@ def _table(made: Table) -> str:
     if not made.show_header:
         return markup.facts((name, words) for name, words in rows)
     marked = next((k for k, row in enumerate(made.rows) if row.style), None)
-    return markup.table([str(column.header) for column in made.columns], rows, marked=marked)
+    return markup.html_table([str(column.header) for column in made.columns], rows, marked=marked)
 
 
-def programs_as_html(title: str, programs: Iterable[Program]) -> str:
+def programs_as_html(title: str, programs: Iterable[Compiled]) -> str:
     """Return what was compiled, a row for each program; nothing is planned or counted for it."""
     rows = [
         (
-            ", ".join(map(product_of, program.recording.argument_shapes)),
-            ", ".join(map(product_of, program.recording.result_shapes)),
+            ", ".join(map(shape_text, program.recording.argument_shapes)),
+            ", ".join(map(shape_text, program.recording.result_shapes)),
             amount(program.operations),
             program.options.target,
             duration(sum(program.seconds.values())),
@@ -213,9 +240,9 @@ def programs_as_html(title: str, programs: Iterable[Program]) -> str:
         for program in programs
     ]
     if not rows:
-        return markup.block(
+        return markup.stacked(
             markup.paragraph(title, bold=True),
             markup.paragraph("Nothing is compiled yet: that is done by the first call."),
         )
     headings = ("arguments", "results", "operations", "target", "prepared in")
-    return markup.block(markup.paragraph(title, bold=True), markup.table(headings, rows))
+    return markup.stacked(markup.paragraph(title, bold=True), markup.html_table(headings, rows))

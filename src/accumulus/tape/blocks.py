@@ -23,22 +23,22 @@ from numpy.typing import NDArray
 
 from accumulus.errors import SizeError
 from accumulus.memory import check_fits
-from accumulus.tape.bytes import to_bytes
 from accumulus.tape.columns import (
     Column,
     Range,
     References,
     are_equal,
+    check_steps,
     column,
     fingerprint,
     own,
     owners_in,
     references_in,
+    relative,
 )
-from accumulus.tape.matrices import matrix_product
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation
-from accumulus.tape.scans import check_order, relative, run_steps
-from accumulus.tape.tape import SELECT, Tape
+from accumulus.tape.passes import USED, moved, rows_of
+from accumulus.tape.tape import SELECT, Tape, to_bytes
 
 __all__ = [
     "MATMUL",
@@ -68,6 +68,14 @@ Lines = frozenset[tuple[str, int]]
 NOWHERE: Final[Lines] = frozenset()
 #: Entries of an array, from which on it is asked whether there is memory for what is recorded of it.
 LARGE: Final = 1 << 24
+#: Entries of an array, from which on operations on it are recorded as loops: many operations on short ones are a loop
+#: in Python, which blocks do not shorten.
+LONG: Final = 64
+#: Operations on entries of arrays, at most, with which a program may be written out: up to there a call takes less time
+#: than one of loops, whose results go through memory; of more operations it takes too long to be prepared.
+MOST_UNROLLED: Final = 20_000
+#: Of operations of a recurrence that is told as such, fewer: loops lose little there.
+MOST_UNROLLED_STEPS: Final = 200
 #: Blocks from which on a program is loops over numbers rather than operations on arrays.
 MANY_BLOCKS: Final = 20_000
 #: Scalar operations in a row, from which on they are one block, with a body, rather than a block each: derivatives
@@ -156,6 +164,28 @@ class _Segment(Tape):
         self.there: list[int] = []
         self.lines: list[Lines] = []
 
+    @classmethod
+    def of(cls, program: BlockTape, scalars: Tape) -> _Segment:
+        """Return the operations with which a program begins, which have the same references in it."""
+        segment = cls(program)
+        segment.constants, segment.folded_zero_signs = list(scalars.constants), scalars.folded_zero_signs
+        rows = rows_of(scalars)[scalars.inputs :]
+        taken = np.unique(rows[:, 1:][USED[rows[:, 0]] & (rows[:, 1:] >= 0)])
+        taken = taken[taken < scalars.inputs]
+        here = np.zeros(len(scalars), np.int64)
+        here[taken] = np.arange(len(taken))
+        here[scalars.inputs :] = np.arange(len(taken), len(taken) + len(rows))
+        rows[:, 1:] = np.where(USED[rows[:, 0]], moved(rows[:, 1:], here), 0)
+        entered = np.concatenate([np.zeros((len(taken), 4), np.int64), rows])
+        made = Tape.of_rows(0, entered, (), ())
+        segment.codes, segment.first, segment.second, segment.third = made.codes, made.first, made.second, made.third
+        segment.there = [*taken.tolist(), *range(scalars.inputs, len(scalars))]
+        segment.here = {there: here for here, there in enumerate(segment.there)}
+        segment.here |= {-k: -k for k in range(1, len(scalars.constants) + 1)}
+        segment.lines = [NOWHERE] * len(rows)
+        del segment._known, segment._constant_references  # made anew when they are asked for
+        return segment
+
     def enter(self, reference: int) -> int:
         """Return the reference here of a value of the program that has none yet."""
         reference = int(reference)
@@ -233,8 +263,14 @@ class BlockTape:
         inputs: numbers that the program takes.
         signed_zeros: whether formulas keep the sign of every zero, as `Tape` has it.
         most: blocks that it may have; more raise `ManyBlocksError`.
+        joins: whether equal blocks are one.
+        scalar: whether operations on numbers, and on entries of short arrays, are one tape until the first loop, and
+            all of them if there is none.
 
     Attributes:
+        scalars: that tape, as long as there is no loop; its references are those of the program.
+        unrolled: operations on entries of arrays, as they would be written out.
+        is_long: whether they are too many for that.
         blocks: in an order in which they can be computed.
         outputs: references of what the program returns.
 
@@ -242,12 +278,21 @@ class BlockTape:
     >>> x = np.arange(3)
     >>> y = tape.apply("multiply", x, np.roll(x, 1))
     >>> tape.outputs = tape.sums(y, [0, 1, 3])
-    >>> print(tape.evaluate(np.array([1.0, 2.0, 5.0])))
+    >>> from accumulus.tape.interpreter import evaluate
+    >>> print(evaluate(tape, np.array([1.0, 2.0, 5.0])))
     [ 5. 12.]
     """
 
-    def __init__(self, inputs: int, *, signed_zeros: bool = False, most: int | None = None) -> None:
-        self.inputs, self._most = inputs, most
+    def __init__(
+        self,
+        inputs: int,
+        *,
+        signed_zeros: bool = False,
+        most: int | None = None,
+        joins: bool = True,
+        scalar: bool = False,
+    ) -> None:
+        self.inputs, self._most, self._joins = inputs, most, joins
         #: Whether formulas are written so that they keep the sign of every zero.
         self.signed_zeros = signed_zeros
         #: Whether builders have folded an operation that sees the signs of zeros.
@@ -257,6 +302,8 @@ class BlockTape:
         self.copies = 0
         #: Says which lines of source what is appended comes from, if anything does; and those of each block.
         self.locate: Callable[[], Lines] | None = None
+        self.scalars: Tape | None = Tape(inputs, signed_zeros=signed_zeros) if scalar else None
+        self.unrolled, self.is_long = 0, not scalar
         self._size = inputs
         self._blocks: list[Block] = []
         self._lines: list[Lines] = []
@@ -273,12 +320,14 @@ class BlockTape:
         self._owners: dict[int, tuple[Column, list[int]]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
+        self.begin_loops()
         self._close()
         return vars(self).copy()
 
     @property
     def blocks(self) -> list[Block]:
         """All blocks so far."""
+        self.begin_loops()
         if self._segment is not None:
             self._close()
         return self._blocks
@@ -286,9 +335,42 @@ class BlockTape:
     @property
     def lines(self) -> list[Lines]:
         """Lines of source that each block comes from."""
+        self.begin_loops()
         if self._segment is not None:
             self._close()
         return self._lines
+
+    def in_loops(self, entries: int, work: int | None = None, steps: int = 0) -> bool:
+        """Return True if what works on so many entries of arrays is to be written as loops; now, all else is, too.
+
+        Args:
+            work: operations that it would be if it were written out; as many as entries, if not given.
+            steps: of these, operations of a recurrence.
+        """
+        work = entries if work is None else work
+        if work >= LONG:
+            self.unrolled += work
+        self.is_long |= self.unrolled > MOST_UNROLLED or steps > MOST_UNROLLED_STEPS
+        if self.scalars is not None and (entries >= LONG or steps > MOST_UNROLLED_STEPS):
+            self.begin_loops()
+        return self.scalars is None
+
+    def begin_loops(self) -> None:
+        """Write the scalar operations so far as blocks, if they are not."""
+        scalars, self.scalars = self.scalars, None
+        if scalars is None:
+            return
+        self._size = len(scalars)
+        self._values, self._constant_count = [np.array(scalars.constants)], len(scalars.constants)
+        self._references = {np.float64(value).tobytes(): -k for k, value in enumerate(scalars.constants, 1)}
+        self.folded_zero_signs |= scalars.folded_zero_signs
+        if scalars.operations:
+            self._segment = _Segment.of(self, scalars)
+
+    @property
+    def open(self) -> Any:
+        """What operations on numbers are written onto: a tape, or the program itself."""
+        return self if self.scalars is None else self.scalars
 
     def _close(self) -> None:
         """Turn the scalar operations at the end into blocks."""
@@ -311,8 +393,9 @@ class BlockTape:
 
     def _keep_signs(self, keeps: bool) -> None:
         self.signed_zeros = keeps
-        if self._segment is not None:
-            self._segment.signed_zeros = keeps
+        for scalars in (self._segment, self.scalars):
+            if scalars is not None:
+                scalars.signed_zeros = keeps
 
     @contextmanager
     def located(self, lines: Lines) -> Iterator[None]:
@@ -329,7 +412,7 @@ class BlockTape:
 
     def __len__(self) -> int:
         """Number of inputs and results; references below it are valid."""
-        return self._size
+        return self._size if self.scalars is None else len(self.scalars)
 
     @property
     def sees_zero_signs(self) -> bool:
@@ -353,6 +436,8 @@ class BlockTape:
     @property
     def constants(self) -> NDArray[np.float64]:
         """Value of the constant with reference r < 0 at -1 - r."""
+        if self.scalars is not None:
+            return np.array(self.scalars.constants)
         if self._constants is None or len(self._constants) < self._constant_count:
             self._constants = np.concatenate(self._values) if self._values else np.empty(0)
             self._values = [self._constants]
@@ -360,14 +445,25 @@ class BlockTape:
 
     def value_of(self, reference: int) -> float:
         """Value of the constant with a negative reference."""
+        if self.scalars is not None:
+            return self.scalars.value_of(reference)
         return float(self.constants[-1 - reference])
+
+    def values_of(self, references: References) -> NDArray[np.float64]:
+        """Values of constants, in the shape of their references."""
+        if self.scalars is not None:
+            return self.scalars.values_of(references)
+        return np.asarray(self.constants[-1 - references])
 
     def constant(self, value: float) -> int:
         """Reference of a constant; equal ones (zeros of either sign apart) have one reference."""
+        if self.scalars is not None:
+            return self.scalars.constant(value)
         return int(self.constant_array(np.float64(value)))
 
     def constant_apart(self, value: float) -> int:
         """Reference of a constant that is no other's, though others may be equal."""
+        self.begin_loops()
         self._values.append(np.array([value]))
         self._constant_count += 1
         return -self._constant_count
@@ -378,6 +474,10 @@ class BlockTape:
         flat = numbers.reshape(-1)
         if len(flat) > 1 and (flat.view(np.int64) == flat.view(np.int64)[0]).all():
             return np.full(numbers.shape, self.constant(flat[0]), np.int64)
+        if self.scalars is not None:
+            if len(flat) < LONG:
+                return self.scalars.constant_array(numbers.reshape(np.shape(values)))
+            self.begin_loops()
         key = flat.tobytes()
         start = self._references.get(key)
         if start is None:
@@ -435,14 +535,16 @@ class BlockTape:
         >>> (totals,) = tape.scan(body, lambda results: [
         ...     column(np.append(tape.constant(0.0), results[0].references[:-1])), Range(0, 1, 3)], range(4))
         >>> tape.outputs = totals.references
-        >>> print(tape.evaluate(np.array([1.0, 2.0, 5.0])))
+        >>> from accumulus.tape.interpreter import evaluate
+        >>> print(evaluate(tape, np.array([1.0, 2.0, 5.0])))
         [1. 3. 8.]
         """
+        self.begin_loops()
         offsets = np.unique(np.asarray(steps, np.int64))
         count, outputs = int(offsets[-1]), len(body.outputs)
         given = operands([_range(self._size + k * count, count) for k in range(outputs)])
         columns = tuple(own(each) if isinstance(each, np.ndarray) else each for each in given)
-        check_order(columns, self._size, outputs, offsets, -self._constant_count)
+        check_steps(columns, self._size, outputs, offsets, -self._constant_count)
         start = self._append(SCAN, columns, count, None, body, offsets).start
         return [_range(start + k * count, count) for k in range(outputs)]
 
@@ -451,20 +553,28 @@ class BlockTape:
 
         >>> tape = BlockTape(inputs=6)
         >>> tape.outputs = tape.matmul(np.arange(4).reshape(2, 2), np.arange(4, 6).reshape(2, 1)).ravel()
-        >>> print(tape.evaluate(np.array([1.0, 2.0, 3.0, 4.0, 10.0, 1.0])))
+        >>> from accumulus.tape.interpreter import evaluate
+        >>> print(evaluate(tape, np.array([1.0, 2.0, 3.0, 4.0, 10.0, 1.0])))
         [12. 34.]
         """
         (m, k), n = left.shape, right.shape[1]
         results = self._append(MATMUL, (own(left), own(right)), m * n, None, shape=(m, k, n))
         return results.references.reshape(m, n)
 
-    def map(self, build: Callable[[Tape], Callable[..., int]], operands: Sequence[Any]) -> References:
+    def map(
+        self,
+        build: Callable[[Tape], Callable[..., int]],
+        operands: Sequence[Any],
+        shape: tuple[int, ...] | None = None,
+    ) -> References:
         """A formula on arrays of references, broadcast: what its builder writes onto a tape for one instance."""
-        shape = np.broadcast_shapes(*(np.shape(operand) for operand in operands))
+        if shape is None:
+            shape = np.broadcast_shapes(*map(np.shape, operands))
         if not shape:
-            scalar: Any = self  # whose builders take scalars, as those of a `Tape` do
-            return np.asarray(build(scalar)(*map(int, operands)), np.int64)
+            return np.asarray(build(self.open)(*map(int, operands)), np.int64)
         count = math.prod(shape)
+        if not self.in_loops(count):
+            return self.open.map(build, operands, shape)  # type: ignore[no-any-return]
         if count > LARGE:
             check_fits(
                 8 * count * (len(operands) + 1),
@@ -513,6 +623,7 @@ class BlockTape:
         steps: NDArray[np.int64] | None = None,
         shape: tuple[int, int, int] | None = None,
     ) -> Range:
+        self.begin_loops()
         if self._segment is not None:
             self._close()
         if self._most is not None and len(self._blocks) >= self._most:
@@ -521,7 +632,7 @@ class BlockTape:
         every = _compared(block)
         key = (code, shape, *map(fingerprint, every), None if body is None else to_bytes(body))
         for known in self._known.setdefault(key, []):
-            if all(map(are_equal, every, _compared(known))):
+            if self._joins and all(map(are_equal, every, _compared(known))):
                 return known.results
         self._known[key].append(block)
         self._blocks.append(block)
@@ -533,7 +644,7 @@ class BlockTape:
 
     def __getattr__(self, name: str) -> Any:
         if name in BY_NAME:
-            return partial(self._scalar_of, name)
+            return partial(self._scalar_of, name) if self.scalars is None else getattr(self.scalars, name)
         raise AttributeError(f"'BlockTape' object has no attribute {name!r}")
 
     def _scalar_of(self, name: str, *operands: int) -> int:
@@ -541,6 +652,8 @@ class BlockTape:
 
     def _scalar(self, builder: str, operands: Sequence[int], *before: str) -> int:
         """Reference of what a builder of `Tape` makes of some values."""
+        if self.scalars is not None:
+            return int(getattr(self.scalars, builder)(*before, *operands))
         segment = self._segment
         if segment is None:
             segment = self._segment = _Segment(self)
@@ -551,6 +664,8 @@ class BlockTape:
 
     def sum(self, terms: Iterable[int]) -> int:
         """The terms added from left to right; 0 if there are none."""
+        if self.scalars is not None:
+            return self.scalars.sum(terms)
         found = [*terms]
         if len(found) >= LONG_SUM:
             return int(self.sums(np.array(found, np.int64), [0, len(found)])[0])
@@ -558,6 +673,12 @@ class BlockTape:
         for term in found:
             total = term if total is None else self._scalar("add", (total, term))
         return self.constant(0.0) if total is None else total
+
+    def name(self, reference: int) -> str:
+        """How `reference` is printed, as on a `Tape`."""
+        if reference < 0:
+            return repr(self.value_of(reference))
+        return f"{'x' if reference < self.inputs else 't'}{reference}"
 
     def operation(self, reference: int) -> Operation:
         """Return the row of the table that made a value; that of inputs for all that is no single operation."""
@@ -577,6 +698,8 @@ class BlockTape:
         """The code and the arguments of the operation that made a value, if it is one."""
         if reference < self.inputs:
             return None
+        if self.scalars is not None:
+            return self.scalars.codes[reference], self.scalars.arguments(reference)
         segment = self._segment
         if segment is not None and reference in segment.here:
             here = segment.here[reference]
@@ -640,54 +763,6 @@ class BlockTape:
         if known is None or known[0] is not operands:
             known = self._owners[id(operands)] = operands, owners_in(self.starts, operands)
         return known[1]
-
-    def evaluate(self, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values of the outputs by NumPy, block by block: the slow, obvious reference.
-
-        Args:
-            inputs: of shape (inputs,) or (inputs, points).
-
-        Returns:
-            An array of shape (outputs,) or (outputs, points).
-        """
-        points = inputs.shape[1:]
-        count = len(self.constants)
-        # constants, the last first, before all else: a reference and where its value is differ by their number
-        values = np.empty((count + len(self), *points))
-        values[:count] = self.constants[::-1].reshape(-1, *(1,) * len(points))
-        values[count : count + self.inputs] = inputs
-        self.run(values)
-        return values[count + self.outputs]
-
-    def run(self, values: NDArray[np.float64], first: int = 0) -> None:
-        """Compute blocks from the first that is given on.
-
-        Args:
-            values: of constants, the last first, then of inputs and results, in rows; all before that block are there.
-        """
-        count = len(self.constants)
-
-        def at(operands: Column) -> Any:
-            if isinstance(operands, Range) and operands.step >= 0:
-                first = count + operands.start
-                return values[first : first + (operands.count if operands.step else 1)]
-            return values[count + references_in(operands)]
-
-        with np.errstate(all="ignore"):
-            for block in self.blocks[first:]:
-                place = slice(count + block.start, count + block.start + block.size)
-                if block.steps is not None:
-                    assert block.body is not None
-                    columns = [count + references_in(operands) for operands in block.operands]
-                    run_steps(block.body, columns, block.steps, values, values[place])
-                elif block.offsets is not None:
-                    terms = values[count + references_in(block.operands[0])]
-                    values[place] = np.add.reduceat(terms, block.offsets[:-1], axis=0)
-                elif block.shape is not None:
-                    left, right = (values[count + references_in(operands)] for operands in block.operands)
-                    values[place] = matrix_product(left, right, block.shape)
-                else:
-                    values[place] = OPERATIONS[block.code].by_numpy(*map(at, block.operands))
 
 
 def _compared(block: Block) -> tuple[Column, ...]:

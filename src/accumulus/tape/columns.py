@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Column", "Range", "References", "are_equal", "column", "fingerprint", "own", "owners_in", "references_in"]
+from accumulus.errors import ArgumentError
+
+__all__ = [
+    "Column",
+    "Range",
+    "References",
+    "are_equal",
+    "check_steps",
+    "column",
+    "fingerprint",
+    "own",
+    "owners_in",
+    "references_in",
+    "relative",
+]
 
 References = NDArray[np.int64]
+#: Where the references of a block's own results begin when blocks that begin at different places are compared.
+_OWN: Final = 2**62
 #: References that are looked at at once.
 CHUNK: Final = 1 << 16
 
@@ -29,7 +45,7 @@ class Range:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all instances have the same reference."""
+        """Return True if all instances have the same reference."""
         return self.step == 0
 
     @property
@@ -56,7 +72,7 @@ def column(references: References) -> Column:
 
 
 def _has_step(references: References, step: int) -> bool:
-    """Whether each reference is the one before and a step."""
+    """Return True if each reference is the one before and a step."""
     parts = (references[first : first + CHUNK + 1] for first in range(0, len(references) - 1, CHUNK))
     return all((part[1:] - part[:-1] == step).all() for part in parts)
 
@@ -73,7 +89,7 @@ def own(references: References) -> Column:
 
 
 def owners_in(starts: References, operands: Column) -> list[int]:
-    """Which blocks or arrays a column has references of, given the first of each; -1 for what is before all."""
+    """Return which blocks or arrays a column has references of, given the first of each; -1 for what is before all."""
     if not len(operands):
         return []
     if isinstance(operands, Range):
@@ -95,7 +111,7 @@ def owners_in(starts: References, operands: Column) -> list[int]:
 
 
 def fingerprint(operands: Column) -> Hashable:
-    """What equal columns have in common; others may have it, too."""
+    """Return what equal columns have in common; others may have it, too."""
     if isinstance(operands, Range):
         return operands
     count = len(operands)
@@ -103,7 +119,52 @@ def fingerprint(operands: Column) -> Hashable:
 
 
 def are_equal(one: Column, other: Column) -> bool:
-    """Whether two columns are the same, entry by entry."""
+    """Return True if two columns are the same, entry by entry."""
     if isinstance(one, Range) or isinstance(other, Range):
         return isinstance(one, Range) and isinstance(other, Range) and one == other
     return one is other or np.array_equal(one, other)
+
+
+def check_steps(operands: Sequence[Column], start: int, outputs: int, steps: References, constants: int) -> None:
+    """Refuse columns in which an instance takes a result of its own step, of a later one, or one that does not exist.
+
+    Args:
+        start: reference of the first result.
+        outputs: of the body.
+        steps: offsets of the instances of each step.
+        constants: reference of the last constant.
+
+    Raises:
+        ArgumentError: if there is one.
+    """
+    count = int(steps[-1])
+    step_of = np.repeat(np.arange(len(steps) - 1), np.diff(steps))
+    for position, operand in enumerate(operands):
+        if len(operand) != count:
+            raise ArgumentError(f"operand {position} has {len(operand)} entries; expected {count}, one an instance")
+        if isinstance(operand, Range) and count:
+            ends = operand.start, operand.start + operand.step * (count - 1)
+            if constants <= min(ends) and max(ends) < start:
+                continue
+        references = references_in(operand)
+        own = references >= start
+        if (references < constants).any() or (references >= start + count * outputs).any():
+            raise ArgumentError(f"operand {position} has references to what does not exist")
+        wrong = np.flatnonzero(own)[step_of[(references[own] - start) % count] >= step_of[own]]
+        if len(wrong):
+            raise ArgumentError(
+                f"instance {wrong[0]} takes a result of its own step, or of a later one, as operand {position}; "
+                "expected results of earlier steps"
+            )
+
+
+def relative(operands: Column, start: int) -> Column:
+    """A column whose references to results from `start` on are counted from there."""
+    if isinstance(operands, Range):
+        ends = operands.start, operands.start + operands.step * (operands.count - 1)
+        if max(ends) < start:
+            return operands
+        if min(ends) >= start:
+            return Range(operands.start - start + _OWN, operands.step, operands.count)
+    references = references_in(operands)
+    return column(np.where(references >= start, references - start + _OWN, references))

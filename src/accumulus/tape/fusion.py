@@ -63,7 +63,7 @@ class Map:
 
     @property
     def is_body(self) -> bool:
-        """Whether it is a body, neither sums nor a product of matrices."""
+        """Return True if it is a body, neither sums nor a product of matrices."""
         return not self.is_sum and self.shape is None
 
     def operands(self, tape: BlockTape) -> Sequence[Column]:
@@ -242,7 +242,7 @@ def _reached(body: Tape, outputs: list[int]) -> set[int]:
 
 
 def _outputs_in(block: Block, operands: Column) -> set[int]:
-    """Which outputs of a recurrence's body a column has results of."""
+    """Return which outputs of a recurrence's body a column has results of."""
     if isinstance(operands, Range):
         ends = sorted((operands.start, operands.start + operands.step * (operands.count - 1)))
         low, high = max(ends[0], block.start), min(ends[1], block.start + block.size - 1)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.tape.compiled.passes_state import SIGNED, TAKE
-from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.operations import BY_NAME, OPERATIONS, TIME
 from accumulus.tape.passes import Integers, extended, moved, rows_of, spread
 from accumulus.tape.tape import Tape
 
@@ -27,6 +27,7 @@ __all__ = [
     "settled",
     "signed_rows",
     "signed_zeros",
+    "time_of",
     "unattached",
 ]
 
@@ -39,6 +40,7 @@ _HANDS_ON: Final = np.array(
         for row in OPERATIONS
     ]
 )
+_SIN, _COS = BY_NAME["sin"].code, BY_NAME["cos"].code
 _ATTACH: Final = BY_NAME["attach"].code
 
 
@@ -149,7 +151,7 @@ def settled(tape: Tape) -> Tape:
 
 
 def lasting(tape: Tape) -> NDArray[np.bool_]:
-    """Whether operations are ``attach`` of a kind that derivatives of every order keep. Undefined for inputs.
+    """Return True if operations are ``attach`` of a kind that derivatives of every order keep. Undefined for inputs.
 
     These are ``attach(x, 1)``, which is held constant for good; ``attach(0, d)``, a zero that has a derivative; and an
     x attached to a polynomial, say, of such: to what depends on inputs through them alone. That has the derivatives of
@@ -209,3 +211,20 @@ def unattached(tape: Tape, *, keeping: bool = False) -> tuple[Tape, Integers]:
     result, values = extended(tape.emptied(), rows)
     result.outputs = moved(tape.outputs, values).tolist()
     return result, values
+
+
+def time_of(tape: Tape) -> int:
+    """Return how long the operations that the outputs need take at one point, in additions.
+
+    Sine and cosine of one angle are one call, which takes as long as the sine.
+
+    >>> tape = Tape(2)
+    >>> tape.outputs = [tape.multiply(tape.apply("sin", 0), tape.apply("cos", 0)), tape.add(0, 1)]
+    >>> time_of(tape) == TIME[_SIN] + 2
+    True
+    """
+    live = np.frombuffer(needed(tape), bool)
+    codes, first = np.frombuffer(tape.codes, np.uint8), np.frombuffer(tape.first, np.intc)
+    sines, cosines = (first[live & (codes == code)] for code in (_SIN, _COS))
+    total = int(np.array(TIME)[codes[live]].sum())
+    return total - TIME[_COS] * len(np.intersect1d(sines, cosines, assume_unique=True))

@@ -6,7 +6,7 @@ tests read it from here.
 
 Partial derivatives are written over ``x, y, z`` (the arguments) and ``v`` (the value that the operation already
 computed), with operators, comparisons, the names of other rows and ``over_x(series, v)``, v/x by its power series near 0 (see
-`accumulus.tape.removable`); `accumulus.tape.partials` compiles them. ``None``
+`accumulus.tape.partials`); `accumulus.tape.partials` compiles them. ``None``
 is a derivative that is zero wherever it exists. At non-smooth points the values are those of JAX: half a unit for each argument of
 a tied maximum or minimum, +1 for abs at 0, 0 for sign, floor and ceil at their jumps. At its jumps fmod has those of
 its value there: with n the whole number for which it is x - n·y, they are 1 and -n.
@@ -28,9 +28,19 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from accumulus.tape.helpers import helpers
-
-__all__ = ["BY_NAME", "INPUT", "OPERATIONS", "Operation"]
+__all__ = [
+    "BY_NAME",
+    "FUSED",
+    "INPUT",
+    "IN_SEARCH",
+    "LATENCY",
+    "OPERATIONS",
+    "SECONDS",
+    "TIME",
+    "UNIT",
+    "Operation",
+    "helpers",
+]
 
 #: An order is a number that has to be constant, such as that of a Bessel function: no derivative by it is known.
 Kind = Literal["real", "boolean", "order"]
@@ -57,7 +67,7 @@ class Operation:
     """One row of the table.
 
     `numpy` is a source template over `{0}`, `{1}`, `{2}`, with the names ``np`` and ``special`` (SciPy's) in scope, and
-    those of `accumulus.tape.helpers`; `jax` is the same with ``jnp``, and empty if JAX does not have the operation.
+    those of `helpers`; `jax` is the same with ``jnp``, and empty if JAX does not have the operation.
     `llvm` is an instruction (``fadd``), a comparison (``fcmp olt``), an intrinsic (``llvm.sqrt``), a function of the
     C library (``@sin``), or ``select``, ``sign``, ``not``, ``attach`` which the back end
     writes out.
@@ -68,7 +78,7 @@ class Operation:
     `short` is the name of JAX's primitive and, in capitals, that of CasADi's operation.
     `time` says how long the operation keeps a processor busy at one point of a batch, in vectors of doubles, and
     `search` what it weighs in a search for a shorter program; an addition has 1 of both. `latency` are cycles until the
-    result can be used. `accumulus.tape.weights` says what they are for.
+    result can be used. See the weights below.
     `zero_signs` says what becomes of the result where a zero argument changes its sign: "kept" if it may change its own
     sign, "lost" if it never changes, "seen" if it may become another finite number.
     `domain` gives an interval for each argument in which the tests draw points; `kinks` lists arguments at which the
@@ -110,6 +120,13 @@ class Operation:
     def arity(self) -> int:
         """The number of arguments."""
         return len(self.arguments)
+
+    @property
+    def kind(self) -> str:
+        """Return "comparison", "logic", "jump" or "function": kinds for which domains of the interpreter have rules."""
+        if self.result == "boolean":
+            return "comparison" if self.arguments[0] == "real" else "logic"
+        return "jump" if self.jumps else "function"
 
     @property
     def jumps(self) -> bool:
@@ -320,6 +337,52 @@ def _rows() -> list[Operation]:
     return rows
 
 
+# exp(x²) iⁿerfc x, by the formulas of `accumulus.targets.llvm.special_functions`, with the same coefficients; numbers
+# of single precision stay in their range
+_IERFCX: Final = """\
+def _ierfcx(n, x):
+    \"\"\"exp(x²) times the n-fold integral of erfc from x to infinity, for whole n from 0 to 12.\"\"\"
+    a = np.abs(x)
+    near = np.minimum(a, 1e15)
+    root = np.sqrt(near * near + 27.0)
+    step = 1.0 / (near + root)
+    argument, after = 2.0 * near / root - 1.0, 0.0
+    for coefficient in (
+            1.441488977756048e-12, 3.0644818956949956e-12, -1.2940596460685005e-12,
+            -1.4663007006854974e-12, 1.8425095996970145e-11, 4.226961320756448e-11,
+            7.303055850105455e-11, 1.969025636044891e-10, 5.536707142274961e-10,
+            1.4293649759617555e-09, 4.358625918624633e-09, 1.0760557125717529e-08,
+            3.6442294992371066e-08, 1.1088018577406288e-07, 2.631225743267316e-07,
+            1.5823587376381678e-06, 2.2273919232128857e-06, 1.7811810955058632e-05,
+            9.20717193721944e-05, -7.496714342803235e-05, 0.0043861988673423325,
+            0.00022630661731264638, 0.9953483404981377,
+    ):
+        after = after * argument + coefficient
+    scale = np.where(1e15 < a, 0.5 / np.maximum(a, 1.0), step)
+    now = right = 1.0
+    for k in range(13, 0, -1):
+        after, now = now, 2.0 * near * step * now + 2.0 * k * step * step * after
+        if k > 1:
+            right = np.where(n < k - 1, now, right * scale)
+    right = right * (1.1283791670955126 * scale / now)
+    before, now = 1.1283791670955126, special.erfcx(x)
+    left, slope = now, 2.0 * np.maximum(-x, 0.0)
+    for k in range(1, 13):
+        before, now = now, (before + slope * now) / (2.0 * k)
+        left = np.where(n < k, left, now)
+    return np.where(x < 0.0, left, right)
+"""
+_ALL: Final = {"_ierfcx(": _IERFCX}
+
+
+def helpers(text: str) -> list[str]:
+    """Return definitions of what a text in Python calls that neither NumPy nor SciPy has.
+
+    Programs that are written as NumPy, or as JAX, have them before them.
+    """
+    return [definition for call, definition in _ALL.items() if call in text]
+
+
 @cache
 def _evaluator(template: str, arity: int) -> Callable[..., Any]:
     names = [f"a{i}" for i in range(arity)]
@@ -337,6 +400,40 @@ def _evaluator(template: str, arity: int) -> Callable[..., Any]:
 OPERATIONS: Final[tuple[Operation, ...]] = tuple(_rows())
 BY_NAME: Final[dict[str, Operation]] = {operation.name: operation for operation in OPERATIONS}
 INPUT: Final = BY_NAME["input"].code
+
+
+# Weights -------------------------------------------------------------------------------------------------------------
+
+# Weights by which operations are compared, from their rows:
+#
+# * `TIME`: how long it keeps a processor busy at one point of a batch, in vectors of doubles; an addition takes 1. It
+#   decides on the threads of a batch and on the variants of code (`accumulus.targets`).
+# * `LATENCY`: cycles until its result can be used; by this operations are scheduled.
+# * `IN_SEARCH`: its cost in the search for a shorter program (`accumulus.rewriting`).
+#
+# Times were measured on the processor of `SECONDS` and rounded to fives, but divisions, roots and fmod take half as long
+# there, and twice as long on some. The weights in the search are such that programs are fast as well as short: with these
+# the suite of benchmarks needs as few operations as with equal weights, and fewer divisions. Signs weigh nothing, since
+# most vanish in the end.
+#
+# They are rough, and the same on every machine, so that decisions are, too. A sum of times ignores products that are
+# fused with sums, signs that go into constants, loads, stores, and values that do not fit the registers.
+
+#: Seconds of an addition at one point, on an AMD EPYC of 2024 (Zen 5, vectors of eight doubles).
+SECONDS: Final = 15e-12
+
+#: What an addition weighs in a search for a shorter program.
+UNIT: Final = 64
+#: The key, among these, of the discount for a product with the sum that alone uses it: a target fuses them into one
+#: instruction, but they count as two operations.
+FUSED: Final = "sum with product"
+
+#: By code, in additions.
+TIME: Final = tuple(row.time for row in OPERATIONS)
+#: By code, in cycles.
+LATENCY: Final = tuple(row.latency for row in OPERATIONS)
+#: By name, an addition `UNIT`; and `FUSED`.
+IN_SEARCH: Final = {**{row.name: UNIT * row.search for row in OPERATIONS}, FUSED: 16}
 
 
 def _check() -> None:

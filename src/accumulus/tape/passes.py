@@ -37,6 +37,10 @@ CHUNK: Final = 1 << 17
 WIDTH: Final = len(Row.fields)
 
 
+#: Which arguments operations have, by code.
+USED: Final = np.array([[k < row.arity for k in range(WIDTH - 1)] for row in OPERATIONS])
+
+
 def rows_of(tape: Tape, start: int = 0) -> Integers:
     """Code and three arguments of each reference from `start` on, (n, 4); 0 where an operation takes fewer."""
     rows = np.zeros((len(tape) - start, WIDTH), np.int64)

@@ -31,8 +31,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import repeat
 from typing import Any, Final
 
 import numpy as np
@@ -41,7 +42,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, unknown_name
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 
-__all__ = ["LONGEST_LATEX", "Tape", "to_latex"]
+__all__ = ["LONGEST_LATEX", "Tape", "from_bytes", "to_bytes", "to_latex"]
 
 ADD: Final = BY_NAME["add"].code
 SUBTRACT: Final = BY_NAME["subtract"].code
@@ -173,6 +174,11 @@ class Tape:
         """Value of the constant with the negative reference `reference`."""
         return self.constants[-1 - reference]
 
+    def values_of(self, references: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Values of constants, in the shape of their references."""
+        known = self.constants
+        return np.array([known[-1 - r] for r in references.ravel().tolist()], float).reshape(references.shape)
+
     def is_boolean(self, reference: int) -> bool:
         """Whether `reference` is the result of a comparison or of a logical operation."""
         return reference >= 0 and _BOOLEAN[self.codes[reference]]
@@ -229,6 +235,47 @@ class Tape:
             reference = -len(self.constants)
             self._constant_references[key] = reference
         return reference
+
+    def constant_array(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+        """References of many constants, in their shape."""
+        bits = np.ascontiguousarray(values).reshape(-1).view(np.int64)
+        if len(bits) and (bits == bits[0]).all():  # zeros, ones: looked up once
+            return np.full(values.shape, self.constant(values.flat[0]), np.int64)
+        found = [self.constant(number) for number in values.ravel().tolist()]
+        return np.array(found, np.int64).reshape(values.shape)
+
+    def in_loops(self, entries: int, work: int | None = None, steps: int = 0) -> bool:
+        """Return False: what works on entries of arrays is written out, see `BlockTape.in_loops`."""
+        return False
+
+    def located(self, lines: object) -> AbstractContextManager[None]:
+        """Do nothing: where scalar operations come from is not kept."""
+        return nullcontext()
+
+    @property
+    def open(self) -> Tape:
+        """What operations on numbers are written onto."""
+        return self
+
+    def map(
+        self,
+        build: Callable[[Tape], Callable[..., int]],
+        operands: Sequence[Any],
+        shape: tuple[int, ...] | None = None,
+    ) -> NDArray[np.int64]:
+        """A formula on each entry of references and arrays of them, broadcast, to a shape if it is known."""
+        if shape is None:
+            shape = np.broadcast_shapes(*map(np.shape, operands))
+        write = build(self)
+        if not shape:
+            return np.asarray(write(*map(int, operands)), np.int64)
+        columns: list[Iterable[int]] = [
+            repeat(operand)
+            if type(operand) is int
+            else (operand if operand.shape == shape else np.broadcast_to(operand, shape)).ravel().tolist()
+            for operand in operands
+        ]
+        return np.array(list(map(write, *columns)), np.int64).reshape(shape)
 
     def apply(self, name: str, *arguments: int) -> int:
         """Reference of the operation `name` of the table on `arguments`, simplified.
@@ -485,3 +532,52 @@ def _select_key(condition: int, a: int, b: int) -> int:
 
 #: The methods that simplify, by code; None where folding constants is all there is to do.
 _BUILDERS: Final = tuple(getattr(Tape, operation.name, None) for operation in OPERATIONS)
+
+
+# Bytes: for the cache, and for keys of plans and code that are made from tapes ---------------------------------------
+
+_ARITY: Final = np.array([operation.arity for operation in OPERATIONS])
+#: Numbers at the beginning: inputs, references, constants, outputs.
+_HEAD: Final = 4
+
+
+def to_bytes(tape: Tape) -> bytes:
+    """Everything that a tape says: inputs, operations, constants bit for bit, outputs; equal tapes have equal bytes."""
+    rows = np.zeros((len(tape), 4), "<i4")
+    rows[:, 0] = np.frombuffer(bytes(tape.codes), np.uint8)
+    rows[:, 1], rows[:, 2] = tape.first, tape.second
+    rows[list(tape.third), 3] = list(tape.third.values())
+    head = np.array([tape.inputs, len(tape), len(tape.constants), len(tape.outputs)], "<i8")
+    rest = np.array(tape.constants, "<f8"), np.array(tape.outputs, "<i8"), rows
+    return b"".join(array.tobytes() for array in (head, *rest))
+
+
+def from_bytes(content: bytes) -> Tape:
+    """The tape that `to_bytes` was given, with the same references.
+
+    Raises:
+        ValueError: if the bytes are not those of a tape: of another length, with operations that do not exist, or that
+            come before their arguments.
+    """
+    inputs, size, constants, outputs = np.frombuffer(content, "<i8", _HEAD).tolist()
+    if min(inputs, size - inputs, constants, outputs) < 0:
+        raise ValueError("the bytes are not those of a tape")
+    if len(content) != 8 * (_HEAD + constants + outputs) + 16 * size:
+        raise ValueError(f"{len(content)} bytes are more or fewer than a tape has that begins in this way")
+    kept = np.frombuffer(content, "<f8", constants, 8 * _HEAD)
+    found = np.frombuffer(content, "<i8", outputs, 8 * (_HEAD + constants))
+    rows = np.frombuffer(content, "<i4", 4 * size, 8 * (_HEAD + constants + outputs)).reshape(-1, 4).astype(np.int64)
+    _check_rows(inputs, rows, constants)
+    if outputs and not (found.min() >= -constants and found.max() < size):
+        raise ValueError("the tape has outputs that are not on it")
+    return Tape.of_rows(inputs, rows, kept.tolist(), found.tolist())
+
+
+def _check_rows(inputs: int, rows: NDArray[np.int64], constants: int) -> None:
+    codes = rows[:, 0]
+    if codes[:inputs].any() or (codes < 0).any() or (codes >= len(OPERATIONS)).any() or not codes[inputs:].all():
+        raise ValueError("the tape has operations that do not exist")
+    before = np.arange(len(rows))[:, None]
+    taken = np.arange(3) < _ARITY[codes][:, None]
+    if (taken & ((rows[:, 1:] >= before) | (rows[:, 1:] < -constants))).any():
+        raise ValueError("the tape has operations that come before their arguments")

@@ -41,7 +41,7 @@ def taylor_coefficients(tape: Tape, given: Mapping[int, Sequence[int]], order: i
     >>> tape.outputs = [tape.apply("exp", 0)]
     >>> found = taylor_coefficients(tape, {0: [1, tape.constant(0.0)]}, 2)
     >>> tape.outputs += found[0]
-    >>> from accumulus.tape.evaluate import evaluate
+    >>> from accumulus.tape.interpreter import evaluate
     >>> [float(entry) for entry in evaluate(tape, [0.0, 2.0])]
     [1.0, 2.0, 2.0]
     """

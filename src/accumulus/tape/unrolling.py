@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.tape.blocks import Block, BlockTape
 from accumulus.tape.columns import references_in
+from accumulus.tape.interpreter import Copies, applied
 from accumulus.tape.live import settled
-from accumulus.tape.narrowing import narrowed
-from accumulus.tape.operations import BY_NAME
+from accumulus.tape.moving import narrowed
 from accumulus.tape.tape import Tape
 
-__all__ = ["applied", "unroll", "writer"]
-
-_NOT_EQUAL: Final = BY_NAME["not_equal"].code
+__all__ = ["unroll"]
 
 
 def unroll(program: BlockTape) -> Tape:
@@ -57,10 +54,10 @@ def _written(
     """Write the instances of a block onto a tape; return the references of its results there."""
     columns = [references_in(operands) for operands in block.operands]
     if block.body is not None:
-        write = writer(tape, block.body)
+        write = Copies(tape, is_eager=True).routine(block.body)
         results = values[block.start : block.start + block.size].reshape(-1, block.count)
         for instance in range(block.count):  # which take results of earlier ones
-            results[:, instance] = write(at(np.array([each[instance] for each in columns], np.int64)))
+            results[:, instance] = write(*at(np.array([each[instance] for each in columns], np.int64)))
         return results.reshape(-1)
     if block.offsets is not None:
         terms, ends = at(columns[0]), block.offsets.tolist()
@@ -75,30 +72,3 @@ def _written(
         return np.array(products, np.int64)
     instances = zip(*map(at, columns), strict=True)
     return np.array([applied(tape, block.code, operands) for operands in instances], np.int64)
-
-
-def writer(tape: Any, body: Tape) -> Callable[[Sequence[int]], list[int]]:
-    """Return what writes one instance of a body onto a tape: from references of its inputs to those of its outputs."""
-    numbers = [tape.constant(value) for value in body.constants]
-    rows = [(body.codes[k], body.arguments(k)) for k in range(body.inputs, len(body))]
-
-    def write(given: Sequence[int]) -> list[int]:
-        values = list(given)
-
-        def at(reference: int) -> int:
-            return numbers[-1 - reference] if reference < 0 else values[reference]
-
-        for code, arguments in rows:
-            values.append(applied(tape, code, [at(argument) for argument in arguments]))
-        return [at(output) for output in body.outputs]
-
-    return write
-
-
-def applied(tape: Any, code: int, references: Sequence[int]) -> int:
-    """Write an operation of a body onto the tape around it, where truth values are no numbers any more."""
-    if code == _NOT_EQUAL:
-        truth, zero = max(references), min(references)
-        if tape.is_boolean(truth) and zero < 0 and tape.value_of(zero) == 0.0:
-            return truth
-    return int(tape.apply_code(code, references))

@@ -1,24 +1,33 @@
 """The `jax` language: a function of JAX's arrays as source, for `jax.jit`, `jax.vmap` and `jax.grad`, on any device.
 
-One operation of JAX for each of the tape, spelled as the table of operations spells it for NumPy. It computes in the
-precision of its arguments. Programs over arrays are operations on whole arrays (`accumulus.targets.jax_loops`).
+One operation of JAX for each of the tape, spelled as the table of operations spells it. It computes in the precision of
+its arguments. Programs over arrays are operations on whole arrays, and recurrences `jax.lax.fori_loop`: the printer is
+NumPy's (`accumulus.targets.numpy_source`), with JAX's words where they differ. `jax_function` calls JAX at once, for
+`accumulus.jax`, instead of writing source.
 """
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
-from keyword import iskeyword
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Final, NoReturn
 
+import numpy as np
+from numpy.typing import NDArray
+
 from accumulus.errors import ArgumentError, CompileError
+from accumulus.tape.blocks import BlockTape, Column
+from accumulus.tape.fusion import Map
+from accumulus.tape.operations import OPERATIONS, helpers
 from accumulus.tape.tape import Tape
-from accumulus.targets.jax_loops import BodyWriter, loop_lines, module
-from accumulus.targets.kernel import Segment, Shape
+from accumulus.targets.kernel import LongSegment, Segment, Shape
+from accumulus.targets.nests import Nest
+from accumulus.targets.numpy_source import ArrayPrinter, BodyPrinter, parameters_of
 from accumulus.targets.target import Target
 
-__all__ = ["TARGET", "source"]
+__all__ = ["TARGET", "jax_function", "source"]
 
 #: Structural zeros are written by themselves if at most one of so many entries is none.
 SPARSE: Final = 8
@@ -40,7 +49,7 @@ def source(
         CompileError: for an operation that JAX does not have.
     """
     del dtype, exact  # of the arguments; XLA rounds as it likes
-    parameters = _parameters(arguments, name)
+    parameters = parameters_of(arguments, name)
     lines = []
     first = 0
     for shape, parameter in zip(arguments, parameters, strict=True):
@@ -49,7 +58,7 @@ def source(
         first += size
         if names:
             lines += _wrapped(f"({', '.join(names)},) = jnp.ravel({parameter})")
-    write = BodyWriter(tape, [f"x{i}" for i in range(tape.inputs)])
+    write = _JaxBodies(tape, [f"x{i}" for i in range(tape.inputs)])
     lines += write.lines()
     results = []
     for k, segment in enumerate(segments):
@@ -64,24 +73,142 @@ def source(
         entries = ", ".join(given.get(place, "0.0") for place in range(segment.length))
         lines += _wrapped(f"r{k} = jnp.array([{entries}], real)")
     lines.append(f"return ({''.join(f'{each}, ' for each in results)})")
-    return module(name, parameters, [], lines)
-
-
-def _parameters(arguments: Sequence[Shape], name: str) -> list[str]:
-    if not name.isidentifier() or iskeyword(name):
-        raise ArgumentError(f"{name!r} is not a name that a Python function can have")
-    return ["x"] if len(arguments) == 1 else [f"a{k}" for k in range(len(arguments))]
+    return _module(name, parameters, [], lines)
 
 
 def _wrapped(line: str) -> list[str]:
     return textwrap.wrap(line, _LINE, subsequent_indent="    ", break_long_words=False)
 
 
-def _loops(tape: Any, maps: Any, segments: Any, arguments: Sequence[Shape], name: str) -> str:
-    """As `source`, of a program over arrays."""
-    parameters = _parameters(arguments, name)
-    tables, lines = loop_lines(tape, maps, segments, list(zip(parameters, map(math.prod, arguments), strict=True)))
-    return module(name, parameters, tables, lines)
+def _loops(
+    tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: Sequence[Shape], name: str
+) -> str:
+    """Source of a program over arrays; arguments as for `source`."""
+    parameters = parameters_of(arguments, name)
+    return _module(name, parameters, *_JaxArrays(tape, maps, segments, parameters, arguments).written())
+
+
+def _module(name: str, parameters: Sequence[str], tables: Sequence[str], lines: Sequence[str]) -> str:
+    """The text of a module with a function."""
+    text = "\n".join(lines)
+    called = [each.replace("np.", "jnp.") for each in helpers(text)]
+    imports = ["import jax", *(["import numpy as np"] if tables or "np." in text.replace("jnp.", "") else [])]
+    imports.append("import jax.numpy as jnp")
+    if "special." in "".join([text, *called]):
+        imports.append("from jax.scipy import special")
+    listed = ", ".join(parameters)
+    begin = [f"real = jnp.result_type({listed}, float)" if parameters else "real = jnp.result_type(float)"]
+    begin += [f"{each} = jnp.asarray({each}, real)" for each in parameters]
+    body = textwrap.indent("\n".join([*begin, text]), "    ")
+    return "\n".join([*imports, "", *called, *tables, "", f"def {name}({listed}):", body, ""])
+
+
+class _JaxBodies(BodyPrinter):
+    library = "jnp"
+
+    def template(self, code: int) -> str:
+        """How an operation is spelled; empty if JAX does not have it."""
+        return OPERATIONS[code].jax
+
+
+class _JaxArrays(ArrayPrinter):
+    library = "jnp"
+    real = "real"
+
+    def _comment(self, nest: Nest) -> list[str]:
+        return []
+
+    def _printer(self, body: Tape, inputs: int) -> BodyPrinter:
+        return _JaxBodies(body, [f"p{k}" for k in range(inputs)])
+
+    def _filled(self, value: str, count: int) -> str:
+        return f"jnp.broadcast_to(jnp.asarray({value}, real), ({count},))"
+
+    def _spread(self, operands: Column) -> str:
+        return self._broadcast(operands)
+
+    def _returned(self, references: NDArray[np.int64]) -> str:
+        return f"jnp.asarray({self._spread(references)}, real)"
+
+    def _scatter(self, result: str, length: int, table: str, values: str) -> None:
+        self._lines.append(f"{result} = jnp.zeros({length}, real).at[{table}].set({values})")
+
+    def _product(self, left: str, right: str) -> str:
+        return f'jnp.matmul({left}, {right}, precision="highest")'
+
+    def _segment_sums(self, terms: str, offsets: NDArray[np.int64]) -> str:
+        owners = self._table(np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)))
+        return f"jax.ops.segment_sum({terms}, {owners}, {len(offsets) - 1})"
+
+    def _turns(self, number: int, lines: list[str], values: list[str], count: int, width: int) -> None:
+        wide = [f"jnp.broadcast_to(jnp.asarray({value}, real), ({width},))" for value in values]
+        step = [f"at = step * {width} + np.arange({width})", *lines]
+        step.append(f"return own.at[:, at].set(jnp.stack([{', '.join(wide)}]))")
+        self._lines += [f"def step{number}(step, own):", *(f"    {line}" for line in step), ""]
+        begin = f"jnp.zeros(({len(values)}, {count}), real)"
+        self._lines.append(f"own{number} = jax.lax.fori_loop(0, {count // width}, step{number}, {begin})")
+
+    def _taken(self, table: str) -> str:
+        return f"jnp.ravel(own)[jnp.asarray({table})[at]]"
+
+    def _own_or(self, mask: str, own: str, other: str) -> str:
+        return f"jnp.where(jnp.asarray({mask})[at] == 1, {own}, {other})"
+
+
+def jax_function(tape: Tape, segments: Sequence[Segment], dtype: str) -> Callable[..., tuple[Any, ...]]:
+    """What a tape computes.
+
+    Returns:
+        A function of the arrays of all arguments at one point that returns an array of shape (length,) for each
+        segment.
+
+    Raises:
+        ArgumentError: at the call, for an operation that JAX does not have.
+    """
+    import jax.numpy as jnp
+
+    def compute(*arguments: Any) -> tuple[Any, ...]:
+        kind = np.dtype(dtype)
+        inputs = [x.reshape(-1)[k] for x in arguments for k in range(x.size)]
+        constants = [np.array(value, kind) for value in tape.constants]
+        values: list[Any] = list(inputs)
+
+        def at(reference: int) -> Any:
+            return values[reference] if reference >= 0 else constants[-1 - reference]
+
+        for reference in range(tape.inputs, len(tape)):
+            values.append(_spelled(tape.codes[reference])(*map(at, tape.arguments(reference))))
+        results = []
+        for segment in segments:
+            entries = [jnp.zeros((), kind)] * segment.length
+            for output, place in zip(segment.outputs, segment.positions, strict=True):
+                entries[place] = jnp.asarray(at(tape.outputs[output]), kind)
+            results.append(jnp.stack(entries) if entries else jnp.zeros(0, kind))
+        return tuple(results)
+
+    return compute
+
+
+@cache
+def _spelled(code: int) -> Callable[..., Any]:
+    """An operation of the table as a function of JAX's arrays."""
+    import jax
+    import jax.numpy as jnp
+
+    row = OPERATIONS[code]
+    names = [f"a{k}" for k in range(row.arity)]
+    source = f"lambda {', '.join(names)}: {row.numpy.format(*names)}"
+    written: Callable[..., Any] = eval(
+        source, {"__name__": __name__, "np": jnp, "special": jax.scipy.special}
+    )  # the table's own text
+
+    def call(*operands: Any) -> Any:
+        try:
+            return written(*operands)
+        except AttributeError as error:
+            raise ArgumentError(f"JAX has no {row.name}: {error}; expected operations that it has") from error
+
+    return call
 
 
 def _compile(*_: Any) -> NoReturn:

@@ -1,13 +1,15 @@
-"""What every target makes: a kernel, which maps points to result arrays, one for each segment.
+"""Kernels, which every target makes: compiled code that maps points to result arrays, one for each segment.
 
 A kernel takes each argument as an array of its own, which is read where it lies. It allocates results, checks those
 that it is given, and divides the points of a batch among threads; how a range of points is computed is the target's.
+`LoopKernel` is the kernel of loops over arrays, of any target, which are called point by point.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -15,18 +17,40 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
+from accumulus.tape.blocks import BlockTape, Range, column
+from accumulus.tape.interpreter import evaluate
+from accumulus.tape.live import time_of
+from accumulus.tape.operations import SECONDS
 from accumulus.tape.tape import Tape
-from accumulus.tape.weights import SECONDS, time_of
 
-__all__ = ["DTYPES", "Call", "Kernel", "Segment", "Shape", "aligned", "check_arguments", "check_segments", "pool"]
+__all__ = [
+    "DTYPES",
+    "Call",
+    "CompiledLoops",
+    "InterpretedLoops",
+    "Kernel",
+    "LongSegment",
+    "LoopKernel",
+    "LoopsOverPoints",
+    "Segment",
+    "Shape",
+    "aligned",
+    "as_slice",
+    "check_arguments",
+    "check_segments",
+    "pool",
+]
 
 Shape = tuple[int, ...]
+Floats = NDArray[np.float64]
+#: Positions of outputs, or places in an array.
+Positions = NDArray[np.intp] | slice
 
 #: What a kernel is called with: one point, a batch of them in C order, or a transposed batch.
 Call = Literal["point", "batch", "transposed"]
@@ -44,6 +68,8 @@ SLICE: Final = 0.1
 ALIGNMENT: Final = 64
 #: For fewer entries that costs more time than it saves.
 WORTH_ALIGNING: Final = 4096
+#: Whole numbers up to here are doubles.
+EXACT: Final = 1 << 53
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +100,47 @@ class Segment:
             raise ArgumentError("a segment gives two outputs the same position")
         if any(not 0 <= position < self.length for position in self.positions):
             raise ArgumentError(f"a segment of length {self.length} has a position outside 0 … {self.length - 1}")
+
+    @classmethod
+    def of(cls, length: int, outputs: Positions, positions: Positions, name: str = "result") -> Self:
+        """Return the segment of positions in arrays or slices."""
+        own, places = [
+            tuple(range(each.start, each.stop)) if isinstance(each, slice) else tuple(each.tolist())
+            for each in (outputs, positions)
+        ]
+        return cls(length, own, places, name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LongSegment(Segment):
+    """A result array of so many entries that they are told by arrays; arguments as for `Segment`, not checked."""
+
+    outputs: Positions  # type: ignore[assignment]
+    positions: Positions  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outputs", as_slice(self.outputs))
+        object.__setattr__(self, "positions", as_slice(self.positions))
+
+    @property
+    def is_filled(self) -> bool:
+        """Return True if outputs follow each other in the array, and nothing is between them."""
+        return isinstance(self.positions, slice) and self.positions == slice(0, self.length)
+
+    @classmethod
+    def of(cls, length: int, outputs: Positions, positions: Positions, name: str = "result") -> Self:
+        """Return the segment of positions in arrays or slices, which are kept."""
+        return cls(length, outputs, positions, name)
+
+
+def as_slice(positions: Positions) -> Positions:
+    """Positions that follow each other as a slice."""
+    if isinstance(positions, slice):
+        return positions
+    found = column(positions)
+    if isinstance(found, Range) and (found.step == 1 or found.count < 2):
+        return slice(found.start, found.start + found.count)
+    return positions
 
 
 def check_segments(tape: Tape, segments: Sequence[Segment]) -> tuple[Segment, ...]:
@@ -124,22 +191,22 @@ class Kernel(ABC):
 
     @property
     def from_cache(self) -> bool:
-        """Whether its code so far was taken from the cache."""
+        """Return True if its code so far was taken from the cache."""
         return self.seconds.get("load", 0.0) > 0 and not self.seconds["compile"]
 
     @cached_property
     def point_seconds(self) -> float:
-        """How long a point of a batch takes, by typical times of operations and entries; right within a few times."""
+        """Return seconds for a point of a batch, by typical times of operations and entries; within a few times."""
         entries = self._tape.inputs + sum(segment.length for segment in self.segments)
         return SECONDS * time_of(self._tape) + MOVING * entries
 
     @cached_property
     def most_points(self) -> int:
-        """How many points are computed at a time, so that Ctrl-C is heard in between; whole cache lines of them."""
+        """Return how many points are computed at a time, so that Ctrl-C is heard in between; whole cache lines."""
         return max(1, int(SLICE / FEWEST_POINTS / max(self.point_seconds, MOVING))) * FEWEST_POINTS
 
     def threads_for(self, count: int, threads: int) -> int:
-        """How many threads a batch of so many points is worth, of those that there are."""
+        """Return how many threads a batch of so many points is worth, of those that there are."""
         if threads == 1:
             return 1
         return max(1, min(threads, -(-count // FEWEST_POINTS), int(count * self.point_seconds / MINIMUM_WORK)))
@@ -239,7 +306,7 @@ class Kernel(ABC):
         return arrays
 
     def _points(self, X: Sequence[NDArray[Any]], shared: tuple[bool, ...], transposed: bool) -> int:
-        """How many points a batch has."""
+        """Number of points of a batch."""
         if not len(X) == len(shared) == len(self.arguments):
             raise ArgumentError(
                 f"{len(X)} arguments were given, {len(shared)} of them marked as shared or not; the kernel takes "
@@ -316,6 +383,160 @@ class Kernel(ABC):
             interrupted.set()
             wait(waiting)
             raise
+
+
+class CompiledLoops(Protocol):
+    """Loops that a target has compiled."""
+
+    #: Which result arrays have to hold zeros before.
+    cleared: list[bool]
+
+    def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int) -> None:
+        """Compute one point.
+
+        Args:
+            arguments: the program's inputs, in their order.
+            results: an array of shape (length,) for each segment, in C order; all are written.
+            threads: that may share the work.
+        """
+
+
+@runtime_checkable
+class LoopsOverPoints(CompiledLoops, Protocol):
+    """Loops that compute many points at a time."""
+
+    def run(
+        self,
+        X: Sequence[Floats],
+        out: Sequence[Floats],
+        first: int,
+        last: int,
+        transposed: bool,
+        shared: Sequence[bool],
+    ) -> None:
+        """Compute points first … last-1 of a batch, see `Kernel.run`; all entries of results are written."""
+
+
+class InterpretedLoops:
+    """Loops of targets that have none of their own: NumPy's, block by block."""
+
+    def __init__(self, tape: BlockTape, segments: Sequence[LongSegment]) -> None:
+        self._tape, self._segments = tape, segments
+        self.cleared = [not segment.is_filled for segment in segments]
+
+    def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int) -> None:
+        """One point, on one thread."""
+        values = evaluate(self._tape, np.concatenate([entry.reshape(-1) for entry in arguments]))
+        for segment, result in zip(self._segments, results, strict=True):
+            result[segment.positions] = values[segment.outputs]
+
+
+class LoopKernel(Kernel):
+    """Loops over the instances of bodies.
+
+    Args:
+        loops: from a program's inputs to its results.
+        segments: which outputs go where.
+        arguments: shapes of the arrays that the inputs are the entries of.
+        threads: that may share the instances of one point.
+        seconds: that compiling took.
+    """
+
+    def __init__(
+        self,
+        loops: CompiledLoops,
+        segments: Sequence[LongSegment],
+        arguments: Sequence[Shape],
+        threads: int,
+        seconds: float,
+    ) -> None:
+        self._loops, self._threads = loops, threads
+        self.segments, self.arguments = tuple(segments), tuple(map(tuple, arguments))
+        self.dtype = np.dtype(float)
+        self.seconds = {"emit": 0.0, "compile": seconds}
+
+    @property
+    def most_points(self) -> int:
+        """All: points are computed one by one."""
+        return sys.maxsize
+
+    def threads_for(self, count: int, threads: int) -> int:
+        """One thread for each point, as far as there are any: points are large."""
+        if isinstance(self._loops, LoopsOverPoints):
+            return 1
+        return max(1, min(count, threads))
+
+    def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """Results at one point."""
+        point = self._point(x)
+        results = tuple(
+            np.zeros(segment.length) if cleared else aligned((segment.length,), self.dtype)
+            for segment, cleared in zip(self.segments, self._loops.cleared, strict=True)
+        )
+        self._loops(point, results, self._threads)
+        return results
+
+    def point(self) -> Callable[..., Any] | None:
+        """For quick calls at one point; None where results are cleared before, which new arrays are more cheaply."""
+        loops, shapes, dtype, threads = self._loops, self.arguments, self.dtype, self._threads
+        if any(loops.cleared):
+            return None
+        count = len(shapes)
+
+        def compute(*given: Any) -> Any:
+            if len(given) < count:
+                return NotImplemented
+            if any(map(_is_number, given)):
+                given = tuple([np.array(x, dtype) if _is_number(x) else x for x in given])
+            for x, shape in zip(given, shapes, strict=False):
+                if (
+                    type(x) is not np.ndarray
+                    or x.shape != shape
+                    or x.dtype != dtype
+                    or not (x.flags.c_contiguous and x.flags.aligned)
+                ):
+                    return NotImplemented
+            loops(given[:count], [result.reshape(-1) for result in given[count:]], threads)
+            return None
+
+        return compute
+
+    def run(
+        self,
+        X: Sequence[NDArray[Any]],
+        out: Sequence[NDArray[Any]],
+        first: int,
+        last: int,
+        transposed: bool = False,
+        zeroed: bool = False,
+        shared: tuple[bool, ...] = (),
+    ) -> None:
+        """Points one after the other, each where it is returned; where points are columns, by way of one row."""
+        alike = shared or (False,) * len(X)
+        if isinstance(self._loops, LoopsOverPoints):
+            self._loops.run(X, out, first, last, transposed, alike)
+            return
+        rows = [np.zeros(segment.length) for segment in self.segments] if transposed else []
+        for point in range(first, last):
+            at = (..., point) if transposed else point
+            results = rows or [array[point] for array in out]
+            if not zeroed and not transposed:
+                for result, cleared in zip(results, self._loops.cleared, strict=True):
+                    if cleared:
+                        result[:] = 0.0
+            given = [x if same else np.ascontiguousarray(x[at]) for x, same in zip(X, alike, strict=True)]
+            self._loops(given, results, 1)
+            for array, row in zip(out, rows, strict=False):
+                array[:, point] = row
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = self._loops, self.segments, self.arguments, self._threads, self.seconds["compile"]
+        return LoopKernel, given
+
+
+def _is_number(x: object) -> bool:
+    """Return True if an argument is a number that every float type takes as it is, or rounds."""
+    return type(x) in (float, np.float64) or (type(x) is int and -EXACT <= x <= EXACT)
 
 
 def _check(array: Any, dtype: np.dtype[Any], what: str, *, writable: bool) -> None:

@@ -1,41 +1,52 @@
-"""The `numpy` target: plain NumPy source, one line an operation. Slow, and readable; it needs nothing but NumPy.
+"""The `numpy` target, and the printer of Python that computes on arrays: NumPy's words here, JAX's in `jax_source`.
 
-The function takes every argument as an array of its shape, with one more axis, of points, behind if it differs from
-point to point. It returns one array for each segment, of shape (length,) or (length, points).
+A function of numbers is one line an operation. The emitted function takes every argument as an array of its shape, with
+one more axis, of points, behind if it differs from point to point. It returns one array for each segment, of shape
+(length,) or (length, points). It is slow, and readable; it needs nothing but NumPy.
+
+Programs over arrays are loop nests (`accumulus.targets.nests`) at one point. A body is computed for all of its
+instances at once, each of its inputs an array with an entry for each instance: a part of an array that is there, or
+what a table finds in one or several of them. Steps of a recurrence that are equally wide are turns of a loop over the
+array of its results; others are computed instance by instance.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import re
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from keyword import iskeyword
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import ArgumentError
-from accumulus.tape.helpers import helpers
-from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.errors import ArgumentError, CompileError
+from accumulus.tape.blocks import BlockTape, Column, Range, references_in
+from accumulus.tape.fusion import Map
+from accumulus.tape.operations import BY_NAME, OPERATIONS, helpers
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import Kernel, Segment, Shape
+from accumulus.targets.kernel import Kernel, LongSegment, Segment, Shape
+from accumulus.targets.nests import Nest, nests_of
 from accumulus.targets.schedule import Group, groups, order
 from accumulus.targets.target import Target
 from accumulus.text import printable
 
-__all__ = ["TARGET", "Labels", "NumPyKernel", "source"]
+__all__ = ["TARGET", "ArrayPrinter", "BodyPrinter", "Labels", "NumPyKernel", "parameters_of", "source"]
 
 #: Intermediate values of a batch are held for as many points at a time as fill this many bytes.
 WORKING_MEMORY: Final = 32 << 20
+#: Pieces of arrays, at most, that are joined; of more, entries are found in a table.
+MOST_PIECES: Final = 16
 #: What operations are called.
 _OPERATION: Final = re.compile(r"t\d+")
 _SELECT: Final = BY_NAME["select"].code
-_TEMPLATES: Final = tuple(operation.numpy for operation in OPERATIONS)
+_LINE: Final = 110
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,57 +88,56 @@ def source(
     """
     del exact  # NumPy rounds every operation
     labels = labels or Labels()
-    arrays, parameters = _array_names(segments), _parameters(arguments, name)
+    arrays, parameters = _array_names(segments), parameters_of(arguments, name)
     entries = [f"x{i}" for i in range(tape.inputs)]
     if labels.parameters:
         parameters, entries = _named(labels.parameters, arguments, {*arrays, name})
     body = _unpacked(arguments, parameters, entries)
     for array, segment in zip(arrays, segments, strict=True):
         body.append(f'{array} = np.zeros(({segment.length}, *points), "{dtype}")')
-    constants = [_literal(value) for value in tape.constants]
-    inputs = tape.inputs
-
-    def spelled(reference: int) -> str:
-        if reference < 0:
-            return constants[-1 - reference]
-        return entries[reference] if reference < inputs else f"t{reference}"
-
-    def chosen(reference: int) -> str:
-        # a choice of two numbers is one of doubles, if they do not say what they are
-        text = spelled(reference)
-        return f"np.{dtype}({text})" if reference < 0 and dtype != "float64" else text
-
+    write = _PointPrinter(tape, entries, dtype)
     for step in order(tape, groups(tape, segments, 1)):
         if not isinstance(step, Group):
-            write = chosen if tape.codes[step] == _SELECT else spelled
-            text = _TEMPLATES[tape.codes[step]].format(*map(write, tape.arguments(step)))
-            body.append(_commented(f"t{step} = {text}", labels.values.get(step, "")))
+            body.append(_commented(write.line(step), labels.values.get(step, "")))
         elif not step.is_zero:
             (reference,) = step.references
             assert reference is not None
-            line = f"{arrays[step.segment]}[{step.start}] = {spelled(reference)}"
+            line = f"{arrays[step.segment]}[{step.start}] = {write.value(reference)}"
             body.append(_commented(line, labels.entry(step.segment, step.start)))
     body.append(f"return {', '.join(arrays)}{',' * (len(arrays) == 1)}" if arrays else "return ()")
     text = "\n".join(body)
     called = "".join(f"\n\n{each}" for each in helpers(text))
-    imports = "import numpy as np\n"
-    if "special." in called + text:
-        imports += "from scipy import special\n"
-    return f"{imports}{called}\n\ndef {name}({', '.join(parameters)}):\n{textwrap.indent(text, '    ')}\n"
+    imports = "\n".join(_imports(text, called))
+    return f"{imports}\n{called}\n\ndef {name}({', '.join(parameters)}):\n{textwrap.indent(text, '    ')}\n"
 
 
-def _parameters(arguments: Sequence[Shape], name: str) -> list[str]:
+def _imports(*texts: str) -> list[str]:
+    """What the texts of a module need."""
+    special = ["from scipy import special"] if any("special." in text for text in texts) else []
+    return ["import numpy as np", *special]
+
+
+def parameters_of(arguments: Sequence[Shape], name: str) -> list[str]:
+    """Names of the parameters of a function.
+
+    Raises:
+        ArgumentError: if `name` is not a Python identifier.
+    """
     if not name.isidentifier() or iskeyword(name):
         raise ArgumentError(f"{name!r} is not a name that a Python function can have")
     return ["x"] if len(arguments) == 1 else [f"a{k}" for k in range(len(arguments))]
 
 
-def _loops(tape: Any, maps: Any, segments: Any, arguments: Sequence[Shape], name: str) -> str:
-    """As `source`, of a program over arrays, at one point."""
-    from accumulus.targets.numpy_loops import loop_module
-
-    parameters = _parameters(arguments, name)
-    return loop_module(tape, maps, segments, list(zip(parameters, map(math.prod, arguments), strict=True)), name)
+def _loops(
+    tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: Sequence[Shape], name: str
+) -> str:
+    """Source of a program over arrays at one point; arguments as for `source`."""
+    parameters = parameters_of(arguments, name)
+    tables, lines = ArrayPrinter(tape, maps, segments, parameters, arguments).written()
+    text = "\n".join(lines)
+    called = helpers(text)
+    head = f"def {name}({', '.join(parameters)}):"
+    return "\n".join([*_imports(text, *called), "", *called, *tables, "", head, textwrap.indent(text, "    "), ""])
 
 
 def _commented(line: str, comment: str) -> str:
@@ -189,12 +199,389 @@ def _wrapped(line: str) -> list[str]:
     return textwrap.wrap(line, 100, subsequent_indent="    ", break_long_words=False)
 
 
-def _literal(value: float) -> str:
-    if math.isnan(value):
-        return "np.nan"
-    if math.isinf(value):
-        return "np.inf" if value > 0 else "-np.inf"
-    return repr(value)
+# Bodies ---------------------------------------------------------------------------------------------------------------
+
+
+class BodyPrinter:
+    """Prints a tape's operations, each a line.
+
+    Args:
+        tape: the operations.
+        inputs: expressions of its inputs.
+
+    Attributes:
+        library: name of the array library in the text.
+    """
+
+    library = "np"
+
+    def __init__(self, tape: Tape, inputs: Sequence[str]) -> None:
+        self._tape, self._inputs = tape, inputs
+
+    def value(self, reference: int) -> str:
+        """Name of a value, or a number."""
+        if reference >= 0:
+            return self._inputs[reference] if reference < self._tape.inputs else f"t{reference}"
+        number = self._tape.value_of(reference)
+        if math.isnan(number):
+            return f"{self.library}.nan"
+        if math.isinf(number):
+            return f"{self.library}.inf" if number > 0 else f"-{self.library}.inf"
+        return repr(number) if math.copysign(1.0, number) > 0 else self.negative(number)
+
+    def negative(self, number: float) -> str:
+        """A number below zero."""
+        return f"({number!r})"
+
+    def template(self, code: int) -> str:
+        """How an operation is spelled; empty if the library does not have it."""
+        return OPERATIONS[code].numpy
+
+    def line(self, reference: int) -> str:
+        """The line of one operation.
+
+        Raises:
+            CompileError: for an operation that the library does not have.
+        """
+        template = self.template(self._tape.codes[reference])
+        if not template:
+            raise CompileError(
+                f"JAX has no {self._tape.operation(reference).name}; expected operations that it has, or target='c' or "
+                "'llvm', which have all"
+            )
+        return f"t{reference} = {template.format(*map(self.value, self._tape.arguments(reference)))}"
+
+    def lines(self) -> list[str]:
+        """One for each operation that an output needs."""
+        tape, needed = self._tape, set(self._tape.outputs)
+        found = []
+        for reference in range(len(tape) - 1, tape.inputs - 1, -1):
+            if reference in needed:
+                needed.update(tape.arguments(reference))
+                found.append(self.line(reference))
+        return found[::-1]
+
+
+class _PointPrinter(BodyPrinter):
+    """Prints a function of numbers, in which constants have no dtype but where they are chosen from."""
+
+    def __init__(self, tape: Tape, inputs: Sequence[str], dtype: str) -> None:
+        super().__init__(tape, inputs)
+        self._dtype = dtype
+
+    def negative(self, number: float) -> str:
+        """A number below zero."""
+        return repr(number)
+
+    def line(self, reference: int) -> str:
+        """The line of one operation."""
+        tape = self._tape
+        if tape.codes[reference] != _SELECT or self._dtype == "float64":
+            return super().line(reference)
+        # a choice of two numbers is one of doubles, if they do not say what they are
+        chosen = [f"np.{self._dtype}({self.value(a)})" if a < 0 else self.value(a) for a in tape.arguments(reference)]
+        return f"t{reference} = {self.template(_SELECT).format(*chosen)}"
+
+
+# Programs over arrays -------------------------------------------------------------------------------------------------
+
+
+class ArrayPrinter:
+    """Prints the loop nests of a program over arrays; what JAX says otherwise is in methods of their own.
+
+    Args:
+        tape: the program.
+        maps: its bodies, in order.
+        segments: which outputs go where.
+        parameters, arguments: names of the function's arguments, and their shapes.
+
+    Attributes:
+        library: name of the array library in the text.
+        real: the dtype of numbers there.
+    """
+
+    library = "np"
+    real = "float"
+
+    def __init__(
+        self,
+        tape: BlockTape,
+        maps: Sequence[Map],
+        segments: Sequence[LongSegment],
+        parameters: Sequence[str],
+        arguments: Sequence[Shape],
+    ) -> None:
+        self._tape, self._nests, self._segments = tape, nests_of(tape, maps), segments
+        #: Arrays that are there, by the reference of their first entry.
+        self._names: dict[int, str] = {}
+        self._lines: list[str] = []
+        self._tables: dict[bytes, str] = {}
+        self._texts: list[str] = []
+        self._values = tape.constants
+        first = 0
+        for name, length in zip(parameters, map(math.prod, arguments), strict=True):
+            if length:
+                self._names[first] = name
+                self._lines.append(f"{name} = {self.library}.ravel({name})")
+            first += length
+
+    def written(self) -> tuple[list[str], list[str]]:
+        """Constant tables, and the lines of the function's body."""
+        for number, nest in enumerate(self._nests):
+            self._lines += self._comment(nest)
+            if nest.steps is not None:
+                self._recurrence(number, nest)
+            elif nest.body is not None:
+                inputs = [self._column(column) for column in nest.loads]
+                self._lines += [f"p{k} = {text}" for k, text in enumerate(inputs)]
+                write = self._printer(nest.body, len(inputs))
+                self._lines += write.lines()
+                for start, output in zip(nest.starts, nest.body.outputs, strict=True):
+                    self._store(start, self._filled(write.value(output), nest.count))
+            elif nest.shape is not None:
+                self._matrix_product(nest, nest.shape)
+            else:
+                assert nest.offsets is not None
+                self._sums(nest, nest.offsets)
+        results = []
+        for k, segment in enumerate(self._segments):
+            results.append(f"r{k}")
+            references = self._tape.outputs[segment.outputs]
+            if not len(references):
+                self._lines.append(f"r{k} = {self.library}.zeros({segment.length}, {self.real})")
+            elif segment.is_filled:
+                self._lines.append(f"r{k} = {self._returned(references)}")
+            else:
+                positions = segment.positions
+                places = np.arange(positions.start, positions.stop) if isinstance(positions, slice) else positions
+                table = self._table(np.asarray(places, np.int64))
+                self._scatter(f"r{k}", segment.length, table, self._spread(references))
+        self._lines.append(f"return ({''.join(f'{each}, ' for each in results)})")
+        return self._texts, self._lines
+
+    # What JAX says otherwise -----------------------------------------------------------------------------------------
+
+    def _comment(self, nest: Nest) -> list[str]:
+        """Lines before a nest."""
+        lines = sorted((os.path.basename(file), line) for file, line in self._tape.lines_of(nest.blocks))
+        places = ", ".join(f"{file}:{line}" for file, line in lines[:3]) + (", …" if len(lines) > 3 else "")
+        what = (
+            "products" if nest.shape else "sums" if nest.body is None else "entries" if nest.steps is None else "steps"
+        )
+        return ["", f"# {nest.count:,} {what}" + (f", {places}" if places else "")]
+
+    def _printer(self, body: Tape, inputs: int) -> BodyPrinter:
+        return BodyPrinter(body, [f"p{k}" for k in range(inputs)])
+
+    def _filled(self, value: str, count: int) -> str:
+        """An array of numbers, given one or as many numbers or truth values."""
+        return f"np.full({count}, {value}, float)"  # truth values become numbers
+
+    def _spread(self, operands: Column) -> str:
+        """What all instances take, an entry for each."""
+        references = references_in(operands)
+        if len(references) > 1 and (references != references[0]).any():
+            return self._column(operands)
+        return self._broadcast(operands)
+
+    def _broadcast(self, operands: Column) -> str:
+        return f"{self.library}.broadcast_to({self._column(operands)}, ({len(operands)},))"
+
+    def _returned(self, references: NDArray[np.int64]) -> str:
+        return f"np.array({self._spread(references)}, float)"  # of its own, not a view of an argument
+
+    def _scatter(self, result: str, length: int, table: str, values: str) -> None:
+        self._lines += [f"{result} = np.zeros({length})", f"{result}[{table}] = {values}"]
+
+    def _product(self, left: str, right: str) -> str:
+        return f"{left} @ {right}"
+
+    def _segment_sums(self, terms: str, offsets: NDArray[np.int64]) -> str:
+        return f"np.add.reduceat({terms}, {self._table(offsets[:-1])})"
+
+    def _turns(self, number: int, lines: list[str], values: list[str], count: int, width: int) -> None:
+        """A loop over the steps of a recurrence, whose lines compute the values of one step."""
+        own = f"own{number}"
+        self._lines += [
+            f"own = {own} = np.zeros(({len(values)}, {count}))",
+            f"for at in range(0, {count}, {width}):",
+            f"    at = slice(at, at + {width})",
+            *(f"    {line}" for line in lines),
+            *(f"    own[{k}, at] = {value}" for k, value in enumerate(values)),
+        ]
+
+    def _taken(self, table: str) -> str:
+        return f"np.ravel(own)[{table}[at]]"
+
+    def _own_or(self, mask: str, own: str, other: str) -> str:
+        return f"np.where({mask}[at] == 1, {own}, {other})"
+
+    # Nests ----------------------------------------------------------------------------------------------------------
+
+    def _store(self, start: int, value: str) -> None:
+        self._names[start] = f"v{start}"
+        self._lines.append(f"v{start} = {value}")
+
+    def _matrix_product(self, nest: Nest, shape: tuple[int, int, int]) -> None:
+        m, k, n = shape
+        left, right = (
+            f"{self.library}.reshape({self._spread(column)}, {each})"
+            for column, each in zip(nest.loads, ((m, k), (k, n)), strict=True)
+        )
+        self._store(nest.starts[0], f"{self.library}.ravel({self._product(left, right)})")
+
+    def _sums(self, nest: Nest, offsets: NDArray[np.int64]) -> None:
+        text = self._spread(nest.loads[0])
+        widths = np.diff(offsets)
+        if (widths == widths[0]).all():
+            table = f"{self.library}.reshape({text}, ({nest.count}, {widths[0]}))"
+            self._store(nest.starts[0], f"{self.library}.sum({table}, axis=1)")
+        else:
+            self._store(nest.starts[0], self._segment_sums(text, offsets))
+
+    def _recurrence(self, number: int, nest: Nest) -> None:
+        body, steps, count = nest.body, nest.steps, nest.count
+        assert body is not None
+        assert steps is not None
+        widths = np.diff(steps)
+        width = int(widths[0]) if (widths == widths[0]).all() else 1
+        own = {start: k for k, start in enumerate(nest.starts)}
+        lines: list[str] = []
+        for k, column in enumerate(nest.loads):
+            references = references_in(column)
+            places = np.full(count, -1, np.int64)
+            for start, output in own.items():
+                inside = (references >= start) & (references < start + count)
+                places[inside] = references[inside] - start + output * count
+            if (places < 0).all():
+                self._lines.append(f"c{number}_{k} = {self._spread(column)}")
+                lines.append(f"p{k} = c{number}_{k}[at]")
+                continue
+            # what is not its own is found at the first place, and not taken
+            outside = np.where(places < 0, references, -1 if not (places < 0).any() else references[places < 0][0])
+            table = self._table(np.maximum(places, 0))
+            if (places >= 0).all():
+                lines.append(f"p{k} = {self._taken(table)}")
+                continue
+            self._lines.append(f"c{number}_{k} = {self._spread(outside)}")
+            mask = self._table((places >= 0).astype(np.int64))
+            lines.append(f"p{k} = {self._own_or(mask, self._taken(table), f'c{number}_{k}[at]')}")
+        write = self._printer(body, len(nest.loads))
+        lines += write.lines()
+        self._turns(number, lines, [write.value(output) for output in body.outputs], count, width)
+        for start, output in own.items():
+            self._store(start, f"own{number}[{output}]")
+
+    # Operands --------------------------------------------------------------------------------------------------------
+
+    def _table(self, numbers: NDArray[np.int64] | NDArray[np.float64]) -> str:
+        """The name of an array of constants."""
+        key = str(numbers.dtype).encode() + numbers.tobytes()
+        if key not in self._tables:
+            self._tables[key] = f"_TABLE{len(self._tables)}"
+            runs = _runs(numbers) if numbers.dtype != float and len(numbers) > 2 else None
+            if runs is not None:
+                text = f"np.r_[{', '.join(runs)}]"
+            else:
+                entries = ", ".join(map(repr, numbers.tolist())).replace("nan", "np.nan").replace("inf", "np.inf")
+                text = "\n".join(textwrap.wrap(f"np.array([{entries}])", _LINE, subsequent_indent="    "))
+            self._texts.append(f"{self._tables[key]} = {text}")
+        return self._tables[key]
+
+    def _column(self, operands: Column) -> str:
+        """The expression of what all instances take; one number may stand for all."""
+        references = references_in(operands)
+        constant = references < 0
+        if constant.all():
+            values = self._values[-1 - references]
+            same = (values.view(np.int64) == values[:1].view(np.int64)).all()
+            return self._table(values[:1] if same else values)
+        starts = np.array(sorted(self._names), np.int64)
+        owners = np.where(constant, -1, np.searchsorted(starts, references, side="right") - 1)
+        found = np.unique(owners).tolist()
+        if len(found) == 1:
+            name, places = self._names[int(starts[found[0]])], references - starts[found[0]]
+            return self._part(name, places, isinstance(operands, Range) and operands.step == 0)
+        pieces = _pieces(references, owners)
+        if pieces is not None:
+            listed = [
+                self._table(self._values[-1 - piece]) if owner < 0 else self._slice(int(starts[owner]), piece)
+                for owner, piece in pieces
+            ]
+            return f"{self.library}.concatenate([{', '.join(listed)}])"
+        parts, places, size = [], np.empty(len(references), np.int64), 0
+        for owner in found:
+            inside = owners == owner
+            if owner < 0:
+                unique, where = np.unique(references[inside], return_inverse=True)
+                places[inside] = size + where
+                parts.append(self._table(self._values[-1 - unique]))
+                size += len(unique)
+                continue
+            first = int(references[inside].min())
+            stop = int(references[inside].max()) + 1
+            start = int(starts[owner])
+            places[inside] = size + references[inside] - first
+            parts.append(f"{self._names[start]}[{first - start}:{stop - start}]")
+            size += stop - first
+        joined = f"{self.library}.concatenate([{', '.join(parts)}])"
+        if np.array_equal(places, np.arange(size)):
+            return joined
+        return f"{joined}[{self._table(places)}]"
+
+    def _part(self, name: str, places: NDArray[np.int64], single: bool) -> str:
+        first, last = int(places[0]), int(places[-1])
+        if single or len(places) == 1:
+            return f"{name}[{first}:{first + 1}]"
+        if np.array_equal(places, np.arange(first, first + len(places))):
+            return f"{name}[{first}:{last + 1}]"
+        if np.array_equal(places, np.arange(first, first - len(places), -1)):
+            return f"{self.library}.flip({name}[{last}:{first + 1}])"
+        parts = _pieces(places, np.zeros(len(places), np.int64))
+        if parts is not None:
+            listed = ", ".join(f"{name}[{part[0]}:{part[-1] + 1}]" for _, part in parts)
+            return f"{self.library}.concatenate([{listed}])"
+        return f"{name}[{self._table(places)}]"
+
+    def _slice(self, start: int, references: NDArray[np.int64]) -> str:
+        return f"{self._names[start]}[{references[0] - start}:{references[-1] - start + 1}]"
+
+
+def _pieces(references: NDArray[np.int64], owners: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64]]] | None:
+    """References as pieces of arrays that follow each other, each with its owner; None if these are many."""
+    apart = (np.diff(references) != 1) & (owners[1:] >= 0)  # of constants any are one table
+    ends = np.flatnonzero(apart | (np.diff(owners) != 0)) + 1
+    if len(ends) >= min(MOST_PIECES, len(references) - 1):
+        return None
+    return [(int(owners[first]), references[first:last]) for first, last in pairwise([0, *ends, len(references)])]
+
+
+def _runs(numbers: NDArray[Any]) -> list[str] | None:
+    """Whole numbers as slices, one after the other; None if these are many."""
+    steps = np.diff(numbers)
+    texts: list[str] = []
+    first = 0
+    while first < len(numbers):
+        if len(texts) == MOST_PIECES:
+            return None
+        step = int(steps[first]) if first < len(steps) else 0
+        changes = np.flatnonzero(steps[first:] != step)
+        last = first + int(changes[0]) if len(changes) else len(numbers) - 1
+        if step == 0 or last - first < 2:
+            if step == 0 and last > first:
+                return None
+            texts.append(str(int(numbers[first])))
+            first += 1
+            continue
+        stop = int(numbers[last]) + (1 if step > 0 else -1)
+        if min(int(numbers[first]), int(numbers[last]), stop) < 0:
+            return None  # slices count negative ends from somewhere else
+        texts.append(f"{int(numbers[first])}:{stop}" + (f":{step}" if step != 1 else ""))
+        first = last + 1
+    return texts
+
+
+# The kernel -------------------------------------------------------------------------------------------------------
 
 
 class NumPyKernel(Kernel):

@@ -1,6 +1,6 @@
-"""What a target is, the table of targets, and the two things asked of one: compiled code of a tape, and its source.
+"""Targets: what one is, the table of them, and how operations in a straight line are compiled.
 
-A target turns a tape into a `Kernel`, and into source text. It is one module with a `Target`, and one row of `TARGETS`;
+A target turns code into a `Kernel`, and into source text. It is one module with a `Target`, and one row of `TARGETS`;
 the tests of all targets then apply to it. Batches, threads, and the checks of arguments and results come with `Kernel`:
 a target that computes single points does batches point by point, until it has a better way.
 """
@@ -15,15 +15,24 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accumulus.errors import CompileError, unknown_name
+from accumulus.errors import unknown_name
 from accumulus.tape.live import as_written
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import DTYPES, Kernel, Segment, Shape, check_arguments, check_segments
+from accumulus.targets.kernel import (
+    DTYPES,
+    InterpretedLoops,
+    Kernel,
+    LongSegment,
+    Segment,
+    Shape,
+    check_arguments,
+    check_segments,
+)
 
 if TYPE_CHECKING:
     from accumulus.tape.blocks import BlockTape
     from accumulus.tape.fusion import Map
-    from accumulus.targets.block_kernel import LongSegment, Loops
+    from accumulus.targets.kernel import CompiledLoops
 
 __all__ = [
     "SOURCES",
@@ -31,25 +40,21 @@ __all__ = [
     "Target",
     "check_target",
     "compile_tape",
-    "emit_loops",
     "emit_source",
     "languages",
     "target_of",
     "targets",
 ]
 
-
 Shapes = tuple[Shape, ...]
 
 
 def _by_numpy(
     tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: Shapes, cache: bool
-) -> Loops:
+) -> CompiledLoops:
     """The loops of targets that have none of their own."""
-    from accumulus.targets.block_kernel import Interpreted
-
     del maps, arguments, cache
-    return Interpreted(tape, segments)
+    return InterpretedLoops(tape, segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ class Target:
     source: Callable[[Tape, tuple[Segment, ...], str, Shapes, str, frozenset[int]], str]
     comment: str
     dtypes: tuple[str, ...] = DTYPES
-    loops: Callable[[BlockTape, Sequence[Map], Sequence[LongSegment], Shapes, bool], Loops] = _by_numpy
+    loops: Callable[[BlockTape, Sequence[Map], Sequence[LongSegment], Shapes, bool], CompiledLoops] = _by_numpy
     loop_source: Callable[[BlockTape, Sequence[Map], Sequence[LongSegment], Shapes, str], str] | None = None
     seconds: Callable[[int], float] = lambda operations: 2e-5 * operations
 
@@ -90,7 +95,7 @@ TARGETS: Final[dict[str, str]] = {
 
 #: As `TARGETS`, of those that source is written for anywhere, and nothing is compiled, or on some machines only.
 SOURCES: Final[dict[str, str]] = {
-    "cuda": "accumulus.targets.cuda.cuda_kernel",
+    "cuda": "accumulus.targets.c.cuda_target",
     "jax": "accumulus.targets.jax_source",
 }
 
@@ -115,7 +120,7 @@ def languages() -> tuple[str, ...]:
 
 def check_target(name: str) -> str:
     """The name, or `UnknownNameError` with the names that there are."""
-    if name not in languages():
+    if name not in TARGETS and name not in SOURCES:
         raise unknown_name("target", name, languages())
     return name
 
@@ -218,43 +223,10 @@ def emit_source(
     return target_of(target).source(*given, name, frozenset(exact))
 
 
-def emit_loops(
-    tape: BlockTape,
-    maps: Sequence[Map],
-    segments: Sequence[LongSegment],
-    target: str,
-    name: str = "f",
-    *,
-    arguments: Sequence[Shape],
-) -> str:
-    """Source text of a program over arrays, with a function `name`.
-
-    Args:
-        tape: the program.
-        maps: its bodies, in their order (`accumulus.tape.fusion`).
-        segments: the result arrays.
-        target: a name, see `languages`.
-        arguments: shapes of the arrays that the tape's inputs are the entries of.
-
-    Raises:
-        UnknownNameError: for an unknown target.
-        CompileError: for one that writes no loops.
-        ArgumentError: if `name` is none that a function can have.
-    """
-    write = target_of(target).loop_source
-    if write is None:
-        able = [each for each in languages() if target_of(each).loop_source is not None]
-        raise CompileError(
-            f"a program of loops over long arrays has no source in {target!r}; expected one of {', '.join(able)}, or "
-            "give exact_order=True for a program without loops"
-        )
-    return write(tape, maps, segments, tuple(map(tuple, arguments)), name)
-
-
 def _checked(
     tape: Tape, segments: Sequence[Segment], target: str, dtype: str, arguments: Sequence[Shape] | None
 ) -> tuple[Tape, tuple[Segment, ...], str, Shapes]:
-    """What both ask of a target, checked."""
+    """Arguments of a target, checked."""
     dtypes = target_of(target).dtypes
     if dtype not in dtypes:
         raise unknown_name("dtype", dtype, dtypes)

@@ -59,7 +59,7 @@ from __future__ import annotations
 import math
 import random
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -71,13 +71,14 @@ from accumulus.elimination.vertex import LEVELS
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.objective import Objective
 from accumulus.search.elimination import Elimination
-from accumulus.theory.graphs.traversal import topological
+from accumulus.theory.graphs.traversal import topological_order
 
 __all__ = [
     "MOST_COLUMNS",
     "BracketingBound",
     "bracketing_bound",
     "chosen_paths",
+    "disjoint_pairs",
     "least_costs",
     "lower_bound",
     "paths_down",
@@ -278,7 +279,7 @@ def least_costs(
         return exact
     # vertices with edges, each after all that it depends on
     waiting = {v: len(below) for v, below in enumerate(state.successors) if below or state.predecessors[v]}
-    order = topological(waiting, state.predecessors.__getitem__)
+    order = topological_order(waiting, state.predecessors.__getitem__)
     least = dict.fromkeys(chosen, 0)
     for k in range(max(1, min(_MOST_FORESTS, _FOREST_WORK // max(1, edges)))):
         state.deadline.check(_FOLLOW * edges)
@@ -298,6 +299,15 @@ def paths_up(state: Elimination, v: int) -> list[Path]:
 def paths_down(state: Elimination, v: int) -> list[Path]:
     """Disjoint paths from v to the terminals; under "multiplications" without those that leave v through ±1."""
     return disjoint_paths(v, state.successors, state.sizes, _groups(state), state.deadline)
+
+
+def disjoint_pairs(state: Elimination, part: Iterable[int]) -> Iterator[tuple[int, Path, Path, tuple[int, ...]]]:
+    """For each vertex of a part, each disjoint path up with each one down, and the two as one path from a root."""
+    for v in part:
+        below = paths_down(state, v)
+        for p in paths_up(state, v):
+            for q in below:
+                yield v, p, q, (*reversed(p.vertices), v, *q.vertices)
 
 
 def _groups(state: Elimination) -> tuple[tuple[int, ...], ...]:
@@ -383,7 +393,7 @@ _RELATIVE: Final = 1e-6
 
 
 class BracketingBound(NamedTuple):
-    """What is known about the cheapest bracketing.
+    """Lower bound on the cheapest bracketing.
 
     `bound` is what it costs at least, `solved` whether it costs just that.
     """
@@ -453,14 +463,10 @@ def chosen_paths(state: Elimination, part: Sequence[int], columns: int) -> list[
     if found is not None:
         return found
     chosen: dict[tuple[int, ...], None] = {}
-    for v in part:
-        below = paths_down(state, v)
-        for p in paths_up(state, v):
-            for q in below:
-                path = (*reversed(p.vertices), v, *q.vertices)
-                if path not in chosen and _columns(path) <= columns:
-                    columns -= _columns(path)
-                    chosen[path] = None
+    for _, _, _, path in disjoint_pairs(state, part):
+        if path not in chosen and _columns(path) <= columns:
+            columns -= _columns(path)
+            chosen[path] = None
     rng, misses = random.Random(len(part)), 0
     while misses < _MOST_MISSES:
         state.deadline.check()

@@ -8,8 +8,9 @@ import pytest
 import accumulus as acc
 from accumulus.errors import EndlessRecordingError, TraceError
 from accumulus.frontends import decisions
-from accumulus.frontends.agreement import outputs_at, where_it_holds
+from accumulus.frontends.agreement import where_it_holds
 from accumulus.frontends.record import record
+from accumulus.tape.interpreter import outputs_at
 
 
 def halved(x):

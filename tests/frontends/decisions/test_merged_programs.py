@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accumulus.frontends.record import record
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 
 NAMES = ("a", "b", "c")
 LOOP_NAMES = ("i", "j", "k")

@@ -14,7 +14,7 @@ import pytest
 import accumulus as acc
 from accumulus.errors import TraceError
 from accumulus.frontends.record import record
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 
 POINTS = [0.75, 0.25, 0.9, -0.4, -0.999]
 

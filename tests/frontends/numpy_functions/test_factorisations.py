@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import accumulus as acc
 from accumulus.errors import TraceError
 from accumulus.frontends import record
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 
 SHAPES = [(1, 1), (1, 3), (3, 1), (2, 2), (3, 2), (2, 4), (4, 4), (5, 3)]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import accumulus
 from accumulus.frontends import record
 from accumulus.graph.linearize import linearize
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 
 
 @given(n=st.integers(1, 6), seed=st.integers(0, 10_000), zeros=st.sampled_from([0.0, 0.5]))

@@ -7,8 +7,9 @@ import pytest
 
 import accumulus as acc
 from accumulus.errors import TraceError
-from accumulus.frontends.agreement import outputs_at, where_it_holds
+from accumulus.frontends.agreement import where_it_holds
 from accumulus.frontends.record import record
+from accumulus.tape.interpreter import outputs_at
 
 KNOTS = np.linspace(-3.0, 3.0, 40)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import accumulus as acc
 from accumulus.errors import MismatchError, TraceError
 from accumulus.frontends import record
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 
 
 def rotations(generator, count, n):

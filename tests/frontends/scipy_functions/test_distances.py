@@ -14,7 +14,7 @@ from scipy.spatial import distance
 import accumulus as acc
 from accumulus.errors import TraceError
 from accumulus.frontends import record
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 
 V = np.array([0.9, -0.4, 1.7, 0.2])
 WEIGHTS = np.array([0.5, 2.0, 0.0, 1.5])

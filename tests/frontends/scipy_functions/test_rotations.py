@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 import accumulus as acc
 from accumulus.errors import TraceError
 from accumulus.frontends import record
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 
 if not hasattr(Rotation, "from_mrp") or Rotation.__flags__ & (1 << 8):
     pytest.skip("the class Rotation is compiled in this version of SciPy", allow_module_level=True)

@@ -11,7 +11,7 @@ from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import ExpressionError
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.theory.algebra.expression import Reference, Symbol, product, total
+from accumulus.theory.algebra.expression import Reference, Symbol, product_of_factors, sum_of_terms
 
 NAMES = ["a", "b", "e1", "e2", "e10", "x′", "two words", "e_{3}", "∂f", "v-2", "é"]
 
@@ -20,7 +20,8 @@ leaves = st.sampled_from(NAMES).map(Symbol) | st.sampled_from(["s1", "s2"]).map(
 expressions = st.recursive(
     leaves,
     lambda inner: (
-        st.lists(inner, min_size=2, max_size=3).map(product) | st.lists(inner, min_size=2, max_size=3).map(total)
+        st.lists(inner, min_size=2, max_size=3).map(product_of_factors)
+        | st.lists(inner, min_size=2, max_size=3).map(sum_of_terms)
     ),
     max_leaves=12,
 )

@@ -9,13 +9,13 @@ from random_sets import plain_graphs, random_accumulation, vertex_elimination
 from accumulus.theory.algebra.relations import (
     Dependencies,
     Face,
-    Merge,
     Relation,
+    TermMerge,
     elimination_dependencies,
     program_dependencies,
 )
 from accumulus.theory.algebra.sets import ExpressionSet
-from accumulus.theory.algebra.values import program_of, running_order
+from accumulus.theory.algebra.values import running_order, value_program
 
 EIGHT = ["s1|s2s3", "s2|s3s4", "s5s3|s4", "s6s5|s3", "s7s6|s5", "s8s7|s6", "s8|s7s1", "s7|s1s2"]
 SEEDS = st.integers(0, 10**6)
@@ -69,7 +69,7 @@ def test_lemma_1_is_the_shortest_circle():
     wasteful = ExpressionSet.parse("s1 = a*b; ∂y/∂x = a*(b + c)*d; ∂y/∂z = s1*e + a*c*e; ∂y/∂w = s1*f + a*c*f")
     cycle = elimination_dependencies(wasteful).cycle
     assert len(cycle) == 2
-    assert {type(node) for node in cycle} == {Face, Merge}
+    assert {type(node) for node in cycle} == {Face, TermMerge}
     assert {str(node) for node in cycle} == {"⟨a, b⟩", "merge of b + c"}
 
 
@@ -86,7 +86,7 @@ def test_a_circle_of_two_faces():
 
 @given(plain_graphs(units=True), SEEDS, st.sampled_from([vertex_elimination, random_accumulation]))
 def test_acyclic_means_there_is_a_schedule(graph, seed, make):
-    found = running_order(program_of(make(graph, seed)))
+    found = running_order(value_program(make(graph, seed)))
     dependencies = program_dependencies(found.program)
     assert dependencies.is_acyclic == found.complete
     cycle = dependencies.cycle
@@ -94,7 +94,7 @@ def test_acyclic_means_there_is_a_schedule(graph, seed, make):
     for node, other in zip(cycle, (*cycle[1:], *cycle[:1]), strict=True):
         assert any(other in group for group in dependencies.awaits[node])
         assert not any(set(group) & set(dependencies.order) for group in dependencies.awaits[node] if other in group)
-    done: set[Face | Merge] = set()
+    done: set[Face | TermMerge] = set()
     for node in dependencies.order:
         assert all(done.intersection(group) for group in dependencies.awaits[node])
         done.add(node)

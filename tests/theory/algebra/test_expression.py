@@ -11,11 +11,11 @@ from accumulus.theory.algebra.expression import (
     Reference,
     Sum,
     Symbol,
-    fold,
+    fold_expression,
     operands,
     postorder,
-    product,
-    total,
+    product_of_factors,
+    sum_of_terms,
 )
 
 A, B, C = Symbol("a"), Symbol("b"), Symbol("c")
@@ -25,7 +25,7 @@ def test_products_are_ordered_and_sums_are_not():
     assert A * B != B * A
     assert A + B == B + A
     assert hash(A + B) == hash(B + A)
-    assert (A + B) * C == product([B + A, C])
+    assert (A + B) * C == product_of_factors([B + A, C])
     assert A + A != A
     assert A != "a"
 
@@ -34,7 +34,7 @@ def test_flattening():
     assert Product((Product((A, B)), C)).factors == (A, B, C) == (A * (B * C)).factors
     assert set(operands((A + B) + C)) == {A, B, C}
     assert operands(A) == ()
-    assert product([A]) == total([A]) == A
+    assert product_of_factors([A]) == sum_of_terms([A]) == A
 
 
 def test_symbols_and_references_differ():
@@ -47,9 +47,9 @@ def test_order_of_terms_is_canonical(expression, rng):
     def shuffled(node, parts):
         if isinstance(node, Sum):
             rng.shuffle(parts)
-        return product(parts) if isinstance(node, Product) else total(parts) if parts else node
+        return product_of_factors(parts) if isinstance(node, Product) else sum_of_terms(parts) if parts else node
 
-    other = fold(expression, shuffled)
+    other = fold_expression(expression, shuffled)
     assert other == expression
     assert hash(other) == hash(expression)
     assert str(other) == str(expression)
@@ -91,7 +91,7 @@ def test_depth_is_no_limit():
     for k in range(5_000):
         expression = expression * B if k % 2 else expression + C
     assert expression.multiplications == 2_500
-    assert expression == fold(expression, lambda node, _: node)
+    assert expression == fold_expression(expression, lambda node, _: node)
 
 
 def test_shared_structure_is_visited_once():

@@ -10,7 +10,7 @@ from accumulus.elimination.emit import count
 from accumulus.errors import ExpressionError
 from accumulus.theory.algebra.relations import lemma1_violations
 from accumulus.theory.algebra.sets import ExpressionSet
-from accumulus.theory.algebra.values import program_of
+from accumulus.theory.algebra.values import value_program
 
 #: e·(b + c) and e·b in one set, with the sibling e·c right beside, as in the notes' proof.
 SIBLING = ExpressionSet.parse("∂y/∂x = a*(b + c)*d + g*d; ∂y/∂z = (a*b + a*c + g)*e")
@@ -61,7 +61,7 @@ def test_cheaper_sets_are_cheaper_and_equal(graph, seed):
     accumulation = random_accumulation(graph, seed)
     expressions = ExpressionSet.from_accumulation(accumulation)
     for violation in lemma1_violations(accumulation):
-        assert violation.cost == program_of(accumulation).multiplications
+        assert violation.cost == value_program(accumulation).multiplications
         if violation.cheaper is not None:
             cheaper = violation.cheaper.to_accumulation(graph)
             cheaper.verify()

@@ -10,7 +10,7 @@ from accumulus.errors import ExpressionError
 from accumulus.theory.algebra.expression import Symbol
 from accumulus.theory.algebra.relations import Face, Relation, joints, relations
 from accumulus.theory.algebra.sets import ExpressionSet
-from accumulus.theory.algebra.values import PRODUCT, program_of
+from accumulus.theory.algebra.values import PRODUCT, value_program
 
 
 def face(text):
@@ -69,7 +69,7 @@ def test_added_only():
 
 @given(plain_graphs(), st.integers(0, 10**6), st.sampled_from([vertex_elimination, random_accumulation]))
 def test_joints_are_the_faces_of_the_graph(graph, seed, make):
-    program = program_of(make(graph, seed))
+    program = value_program(make(graph, seed))
     edges = len(graph.sources)
     found = {(joint.left, joint.right) for joint in joints(program) if max(joint.left, joint.right) < edges}
     live = graph.live_edges

@@ -15,7 +15,7 @@ from accumulus.errors import ExpressionError, OrderError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.theory.algebra.sequence import LineReplay, elimination_sequence
 from accumulus.theory.algebra.sets import ExpressionSet
-from accumulus.theory.algebra.values import LABEL, PRODUCT, program_of, running_order
+from accumulus.theory.algebra.values import LABEL, PRODUCT, running_order, value_program
 from accumulus.theory.methods.dstar import dstar
 from accumulus.theory.methods.factorize import factorize
 
@@ -44,7 +44,7 @@ METHODS = {
 def test_eliminations_come_back_at_their_own_cost(method, data):
     graph = data.draw(plain_graphs())
     accumulation = METHODS[method](graph, data.draw(SEEDS))
-    cost = program_of(accumulation).multiplications
+    cost = value_program(accumulation).multiplications
     found = elimination_sequence(accumulation)
     found.accumulation.verify()
     assert count(found.accumulation, "fma") == cost <= count(accumulation, "fma")
@@ -57,7 +57,7 @@ def test_eliminations_come_back_at_their_own_cost(method, data):
 @given(plain_graphs(), SEEDS)
 def test_any_acyclic_set_at_exactly_its_cost(graph, seed):
     accumulation = random_accumulation(graph, seed)
-    program = program_of(accumulation)
+    program = value_program(accumulation)
     found, error = attempt(elimination_sequence, accumulation)
     if error:
         assert "circular" in error
@@ -91,7 +91,7 @@ def test_unit_edges_cost_nothing(graph, seed):
 @given(plain_graphs(), SEEDS)
 def test_expression_sets(graph, seed):
     expressions = ExpressionSet.from_accumulation(vertex_elimination(graph, seed)).shared()
-    assume(running_order(program_of(expressions, graph)).complete)
+    assume(running_order(value_program(expressions, graph)).complete)
     found = elimination_sequence(expressions, graph)
     found.accumulation.verify()
     assert count(found.accumulation, "fma") <= expressions.multiplications
@@ -172,14 +172,14 @@ def can_run(program):
 @settings(max_examples=30)
 @given(plain_graphs(vertices=5), SEEDS)
 def test_there_is_a_schedule_exactly_if_some_order_runs(graph, seed):
-    program = program_of(random_accumulation(graph, seed))
+    program = value_program(random_accumulation(graph, seed))
     assume(len(program) - len(graph.sources) <= 14)
     assert can_run(program) == running_order(program).complete
 
 
 def test_a_cycle_that_no_order_runs():
     wasteful = ExpressionSet.parse("s1 = a*b; ∂y/∂x = a*(b + c)*d; ∂y/∂z = s1*e + a*c*e; ∂y/∂w = s1*f + a*c*f")
-    program = running_order(program_of(wasteful)).program
+    program = running_order(value_program(wasteful)).program
     assert not can_run(program)
     with pytest.raises(ExpressionError, match=r"circular(.|\n)*⟨a, b⟩ waits for merge of b \+ c: a\|b"):
         elimination_sequence(wasteful)

@@ -11,7 +11,7 @@ from accumulus.errors import ExpressionError
 from accumulus.theory.algebra.relations import elimination_dependencies
 from accumulus.theory.algebra.sequence import least_splits
 from accumulus.theory.algebra.sets import ExpressionSet
-from accumulus.theory.algebra.values import program_of, running_order
+from accumulus.theory.algebra.values import running_order, value_program
 
 CIRCULAR = ExpressionSet.parse("""
     s1 = b*c;  s2 = a1*b;  s3 = c*d1
@@ -43,7 +43,7 @@ def test_lemma_1_takes_one_split():
     wasteful = ExpressionSet.parse("s1 = a*b; ∂y/∂x = a*(b + c)*d; ∂y/∂z = s1*e + a*c*e; ∂y/∂w = s1*f + a*c*f")
     found = least_splits(wasteful)
     assert 1 <= len(found.splits) <= 2
-    assert count(found.accumulation, "fma") == program_of(wasteful).multiplications
+    assert count(found.accumulation, "fma") == value_program(wasteful).multiplications
 
 
 def test_bounds():
@@ -59,7 +59,7 @@ def test_bounds():
 def test_splits_keep_the_cost(graph, seed):
     assume(len(graph.sources) <= 12)
     accumulation = random_accumulation(graph, seed)
-    program = program_of(accumulation)
+    program = value_program(accumulation)
     complete = running_order(program).complete
     found, error = attempt(least_splits, accumulation, most=3, states=150)
     if error:

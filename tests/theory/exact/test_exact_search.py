@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from contexts import within
 from figures import figure
 from graph_strategies import graphs, random_graph
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from slow_costs import SlowCosts
 from slow_sequences import SlowEdges, SlowFaces, TooMany
 
+from accumulus.context import Context
 from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.files import load_graph
@@ -25,16 +27,14 @@ from accumulus.methods import methods
 from accumulus.native.state import interpret
 from accumulus.objective import Objective
 from accumulus.options import Options
-from accumulus.search.elimination import Elimination
+from accumulus.search.elimination import Elimination, forward_order
 from accumulus.search.find import plan
 from accumulus.search.registry import get
-from accumulus.search.sweeps import forward_order
 from accumulus.theory.bounds import bracketing_bound, chosen_paths, least_costs, lower_bound, unmerged
 from accumulus.theory.compiled import faces_kernel
-from accumulus.theory.exact import eliminations, line_optima
-from accumulus.theory.exact.eliminations import Proof
-from accumulus.theory.exact.line_optima import LineSearch
-from accumulus.theory.exact.orders import SubsetSearch, parts
+from accumulus.theory.exact import eliminations, searches
+from accumulus.theory.exact.eliminations import OptimumProof
+from accumulus.theory.exact.searches import LineSearch, SubsetSearch, independent_parts
 
 DATA = Path(__file__).parents[2] / "data"
 COUNTED = st.sampled_from([Objective.FMA, Objective.MULTIPLICATIONS])
@@ -49,7 +49,7 @@ def vector_graphs():
 
 def searched(graph, objective, level, moves=10**9):
     """Cost and lower bound of the search of a level alone, without other methods or bounds of programs."""
-    proof = Proof(graph, objective, forward_order(graph))
+    proof = OptimumProof(graph, objective, forward_order(graph))
     for _ in proof.search_orders(24) if level == "vertex" else proof.search_sequences(level, moves):
         pass
     accumulation = eliminate_vertices(graph, proof.order()) if level == "vertex" else proof.accumulation(level)
@@ -124,8 +124,10 @@ def test_optima_and_bounds_of_small_graphs(objective):
         assert searched(graph, objective, "face").cost("face") == face
         assert lower_bound(graph, objective, flow_work=0) <= lower_bound(graph, objective) <= face
         apart = unmerged(graph, objective)
-        assert sum(bracketing_bound(apart, part, FOR_EVER).bound for part in parts(apart)) <= face
-        assert sum(bracketing_bound(apart, part, FOR_EVER, columns=10).bound for part in parts(apart)) <= face
+        assert sum(bracketing_bound(apart, part, FOR_EVER).bound for part in independent_parts(apart)) <= face
+        assert (
+            sum(bracketing_bound(apart, part, FOR_EVER, columns=10).bound for part in independent_parts(apart)) <= face
+        )
     assert looked_at > 8
 
 
@@ -155,7 +157,7 @@ def test_nothing_is_proven_about_operations():
     graph = lion()
     assert lower_bound(graph, Objective.OPERATIONS) is None
     for level in ("vertex", "edge", "face"):
-        assert get(f"exact-{level}")(graph, Options(objective="operations")).lower_bound is None
+        assert get(f"exact-{level}")(graph, within(objective="operations")).lower_bound is None
 
 
 def test_paths_of_a_bracketing_are_paths_and_no_more_than_fit():
@@ -174,7 +176,7 @@ def test_paths_of_a_bracketing_are_paths_and_no_more_than_fit():
 )
 def test_lion_and_bat(graph, optima):
     for level, optimum in optima.items():
-        found = get(f"exact-{level}")(graph, Options(objective="fma", time_limit=FOR_EVER))
+        found = get(f"exact-{level}")(graph, within(objective="fma", time_limit=FOR_EVER))
         found.accumulation.verify()
         assert found.cost("fma") == found.lower_bound == optimum
 
@@ -182,7 +184,7 @@ def test_lion_and_bat(graph, optima):
 @pytest.mark.parametrize("given_", vector_graphs(), ids=lambda given_: given_["name"])
 def test_graphs_of_vectors(given_):
     graph = DifferentiationGraph(given_["edges"], sizes=given_["sizes"])
-    found = get("exact-face")(graph, Options(objective="fma", time_limit=FOR_EVER))
+    found = get("exact-face")(graph, within(objective="fma", time_limit=FOR_EVER))
     found.accumulation.verify()
     assert found.cost("fma") == found.lower_bound == given_["face_elimination_optimum"]
 
@@ -196,7 +198,7 @@ def test_graphs_of_vectors(given_):
     ],
 )
 def test_figures_of_the_notes(name, part, optimum):
-    found = get("exact-face")(figure(name, part), Options(objective="fma", time_limit=FOR_EVER))
+    found = get("exact-face")(figure(name, part), within(objective="fma", time_limit=FOR_EVER))
     assert found.cost("fma") == found.lower_bound == optimum
 
 
@@ -207,7 +209,7 @@ def test_figures_of_the_notes(name, part, optimum):
 def test_public_graphs_that_are_proven(graph_folder, name, fma, multiplications):
     graph = load_graph(graph_folder / f"{name}.json")
     for objective, optimum in (("fma", fma), ("multiplications", multiplications)):
-        found = get("exact-face")(graph, Options(objective=objective, time_limit=FOR_EVER))
+        found = get("exact-face")(graph, within(objective=objective, time_limit=FOR_EVER))
         assert found.cost(objective) == found.lower_bound == optimum
 
 
@@ -235,7 +237,7 @@ def test_machine_code_does_what_python_does(monkeypatch, edges, seed, labels):
     compiled, python = search(), search()
     assert len(python.lines.edges) == labels
     expected = told(compiled)
-    monkeypatch.setattr(line_optima, "kernel", lambda _: lambda _: interpret(faces_kernel.prove, python._search))
+    monkeypatch.setattr(searches, "kernel", lambda _: lambda _: interpret(faces_kernel.prove, python._search))
     assert told(python) == expected
     assert python.tried > 10
     assert (python._search.frames.words == compiled._search.frames.words).all()
@@ -263,7 +265,7 @@ def test_ctrl_c_hands_back_the_best_so_far(level, calls):
 
     options = Options(objective="fma", time_limit=FOR_EVER, progress=interrupt)
     graph = figure("fig:multi-root-terminal-factorization", "a")
-    found = get(f"exact-{level}")(graph, options)
+    found = get(f"exact-{level}")(graph, Context(options))
     found.accumulation.verify()
     assert found.interrupted == (len(told) >= calls)
     assert found.lower_bound is None or found.lower_bound <= found.cost("fma") <= 51
@@ -272,7 +274,7 @@ def test_ctrl_c_hands_back_the_best_so_far(level, calls):
 def test_without_time_or_iterations_nothing_is_searched():
     graph = bat()
     for options in (Options(time_limit=0), Options(iterations=0)):
-        found = get("exact-face")(graph, replace(options, objective="fma"))
+        found = get("exact-face")(graph, Context(replace(options, objective="fma")))
         assert found.cost("fma") == 24
         assert found.lower_bound is None
 
@@ -325,7 +327,7 @@ def test_dense_graphs_are_proven_in_compiled_code(objective):
         graph = DifferentiationGraph([*edges, *middle])
         least = 150 * 150 + 150 * len(middle)
         order = forward_order(graph)
-        proof = Proof(graph, objective, order)
+        proof = OptimumProof(graph, objective, order)
         state = Elimination(graph, objective)
         costs = []
         for v in order:

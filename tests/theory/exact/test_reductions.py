@@ -16,7 +16,7 @@ from accumulus.elimination.vertex import cost_of_order
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.search.elimination import Elimination
-from accumulus.theory.exact.orders import ReducedPart, parts, reduced
+from accumulus.theory.exact.searches import ReducedPart, independent_parts, reduced_part
 
 COUNTED = (Objective.FMA, Objective.MULTIPLICATIONS)
 LABELS = (None, 1.0, 2.5, "a")
@@ -54,8 +54,8 @@ def check(graph: DifferentiationGraph, objective: str) -> int:
     state = Elimination(graph, objective)
     before = [dict(row) for row in state.successors]
     total, order, left = 0, [], 0
-    for part in parts(state):
-        smaller = reduced(state, part)
+    for part in independent_parts(state):
+        smaller = reduced_part(state, part)
         inner = smaller.state.intermediates
         left += len(inner)
         total += smaller.cost + least(smaller.state, inner)
@@ -123,18 +123,18 @@ def test_nothing_is_lost_on_odd_graphs(graph, objective):
 
 def test_series_ends_and_twins():
     chain = DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "x")])
-    assert [reduced(Elimination(chain, Objective.FMA), (1, 2)).cost] == [2]
+    assert [reduced_part(Elimination(chain, Objective.FMA), (1, 2)).cost] == [2]
     twins = DifferentiationGraph(
         [(j, v) for j in ("r", "s", "q") for v in ("a", "b")] + [(v, i) for v in ("a", "b") for i in ("x", "z", "w")]
     )
     state = Elimination(twins, Objective.FMA)
-    assert len(parts(state)) == 2
+    assert len(independent_parts(state)) == 2
     edges = [("r", "u"), ("s", "u"), ("q", "u"), ("u", "a"), ("u", "b"), ("a", "w"), ("b", "w"), ("r", "w")]
     edges += [("w", "x"), ("w", "z"), ("q", "a"), ("q", "b"), ("u", "c"), ("c", "z")]
     joined = DifferentiationGraph(edges)
     state = Elimination(joined, Objective.FMA)
-    (part,) = parts(state)
-    smaller = reduced(state, part)
+    (part,) = independent_parts(state)
+    smaller = reduced_part(state, part)
     names = [{joined.vertices[v] for v in members} for members in smaller.members]
     assert {"a", "b"} in names
     assert ("c",) in [tuple(joined.vertices[v] for v in smaller.first)]
@@ -143,8 +143,8 @@ def test_series_ends_and_twins():
 def test_independent_parts():
     graph = DifferentiationGraph([("y", "a"), ("a", "x"), ("y", "b"), ("b", "x"), ("b", "c"), ("c", "x"), ("y", "x")])
     state = Elimination(graph, Objective.FMA)
-    assert [{graph.vertices[v] for v in part} for part in parts(state)] in (
+    assert [{graph.vertices[v] for v in part} for part in independent_parts(state)] in (
         [{"a"}, {"b", "c"}],
         [{"b", "c"}, {"a"}],
     )
-    assert parts(Elimination(DifferentiationGraph([("y", "x")]), Objective.FMA)) == []
+    assert independent_parts(Elimination(DifferentiationGraph([("y", "x")]), Objective.FMA)) == []

@@ -13,7 +13,7 @@ from path_sums import letters
 
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph, Kind, subgraph
-from accumulus.theory.graphs.line import Biclique, Face, LineGraph
+from accumulus.theory.graphs.line import Biclique, LineFace, LineGraph
 from accumulus.theory.graphs.paths import bauer, paths_at
 
 LABELS = (None, "a", Kind.ONE, -1.0, 2.5)
@@ -36,7 +36,7 @@ def test_faces(graph):
     faces = list(line.faces)
     assert faces == sorted(faces)
     assert set(faces) == inner | first | last
-    assert all(isinstance(face, Face) for face in faces)
+    assert all(isinstance(face, LineFace) for face in faces)
     assert len(line.names) == edges + roots + len(graph.terminals)
 
 

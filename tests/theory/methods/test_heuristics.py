@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from contexts import within
 from graph_strategies import graphs, random_graph
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,6 @@ from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.generators import layered
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
-from accumulus.options import Options
 from accumulus.search.registry import get
 from accumulus.theory.methods import heuristics
 from accumulus.theory.methods.heuristics import HEURISTICS
@@ -108,14 +108,14 @@ def test_the_first_vertex_is_the_one_of_least_score():
     edges = [(j, i) for j in "yza" for i in "uv"] + [("y", "a"), ("z", "a"), ("w", "b"), ("b", "u"), ("b", "x")]
     graph = DifferentiationGraph(edges)
     names = {name: graph.vertices.index(name) for name in "ab"}
-    assert get("markowitz")(graph, Options(objective=Objective.MULTIPLICATIONS)).order == (names["b"], names["a"])
-    assert get("lowest-fill-in")(graph, Options(objective=Objective.MULTIPLICATIONS)).order == (names["a"], names["b"])
+    assert get("markowitz")(graph, within(objective=Objective.MULTIPLICATIONS)).order == (names["b"], names["a"])
+    assert get("lowest-fill-in")(graph, within(objective=Objective.MULTIPLICATIONS)).order == (names["a"], names["b"])
 
 
 @pytest.mark.parametrize("row", HEURISTICS, ids=lambda row: row.name)
 def test_larger_graphs(row):
     for graph in (layered(layers=12, width=8, degree=2, seed=1), random_graph("deep", 200, 1)):
-        first, again = (get(row.name)(graph, Options(objective=Objective.MULTIPLICATIONS)) for _ in range(2))
+        first, again = (get(row.name)(graph, within(objective=Objective.MULTIPLICATIONS)) for _ in range(2))
         first.accumulation.verify()
         assert list(first.accumulation.steps) == list(again.accumulation.steps)
         assert (first.order is not None) == (row.level == "vertex")
@@ -125,12 +125,12 @@ def test_larger_graphs(row):
 def test_sequences_that_become_too_long_are_given_up(row, monkeypatch):
     monkeypatch.setitem(heuristics._LONGEST, row.level, 20)
     graph = layered(layers=6, width=6, degree=3, seed=1)
-    found = get(row.name)(graph, Options(objective=Objective.MULTIPLICATIONS))
+    found = get(row.name)(graph, within(objective=Objective.MULTIPLICATIONS))
     assert found.method == "markowitz"
-    assert found.order == get("markowitz")(graph, Options(objective=Objective.MULTIPLICATIONS)).order
+    assert found.order == get("markowitz")(graph, within(objective=Objective.MULTIPLICATIONS)).order
 
 
 def test_faces_are_numbered_as_the_line_graph_does():
     graph = DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "x")])
     assert FaceElimination(graph).faces() == [(0, 1), (1, 2)]
-    assert len(get("momr-face")(graph, Options(objective=Objective.MULTIPLICATIONS)).accumulation.steps) == 2
+    assert len(get("momr-face")(graph, within(objective=Objective.MULTIPLICATIONS)).accumulation.steps) == 2

@@ -10,7 +10,7 @@ from slow_minima import least_by_integers, least_by_trying
 
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.theory.algebra.values import program_of
+from accumulus.theory.algebra.values import value_program
 from accumulus.theory.research import minimum
 from accumulus.theory.research.census import ReducedGraph, reduced_graphs
 from accumulus.theory.research.minimum import true_minimum
@@ -53,7 +53,7 @@ def test_the_minimum_as_an_integer_program(edges, every):
 def test_known_minima(graph, products):
     found = true_minimum(graph)
     assert (found.lower, found.upper) == (products, products)
-    assert program_of(found.accumulation).multiplications == products
+    assert value_program(found.accumulation).multiplications == products
 
 
 def test_a_vertex_with_one_edge_in_and_one_out_costs_exactly_one_product():

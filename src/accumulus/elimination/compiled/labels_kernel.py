@@ -93,7 +93,7 @@ def residue(number: int) -> int:
 
 
 @compiled
-def times(a: int, b: int) -> int:
+def _times(a: int, b: int) -> int:
     """Product of two residues; 2⁶¹ = 1, and all that is added up stays below 2⁶³."""
     high_a, low_a = a >> LONGER, a & LONGER_LOW
     high_b, low_b = b >> LONGER, b & LONGER_LOW
@@ -102,7 +102,7 @@ def times(a: int, b: int) -> int:
 
 
 @compiled
-def evaluate(state: LabelsState) -> None:
+def _evaluate(state: LabelsState) -> None:
     """Values of steps."""
     steps, values, first = state.steps, state.values, state.reference
     for t in range(state.count):
@@ -110,9 +110,9 @@ def evaluate(state: LabelsState) -> None:
         left, right = step >> HALF & LOW, step & LOW
         a, b, d = values[left, 0], values[left, 1], values[left, 2]
         if step >> 2 * HALF != 0:
-            values[k, 0] = times(a, values[right, 0])
-            values[k, 1] = residue(times(a, values[right, 1]) + times(b, values[right, 2]))
-            values[k, 2] = times(d, values[right, 2])
+            values[k, 0] = _times(a, values[right, 0])
+            values[k, 1] = residue(_times(a, values[right, 1]) + _times(b, values[right, 2]))
+            values[k, 2] = _times(d, values[right, 2])
         else:
             values[k, 0] = residue(a + values[right, 0])
             values[k, 1] = residue(b + values[right, 1])
@@ -126,19 +126,19 @@ def add_up(state: LabelsState) -> None:
     for t in range(state.count):
         matrix, vector, result = state.from_first[t], state.from_second[t], state.to[t]
         x, y = second[vector, 0], second[vector, 1]
-        total = residue(times(first[matrix, 0], x) + times(first[matrix, 1], y))
+        total = residue(_times(first[matrix, 0], x) + _times(first[matrix, 1], y))
         results[result, 0] = residue(results[result, 0] + total)
-        results[result, 1] = residue(results[result, 1] + times(first[matrix, 2], y))
+        results[result, 1] = residue(results[result, 1] + _times(first[matrix, 2], y))
 
 
 @compiled
 def is_unit(kind: int) -> bool:
-    """Whether a label is ±1."""
+    """Return True if a label is ±1."""
     return kind in (ONE, MINUS_ONE)
 
 
 @compiled
-def kind_of(a: int, b: int) -> int:
+def _kind_of(a: int, b: int) -> int:
     """Kind of a product."""
     if is_unit(a):
         return b if a == ONE or not is_unit(b) else ONE + MINUS_ONE - b
@@ -146,8 +146,8 @@ def kind_of(a: int, b: int) -> int:
 
 
 @compiled
-def price(state: LabelsState) -> int:
-    """What steps cost; -1 - t if the sizes of the labels that step t joins do not match."""
+def _price(state: LabelsState) -> int:
+    """Return the cost of all steps; -1 - t if the sizes of the labels that step t joins do not match."""
     steps, labels, sizes, first = state.steps, state.labels, state.sizes, state.reference
     total = 0
     for t in range(state.count):
@@ -163,7 +163,7 @@ def price(state: LabelsState) -> int:
         else:
             if sizes[middle] != sizes[other]:
                 return -1 - t
-            kind = kind_of(a, b)
+            kind = _kind_of(a, b)
             free = is_unit(a) or is_unit(b) or (a == CONSTANT and b == CONSTANT)
             if state.every != 0 or not free:
                 total += sizes[row] * sizes[middle] * sizes[column]
@@ -174,9 +174,9 @@ def price(state: LabelsState) -> int:
 def perform(state: LabelsState) -> int:
     """Do what `mode` says; of PRICE, returns the cost."""
     if state.mode == EVALUATE:
-        evaluate(state)
+        _evaluate(state)
     elif state.mode == ADD_UP:
         add_up(state)
     else:
-        return price(state)
+        return _price(state)
     return 0

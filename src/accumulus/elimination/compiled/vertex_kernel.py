@@ -42,13 +42,10 @@ __all__ = [
     "connect",
     "disconnect",
     "fill_heap",
-    "load",
     "perform",
-    "price",
     "price_again",
     "rehash",
     "take_cheapest",
-    "write",
 ]
 
 #: What to do: take in edges, eliminate in the given order, eliminate the cheapest, fill the table anew, list the edges
@@ -216,38 +213,38 @@ SPREAD: Final = 0x2545F4914F6CDD1D
 
 
 @compiled
-def home(state: EliminationState, ends: int) -> int:
-    """Where the table looks for an edge first."""
+def _home(state: EliminationState, ends: int) -> int:
+    """Return the place at which the table looks for an edge first."""
     return (shifted_right((ends >> HALF) * SPREAD, 20) + (ends & LOW)) & state.mask
 
 
 @compiled
-def place_of(state: EliminationState, ends: int) -> int:
-    """Where the table holds an edge, or would hold it."""
+def _place_of(state: EliminationState, ends: int) -> int:
+    """Return the place at which the table holds an edge, or would hold it."""
     table, mask = state.table, state.mask
-    place = home(state, ends)
+    place = _home(state, ends)
     while table[place].edge != 0 and table[place].ends != ends:
         place = (place + 1) & mask
     return place
 
 
 @compiled
-def fill(entry: Entry, ends: int, e: int) -> None:
+def _fill(entry: Entry, ends: int, e: int) -> None:
     """Let an entry of the table be that of an edge."""
     entry.ends = ends
     entry.edge = e
 
 
 @compiled
-def drop(state: EliminationState, ends: int) -> None:
+def _drop(state: EliminationState, ends: int) -> None:
     """Take an edge out of the table, and move up those behind it that would not be found otherwise."""
     table, mask = state.table, state.mask
-    gap = place_of(state, ends)
+    gap = _place_of(state, ends)
     place = (gap + 1) & mask
     while table[place].edge != 0:
-        wanted = home(state, table[place].ends)
+        wanted = _home(state, table[place].ends)
         if (place - wanted) & mask >= (place - gap) & mask:
-            fill(table[gap], table[place].ends, table[place].edge)
+            _fill(table[gap], table[place].ends, table[place].edge)
             gap = place
         place = (place + 1) & mask
     table[gap].edge = 0
@@ -260,7 +257,7 @@ def rehash(state: EliminationState) -> None:
         edge = state.edges[e]
         if edge.level != 0:
             ends = edge.source << HALF | edge.target
-            fill(state.table[place_of(state, ends)], ends, e)
+            _fill(state.table[_place_of(state, ends)], ends, e)
 
 
 # Edges -------------------------------------------------------------------------------------------------------------
@@ -283,7 +280,7 @@ def weigh_below(vertex: Vertex, known: int, level: int, size: int) -> None:
 
 
 @compiled
-def write(state: EliminationState, is_product: int, left: int, right: int) -> int:
+def _write(state: EliminationState, is_product: int, left: int, right: int) -> int:
     """Note a step, and return its reference."""
     reference = state.next
     if reference == 0:
@@ -310,11 +307,11 @@ def connect(state: EliminationState, j: int, i: int, level: int, reference: int)
     """Add an edge, or add it up with the one that is there."""
     edges = state.edges
     ends = j << HALF | i
-    entry = state.table[place_of(state, ends)]
+    entry = state.table[_place_of(state, ends)]
     source, target = state.vertices[j], state.vertices[i]
     if entry.edge != 0:
         edge = edges[entry.edge]
-        edge.reference = write(state, 0, edge.reference, reference)
+        edge.reference = _write(state, 0, edge.reference, reference)
         known = edge.level
         level = max(known, level, 2)
         if level != known:
@@ -323,7 +320,7 @@ def connect(state: EliminationState, j: int, i: int, level: int, reference: int)
             weigh_above(target, known, level, source.size)
         return
     e = new_edge(state)
-    fill(entry, ends, e)
+    _fill(entry, ends, e)
     state.live += 1
     edge = edges[e]
     edge.source, edge.target = j, i
@@ -354,7 +351,7 @@ def disconnect(state: EliminationState, e: int) -> None:
     edge = edges[e]
     j, i, level = edge.source, edge.target, edge.level
     source, target = state.vertices[j], state.vertices[i]
-    drop(state, j << HALF | i)
+    _drop(state, j << HALF | i)
     before, behind = edge.previous_out, edge.next_out
     if before != 0:
         edges[before].next_out = behind
@@ -381,7 +378,7 @@ def disconnect(state: EliminationState, e: int) -> None:
 
 
 @compiled
-def load(state: EliminationState) -> None:
+def _load(state: EliminationState) -> None:
     """Take in `end` edges."""
     loaded = state.loaded
     for t in range(state.end):
@@ -393,7 +390,7 @@ def load(state: EliminationState) -> None:
 
 
 @compiled
-def price(state: EliminationState, vertex: Vertex) -> None:
+def _price(state: EliminationState, vertex: Vertex) -> None:
     """Set the key of a vertex: what it costs now, under the objective and under the one that breaks ties, and its turn.
 
     Its neighbours' numbers of predecessors change before they are moved in the heap, so that is part of the key, too.
@@ -408,7 +405,7 @@ def price(state: EliminationState, vertex: Vertex) -> None:
 
 @compiled
 def comes_before(one: Vertex, other: Vertex) -> bool:
-    """Whether a vertex comes before another in the heap: cost, tie, fewest predecessors, nearest to the roots."""
+    """Compare two vertices of the heap: by cost, tie, fewest predecessors, nearest to the roots."""
     if one.cost != other.cost:
         return one.cost < other.cost
     if one.tie != other.tie:
@@ -462,7 +459,7 @@ def fill_heap(state: EliminationState) -> None:
         state.heap[t + 1] = v
         vertex.heap_at = t + 1
         vertex.turn = LOW - t
-        price(state, vertex)
+        _price(state, vertex)
     state.heaped = count
     for at in range(count >> 1, 0, -1):
         sink(state, at)
@@ -485,7 +482,7 @@ def price_again(state: EliminationState, v: int) -> None:
     """Move a vertex in the heap to where its cost belongs now, if it is there."""
     vertex = state.vertices[v]
     if vertex.heap_at != 0:
-        price(state, vertex)
+        _price(state, vertex)
         sink(state, rise(state, vertex.heap_at))
 
 
@@ -493,7 +490,7 @@ def price_again(state: EliminationState, v: int) -> None:
 
 
 @compiled
-def sort(numbers: Integers, other: Integers, count: int) -> Integers:
+def _sort(numbers: Integers, other: Integers, count: int) -> Integers:
     """Sort numbers by merging, with room for as many in `other`; returns which of the two holds them."""
     run = 1
     while run < count:
@@ -525,11 +522,11 @@ def entering(state: EliminationState, k: int) -> Integers:
         count += 1
         e = edge.next_in
     # who only counts need not care
-    return sort(found, state.merged, count) if state.next != 0 else found
+    return _sort(found, state.merged, count) if state.next != 0 else found
 
 
 @compiled
-def eliminate(state: EliminationState, k: int) -> None:
+def _eliminate(state: EliminationState, k: int) -> None:
     """Replace the edges at k by edges from what depends on it to what it depends on."""
     edges, vertex = state.edges, state.vertices[k]
     found, count = entering(state, k), vertex.entering
@@ -541,7 +538,7 @@ def eliminate(state: EliminationState, k: int) -> None:
         while f != 0:
             edge = edges[f]
             f = edge.next_out
-            product = write(state, 1, left, edge.reference)
+            product = _write(state, 1, left, edge.reference)
             connect(state, j, edge.target, max(level, edge.level), product)
     while vertex.first_out != 0:
         disconnect(state, vertex.first_out)
@@ -551,7 +548,7 @@ def eliminate(state: EliminationState, k: int) -> None:
 def obstacle(state: EliminationState, k: int) -> int:
     """DONE if k can be eliminated now, and is counted; else what has to be done before."""
     vertex = state.vertices[k]
-    price(state, vertex)
+    _price(state, vertex)
     removed, products = vertex.entering + vertex.leaving, vertex.entering * vertex.leaving
     if state.total + vertex.cost > state.limit or state.made + products > state.most:
         return EXCEEDED
@@ -589,7 +586,7 @@ def neighbours(state: EliminationState, k: int, found: Integers) -> int:
 
 
 @compiled
-def note(state: EliminationState, k: int) -> None:
+def _note(state: EliminationState, k: int) -> None:
     """Write the neighbours of k, each above k itself."""
     noted = state.steps[state.stepped :]
     count = neighbours(state, k, noted)
@@ -608,14 +605,14 @@ def follow(state: EliminationState) -> int:
             return problem
         state.costs[state.at] = state.vertices[k].cost
         if state.noted != 0:
-            note(state, k)
-        eliminate(state, k)
+            _note(state, k)
+        _eliminate(state, k)
         state.at += 1
     return DONE
 
 
 @compiled
-def greedy(state: EliminationState) -> int:
+def _greedy(state: EliminationState) -> int:
     """Eliminate the cheapest vertex until none is left; the order is written from `at` on."""
     touched = state.touched
     while state.heaped > 0:
@@ -625,7 +622,7 @@ def greedy(state: EliminationState) -> int:
             return problem
         take_cheapest(state)
         count = neighbours(state, k, touched)
-        eliminate(state, k)
+        _eliminate(state, k)
         for t in range(count):
             price_again(state, touched[t])
         state.order[state.at] = k
@@ -699,13 +696,13 @@ def perform(state: EliminationState) -> int:
     """Do what `mode` says; returns how it ended, of LIST the number of edges."""
     mode = state.mode
     if mode == LOAD:
-        load(state)
+        _load(state)
     elif mode == FOLLOW:
         return follow(state)
     elif mode == GREEDY:
         if state.heaped < 0:
             fill_heap(state)
-        return greedy(state)
+        return _greedy(state)
     elif mode == REHASH:
         rehash(state)
     elif mode == LIST:

@@ -22,8 +22,9 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 from scipy import special
 
-from accumulus.frontends.active import ACTIVE, TooLongError, refuse
+from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.decisions import truth
+from accumulus.frontends.inner import LongBodyError
 from accumulus.frontends.jax.equations import (
     PRIMITIVES,
     Call,
@@ -40,8 +41,6 @@ from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
 from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.scanning import scan
-from accumulus.tape.blocks import BlockTape
-from accumulus.tape.operations import BY_NAME
 
 __all__ = ["folds_by_numpy", "known_function"]
 
@@ -127,7 +126,7 @@ def _cond(call: Call, which: Any, *operands: Any) -> Any:
 def _truth_of(tape: Any, number: Any) -> Any:
     """Return True if a number is not 0; the truth value itself, of which it was made."""
     reference = int(number.references.reshape(-1)[0])
-    if not isinstance(tape, BlockTape) and reference >= tape.inputs and tape.codes[reference] == BY_NAME["select"].code:
+    if reference >= tape.inputs and tape.operation(reference).name == "select":
         truth, one, zero = tape.arguments(reference)
         if one < 0 and zero < 0 and (tape.value_of(one), tape.value_of(zero)) == (1.0, 0.0):
             return TracedArray(tape, np.asarray(truth, np.int64), boolean=True)
@@ -348,10 +347,7 @@ def _run(loop: _Loop) -> list[Any]:
             )
         else:
             carry, own = scan(step, [loop.begin[k] for k in unknown], given_xs, reverse=loop.reverse)
-    except TooLongError:
-        if not isinstance(loop.call.tape, BlockTape) and not ACTIVE.unrolls:
-            ACTIVE.too_long = True
-            raise
+    except LongBodyError:
         return _written_out(loop)
     last = [loop.tables[k][-1] if k in loop.tables else None for k in range(handed)]
     for k, value in zip(unknown, carry, strict=True):

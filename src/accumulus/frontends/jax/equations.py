@@ -16,7 +16,7 @@ import linecache
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -29,7 +29,6 @@ from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.location import LIBRARIES, PACKAGE_DIRECTORY, Place
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.operands import concrete, depends, entries_of
-from accumulus.tape.blocks import BlockTape
 
 __all__ = [
     "PRIMITIVES",
@@ -162,10 +161,7 @@ def _at(equation: Any) -> Iterator[None]:
     _AT.equations = (*before, equation)
     tape = ACTIVE.tape
     try:
-        if isinstance(tape, BlockTape):
-            with tape.located(lines_of(equation)):
-                yield
-        else:
+        with nullcontext() if tape is None else tape.located(lines_of(equation)):
             yield
     finally:
         _AT.equations = before

@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.active import ACTIVE, TooLongError, check_length, recording_on
-from accumulus.frontends.inner import InnerTape
+from accumulus.frontends.active import ACTIVE, recording_on
+from accumulus.frontends.inner import InnerTape, LongBodyError
 from accumulus.frontends.numpy.arrays import TracedArray, make
 from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.patching import patched, replaced
 from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.trees import Structure, flatten, unflatten
-from accumulus.tape.blocks import BlockTape, Lines
+from accumulus.tape.blocks import LONG, MOST_UNROLLED, BlockTape, Lines
 from accumulus.tape.columns import Column, Range, column, references_in
+from accumulus.tape.interpreter import Copies
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
-from accumulus.tape.unrolling import writer
 
 __all__ = ["Body", "Place", "as_numbers", "instances", "recorded_body"]
 
@@ -60,7 +60,7 @@ def recorded_body(
         outer: the tape that is being recorded on, whose values the function may use, too.
 
     Raises:
-        TooLongError: if the function works on long arrays.
+        LongBodyError: if the function works on long arrays.
         ArgumentError: for results that are not real numbers, arrays of them, or containers of those.
         TraceError: for what cannot be recorded.
         Exception: what the function itself raises.
@@ -85,8 +85,8 @@ def recorded_body(
         try:
             with patched(function):
                 result = replaced(function)(*traced)
-            if ACTIVE.too_long:
-                raise TooLongError
+            if inner.is_long:
+                raise LongBodyError
         finally:
             refusal = ACTIVE.refusal
     if refusal is not None:
@@ -102,7 +102,7 @@ def recorded_body(
         found += references.ravel().tolist()
         places.append((references.shape, boolean))
     inner.outputs = found
-    if outer is not None and not isinstance(outer, BlockTape):
+    if outer is not None:
         outer.folded_zero_signs |= inner.folded_zero_signs
     tape, taken = inner.closed()
     return Body(tape, taken, structure, tuple(places), frozenset(inner.lines))
@@ -141,11 +141,11 @@ def instances(tape: Any, body: Body, columns: Sequence[Column], count: int) -> A
         empty = [TracedArray(tape, np.empty((0, *shape), np.int64), boolean=boolean) for shape, boolean in body.results]
         return unflatten(body.structure, empty)
     operands = [*columns, *(Range(reference, 0, count) for reference in body.taken.tolist())]
-    if isinstance(tape, BlockTape):
+    work = count * max(body.tape.operations, 1)
+    if tape.in_loops(max(count, LONG) if work > MOST_UNROLLED else count, work):
         with tape.located(body.lines):
             found = _in_blocks(tape, body.tape, operands, count)
     else:
-        check_length(count * max(body.tape.operations, 1))
         if isinstance(tape, InnerTape):
             tape.lines |= body.lines
         found = _written_out(tape, body.tape, operands, count)
@@ -162,14 +162,14 @@ def instances(tape: Any, body: Body, columns: Sequence[Column], count: int) -> A
 
 def _written_out(tape: Tape, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:
     """Each instance, operation by operation."""
-    write = writer(tape, body)
+    write = Copies(tape.open, is_eager=True).routine(body)
     results = np.empty((len(body.outputs), count), np.int64)
     for instance, given in enumerate(zip(*(references_in(each).tolist() for each in operands), strict=True)):
-        results[:, instance] = write(given)
+        results[:, instance] = write(*given)
     return list(map(column, results))
 
 
-def _in_blocks(tape: BlockTape, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:
+def _in_blocks(tape: Any, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:
     """A block for each operation; what depends on constants only is computed, and what is the same for all is once."""
     columns: list[Column | None] = list(operands)
     numbers: dict[int, Any] = {}  # values of what is constant, a number or one for each instance

@@ -24,7 +24,7 @@ from accumulus.frontends.numpy.operands import entries_of, map_references, of_ki
 from accumulus.frontends.numpy.scalars import Traced, TracedBoolean, TracedScalar
 from accumulus.frontends.numpy.table import load_rows
 from accumulus.tape.operations import BY_NAME, INFINITY, OPERATIONS
-from accumulus.tape.removable import SERIES, removable
+from accumulus.tape.partials import SERIES, removable
 from accumulus.tape.tape import Tape
 
 __all__ = [
@@ -121,7 +121,7 @@ def near_zero(
 ) -> Any:
     """A function of a scalar by its power series for |x| < radius, elsewhere by its closed form.
 
-    `closed` is given the truth value of that; see `accumulus.tape.removable`.
+    `closed` is given the truth value of that; see `accumulus.tape.partials`.
     """
     tape = x.tape
 

@@ -29,13 +29,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from accumulus.frontends.active import check_length, refuse
+from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array
 from accumulus.frontends.numpy.complex_numbers.values import Pair, is_zero, make_complex, parts_of
 from accumulus.frontends.numpy.operands import depends, holds_complex
 from accumulus.frontends.numpy.table import implements
-from accumulus.tape.blocks import BlockTape
-from accumulus.tape.tape import Tape
+from accumulus.tape import blocks
 
 __all__ = [
     "TRANSFORMS",
@@ -399,7 +398,7 @@ def columns_of(lines: Any) -> list[Any]:
     return [lines[..., k] for k in range(lines.shape[-1])]
 
 
-def joined(tape: Tape, columns: Sequence[Any]) -> Any:
+def joined(tape: Any, columns: Sequence[Any]) -> Any:
     """Columns as an array, side by side on the last axis; complex if they are pairs."""
     if isinstance(columns[0], Pair):
         return make_complex(tape, *(joined(tape, [column[part] for column in columns]) for part in (0, 1)))
@@ -407,25 +406,27 @@ def joined(tape: Tape, columns: Sequence[Any]) -> Any:
     return as_array(tape, np.stack([np.broadcast_to(column, shape) for column in columns], axis=-1))
 
 
-def _check(lines: Any) -> None:
-    """Count what is going to be written out."""
-    n = lines.shape[-1]
-    check_length(math.ceil(4 * lines.size * math.log2(n)) if n > 1 else 0)
+def _is_split(tape: Any, lines: Any, n: int) -> bool:
+    """Return True if the transform is to be operations on arrays: of columns it has fewer, which are one by one."""
+    size = lines.shape[-1]
+    work = math.ceil(4 * lines.size * math.log2(size)) if size > 1 else 0
+    return (
+        tape.in_loops(lines.size if work > blocks.MOST_UNROLLED else 0, work) and n > LONGEST_COLUMNS and tape.is_long
+    )
 
 
-def _parts(tape: Tape, lines: Any) -> Pair:
+def _parts(tape: Any, lines: Any) -> Pair:
     """Real and imaginary part, both arrays."""
     re, im = parts_of(tape, lines)
     return Pair(re, im if np.ndim(im) else np.zeros(re.shape))
 
 
-def _forward(tape: Tape, lines: Any, half: bool = False) -> Any:
+def _forward(tape: Any, lines: Any, half: bool = False) -> Any:
     """The transform along the last axis, or the half of it at the frequencies 0 … n/2."""
     n = lines.shape[-1]
-    if isinstance(tape, BlockTape) and n > LONGEST_COLUMNS:
+    if _is_split(tape, lines, n):
         result = make_complex(tape, *_split(_parts(tape, lines)))
         return result[..., : n // 2 + 1] if half else result
-    _check(lines)
     if holds_complex(lines):
         re, im = (columns_of(part) for part in _parts(tape, lines))
         columns = complex_transform([Pair(*pair) for pair in zip(re, im, strict=True)])
@@ -468,35 +469,34 @@ def _waves(rows: int, columns: int, n: int) -> tuple[Any, Any]:
     return np.cos(angles), np.sin(angles)
 
 
-def inverse_of_half(tape: Tape, lines: Any, n: int) -> Any:
+def inverse_of_half(tape: Any, lines: Any, n: int) -> Any:
     """The n real numbers whose transform is given for the frequencies 0 … n/2 on the last axis, times n."""
     re, im = _parts(tape, lines)
-    if isinstance(tape, BlockTape) and n > LONGEST_COLUMNS:
+    if _is_split(tape, re, n):
         rest = slice((n - 1) // 2, 0, -1)
         edge = np.zeros((*re.shape[:-1], 1))
         inner = im[..., 1 : (n - 1) // 2 + 1]
         parts = [edge, -inner, edge, inner[..., ::-1]] if n % 2 == 0 else [edge, -inner, inner[..., ::-1]]
         return _split(Pair(np.concatenate([re, re[..., rest]], axis=-1), np.concatenate(parts, axis=-1))).re
-    _check(lines)
     return joined(tape, real_inverse([Pair(re[..., k], im[..., k]) for k in range(n // 2 + 1)], n))
 
 
 # One axis ----------------------------------------------------------------------------------------------------------
 
 
-def fft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
+def fft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
     """The transform along one axis."""
     lines = padded(as_array(tape, a), n, axis)
     return np.moveaxis(_forward(tape, lines), -1, axis) / divisor(norm, lines.shape[-1], False)
 
 
-def ifft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
+def ifft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
     """The inverse transform along one axis."""
     lines = np.conjugate(padded(as_array(tape, a), n, axis))
     return np.moveaxis(np.conjugate(_forward(tape, lines)), -1, axis) / divisor(norm, lines.shape[-1], True)
 
 
-def rfft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
+def rfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
     """The first half of the transform of real numbers along one axis."""
     if holds_complex(a):
         raise TypeError("rfft takes real numbers, complex ones were given: use fft")
@@ -505,7 +505,7 @@ def rfft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = N
     return np.moveaxis(_forward(tape, lines, half=True), -1, axis) / divisor(norm, length, False)
 
 
-def irfft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
+def irfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
     """The real numbers of which the first half of the transform is given."""
     a = as_array(tape, a)
     length = 2 * (a.shape[axis] - 1) if n is None else int(n)
@@ -513,7 +513,7 @@ def irfft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = 
     return np.moveaxis(inverse_of_half(tape, lines, length), -1, axis) / divisor(norm, length, True)
 
 
-def hfft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
+def hfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
     """The transform of numbers whose second half are the conjugates of the first: real."""
     a = np.conjugate(as_array(tape, a))
     length = 2 * (a.shape[axis] - 1) if n is None else int(n)
@@ -521,7 +521,7 @@ def hfft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = N
     return np.moveaxis(inverse_of_half(tape, lines, length), -1, axis) / divisor(norm, length, False)
 
 
-def ihfft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
+def ihfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
     """The inverse of `hfft`."""
     lines = padded(as_array(tape, a), n, axis)
     length = lines.shape[-1]
@@ -546,7 +546,7 @@ def _axes(a: Any, s: Any, axes: Any) -> list[tuple[int, int | None]]:
 def _over_axes(one: Callable[..., Any]) -> Callable[..., Any]:
     """A transform over several axes, the last first."""
 
-    def over(tape: Tape, a: Any, s: Any = None, axes: Any = None, norm: Any = None, **workers: Any) -> Any:
+    def over(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None, **workers: Any) -> Any:
         result = as_array(tape, a)
         for axis, n in reversed(_axes(result, s, axes)):
             result = one(tape, result, n, axis, norm)
@@ -555,7 +555,7 @@ def _over_axes(one: Callable[..., Any]) -> Callable[..., Any]:
     return over
 
 
-def rfftn(tape: Tape, a: Any, s: Any = None, axes: Any = None, norm: Any = None, **workers: Any) -> Any:
+def rfftn(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None, **workers: Any) -> Any:
     """The transform of real numbers over several axes, of which the last is halved."""
     *others, (axis, n) = _axes(as_array(tape, a), s, axes)
     result = rfft(tape, a, n, axis, norm)
@@ -564,7 +564,7 @@ def rfftn(tape: Tape, a: Any, s: Any = None, axes: Any = None, norm: Any = None,
     return result
 
 
-def irfftn(tape: Tape, a: Any, s: Any = None, axes: Any = None, norm: Any = None, **workers: Any) -> Any:
+def irfftn(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None, **workers: Any) -> Any:
     """The inverse of `rfftn`."""
     result = as_array(tape, a)
     *others, (axis, n) = _axes(result, s, axes)
@@ -576,7 +576,7 @@ def irfftn(tape: Tape, a: Any, s: Any = None, axes: Any = None, norm: Any = None
 def _plane(over: Callable[..., Any]) -> Callable[..., Any]:
     """A transform over two axes, the last ones unless others are given."""
 
-    def plane(tape: Tape, a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, **workers: Any) -> Any:
+    def plane(tape: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, **workers: Any) -> Any:
         return over(tape, a, s, axes, norm)
 
     return plane
@@ -596,7 +596,7 @@ TRANSFORMS: Final[dict[str, Callable[..., Any]]] = {
 
 def _enter(name: str, record: Callable[..., Any]) -> None:
     @implements(getattr(np.fft, name))
-    def of_numpy(tape: Tape, a: Any, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
+    def of_numpy(tape: Any, a: Any, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
         return record(tape, a, *arguments, **keywords)
 
 

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from accumulus.frontends.decisions import UnmergeableError
-from accumulus.tape.tape import Tape
 
 __all__ = [
     "STATE",
@@ -46,7 +45,7 @@ Facts = dict[Key, bool]
 
 def _key_of(tape: Any, reference: int) -> Key:
     """The key of a truth value."""
-    if not isinstance(tape, Tape) or reference < tape.inputs:
+    if reference < tape.inputs:
         return (reference,)
     name = tape.operation(reference).name
     if name not in ("equal", "less", "less_equal", "not_equal"):
@@ -62,7 +61,7 @@ def _key_of(tape: Any, reference: int) -> Key:
     return (name, tuple(one), tuple(other))
 
 
-def _term(tape: Tape, reference: int) -> tuple[int, str, float]:
+def _term(tape: Any, reference: int) -> tuple[int, str, float]:
     """Sign, kind and value of an operand."""
     if reference < 0:
         return 1, "constant", tape.value_of(reference) + 0.0
@@ -79,7 +78,7 @@ def _opposite(term: tuple[int, str, float]) -> tuple[int, str, float]:
 def facts_of(tape: Any, reference: int, truth: bool) -> Facts:
     """Return what follows from a truth value being true, or false."""
     found: Facts = {(reference,): truth}
-    if not isinstance(tape, Tape) or reference < tape.inputs:
+    if reference < tape.inputs:
         return found
     name, arguments = tape.operation(reference).name, tape.arguments(reference)
     if name == "logical_not":

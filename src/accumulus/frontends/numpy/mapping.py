@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, TraceError
-from accumulus.frontends.active import ACTIVE, TooLongError
+from accumulus.frontends.active import ACTIVE
+from accumulus.frontends.inner import LongBodyError
 from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.location import name_of
 from accumulus.frontends.numpy.arrays import TracedArray, as_constant, make
 from accumulus.frontends.numpy.bodies import Body, Place, as_numbers, instances, recorded_body
 from accumulus.frontends.numpy.operands import concrete, depends, entries_of, references_of
 from accumulus.frontends.trees import Structure, flatten, unflatten
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import column
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 
 __all__ = ["map"]
 
@@ -69,10 +69,7 @@ def map(f: Callable[..., Any], *xs: Any) -> Any:  # noqa: A001  # as jax.lax has
     ]
     try:
         body = recorded_body(f, arguments, tape)
-    except TooLongError:
-        if not isinstance(tape, BlockTape) and not ACTIVE.unrolls:
-            ACTIVE.too_long = True
-            raise
+    except LongBodyError:
         return _one_by_one(tape, f, structures, entries, count)
     if not depends(leaves) and not len(body.taken):
         numbers = [[np.asarray(concrete(leaf)) for leaf in each] for each in leaves]
@@ -149,7 +146,7 @@ def _of_numbers(
         ]
         try:
             body = recorded_body(f, arguments, None)
-        except (TraceError, TooLongError):  # it decides by numbers: it cannot be recorded, but it can be run
+        except (TraceError, LongBodyError):  # it decides by numbers: it cannot be recorded, but it can be run
             if not count:
                 raise
         else:

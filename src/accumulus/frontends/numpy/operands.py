@@ -5,20 +5,17 @@ Entries of an operand are one reference (an int) or an array of them, with a kin
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
+from collections.abc import Callable, Sequence
 from numbers import Complex, Real
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.frontends.active import check_constants, check_length, refuse
+from accumulus.frontends.active import refuse
 from accumulus.frontends.inner import InnerTape
 from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.recorder import References
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.tape import Tape
 
 __all__ = [
@@ -91,11 +88,7 @@ def concrete(value: Any) -> Any:
         if isinstance(entries, int):
             number = tape.value_of(entries)
             return np.bool_(number) if value.boolean else np.float64(number)
-        if isinstance(tape, BlockTape):
-            return _read_only(np.array(tape.constants[-1 - entries], bool if value.boolean else float))
-        known = tape.constants
-        numbers = np.array([known[-1 - r] for r in entries.ravel().tolist()], bool if value.boolean else float)
-        return _read_only(numbers.reshape(entries.shape))
+        return _read_only(tape.values_of(entries).astype(bool if value.boolean else float, copy=False))
     if type(value) in (list, tuple):
         return type(value)(map(concrete, value))
     if type(value) is dict:
@@ -124,15 +117,7 @@ def holds_complex(value: object) -> bool:
 def constants(tape: Tape, values: NDArray[Any]) -> References:
     """References of an array of real numbers or truth values."""
     numbers = np.ascontiguousarray(values, np.float64).reshape(values.shape)
-    if isinstance(tape, BlockTape):
-        return tape.constant_array(numbers)
-    if numbers.size == 0:
-        return np.empty(numbers.shape, np.int64)
-    bits = numbers.view(np.int64)
-    if (bits == bits.flat[0]).all():  # zeros, ones: looked up once
-        return np.full(numbers.shape, tape.constant(numbers.flat[0]), np.int64)
-    check_constants(numbers.size)
-    return np.array([tape.constant(number) for number in numbers.ravel().tolist()], np.int64).reshape(numbers.shape)
+    return tape.constant_array(numbers)
 
 
 def entries_of(tape: Tape, value: Any) -> tuple[Entries, bool]:
@@ -217,17 +202,4 @@ def map_references(tape: Tape, formula: Formula, operands: Sequence[Entries]) ->
     shape = shapes[0] if shapes else ()
     if any(other != shape for other in shapes):
         shape = np.broadcast_shapes(*shapes)
-    if isinstance(tape, BlockTape):
-        results = tape.map(formula, operands)
-        return results if shape else int(results)
-    build = formula(tape)
-    if not shape:
-        return build(*map(int, operands))
-    check_length(math.prod(shape))
-    columns: list[Iterable[int]] = [
-        repeat(operand)
-        if isinstance(operand, int)
-        else (operand if operand.shape == shape else np.broadcast_to(operand, shape)).ravel().tolist()
-        for operand in operands
-    ]
-    return np.array(list(map(build, *columns)), np.int64).reshape(shape)
+    return tape.map(formula, operands, shape) if shape else formula(tape.open)(*map(int, operands))

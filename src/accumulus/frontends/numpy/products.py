@@ -16,13 +16,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from accumulus.frontends.active import check_length, refuse
+from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE
 from accumulus.frontends.numpy.operands import Entries, References, depends, references_of
 from accumulus.frontends.numpy.table import implements
 from accumulus.frontends.numpy.ufuncs import fold
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.tape import Tape
 
 __all__ = ["Labelled", "contract"]
@@ -37,6 +36,8 @@ DENSE: Final = 4
 #: sum; smaller ones, and those of more stacked matrices than the last, are multiplications and sums.
 SMALLEST_MATRICES: Final = 4096
 SHORTEST_TERMS: Final = 8
+#: Terms of a product that count as one entry of an array: small matrices are multiplied term by term.
+TERMS: Final = 8
 MOST_STACKED: Final = 64
 
 #: References with one letter an axis.
@@ -113,9 +114,8 @@ def _summed(tape: Tape, references: References, labels: str, wanted: str) -> Ref
     shape = tuple(references.shape[k] for k in kept)
     count = math.prod(references.shape[k] for k in gone)
     table = references.transpose(*kept, *gone).reshape(math.prod(shape), count)
-    if isinstance(tape, BlockTape):
+    if tape.in_loops(table.size):
         return _sums(tape, table).reshape(shape)
-    check_length(table.size)
     lines = table.tolist()
     return np.array([tape.sum(line) for line in lines], np.int64).reshape(shape)
 
@@ -145,13 +145,13 @@ def _pair(tape: Tape, first: Labelled, second: Labelled, wanted: set[str]) -> La
         blocks.append(ordered.reshape(sizes))
     labels = batch + left + right
     shape = [lengths[label] for label in labels]
-    if isinstance(tape, BlockTape):
+    terms = math.prod(shape) * blocks[0].shape[2]
+    if tape.in_loops(-(-terms // TERMS), DENSE * terms):
         if _is_matrix_product(*blocks):
             stacked = [tape.matmul(a, b.T) for a, b in zip(*blocks, strict=True)]
             return np.stack(stacked).reshape(shape), labels
         products = tape.map(lambda body: body.multiply, [blocks[0][:, :, np.newaxis], blocks[1][:, np.newaxis]])
         return _sums(tape, products.reshape(-1, products.shape[-1])).reshape(shape), labels
-    check_length(DENSE * math.prod(shape) * blocks[0].shape[2])
     # what a zero contributes to a sum is nothing, whatever its sign; a tape that keeps signs would add it
     zeros = {-k for k, value in enumerate(tape.constants, 1) if value == 0.0} if tape.signed_zeros else None
     entries: list[int] = []
@@ -172,7 +172,7 @@ def _is_matrix_product(first: References, second: References) -> bool:
     return terms >= SHORTEST_TERMS and size >= SMALLEST_MATRICES and stacked <= MOST_STACKED
 
 
-def _sums(tape: BlockTape, lines: References) -> References:
+def _sums(tape: Any, lines: References) -> References:
     """The sum of each line of a table."""
     count = lines.shape[1]
     if count == 0:

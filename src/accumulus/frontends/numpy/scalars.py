@@ -246,15 +246,16 @@ def _quick_operator(ufunc: np.ufunc, build: Builder, result: type[_Scalar]) -> t
         tape = self.tape
         if type(other) is TracedScalar:
             if other.tape is tape:
-                return result(tape, build(tape, self.reference, other.reference))
+                return result(tape, build(tape.open, self.reference, other.reference))
         elif isinstance(other, (float, int)):  # a union takes longer
-            return result(tape, build(tape, self.reference, tape.constant(other)))
+            writer = tape.open
+            return result(tape, build(writer, self.reference, writer.constant(other)))
         return ufunc(self, other) if _is_operand(other) else NotImplemented
 
     def reflected(self: TracedScalar, other: Any) -> Any:
         if isinstance(other, (float, int)):
-            tape = self.tape
-            return result(tape, build(tape, tape.constant(other), self.reference))
+            tape, writer = self.tape, self.tape.open
+            return result(tape, build(writer, writer.constant(other), self.reference))
         return ufunc(other, self) if _is_operand(other) else NotImplemented
 
     return forward, reflected

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.active import ACTIVE, LONG, check_steps
+from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.containers import opened
 from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.location import name_of
@@ -20,10 +20,10 @@ from accumulus.frontends.numpy.operands import depends, entries_of, references_o
 from accumulus.frontends.numpy.patching import patched, replaced
 from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, flatten, paths, unflatten
-from accumulus.tape.blocks import BlockTape
+from accumulus.tape.blocks import LONG
 from accumulus.tape.columns import Column, Range, column
+from accumulus.tape.interpreter import Copies
 from accumulus.tape.tape import Tape
-from accumulus.tape.unrolling import writer
 
 __all__ = ["scan"]
 
@@ -78,9 +78,8 @@ def scan(
     constant = not (depends(init) or depends(xs) or len(body.taken))
     if constant or body.tape.operations > LONGEST_BODY:
         return steps.one_by_one(f, tape)
-    if isinstance(tape, BlockTape):
+    if tape.in_loops(0, steps=steps.count * max(body.tape.operations, 1)):
         return steps.results(tape, body, *_in_blocks(tape, steps, body))
-    check_steps(steps.count * max(body.tape.operations, 1))
     return steps.results(tape, body, *_written_out(tape, steps, body))
 
 
@@ -311,7 +310,7 @@ def _stacked(tape: Any, values: Sequence[Any]) -> Any:
     return TracedArray(tape, np.stack([references_of(tape, value, boolean) for value in values]), boolean=boolean)
 
 
-def _in_blocks(tape: BlockTape, steps: _Steps, body: Body) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _in_blocks(tape: Any, steps: _Steps, body: Body) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     begin, table = steps.references(tape)
     carries, count = len(begin), steps.count
 
@@ -330,9 +329,9 @@ def _in_blocks(tape: BlockTape, steps: _Steps, body: Body) -> tuple[NDArray[np.i
 def _written_out(tape: Tape, steps: _Steps, body: Body) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     begin, table = steps.references(tape)
     carries, carry, taken = len(begin), begin.tolist(), body.taken.tolist()
-    write, own = writer(tape, body.tape), []
+    write, own = Copies(tape, is_eager=True).routine(body.tape), []
     for given in table.T.tolist() if len(table) else [[]] * steps.count:
-        found = write([*carry, *given, *taken])
+        found = write(*carry, *given, *taken)
         carry = found[:carries]
         own.append(found[carries:])
     return np.array(carry, np.int64), np.array(own, np.int64).reshape(steps.count, -1).T

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from accumulus.frontends.active import LONG, check_length, check_steps, refuse
+from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array, as_constant, make
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, PAIRS, Elementwise, apply, row_of
 from accumulus.frontends.numpy.operands import (
@@ -32,7 +32,7 @@ from accumulus.frontends.numpy.scalars import TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import COMPLEX_FUNCTIONS, FUNCTIONS, PROTOCOLS, unsupported
 from accumulus.frontends.numpy.vectorized import entry_by_entry, function_of_entries
 from accumulus.frontends.refusals import FILLING
-from accumulus.tape.blocks import BlockTape, Column, Range, column
+from accumulus.tape.blocks import LONG, Column, Range, column
 from accumulus.tape.tape import Tape
 
 __all__ = ["accumulate", "fold"]
@@ -158,14 +158,13 @@ def fold(
     count = math.prod(references.shape[k] for k in axes)
     shape = tuple(references.shape[k] for k in kept)
     table = references.transpose(*kept, *axes).reshape(math.prod(shape), count)
-    if isinstance(tape, BlockTape):
+    if tape.in_loops(table.size):
         folded = _folded_lines(tape, row, table, initial)
         if keepdims:
             shape = tuple(1 if k in axes else length for k, length in enumerate(references.shape))
         return make(tape, folded.reshape(shape) if shape else int(folded[0]), row.gives_boolean)
-    check_length(table.size)
     lines = table.tolist()
-    join = row.bind(tape)
+    join = row.bind(tape.open)
     if initial is not None:
         start = int(references_of(tape, initial, row.takes_boolean))
         lines = [[start, *line] for line in lines]
@@ -194,10 +193,10 @@ def _neutral(row: Elementwise, initial: Any) -> Any:
     return initial if row.identity is None else bool(row.identity) if row.takes_boolean else row.identity
 
 
-def _folded_lines(tape: BlockTape, row: Elementwise, lines: References, initial: Any) -> References:
+def _folded_lines(tape: Any, row: Elementwise, lines: References, initial: Any) -> References:
     """The fold of each line of a table: sums as one block, all else by halves."""
     if initial is not None:
-        start = references_of(tape, initial, row.takes_boolean)  # type: ignore[arg-type]  # which is a tape to it
+        start = references_of(tape, initial, row.takes_boolean)
         lines = np.concatenate([np.broadcast_to(start, (len(lines), 1)), lines], axis=1)
     count = lines.shape[1]
     if not count:
@@ -207,11 +206,16 @@ def _folded_lines(tape: BlockTape, row: Elementwise, lines: References, initial:
     if row.name in ("maximum", "minimum") and count > 2:
         return _extremes(tape, row, lines)
     if row.name == "add" and count > 2:
-        return tape.sums(lines.reshape(-1), np.arange(0, lines.size + 1, count))
+        folded: References = tape.sums(lines.reshape(-1), np.arange(0, lines.size + 1, count))
+        return folded
     return _by_halves(tape, row, lines)
 
 
-def _by_halves(tape: BlockTape, row: Elementwise, lines: References) -> References:
+def _by_halves(tape: Any, row: Elementwise, lines: References) -> References:
+    """The fold of each line: of short ones from left to right, as NumPy does it, else halves with each other."""
+    if 1 < lines.shape[1] < LONG:
+        folded: References = reduce(lambda left, right: tape.map(row.bind, [left, right]), lines.T)
+        return folded
     while (count := lines.shape[1]) > 1:
         half = count // 2
         joined = tape.map(row.bind, [lines[:, :half], lines[:, half : 2 * half]])
@@ -219,14 +223,13 @@ def _by_halves(tape: BlockTape, row: Elementwise, lines: References) -> Referenc
     return lines[:, 0]
 
 
-def _extremes(tape: BlockTape, row: Elementwise, lines: References) -> References:
+def _extremes(tape: Any, row: Elementwise, lines: References) -> References:
     """As `_shared_evenly`, for each line of a table."""
-    scalar: Any = tape  # whose builders take scalars, too
     different = 1 + np.count_nonzero(np.diff(np.sort(lines, axis=1), axis=1), axis=1)
     few = different < 3
     if few.any():  # what are two of them is as one operation has it
         found = np.empty(len(lines), np.int64)
-        found[few] = [reduce(row.bind(scalar), line) for line in lines[few].tolist()]
+        found[few] = [reduce(row.bind(tape), line) for line in lines[few].tolist()]
         if not few.all():
             found[~few] = _extremes(tape, row, lines[~few])
         return found
@@ -258,19 +261,16 @@ def accumulate(tape: Tape, row: Elementwise, operand: Any, axis: int = 0) -> Tra
     references, row = _operand_of_fold(tape, row, operand)
     moved = np.moveaxis(references, axis, -1)
     length = moved.shape[-1]
-    if isinstance(tape, BlockTape):
+    if tape.in_loops(moved.size, steps=moved.size if length >= LONG else 0):
         result = _running_lines(tape, row, moved.reshape(-1, length)).reshape(moved.shape) if moved.size else moved
     else:
-        if length >= LONG:
-            check_steps(moved.size)
-        check_length(moved.size)
-        join = row.bind(tape)
+        join = row.bind(tape.open)
         lines = [list(running(line, join)) for line in moved.reshape(-1, length).tolist()] if moved.size else []
         result = np.array(lines, np.int64).reshape(moved.shape)
     return TracedArray(tape, np.moveaxis(result, -1, axis).copy(), boolean=row.gives_boolean)
 
 
-def _running_lines(tape: BlockTape, row: Elementwise, lines: References) -> References:
+def _running_lines(tape: Any, row: Elementwise, lines: References) -> References:
     """The running fold of each line of a table: a recurrence, in which a step takes an entry of every line."""
     count, steps = lines.shape[0], lines.shape[1] - 1
     if not steps:
@@ -395,16 +395,15 @@ def _at(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str
     others = [
         np.broadcast_to(references_of(tape, value, array.boolean), positions.shape).ravel().tolist() for value in values
     ]
-    if isinstance(tape, BlockTape) and row.name == "add":
+    if tape.in_loops(positions.size) and row.name == "add":
         _add_at(tape, array.references, positions.ravel(), references_of(tape, values[0], array.boolean))
         return
-    check_length(positions.size)
-    join, flat = row.bind(tape), array.references.flat
+    join, flat = row.bind(tape.open), array.references.flat
     for position, *arguments in zip(positions.ravel().tolist(), *others, strict=True):
         flat[position] = join(int(flat[position]), *arguments)
 
 
-def _add_at(tape: BlockTape, references: References, positions: References, values: References) -> None:
+def _add_at(tape: Any, references: References, positions: References, values: References) -> None:
     """Add values to the entries at positions, which may come several times: one block of sums."""
     terms = np.broadcast_to(values, positions.shape) if values.ndim == 0 else values.reshape(-1)
     order = np.argsort(positions, kind="stable")
@@ -418,7 +417,7 @@ def _add_at(tape: BlockTape, references: References, positions: References, valu
     references.flat[places] = _sums(tape, together, begins)
 
 
-def _sums(tape: BlockTape, terms: References, begins: References) -> References:
+def _sums(tape: Any, terms: References, begins: References) -> References:
     """The sum of each segment of the terms; one term is its own."""
     lengths = np.diff(np.append(begins, len(terms)))
     found = terms[begins]

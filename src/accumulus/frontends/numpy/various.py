@@ -24,7 +24,7 @@ from accumulus.frontends.numpy.ordering import interpolated, nonzero
 from accumulus.frontends.numpy.refusals import check_dtype
 from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.numpy.table import CALLED, implements, unsupported
-from accumulus.tape.removable import SERIES, terms
+from accumulus.tape.partials import SERIES, terms
 from accumulus.tape.tape import Tape
 
 __all__ = ["sine_by_argument"]

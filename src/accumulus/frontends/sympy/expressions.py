@@ -13,20 +13,19 @@ from sympy.core.function import AppliedUndef
 from sympy.matrices.expressions.matexpr import MatrixElement
 
 from accumulus.errors import ArgumentError, VerificationError
-from accumulus.frontends.agreement import compare
 from accumulus.frontends.points import Spread
 from accumulus.frontends.sympy.model import SYMBOLS, Model
 from accumulus.frontends.sympy.nodes import Nodes
 from accumulus.frontends.sympy.places import Places
 from accumulus.frontends.sympy.walk import bottom_up
 from accumulus.frontends.sympy.writing import Writer
-from accumulus.tape.error_bounds import evaluate_with_bounds
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.error_bounds import equal
+from accumulus.tape.interpreter import Domain, values
 from accumulus.tape.live import needed
-from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 
-__all__ = ["expressions", "free_symbols", "verify"]
+__all__ = ["expressions", "free_symbols", "verify_expressions"]
 
 #: Numbers of which this multiple is whole are written as fractions.
 _FRACTIONS: Final = 1024.0
@@ -51,36 +50,47 @@ def expressions(
     >>> expressions(tape, [x, y], iter(sp.symbols("t:9")), {})
     ([(t0, x*y)], [sin(t0), t0 + x])
     """
-    alive = needed(tape, tape.outputs)
-    used = Counter(argument for k in range(tape.inputs, len(tape)) if alive[k] for argument in set(tape.arguments(k)))
-    used.update(tape.outputs)
-    values: list[Any] = list(inputs)
-    constants = [_number(value, numbers) for value in tape.constants]
-    replacements: list[tuple[Any, Any]] = []
+    domain = _Expressions(tape, names, numbers)
+    found = values(tape, domain, inputs, domain.alive)
+    return domain.replacements, [found[output] for output in tape.outputs]
 
-    def value_of(reference: int) -> Any:
-        return constants[-1 - reference] if reference < 0 else values[reference]
 
-    for reference in range(tape.inputs, len(tape)):
-        if not alive[reference]:
-            values.append(None)
-            continue
-        written = _written(tape.codes[reference])
-        if written is None:
-            known = ", ".join(row.name for row in OPERATIONS if _written(row.code) is not None)
-            name = tape.operation(reference).name
-            raise ArgumentError(f"{name} has no SymPy expression; expected an operation of {known}")
-        value = written(*map(value_of, tape.arguments(reference)))
+class _Expressions(Domain):
+    """SymPy's expressions; what is used more than once gets a name."""
+
+    located = frozenset(("function",))
+
+    def __init__(self, tape: Tape, names: Iterator[Any], numbers: Mapping[float, Any]) -> None:
+        self._names, self._numbers, self.alive = names, numbers, needed(tape, tape.outputs)
+        alive = [k for k in range(tape.inputs, len(tape)) if self.alive[k]]
+        self._used = Counter(argument for k in alive for argument in set(tape.arguments(k)))
+        self._used.update(tape.outputs)
+        self._outputs = frozenset(tape.outputs)
+        self.replacements: list[tuple[Any, Any]] = []
+
+    def number(self, number: float) -> Any:
+        if number.is_integer():
+            return sp.Integer(int(number))
+        if (number * _FRACTIONS).is_integer():
+            return sp.Rational(number)
+        return self._numbers[number] if number in self._numbers else sp.Float(number)
+
+    def function(self, row: Operation, tape: Tape, reference: int, *operands: Any) -> Any:
+        write = _written(row.code)
+        if write is None:
+            known = ", ".join(each.name for each in OPERATIONS if _written(each.code) is not None)
+            raise ArgumentError(f"{row.name} has no SymPy expression; expected an operation of {known}")
+        value = write(*operands)
         # SymPy multiplies a sum out by a number, so sums that are factors have a name, and trees stay as deep as sums
-        if (used[reference] > 1 or (value.is_Add and reference not in tape.outputs)) and value.args:
-            symbol = next(names)
-            replacements.append((symbol, value))
-            value = symbol
-        values.append(value)
-    return replacements, [value_of(reference) for reference in tape.outputs]
+        if (self._used[reference] > 1 or (value.is_Add and reference not in self._outputs)) and value.args:
+            self.replacements.append((next(self._names), value))
+            return self.replacements[-1][0]
+        return value
 
 
-def verify(tape: Tape, inputs: Sequence[Any], replacements: Sequence[tuple[Any, Any]], outputs: Sequence[Any]) -> None:
+def verify_expressions(
+    tape: Tape, inputs: Sequence[Any], replacements: Sequence[tuple[Any, Any]], outputs: Sequence[Any]
+) -> None:
     """Write expressions onto a tape of their own, and compare it with the one that they were made from, on numbers.
 
     Raises:
@@ -93,12 +103,9 @@ def verify(tape: Tape, inputs: Sequence[Any], replacements: Sequence[tuple[Any, 
         places.add(name, writer.references([expression])[0])
     other.outputs = writer.references(outputs)
     points = Spread().uniform(0.5, 1.0, (2, tape.inputs))
-    columns = list(np.ascontiguousarray(points.T))
-    expected = np.array([np.broadcast_to(value, 2) for value in evaluate(tape, columns)]).reshape(len(outputs), 2)
-    _, bounds = evaluate_with_bounds(tape, columns)
-    differs = compare(other, points, expected, np.broadcast_to(bounds, expected.shape)).differs
+    differs = ~equal(tape, other, points)
     if differs.any():
-        wrong = int(np.flatnonzero(differs.any(axis=1))[0])
+        wrong = int(np.flatnonzero(differs)[0])
         raise VerificationError(f"entry {wrong} of the expressions is not what they were made from")
 
 
@@ -134,14 +141,6 @@ def free_symbols(entries: Sequence[Any]) -> list[Any]:
     places = _Collecting()
     bottom_up(entries, Nodes(places).parts, lambda *_: None, {})
     return places.symbols
-
-
-def _number(value: float, numbers: Mapping[float, Any]) -> Any:
-    if value.is_integer():
-        return sp.Integer(int(value))
-    if (value * _FRACTIONS).is_integer():
-        return sp.Rational(value)
-    return numbers[value] if value in numbers else sp.Float(value)
 
 
 @cache

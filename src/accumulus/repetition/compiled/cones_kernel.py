@@ -5,28 +5,127 @@ Some tens of nanoseconds an operation, each.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from accumulus.native.decorators import compiled
+from accumulus.native.state import NOTHING, Axes, Integers, State
 from accumulus.native.words import bit, scattered, shifted_right, wrapped
-from accumulus.repetition.compiled.cones_state import (
-    ABSENT,
-    CUT,
-    FORMS,
-    INSIDE,
-    LEVELS,
-    LITERAL,
-    ROOT,
-    STEPS,
-    SUMS,
-    USERS,
-    WIDTH,
-    ConesState,
-)
 from accumulus.tape.blocks import SUM
 from accumulus.tape.operations import BY_NAME
 
-__all__ = ["perform"]
+__all__ = [
+    "ABSENT",
+    "COMPARE",
+    "CUT",
+    "FORMS",
+    "INSIDE",
+    "LEVELS",
+    "LITERAL",
+    "ROOT",
+    "STEPS",
+    "SUMS",
+    "USERS",
+    "WIDTH",
+    "ConesState",
+    "perform",
+]
+
+#: What to do: take sums apart, cut what is deep, write forms of cones down, gather who takes what, levels, compare
+#: forms, steps.
+SUMS, CUT, FORMS, USERS, LEVELS, COMPARE, STEPS = range(7)
+#: What a value is: dead or an input or a part of a sum; inside of a cone; the root of one.
+ABSENT, INSIDE, ROOT = range(3)
+#: Words of an operation in a form: its code, and where its three arguments come from: from 0 on operations of the form,
+#: -1 - k the leaf k, from `LITERAL` on constants of the tape.
+WIDTH: Final = 4
+LITERAL: Final = 1 << 40
+
+
+class ConesState(State):
+    """Operations of a tape, cut into cones.
+
+    Attributes:
+        mode: what to do.
+        inputs: of the tape.
+        count: references that there are, those of inputs included.
+        codes: of operations, by reference; of sums of many terms `accumulus.tape.blocks.SUM`.
+        arguments: references; of such a sum where its terms begin, and where they end.
+        additive: 1 for additions and subtractions that may be parts of such sums.
+        uses: how often each value is used.
+        least: terms that such a sum has at least.
+        sizes: of SUMS, terms below each addition.
+        owners, signs: of SUMS, the sum that each is part of, from 1 on, and whether it is subtracted there.
+        sums: of SUMS, how many sums were found.
+        term_count: of SUMS, how many terms.
+        term_owners, terms, term_signs, term_places: of SUMS, for each term its sum, its reference, whether it is
+            subtracted, and by which operation.
+        roles: what each value is.
+        deepest: of CUT, operations on the longest way down a cone, at most; others are cut.
+        often: of CUT, by code, how often each operation is on such a way; zeros in the beginning.
+        literal: by code, bits of arguments that are no leaves where they are constants, but belong to the form.
+        commutative: by code, 1 if the first two arguments may be exchanged.
+        arity: by code.
+        labels: by reference, what is known of a leaf; at -1, counted from the end, what all constants have.
+        hashes: by reference, of what is below inside of the cone.
+        roots: of all cones, in an order in which they can be computed.
+        root_count: how many.
+        stamps, slots: by reference, the last cone that took it as a leaf, from 1 on, and as which.
+        stack: of a cone's operations, and where they are referred to.
+        words: forms, one after the other.
+        word_offsets: where each begins, and where the last ends.
+        leaves: references that each cone takes, one after the other.
+        leaf_offsets: where those of each begin, and where those of the last end.
+        forms: a hash for each cone.
+        marks: by reference, two words of who takes it, as which.
+        levels: by reference, of the roots.
+        representatives: of COMPARE, a cone of the same class for each.
+        different: of COMPARE, how many cones are not of the form of their representative.
+        instances: of STEPS, by reference, the instance of a recurrence that a root is part of, or -1.
+        steps: of STEPS, the step of each instance.
+    """
+
+    mode: int = 0
+    inputs: int = 0
+    count: int = 0
+    codes: Integers = NOTHING
+    arguments: Annotated[Integers, Axes(3)] = NOTHING
+    additive: Integers = NOTHING
+    uses: Integers = NOTHING
+    least: int = 0
+    sizes: Integers = NOTHING
+    owners: Integers = NOTHING
+    signs: Integers = NOTHING
+    sums: int = 0
+    term_count: int = 0
+    term_owners: Integers = NOTHING
+    terms: Integers = NOTHING
+    term_signs: Integers = NOTHING
+    term_places: Integers = NOTHING
+    roles: Integers = NOTHING
+    deepest: int = 0
+    often: Integers = NOTHING
+    literal: Integers = NOTHING
+    commutative: Integers = NOTHING
+    arity: Integers = NOTHING
+    labels: Integers = NOTHING
+    hashes: Integers = NOTHING
+    roots: Integers = NOTHING
+    root_count: int = 0
+    stamps: Integers = NOTHING
+    slots: Integers = NOTHING
+    stack: Integers = NOTHING
+    words: Integers = NOTHING
+    word_offsets: Integers = NOTHING
+    leaves: Integers = NOTHING
+    leaf_offsets: Integers = NOTHING
+    forms: Integers = NOTHING
+    marks: Annotated[Integers, Axes(2)] = NOTHING
+    levels: Integers = NOTHING
+    representatives: Integers = NOTHING
+    different: int = 0
+    instances: Integers = NOTHING
+    steps: Integers = NOTHING
+
 
 SUBTRACT: Final = BY_NAME["subtract"].code
 #: What stands for a constant in hashes, where its value does not matter.
@@ -44,7 +143,7 @@ def mixed(x: int, y: int) -> int:
 
 @compiled
 def is_part(state: ConesState, x: int) -> bool:
-    """Whether a term is an addition itself that nothing else uses."""
+    """Return True if a term is an addition itself that nothing else uses."""
     if x < state.inputs:
         return False
     return bool(state.additive[x] != 0 and state.uses[x] == 1)
@@ -60,7 +159,7 @@ def size_of(state: ConesState, x: int) -> int:
 
 
 @compiled
-def take(state: ConesState, x: int, r: int, sign: int) -> None:
+def _take(state: ConesState, x: int, r: int, sign: int) -> None:
     """Make an argument of an addition of a sum a part of it, or a term."""
     owner = state.owners[r]
     if is_part(state, x):
@@ -93,8 +192,8 @@ def find_sums(state: ConesState) -> None:
             owners[r] = state.sums
             state.signs[r] = 0
         sign = state.signs[r]
-        take(state, arguments[r, 1], r, 1 - sign if state.codes[r] == SUBTRACT else sign)
-        take(state, arguments[r, 0], r, sign)
+        _take(state, arguments[r, 1], r, 1 - sign if state.codes[r] == SUBTRACT else sign)
+        _take(state, arguments[r, 0], r, sign)
 
 
 # Deep cones --------------------------------------------------------------------------------------------------------
@@ -159,12 +258,12 @@ def cut_deep(state: ConesState) -> None:
 
 @compiled
 def is_literal(state: ConesState, code: int, k: int) -> bool:
-    """Whether an argument that is a constant belongs to the form."""
+    """Return True if an argument that is a constant belongs to the form."""
     return bool(state.literal[code] >> k & 1 != 0)
 
 
 @compiled
-def hash_of(state: ConesState, code: int, k: int, x: int) -> int:
+def _hash_of(state: ConesState, code: int, k: int, x: int) -> int:
     """Of an argument of an operation."""
     if x < 0:
         return mixed(x, 3) if is_literal(state, code, k) else CONSTANT
@@ -175,12 +274,12 @@ def hash_of(state: ConesState, code: int, k: int, x: int) -> int:
 
 
 @compiled
-def exchanged(state: ConesState, r: int) -> bool:
-    """Whether the arguments of a commutative operation are taken the second first."""
+def _exchanged(state: ConesState, r: int) -> bool:
+    """Return True if the second argument of a commutative operation is taken first."""
     code, arguments = state.codes[r], state.arguments
     if state.commutative[code] == 0:
         return False
-    first, second = hash_of(state, code, 0, arguments[r, 0]), hash_of(state, code, 1, arguments[r, 1])
+    first, second = _hash_of(state, code, 0, arguments[r, 0]), _hash_of(state, code, 1, arguments[r, 1])
     return bool(second < first)
 
 
@@ -197,15 +296,15 @@ def find_hashes(state: ConesState) -> None:
     for r in range(state.inputs, state.count):
         if state.roles[r] != INSIDE:
             continue
-        code, turned, x = state.codes[r], exchanged(state, r), 0
+        code, turned, x = state.codes[r], _exchanged(state, r), 0
         x = mixed(code, 9)
         for k in range(state.arity[code]):
-            x = mixed(x, hash_of(state, code, k, argument(state, r, k, turned)))
+            x = mixed(x, _hash_of(state, code, k, argument(state, r, k, turned)))
         state.hashes[r] = x
 
 
 @compiled
-def leaf(state: ConesState, cone: int, x: int, count: int) -> int:
+def _leaf(state: ConesState, cone: int, x: int, count: int) -> int:
     """The number of a leaf in its cone, which has so many before; constants are leaves each for itself."""
     begin = state.leaf_offsets[cone]
     if x >= 0:
@@ -231,7 +330,7 @@ def write_form(state: ConesState, cone: int) -> int:
         if patch >= 0:
             words[patch] = at
         code = state.codes[r]
-        turned, first = exchanged(state, r), begin + WIDTH * at
+        turned, first = _exchanged(state, r), begin + WIDTH * at
         words[first] = code
         form = mixed(form, code)
         pushed = 0
@@ -255,7 +354,7 @@ def write_form(state: ConesState, cone: int) -> int:
                 words[place] = LITERAL - 1 - x
                 form = mixed(form, words[place])
             else:
-                slot = leaf(state, cone, x, leaves)
+                slot = _leaf(state, cone, x, leaves)
                 words[place] = -1 - slot
                 form = mixed(form, words[place])
                 if slot == leaves:
@@ -270,7 +369,7 @@ def write_form(state: ConesState, cone: int) -> int:
 
 @compiled
 def write_sum(state: ConesState, cone: int, r: int) -> int:
-    """As `write_form`, of a sum of many terms: the labels of terms count, but neither how often nor in which order."""
+    """Write the form of a sum of many terms: the labels of terms count, but neither how often nor in which order."""
     begin, at = state.word_offsets[cone], state.leaf_offsets[cone]
     low, high = 0, 0
     for t in range(state.arguments[r, 0], state.arguments[r, 1]):
@@ -305,7 +404,7 @@ def write_forms(state: ConesState) -> None:
 
 
 @compiled
-def find_users(state: ConesState) -> None:
+def _find_users(state: ConesState) -> None:
     """Mark each leaf by the labels of the cones that take it, and as which: a set, however often."""
     offsets, marks = state.leaf_offsets, state.marks
     for cone in range(state.root_count):
@@ -333,7 +432,7 @@ def find_levels(state: ConesState) -> None:
 
 
 @compiled
-def compare(state: ConesState) -> None:
+def _compare(state: ConesState) -> None:
     """Count cones that are not of the form of their representative."""
     offsets, words = state.word_offsets, state.words
     for cone in range(state.root_count):
@@ -373,11 +472,11 @@ def perform(state: ConesState) -> int:
     elif state.mode == FORMS:
         write_forms(state)
     elif state.mode == USERS:
-        find_users(state)
+        _find_users(state)
     elif state.mode == LEVELS:
         find_levels(state)
     elif state.mode == STEPS:
         find_steps(state)
     else:
-        compare(state)
+        _compare(state)
     return 0

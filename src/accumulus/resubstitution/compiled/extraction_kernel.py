@@ -10,9 +10,9 @@ from typing import Final
 
 from accumulus.native.decorators import compiled
 from accumulus.native.words import copy_many, random_bits, shifted_right
-from accumulus.resubstitution.compiled.extraction_state import DEEPEST, THRESHOLD_COUNT, ExtractionState
+from accumulus.resubstitution.compiled.states import DEEPEST, THRESHOLD_COUNT, ExtractionState
 
-__all__ = ["anneal"]
+__all__ = ["anneal_extraction"]
 
 #: Definitions of a dead value that are looked at.
 LOOKS: Final = 6
@@ -21,31 +21,31 @@ DEAD: Final = 64
 
 
 @compiled
-def pick(state: ExtractionState, count: int) -> int:
+def _pick(state: ExtractionState, count: int) -> int:
     """A random number below another."""
     return (shifted_right(random_bits(state.random), 32) * count) >> 32
 
 
 @compiled
-def is_given(state: ExtractionState, n: int) -> bool:
+def _is_given(state: ExtractionState, n: int) -> bool:
     """Whether a value has no definition."""
     given: bool = state.firsts[n] == state.firsts[n + 1]
     return given
 
 
 @compiled
-def is_dead(state: ExtractionState, n: int) -> bool:
+def _is_dead(state: ExtractionState, n: int) -> bool:
     """Whether an argument is there, has a definition and no use."""
-    return n != 0 and state.uses[n] == 0 and not is_given(state, n)
+    return n != 0 and state.uses[n] == 0 and not _is_given(state, n)
 
 
 @compiled
-def reaches(state: ExtractionState, start: int, goal: int) -> bool:
+def _reaches(state: ExtractionState, start: int, goal: int) -> bool:
     """Whether a value is computed from another."""
     if start == goal:
         return True
     marks, stack, mark = state.marks, state.stack, state.mark
-    if start == 0 or marks[start] == mark or is_given(state, start):
+    if start == 0 or marks[start] == mark or _is_given(state, start):
         return False
     marks[start] = mark
     stack[0] = start
@@ -57,7 +57,7 @@ def reaches(state: ExtractionState, start: int, goal: int) -> bool:
             n = state.arguments[definition, k]
             if n == goal:
                 return True
-            if n != 0 and marks[n] != mark and not is_given(state, n):
+            if n != 0 and marks[n] != mark and not _is_given(state, n):
                 marks[n] = mark
                 stack[height] = n
                 height += 1
@@ -65,17 +65,17 @@ def reaches(state: ExtractionState, start: int, goal: int) -> bool:
 
 
 @compiled
-def is_circular(state: ExtractionState, n: int, definition: int) -> bool:
+def _is_circular(state: ExtractionState, n: int, definition: int) -> bool:
     """Whether a definition takes what is computed from the value itself."""
     state.mark += 1
     found = False
     for k in range(3):
-        found = found or reaches(state, state.arguments[definition, k], n)
+        found = found or _reaches(state, state.arguments[definition, k], n)
     return found
 
 
 @compiled
-def push_arguments(state: ExtractionState, definition: int, height: int) -> int:
+def _push_arguments(state: ExtractionState, definition: int, height: int) -> int:
     """Put the arguments of a definition on the work that is so high; its height then."""
     for k in range(3):
         state.work[height + k] = state.arguments[definition, k]
@@ -83,14 +83,14 @@ def push_arguments(state: ExtractionState, definition: int, height: int) -> int:
 
 
 @compiled
-def change_uses(state: ExtractionState, definition: int, by: int) -> None:
+def _change_uses(state: ExtractionState, definition: int, by: int) -> None:
     """Use the arguments of a definition once more or, by -1, once less; what comes to life or dies by that."""
     work = state.work
-    height = push_arguments(state, definition, 0)
+    height = _push_arguments(state, definition, 0)
     while height:
         height -= 1
         n = work[height]
-        if n == 0 or is_given(state, n):
+        if n == 0 or _is_given(state, n):
             continue
         before = state.uses[n]
         state.uses[n] = before + by
@@ -107,34 +107,34 @@ def change_uses(state: ExtractionState, definition: int, by: int) -> None:
             last = state.live[state.live_count]
             state.live[state.places[n]] = last
             state.places[last] = state.places[n]
-        height = push_arguments(state, own, height)
+        height = _push_arguments(state, own, height)
 
 
 @compiled
-def redefine(state: ExtractionState, n: int, definition: int) -> None:
+def _redefine(state: ExtractionState, n: int, definition: int) -> None:
     """Give a live value another definition."""
     old = state.chosen[n]
     state.chosen[n] = definition
     state.cost += state.prices[definition] - state.prices[old]
-    change_uses(state, definition, 1)
-    change_uses(state, old, -1)
+    _change_uses(state, definition, 1)
+    _change_uses(state, old, -1)
 
 
 @compiled
-def promising(state: ExtractionState, n: int, target: int) -> int:
+def _promising(state: ExtractionState, n: int, target: int) -> int:
     """A definition for a dead value: of some, the one with the fewest dead arguments, for its price; one at random."""
     first = state.firsts[n]
     count = state.firsts[n + 1] - first
     best: int = state.chosen[n]
     least = 1 << 40
     for look in range(min(count, LOOKS)):
-        definition = first + (look if count <= LOOKS else pick(state, count))
-        cost = (state.prices[definition] << 4) + pick(state, 16)
+        definition = first + (look if count <= LOOKS else _pick(state, count))
+        cost = (state.prices[definition] << 4) + _pick(state, 16)
         for k in range(3):
             argument = state.arguments[definition, k]
             if argument == target:
                 cost += 1 << 30
-            elif is_dead(state, argument):
+            elif _is_dead(state, argument):
                 cost += DEAD << 4
         if cost < least:
             best, least = definition, cost
@@ -142,12 +142,12 @@ def promising(state: ExtractionState, n: int, target: int) -> int:
 
 
 @compiled
-def prepare(state: ExtractionState, target: int, definition: int) -> int:
+def _prepare(state: ExtractionState, target: int, definition: int) -> int:
     """Choose definitions for what a definition would bring to life; how many, or minus that less one if too many."""
     work = state.work
     height = count = 0
     for k in range(3):
-        if is_dead(state, state.arguments[definition, k]):
+        if _is_dead(state, state.arguments[definition, k]):
             work[height] = state.arguments[definition, k]
             height += 1
     while height:
@@ -163,60 +163,60 @@ def prepare(state: ExtractionState, target: int, definition: int) -> int:
         state.revived[count] = n
         state.before[count] = state.chosen[n]
         count += 1
-        state.chosen[n] = promising(state, n, target)
+        state.chosen[n] = _promising(state, n, target)
         for k in range(3):
             argument = state.arguments[state.chosen[n], k]
-            if is_dead(state, argument):
+            if _is_dead(state, argument):
                 work[height] = argument
                 height += 1
     return count
 
 
 @compiled
-def take_back(state: ExtractionState, count: int) -> None:
+def _take_back(state: ExtractionState, count: int) -> None:
     """Give values that have been brought to life the definitions that they had."""
     for k in range(count):
         state.chosen[state.revived[k]] = state.before[k]
 
 
 @compiled
-def move(state: ExtractionState, limit: float) -> None:
+def _move(state: ExtractionState, limit: float) -> None:
     """Try another definition for a live value; kept if it costs no more than the limit allows."""
-    n = state.live[pick(state, state.live_count)]
+    n = state.live[_pick(state, state.live_count)]
     first = state.firsts[n]
     count = state.firsts[n + 1] - first
     if count < 2:
         return
-    definition, old = first + pick(state, count), state.chosen[n]
+    definition, old = first + _pick(state, count), state.chosen[n]
     if definition == old:
         return
-    revived = prepare(state, n, definition)
+    revived = _prepare(state, n, definition)
     if revived < 0:
-        take_back(state, -revived - 1)
+        _take_back(state, -revived - 1)
         return
-    circular = is_circular(state, n, definition)
+    circular = _is_circular(state, n, definition)
     for k in range(revived):
-        circular = circular or is_circular(state, state.revived[k], state.chosen[state.revived[k]])
+        circular = circular or _is_circular(state, state.revived[k], state.chosen[state.revived[k]])
     if circular:
-        take_back(state, revived)
+        _take_back(state, revived)
         return
     before = state.cost
-    redefine(state, n, definition)
+    _redefine(state, n, definition)
     if state.cost - before > limit:
-        redefine(state, n, old)
-        take_back(state, revived)
+        _redefine(state, n, old)
+        _take_back(state, revived)
     elif state.cost < state.best:
         state.best = state.cost
         copy_many(state.best_chosen, state.chosen, state.count)
 
 
-def anneal(state: ExtractionState) -> int:
+def anneal_extraction(state: ExtractionState) -> int:
     """Try as many moves as `visits` says; returns 0."""
     temperature, cooling = state.temperature, state.cooling
     for _ in range(state.visits):
         if state.live_count == 0:
             break
         temperature *= cooling
-        move(state, temperature * state.thresholds[pick(state, THRESHOLD_COUNT)])
+        _move(state, temperature * state.thresholds[_pick(state, THRESHOLD_COUNT)])
     state.temperature = temperature
     return 0

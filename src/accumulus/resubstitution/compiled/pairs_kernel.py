@@ -1,7 +1,11 @@
-"""Compiled search for values that are a sum, a difference, a product or a quotient of two others.
+"""Compiled search for values that two others make, and for values that are not there and make several that are.
 
-Each pair is computed at the first point, and what it makes is looked up there; what is found is held against the value
-at all points. Some nanoseconds a pair.
+Of the first kind each pair is computed at the first point, and what it makes is looked up there; what is found is held
+against the value at all points. Some nanoseconds a pair.
+
+The second goes from both ends: what would make a value together with another one is counted, and what two values make
+is looked up there. All of that at one point; what is the same there by chance is told apart when helpers are read. Some
+ten nanoseconds a pair.
 """
 
 from __future__ import annotations
@@ -10,18 +14,22 @@ from typing import Final
 
 from accumulus.native.decorators import compiled
 from accumulus.native.words import bit, bits_of, scattered, shifted_right, wrapped
-from accumulus.resubstitution.compiled.pairs_state import (
+from accumulus.resubstitution.compiled.states import (
     DIFFERENCE,
+    FILL,
     FILTER_BITS,
-    INDEX,
+    HELPER_KEY_BITS,
     KEY_BITS,
     PRODUCT,
     QUOTIENT,
     SUM,
-    PairsState,
+    HelpersState,
+    ValuePairsState,
 )
 
-__all__ = ["perform"]
+__all__ = ["perform_helpers", "perform_pairs"]
+
+# Pairs ---------------------------------------------------------------------------------------------------------------
 
 #: Last bits of a mantissa with which the next key may be the one.
 NEAR: Final = 1 << 13
@@ -30,7 +38,7 @@ SPREAD: Final = 0x9E3779B97F4A7C15 - (1 << 64)
 
 
 @compiled
-def real_part(way: int, a: float, b: float, c: float, d: float) -> float:
+def _real_part(way: int, a: float, b: float, c: float, d: float) -> float:
     """Of a + ib and c + id."""
     if way == SUM:
         return a + c
@@ -42,7 +50,7 @@ def real_part(way: int, a: float, b: float, c: float, d: float) -> float:
 
 
 @compiled
-def imaginary_part(way: int, a: float, b: float, c: float, d: float) -> float:
+def _imaginary_part(way: int, a: float, b: float, c: float, d: float) -> float:
     """Of a + ib and c + id."""
     if way == SUM:
         return b + d
@@ -54,14 +62,14 @@ def imaginary_part(way: int, a: float, b: float, c: float, d: float) -> float:
 
 
 @compiled
-def is_made(state: PairsState, node: int, sign: float, way: int, i: int, j: int) -> bool:
+def _is_made(state: ValuePairsState, node: int, sign: float, way: int, i: int, j: int) -> bool:
     """Whether a pair makes a value at all points."""
     points = state.points
     for p in range(points):
         a, b = state.real[i * points + p], state.imaginary[i * points + p]
         c, d = state.real[j * points + p], state.imaginary[j * points + p]
         x, y = state.real[node * points + p], state.imaginary[node * points + p]
-        off = abs(sign * real_part(way, a, b, c, d) - x) + abs(sign * imaginary_part(way, a, b, c, d) - y)
+        off = abs(sign * _real_part(way, a, b, c, d) - x) + abs(sign * _imaginary_part(way, a, b, c, d) - y)
         first, second, third = abs(a) + abs(b), abs(c) + abs(d), abs(x) + abs(y)
         error_first, error_second = state.errors[i * points + p], state.errors[j * points + p]
         if way <= DIFFERENCE:
@@ -74,15 +82,15 @@ def is_made(state: PairsState, node: int, sign: float, way: int, i: int, j: int)
 
 
 @compiled
-def filter_place(key: int) -> int:
+def _filter_place(key: int) -> int:
     """The bit of a key among those of the filter."""
     return shifted_right(wrapped(key * SPREAD), 64 - FILTER_BITS)
 
 
 @compiled
-def look_up(state: PairsState, key: int, sign: float, way: int, i: int, j: int) -> None:
+def _look_up(state: ValuePairsState, key: int, sign: float, way: int, i: int, j: int) -> None:
     """Note all values with a key that a pair makes."""
-    place = filter_place(key)
+    place = _filter_place(key)
     if shifted_right(state.filter[place >> 6], place & 63) & 1 == 0:
         return  # as nearly always
     mask = (1 << state.table_bits) - 1
@@ -94,7 +102,7 @@ def look_up(state: PairsState, key: int, sign: float, way: int, i: int, j: int) 
             and state.open[node]
             and node not in (i, j)
             and state.found_count < state.found_limit
-            and is_made(state, node, sign, way, i, j)
+            and _is_made(state, node, sign, way, i, j)
         ):
             found = state.found[state.found_count]
             found.node = node if sign > 0.0 else -node
@@ -106,36 +114,36 @@ def look_up(state: PairsState, key: int, sign: float, way: int, i: int, j: int) 
 
 
 @compiled
-def try_value(state: PairsState, value: float, way: int, i: int, j: int) -> None:
+def _try_value(state: ValuePairsState, value: float, way: int, i: int, j: int) -> None:
     """Note which values a pair makes whose real part at the first point is that."""
     sign = 1.0 if value > 0.0 else -1.0
     bits = bits_of(abs(value))
     key = bits >> KEY_BITS
     last = bits & ((1 << KEY_BITS) - 1)
-    look_up(state, key, sign, way, i, j)
+    _look_up(state, key, sign, way, i, j)
     if last < NEAR:
-        look_up(state, key - 1, sign, way, i, j)
+        _look_up(state, key - 1, sign, way, i, j)
     elif last >= (1 << KEY_BITS) - NEAR:
-        look_up(state, key + 1, sign, way, i, j)
+        _look_up(state, key + 1, sign, way, i, j)
 
 
 @compiled
-def try_pair(state: PairsState, i: int, j: int) -> None:
+def _try_pair(state: ValuePairsState, i: int, j: int) -> None:
     """Note which values a pair makes, in all ways."""
     a, b = state.real[i * state.points], state.imaginary[i * state.points]
     c, d = state.real[j * state.points], state.imaginary[j * state.points]
-    try_value(state, a * c - b * d, PRODUCT, i, j)
+    _try_value(state, a * c - b * d, PRODUCT, i, j)
     if i != j:
-        try_value(state, a + c, SUM, i, j)
-        try_value(state, a - c, DIFFERENCE, i, j)
+        _try_value(state, a + c, SUM, i, j)
+        _try_value(state, a - c, DIFFERENCE, i, j)
         # of x / y and of y / x that is the same, but for the size of the divisor
         scaled = a * c + b * d
-        try_value(state, scaled * state.inverses[j], QUOTIENT, i, j)
-        try_value(state, scaled * state.inverses[i], QUOTIENT, j, i)
+        _try_value(state, scaled * state.inverses[j], QUOTIENT, i, j)
+        _try_value(state, scaled * state.inverses[i], QUOTIENT, j, i)
 
 
 @compiled
-def fill(state: PairsState) -> None:
+def _fill(state: ValuePairsState) -> None:
     """Enter the values that may have other definitions into the table."""
     mask = (1 << state.table_bits) - 1
     for node in range(1, state.count):
@@ -144,16 +152,116 @@ def fill(state: PairsState) -> None:
             while state.table[place]:
                 place = (place + 1) & mask
             state.table[place] = node
-            at = filter_place(state.keys[node])
+            at = _filter_place(state.keys[node])
             state.filter[at >> 6] = state.filter[at >> 6] | bit(at & 63)
 
 
-def perform(state: PairsState) -> int:
+def perform_pairs(state: ValuePairsState) -> int:
     """Fill the table, or try all pairs whose first value is between `begin` and `end`; returns how many are found."""
-    if state.mode == INDEX:
-        fill(state)
+    if state.mode == FILL:
+        _fill(state)
         return 0
     for i in range(state.begin, state.end):
         for j in range(i, state.count):
-            try_pair(state, i, j)
+            _try_pair(state, i, j)
+    return state.found_count
+
+
+# Helpers -------------------------------------------------------------------------------------------------------------
+
+#: What is less is zero but for rounding, and what is more is of no use.
+SMALLEST: Final = 1e-12
+LARGEST: Final = 1e12
+#: Half of the last bit of a key.
+HALF: Final = 1 << (HELPER_KEY_BITS - 1)
+
+
+@compiled
+def _helper_key(real: float) -> int:
+    """The same for a value and its negative, and nearly always for what is equal up to rounding; 0 for none."""
+    size = abs(real)
+    if size > SMALLEST and size < LARGEST:
+        return (bits_of(size) + HALF) >> HELPER_KEY_BITS
+    return 0
+
+
+@compiled
+def _place_of(state: HelpersState, key: int) -> int:
+    """Where a key is in the table, or would be."""
+    mask = (1 << state.table_bits) - 1
+    place = shifted_right(scattered(key), 64 - state.table_bits)
+    while state.wanted[place].key != 0 and state.wanted[place].key != key:
+        place = (place + 1) & mask
+    return place
+
+
+@compiled
+def _want(state: HelpersState, real: float, node: int) -> None:
+    """Note that a value would be made by one with that real part."""
+    key = _helper_key(real)
+    if key == 0:
+        return
+    wanted = state.wanted[_place_of(state, key)]
+    wanted.key = key
+    if wanted.last != node:
+        wanted.last = node
+        wanted.count += 1
+
+
+@compiled
+def _want_for(state: HelpersState, node: int) -> None:
+    """Note all that would make a value by a sum, a difference, a product or a quotient with another one."""
+    a, b = state.real[node], state.imaginary[node]
+    for other in range(1, state.count):
+        if other != node:
+            c, d = state.real[other], state.imaginary[other]
+            _want(state, a - c, node)
+            _want(state, a + c, node)
+            _want(state, (a * c + b * d) / (c * c + d * d), node)
+            if state.divides[other]:
+                _want(state, a * c - b * d, node)
+
+
+@compiled
+def _take_off(state: HelpersState, real: float) -> None:
+    """What is there, or found, is wanted no more."""
+    key = _helper_key(real)
+    if key:
+        wanted = state.wanted[_place_of(state, key)]
+        wanted.key = key
+        wanted.count = 0
+
+
+@compiled
+def _offer(state: HelpersState, real: float, way: int, i: int, j: int) -> None:
+    """Note a pair that makes what several values want."""
+    key = _helper_key(real)
+    if key == 0:
+        return
+    count = state.wanted[_place_of(state, key)].count
+    if count > 1 and state.found_count < state.found_limit:
+        helper = state.found[state.found_count]
+        helper.count = count
+        helper.way = way
+        helper.first = i
+        helper.second = j
+        state.found_count += 1
+        _take_off(state, real)
+
+
+def perform_helpers(state: HelpersState) -> int:
+    """Find helpers; returns how many."""
+    for node in range(1, state.count):
+        if state.open[node]:
+            _want_for(state, node)
+    for node in range(1, state.count):
+        _take_off(state, state.real[node])
+    for i in range(1, state.count):
+        a, b = state.real[i], state.imaginary[i]
+        for j in range(i, state.count):
+            c, d = state.real[j], state.imaginary[j]
+            _offer(state, a * c - b * d, PRODUCT, i, j)
+            if i != j:
+                _offer(state, a + c, SUM, i, j)
+                _offer(state, a - c, DIFFERENCE, i, j)
     return state.found_count

@@ -6,24 +6,234 @@ What is not told by its value is told by its form: the operation and the values 
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from accumulus.native.decorators import compiled
-from accumulus.resubstitution.compiled.reading_state import COPY, FIXED, INDEX, OTHER, ReadingState
-from accumulus.resubstitution.compiled.reading_values import (
-    find,
-    find_form,
-    improve,
-    index,
-    input_of,
-    new,
-    note_form,
-    number_of,
-    value_of_reference,
+from accumulus.native.words import bits_of, definition_hash, scattered, shifted_right
+from accumulus.resubstitution.compiled.states import (
+    COPY,
+    FIXED,
+    INDEX,
+    INPUT,
+    KEY_BITS,
+    NUMBER,
+    OF_INPUT,
+    OF_NUMBER,
+    OTHER,
+    ReadingState,
 )
 from accumulus.tape.operations import BY_NAME
 
-__all__ = ["perform"]
+__all__ = ["perform_reading"]
+
+# Values, found by what they are at all points, or by what makes them, and made ---------------------------------------
+
+#: The score of what has no error.
+BEST: Final = -math.inf
+
+
+@compiled
+def _form_place(state: ReadingState, code: int, first: int, second: int, third: int) -> int:
+    """Where in the table a form is, or would be."""
+    mask = (1 << state.table_bits) - 1
+    place = definition_hash(code, first, second, third, state.table_bits)
+    while state.form_table[place]:
+        form = state.forms[state.form_table[place] - 1]
+        if form.code == code and form.first == first and form.second == second and form.third == third:
+            return place
+        place = (place + 1) & mask
+    return place
+
+
+@compiled
+def _find_form(state: ReadingState, code: int, first: int, second: int, third: int) -> int:
+    """The value that a form makes; 0 if that is not known."""
+    entry = state.form_table[_form_place(state, code, first, second, third)]
+    if entry == 0:
+        return 0
+    value: int = state.forms[entry - 1].value
+    return value
+
+
+@compiled
+def _note_form(state: ReadingState, code: int, first: int, second: int, third: int, value: int) -> int:
+    """Note which value a new form makes; the value."""
+    form = state.forms[state.form_count]
+    form.code = code
+    form.first = first
+    form.second = second
+    form.third = third
+    form.value = value
+    state.form_count += 1
+    state.form_table[_form_place(state, code, first, second, third)] = state.form_count
+    return value
+
+
+@compiled
+def _key_of(x: float) -> int:
+    """By which a value is found: its first part without the last bits."""
+    return bits_of(abs(x)) >> KEY_BITS
+
+
+@compiled
+def _enter(state: ReadingState, node: int) -> None:
+    """Let a value be found by what it is."""
+    mask = (1 << state.table_bits) - 1
+    key = _key_of(state.value_real[node * state.complex_points])
+    place = shifted_right(scattered(key), 64 - state.table_bits)
+    while state.key_table[place]:
+        place = (place + 1) & mask
+    state.key_table[place] = node
+
+
+@compiled
+def _index(state: ReadingState) -> None:
+    """Fill both tables, which are empty."""
+    for k in range(state.form_count):
+        form = state.forms[k]
+        state.form_table[_form_place(state, form.code, form.first, form.second, form.third)] = k + 1
+    for node in range(1, state.count):
+        if state.known[node]:
+            _enter(state, node)
+
+
+@compiled
+def _store(state: ReadingState, node: int, r: int, sign: float) -> None:
+    """Let a value be at real points what a reference is."""
+    count = state.real_points
+    for q in range(count):
+        state.value_reals[node * count + q] = sign * state.reals[r * count + q]
+        state.value_bounds[node * count + q] = state.bounds[r * count + q]
+    state.value_scores[node] = state.scores[r]
+    state.value_finite[node] = state.finite[r]
+
+
+@compiled
+def _new(state: ReadingState, r: int, sign: float, known: bool) -> int:
+    """A value that was not there before: that of a reference, or its negative."""
+    node: int = state.count
+    state.count += 1
+    state.kinds[node] = OTHER
+    state.known[node] = known
+    _store(state, node, r, sign)
+    if known:
+        count = state.complex_points
+        for p in range(count):
+            state.value_real[node * count + p] = sign * state.real[r * count + p]
+            state.value_imaginary[node * count + p] = sign * state.imaginary[r * count + p]
+            state.value_errors[node * count + p] = state.errors[r * count + p]
+        _enter(state, node)
+    return node
+
+
+@compiled
+def _improve(state: ReadingState, node: int, r: int, sign: float) -> None:
+    """Take over the bounds of what computes a value with smaller errors."""
+    if state.scores[r] < state.value_scores[node]:
+        _store(state, node, r, sign)
+
+
+@compiled
+def _number_of(state: ReadingState, number: float) -> int:
+    """The value that is a number, or its negative."""
+    finite = abs(number) < math.inf
+    magnitude = abs(number) if finite else number
+    bits = bits_of(magnitude if magnitude == magnitude else math.nan)  # noqa: PLR0124
+    value = _find_form(state, OF_NUMBER, bits, 0, 0)
+    if value == 0:
+        value = state.count
+        state.count += 1
+        state.kinds[value] = NUMBER
+        state.numbers[value] = magnitude
+        for q in range(state.real_points):
+            state.value_reals[value * state.real_points + q] = magnitude
+            state.value_bounds[value * state.real_points + q] = 0.0
+        state.value_scores[value] = BEST
+        state.value_finite[value] = finite
+        state.known[value] = finite and number != 0.0
+        if state.known[value]:
+            for p in range(state.complex_points):
+                state.value_real[value * state.complex_points + p] = magnitude
+                state.value_imaginary[value * state.complex_points + p] = 0.0
+                state.value_errors[value * state.complex_points + p] = 0.0
+            _enter(state, value)
+        _note_form(state, OF_NUMBER, bits, 0, 0, value)
+    return -value if finite and number < 0.0 else value
+
+
+@compiled
+def _input_of(state: ReadingState, r: int) -> int:
+    """The value that is an input, or its negative."""
+    value = _find_form(state, OF_INPUT, r, 0, 0)
+    if value == 0:
+        sign = 1 if state.real[r * state.complex_points] > 0.0 else -1
+        node = _new(state, r, float(sign), True)
+        state.kinds[node] = INPUT
+        state.signs[node] = sign
+        state.positions[node] = r
+        value = _note_form(state, OF_INPUT, r, 0, 0, sign * node)
+    return value
+
+
+@compiled
+def _value_of_reference(state: ReadingState, exact: bool, reference: int) -> int:
+    """The value of a reference or a constant of the tape."""
+    if reference < 0:
+        return _number_of(state, state.constants[-1 - reference])
+    value: int = state.exact[reference] if exact else state.meanings[reference]
+    return value
+
+
+@compiled
+def _is_same(state: ReadingState, node: int, r: int, sign: float) -> bool:
+    """Whether a reference is a value at all complex points."""
+    count = state.complex_points
+    for p in range(count):
+        i, j = r * count + p, node * count + p
+        x = sign * state.real[i] - state.value_real[j]
+        y = sign * state.imaginary[i] - state.value_imaginary[j]
+        if not math.sqrt(x * x + y * y) <= state.rounding * (state.errors[i] + state.value_errors[j]):
+            return False
+    return True
+
+
+@compiled
+def _is_same_number(state: ReadingState, node: int, r: int, sign: float) -> bool:
+    """Whether what a reference is at real points is a value, and undefined where that is."""
+    count = state.real_points
+    for q in range(count):
+        x, y = sign * state.reals[r * count + q], state.value_reals[node * count + q]
+        first, second = abs(x) < math.inf, abs(y) < math.inf
+        if first != second and state.common[q]:
+            return False
+        allowed = state.rounding * (state.bounds[r * count + q] + state.value_bounds[node * count + q])
+        if first and second and allowed < state.lost * max(abs(x), abs(y)) and not abs(x - y) <= allowed:
+            return False
+    return True
+
+
+@compiled
+def _find(state: ReadingState, r: int, sign: float) -> int:
+    """The value that a reference is at all points; 0 if there is none."""
+    mask = (1 << state.table_bits) - 1
+    own = _key_of(state.real[r * state.complex_points])
+    for step in range(3):
+        key = own - 1 if step == 1 else own + 1 if step == 2 else own
+        place = shifted_right(scattered(key), 64 - state.table_bits)
+        while state.key_table[place]:
+            node: int = state.key_table[place]
+            if (
+                _key_of(state.value_real[node * state.complex_points]) == key
+                and _is_same(state, node, r, sign)
+                and _is_same_number(state, node, r, sign)
+            ):
+                return node
+            place = (place + 1) & mask
+    return 0
+
+
+# Tapes ---------------------------------------------------------------------------------------------------------------
 
 ADD: Final = BY_NAME["add"].code
 SUBTRACT: Final = BY_NAME["subtract"].code
@@ -33,8 +243,8 @@ NEGATIVE: Final = BY_NAME["negative"].code
 
 
 @compiled
-def normal(state: ReadingState, node: int, code: int, a: int, b: int, c: int, sign: int) -> None:
-    """Write a definition behind the others, in one way: as `accumulus.resubstitution.definitions.normal` has it."""
+def _normal(state: ReadingState, node: int, code: int, a: int, b: int, c: int, sign: int) -> None:
+    """Write a definition behind the others, in one way: as `accumulus.resubstitution.values.normal` has it."""
     if code in (ADD, MULTIPLY) and abs(a) > abs(b):
         a, b = b, a
     if code in (MULTIPLY, DIVIDE):
@@ -53,11 +263,11 @@ def normal(state: ReadingState, node: int, code: int, a: int, b: int, c: int, si
 
 
 @compiled
-def trivial(state: ReadingState, code: int, a: int, b: int) -> int:
+def _trivial(state: ReadingState, code: int, a: int, b: int) -> int:
     """What an operation makes of equal values, of 0 and of 1, wherever it is defined; 0 of all others."""
     if code not in (ADD, MULTIPLY, DIVIDE):
         return 0
-    zero, one = number_of(state, 0.0), number_of(state, 1.0)
+    zero, one = _number_of(state, 0.0), _number_of(state, 1.0)
     if not (state.value_finite[abs(a)] and state.value_finite[abs(b)]):
         return 0  # what is undefined in places stays so
     if code == ADD:
@@ -75,34 +285,34 @@ def trivial(state: ReadingState, code: int, a: int, b: int) -> int:
 
 
 @compiled
-def value_of(state: ReadingState, r: int, code: int, a: int, b: int, c: int) -> int:
+def _value_of(state: ReadingState, r: int, code: int, a: int, b: int, c: int) -> int:
     """The value of an operation on values."""
-    value = find_form(state, code, a, b, c)
+    value = _find_form(state, code, a, b, c)
     if value != 0:
         return value
     if not state.told[r]:
-        return note_form(state, code, a, b, c, new(state, r, 1.0, False))
+        return _note_form(state, code, a, b, c, _new(state, r, 1.0, False))
     sign = 1 if state.real[r * state.complex_points] > 0.0 else -1
-    node = find(state, r, float(sign))
+    node = _find(state, r, float(sign))
     if node == 0:
-        node = new(state, r, float(sign), True)
+        node = _new(state, r, float(sign), True)
     else:
-        improve(state, node, r, float(sign))
-    return note_form(state, code, a, b, c, sign * node)
+        _improve(state, node, r, float(sign))
+    return _note_form(state, code, a, b, c, sign * node)
 
 
 @compiled
-def exact_value(state: ReadingState, r: int, code: int, a: int, b: int, c: int) -> int:
+def _exact_value(state: ReadingState, r: int, code: int, a: int, b: int, c: int) -> int:
     """The value of what is rounded as it is written; 0 if no base has it."""
-    normal(state, 0, code, a, b, c, 1)
+    _normal(state, 0, code, a, b, c, 1)
     made = state.made[state.made_count]
     sign = made.sign
-    node = find_form(state, FIXED + made.code, made.first, made.second, made.third)
+    node = _find_form(state, FIXED + made.code, made.first, made.second, made.third)
     if node == 0:
         if not state.is_base:
             return 0
-        node = new(state, r, float(sign), False)
-        note_form(state, FIXED + made.code, made.first, made.second, made.third, node)
+        node = _new(state, r, float(sign), False)
+        _note_form(state, FIXED + made.code, made.first, made.second, made.third, node)
         made.node = node
         made.sign = 1
         made.fixed = 1
@@ -111,50 +321,50 @@ def exact_value(state: ReadingState, r: int, code: int, a: int, b: int, c: int) 
 
 
 @compiled
-def read(state: ReadingState, r: int) -> bool:
+def _read(state: ReadingState, r: int) -> bool:
     """Find the value of an operation; whether it may be there."""
     code, a, b, c = state.rows[r, 0], state.rows[r, 1], state.rows[r, 2], state.rows[r, 3]
     fixed = state.fixed[r] != 0
     if code == NEGATIVE:
-        state.meanings[r] = -value_of_reference(state, False, a)
-        state.exact[r] = -value_of_reference(state, True, a)
+        state.meanings[r] = -_value_of_reference(state, False, a)
+        state.exact[r] = -_value_of_reference(state, True, a)
         return True
     arity = state.arities[code]
-    first = value_of_reference(state, fixed, a)
-    second = value_of_reference(state, fixed, b) if arity > 1 else 0
-    third = value_of_reference(state, fixed, c) if arity > 2 else 0
+    first = _value_of_reference(state, fixed, a)
+    second = _value_of_reference(state, fixed, b) if arity > 1 else 0
+    third = _value_of_reference(state, fixed, c) if arity > 2 else 0
     if code == SUBTRACT:
         code, second = ADD, -second
     if fixed:
-        exact = exact_value(state, r, code, first, second, third)
+        exact = _exact_value(state, r, code, first, second, third)
         if exact == 0:
             return False
         state.exact[r] = exact
         code, first, second, third = COPY, exact, 0, 0
-    value = trivial(state, code, first, second)
+    value = _trivial(state, code, first, second)
     if value == 0:
-        value = value_of(state, r, code, first, second, third)
+        value = _value_of(state, r, code, first, second, third)
     state.meanings[r] = value
     if not fixed:
         state.exact[r] = value
     node = abs(value)
     if state.kinds[node] == OTHER and node not in (abs(first), abs(second), abs(third)):
-        normal(state, node, code, first, second, third, 1 if value > 0 else -1)
+        _normal(state, node, code, first, second, third, 1 if value > 0 else -1)
         state.made_count += 1
     return True
 
 
-def perform(state: ReadingState) -> int:
+def perform_reading(state: ReadingState) -> int:
     """Fill the tables, or read a tape; returns 0 if what is rounded as written is written in another way there."""
     if state.mode == INDEX:
-        index(state)
+        _index(state)
         return 1
     state.made_count = 0
     for r in range(state.inputs):
-        state.meanings[r] = state.exact[r] = input_of(state, r)
+        state.meanings[r] = state.exact[r] = _input_of(state, r)
     for r in range(state.inputs, state.size):
-        if not read(state, r):
+        if not _read(state, r):
             return 0
     for k in range(state.output_count):
-        state.outputs[k] = value_of_reference(state, k < state.kept_outputs, state.outputs[k])
+        state.outputs[k] = _value_of_reference(state, k < state.kept_outputs, state.outputs[k])
     return 1

@@ -13,8 +13,7 @@ equal. Nodes without uses die, and stop costing; that is how moves win.
 Every write is logged, and a move that is not accepted is undone. A move takes about a microsecond. No allocation, no
 GIL.
 
-Nodes are found and made in `rewrite_nodes`, used and merged in `rewrite_uses`, taken apart in `rewrite_trees`. The
-moves are in `rewrite_sums`, `rewrite_combinations`, `rewrite_products` and `rewrite_selects`.
+Nodes are found, made, used and merged in `rewrite_nodes`; the moves are in `rewrite_moves`.
 """
 
 from __future__ import annotations
@@ -23,15 +22,22 @@ from typing import Final
 
 from accumulus.native.decorators import compiled
 from accumulus.native.words import undo
-from accumulus.rewriting.compiled.rewrite_combinations import combine_terms
-from accumulus.rewriting.compiled.rewrite_nodes import make_sum
-from accumulus.rewriting.compiled.rewrite_products import distribute, pair_factors, split_quotient
-from accumulus.rewriting.compiled.rewrite_program import build, keep
-from accumulus.rewriting.compiled.rewrite_selects import select_outside, select_within
+from accumulus.rewriting.compiled.rewrite_moves import (
+    combine_terms,
+    common_factor,
+    distribute,
+    gather,
+    leaf,
+    pair_factors,
+    pair_terms,
+    pick,
+    rebuild,
+    select_outside,
+    select_within,
+    split_quotient,
+)
+from accumulus.rewriting.compiled.rewrite_nodes import build, define, keep, make_sum, pop, renew, settle
 from accumulus.rewriting.compiled.rewrite_state import BUILD, KEEP, SWEEP, THRESHOLD_COUNT, RewriteState
-from accumulus.rewriting.compiled.rewrite_sums import common_factor, pair_terms
-from accumulus.rewriting.compiled.rewrite_trees import gather, leaf, pick, rebuild
-from accumulus.rewriting.compiled.rewrite_uses import define, pop, renew, settle
 from accumulus.tape.operations import BY_NAME
 
 __all__ = ["anneal"]

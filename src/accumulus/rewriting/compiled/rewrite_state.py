@@ -1,4 +1,4 @@
-"""What `accumulus.rewriting.compiled.rewrite_kernel` works on."""
+"""The memory of `accumulus.rewriting.compiled.rewrite_kernel`."""
 
 from __future__ import annotations
 

@@ -7,13 +7,42 @@ About twenty nanoseconds an operation and point.
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Annotated, Final
 
 from accumulus.native.decorators import compiled
-from accumulus.rewriting.compiled.running_state import RunningState
+from accumulus.native.state import Axes, Floats, Integers, State
 from accumulus.tape.operations import BY_NAME
 
-__all__ = ["perform"]
+__all__ = ["RunningState", "perform"]
+
+
+class RunningState(State):
+    """A tape at complex points, side by side: what belongs to a reference at a point is at reference · points + point.
+
+    Constants stand behind the operations, the first one last: the reference -1 is the last place.
+
+    Attributes:
+        points: how many.
+        places: of inputs, operations and constants together.
+        rows: code and three arguments of each input and operation, (references, 4).
+        begin, end: the operations of a call.
+        real, imaginary: values, (places · points,).
+        errors: bounds on their errors, in units of rounding.
+        sizes: their magnitudes, NaN where there is no value.
+        rounding: what a unit of an error comes to, with some slack.
+    """
+
+    points: int
+    places: int
+    rows: Annotated[Integers, Axes(4)]
+    begin: int = 0
+    end: int = 0
+    real: Floats
+    imaginary: Floats
+    errors: Floats
+    sizes: Floats
+    rounding: float
+
 
 ADD: Final = BY_NAME["add"].code
 SUBTRACT: Final = BY_NAME["subtract"].code
@@ -44,7 +73,7 @@ def magnitude(x: float, y: float) -> float:
 
 
 @compiled
-def put(state: RunningState, at: int, x: float, y: float, error: float, size: float) -> None:
+def _put(state: RunningState, at: int, x: float, y: float, error: float, size: float) -> None:
     """Store a value, its bound and its magnitude."""
     state.real[at] = x
     state.imaginary[at] = y
@@ -57,7 +86,7 @@ def divide(state: RunningState, at: int, i: int, j: int) -> None:
     """A quotient; none where rounding has left no digit of the divisor."""
     size, by_second = state.sizes[j], state.errors[j]
     if 2.0 * state.rounding * by_second >= size or size == 0.0:
-        put(state, at, math.nan, 0.0, math.inf, math.nan)
+        _put(state, at, math.nan, 0.0, math.inf, math.nan)
         return
     a, b, c, d = state.real[i], state.imaginary[i], state.real[j], state.imaginary[j]
     x, y = math.nan, math.nan
@@ -71,19 +100,19 @@ def divide(state: RunningState, at: int, i: int, j: int) -> None:
         whole = c * ratio + d
         x, y = (a * ratio + b) / whole, (b * ratio - a) / whole
     result = magnitude(x, y)
-    put(state, at, x, y, (state.errors[i] + by_second * result) / size + 3.0 * result, result)
+    _put(state, at, x, y, (state.errors[i] + by_second * result) / size + 3.0 * result, result)
 
 
 @compiled
-def place(state: RunningState, reference: int) -> int:
-    """Where the values of a reference begin."""
+def _place(state: RunningState, reference: int) -> int:
+    """Return the place at which the values of a reference begin."""
     return (reference if reference >= 0 else reference + state.places) * state.points
 
 
 @compiled
-def run_arithmetic(state: RunningState, r: int, code: int) -> None:
+def _run_arithmetic(state: RunningState, r: int, code: int) -> None:
     """A sum, difference, product, quotient or change of sign at all points."""
-    own, first, second = place(state, r), place(state, state.rows[r, 1]), place(state, state.rows[r, 2])
+    own, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
     real, imaginary, errors, sizes = state.real, state.imaginary, state.errors, state.sizes
     for p in range(state.points):
         at, i, j = own + p, first + p, second + p
@@ -93,26 +122,26 @@ def run_arithmetic(state: RunningState, r: int, code: int) -> None:
             size = magnitude(x, y)
             by_first, by_second = errors[i], errors[j]
             error = by_first * sizes[j] + by_second * sizes[i] + state.rounding * by_first * by_second + 3.0 * size
-            put(state, at, x, y, error, size)
+            _put(state, at, x, y, error, size)
         elif code == DIVIDE:
             divide(state, at, i, j)
         elif code == NEGATIVE:
-            put(state, at, -a, -b, errors[i], sizes[i])
+            _put(state, at, -a, -b, errors[i], sizes[i])
         else:
             x, y = (a + c, b + d) if code == ADD else (a - c, b - d)
             # what a sum loses by cancelling depends on how its terms are grouped, so all of them count
-            put(state, at, x, y, errors[i] + errors[j] + sizes[i] + sizes[j], magnitude(x, y))
+            _put(state, at, x, y, errors[i] + errors[j] + sizes[i] + sizes[j], magnitude(x, y))
 
 
 @compiled
-def choose(state: RunningState, r: int) -> None:
+def _choose(state: RunningState, r: int) -> None:
     """One of two values, by a third, at all points."""
-    own, condition = place(state, r), place(state, state.rows[r, 1])
-    first, second = place(state, state.rows[r, 2]), place(state, state.rows[r, 3])
+    own, condition = _place(state, r), _place(state, state.rows[r, 1])
+    first, second = _place(state, state.rows[r, 2]), _place(state, state.rows[r, 3])
     for p in range(state.points):
         holds = state.real[condition + p] != 0.0 or state.imaginary[condition + p] != 0.0
         taken = (first if holds else second) + p
-        put(state, own + p, state.real[taken], state.imaginary[taken], state.errors[taken], state.sizes[taken])
+        _put(state, own + p, state.real[taken], state.imaginary[taken], state.errors[taken], state.sizes[taken])
 
 
 def perform(state: RunningState) -> int:
@@ -120,9 +149,9 @@ def perform(state: RunningState) -> int:
     for r in range(state.begin, state.end):
         code = state.rows[r, 0]
         if code in (ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE):
-            run_arithmetic(state, r, code)
+            _run_arithmetic(state, r, code)
         elif code == SELECT:
-            choose(state, r)
+            _choose(state, r)
         else:
             return r
     return state.end

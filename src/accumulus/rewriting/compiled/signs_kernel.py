@@ -9,25 +9,82 @@ what is wrong wanders along products at no cost until it meets its like, or a di
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from accumulus.native.decorators import compiled
+from accumulus.native.state import NOTHING, Axes, Floats, Integers, State
 from accumulus.native.words import random_bits, shifted_right
 from accumulus.rewriting.compiled.rewrite_state import THRESHOLD_COUNT
-from accumulus.rewriting.compiled.signs_state import (
-    COUNT,
-    EVEN,
-    EXACT_SUM,
-    FREE,
-    ODD,
-    OTHER,
-    OUTPUT,
-    PRODUCT,
-    SELECT,
-    SORT,
-    SUM,
-    SignsState,
-)
 
-__all__ = ["anneal"]
+__all__ = [
+    "COUNT",
+    "EVEN",
+    "EXACT_SUM",
+    "FREE",
+    "ODD",
+    "OTHER",
+    "OUTPUT",
+    "PRODUCT",
+    "SELECT",
+    "SORT",
+    "SUM",
+    "TURN",
+    "SignsState",
+    "anneal",
+]
+
+#: What to do: anneal signs; count changes; bring the nodes that outputs need into an order, arguments first.
+TURN, COUNT, SORT = range(3)
+#: Kinds of nodes. Of a free one no sign is wrong: a constant among its arguments takes any. An exact sum never turns.
+FREE, PRODUCT, SUM, SELECT, ODD, EVEN, OTHER, OUTPUT, EXACT_SUM = range(9)
+
+
+class SignsState(State):
+    """Nodes, from 1 on; either they are brought into an order, or their signs are annealed.
+
+    Attributes:
+        mode: what to do.
+        arguments: nodes that each is computed from, negative where the negative is meant, 0 where there is none.
+        arities: for SORT, how many of them there are; 0 for what is no operation.
+        roots: for SORT, the outputs: nodes, negative where the negative is meant.
+        root_count: their number.
+        seen: for SORT, 1 for nodes that have been met; 0 at first.
+        stack: for SORT, room for each node, and for each of its uses, and one more.
+        order: where SORT writes.
+        kinds: of each node.
+        own: sign of what defines the node.
+        spins: sign that the node is computed with.
+        heads: the place in `arguments` of the first use of each node, in words from the beginning; 0 if there is none.
+        nexts: for each such place, that of the next use of the same node; 0 ends the list.
+        thresholds: -ln of probabilities that are spread evenly, (THRESHOLD_COUNT,).
+        random: state of the generator, (1,).
+        count: nodes of which COUNT says how many changes of sign they take.
+        first, nodes: for TURN, the first that may turn, and how many may.
+        visits: to make in a call.
+        temperature, cooling: and its factor for each visit.
+    """
+
+    mode: int = TURN
+    arguments: Annotated[Integers, Axes(3)]
+    arities: Integers = NOTHING
+    roots: Integers = NOTHING
+    root_count: int = 0
+    seen: Integers = NOTHING
+    stack: Integers = NOTHING
+    order: Integers = NOTHING
+    kinds: Integers = NOTHING
+    own: Integers = NOTHING
+    spins: Integers = NOTHING
+    heads: Integers = NOTHING
+    nexts: Integers = NOTHING
+    thresholds: Floats
+    random: Integers = NOTHING
+    count: int = 0
+    first: int = 0
+    nodes: int = 0
+    visits: int = 0
+    temperature: float = 0.0
+    cooling: float = 0.0
 
 
 @compiled
@@ -42,7 +99,7 @@ def sign_at(state: SignsState, n: int, k: int) -> int:
 
 @compiled
 def wrong(state: SignsState, n: int) -> int:
-    """How many changes of sign a node takes."""
+    """Return the number of changes of sign that a node takes."""
     kind = state.kinds[n]
     if kind == FREE:
         return 0
@@ -68,7 +125,7 @@ def wrong(state: SignsState, n: int) -> int:
 
 @compiled
 def around(state: SignsState, n: int) -> int:
-    """How many changes a node and those that use it take."""
+    """Return the number of changes that a node and its users take."""
     total = wrong(state, n)
     place = state.heads[n]
     while place:
@@ -78,7 +135,7 @@ def around(state: SignsState, n: int) -> int:
 
 
 @compiled
-def sort(state: SignsState) -> int:
+def _sort(state: SignsState) -> int:
     """Order the operations that the outputs need, arguments first; returns how many they are."""
     arities, seen, stack = state.arities, state.seen, state.stack
     count = 0
@@ -103,7 +160,7 @@ def sort(state: SignsState) -> int:
 
 @compiled
 def count_wrong(state: SignsState) -> int:
-    """How many changes of sign all nodes and outputs take."""
+    """Return the number of changes of sign that all nodes and outputs take."""
     total = 0
     for n in range(1, state.count + 1):
         total += wrong(state, n)
@@ -131,7 +188,7 @@ def turn(state: SignsState) -> None:
 def anneal(state: SignsState) -> int:
     """Do what the mode says; of SORT and COUNT, returns the number."""
     if state.mode == SORT:
-        return sort(state)
+        return _sort(state)
     if state.mode == COUNT:
         return count_wrong(state)
     turn(state)

@@ -228,7 +228,7 @@ def later_neighbours(state: OrderState, u: int, inner: int, step: int, top: int)
 
 
 @compiled
-def rewrite(state: OrderState, inner: int) -> None:
+def _rewrite(state: OrderState, inner: int) -> None:
     """Replace the order by an equivalent one: depth first along "is a later neighbour of, when eliminated".
 
     Two vertices that are not neighbours when the first of them goes can swap without any effect, so every linear
@@ -253,7 +253,7 @@ def rewrite(state: OrderState, inner: int) -> None:
 
 
 @compiled
-def cost_order(state: OrderState, inner: int) -> None:
+def _cost_order(state: OrderState, inner: int) -> None:
     """Cost the order from its start; it becomes the best one if it is."""
     m, words, rows, order = state.vertices, state.words, state.rows, state.order
     state.at = 0
@@ -336,7 +336,7 @@ def draw(state: OrderState, first: int, length: int, sign: int) -> int:
 
 
 @compiled
-def move(state: OrderState, x: int, at: int, place: int, here: int) -> int:
+def _move(state: OrderState, x: int, at: int, place: int, here: int) -> int:
     """Move x from at+here to at+place and return by how much the total changes."""
     own, changed, order, costs = state.own, state.changed, state.order, state.costs
     difference: int = own[place] - own[here]
@@ -365,12 +365,12 @@ def anneal(state: OrderState) -> int:
     m, words, order, rows, mask = state.vertices, state.words, state.order, state.rows, state.mask
     inner = (m + 63) >> 6
     if state.at < 0:
-        cost_order(state, inner)
+        _cost_order(state, inner)
     for _ in range(state.visits):
         if state.at == 0:
             state.sweeps += 1
             if state.sweeps & 1 == 0:
-                rewrite(state, inner)
+                _rewrite(state, inner)
             copy(rows, state.base, m * words * SETS)
         at = state.at
         for later in range(2):
@@ -385,7 +385,7 @@ def anneal(state: OrderState) -> int:
                 replay(state, x, first, length, gone, gone == later)
             place = draw(state, first, length, 1 - 2 * later)
             if place != here:
-                state.total += move(state, x, at, place, here)
+                state.total += _move(state, x, at, place, here)
                 if state.total < state.best:
                     state.best = state.total
                     copy(state.best_order, order, m)

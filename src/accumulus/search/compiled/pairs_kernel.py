@@ -86,8 +86,8 @@ NO_COST: Final = 1 << 62
 
 
 @compiled
-def terms(state: PairsState, rows: Integers, k: int, additions: int) -> int:
-    """What eliminating k takes: its products; or its contributions to labels, each of which is an addition or new."""
+def _terms(state: PairsState, rows: Integers, k: int, additions: int) -> int:
+    """Count what eliminating k takes: products; or contributions to labels, each an addition or a new label."""
     words = state.words
     own = rows[k * words * SETS :]
     own_word, own_bit = k >> 6, bit(k & 63)
@@ -120,7 +120,7 @@ def terms(state: PairsState, rows: Integers, k: int, additions: int) -> int:
 
 
 @compiled
-def join(to: Integers, source: Integers, words: int, varies: int) -> int:
+def _join(to: Integers, source: Integers, words: int, varies: int) -> int:
     """Add a set, and which of its labels are not ±1, to another's through an edge; how many are new."""
     new = 0
     for w in range(words):
@@ -146,15 +146,15 @@ def cross(to: Integers, source: Integers, words: int, i: int) -> int:
 
 
 @compiled
-def eliminate(state: PairsState, rows: Integers, k: int) -> int:
+def _eliminate(state: PairsState, rows: Integers, k: int) -> int:
     """Eliminate k and its adjoint; returns what it costs."""
     words = state.words
     size = words * SETS
     own = rows[k * size :]
     own_word, own_bit = k >> 6, bit(k & 63)
     keep = ~own_bit
-    products = terms(state, rows, k, 0)
-    added = terms(state, rows, k, 1)
+    products = _terms(state, rows, k, 0)
+    added = _terms(state, rows, k, 1)
     across = own[CROSSING * words :]
     squared = across[own_word] & own_bit != 0
     across[own_word] &= keep
@@ -166,7 +166,7 @@ def eliminate(state: PairsState, rows: Integers, k: int) -> int:
             bits ^= low
             row[own_word] &= keep
             row[words + own_word] &= keep
-            added -= join(row, own, words, -1 if own[(ABOVE + 1) * words + w] & low else 0)
+            added -= _join(row, own, words, -1 if own[(ABOVE + 1) * words + w] & low else 0)
         bits = own[w] & state.inner[w]
         while bits != 0:
             low = wrapped(bits & -bits)
@@ -175,7 +175,7 @@ def eliminate(state: PairsState, rows: Integers, k: int) -> int:
             bits ^= low
             row[ABOVE * words + own_word] &= keep
             row[(ABOVE + 1) * words + own_word] &= keep
-            join(row[ABOVE * words :], own[ABOVE * words :], words, -1 if own[words + w] & low else 0)
+            _join(row[ABOVE * words :], own[ABOVE * words :], words, -1 if own[words + w] & low else 0)
             added -= cross(row[CROSSING * words :], across, words, i)
             if squared:
                 added -= cross(row[CROSSING * words :], own, words, i)
@@ -198,33 +198,33 @@ def keep_best(state: PairsState) -> None:
 
 
 @compiled
-def cost_order(state: PairsState) -> None:
+def _cost_order(state: PairsState) -> None:
     """Cost the order from its start."""
     copy_many(state.rows, state.base, state.values * state.words * SETS)
     state.at, state.total = 0, 0
     for t in range(state.values):
-        state.costs[t] = eliminate(state, state.rows, state.order[t])
+        state.costs[t] = _eliminate(state, state.rows, state.order[t])
         state.total += state.costs[t]
     copy_many(state.rows, state.base, state.values * state.words * SETS)
     keep_best(state)
 
 
 @compiled
-def greedy(state: PairsState) -> None:
+def _greedy(state: PairsState) -> None:
     """Eliminate what takes the fewest products now; among equals what comes first in the order, which is changed."""
     rows, order = state.rows, state.order
     copy_many(rows, state.base, state.values * state.words * SETS)
     for t in range(state.values):
         least, best = NO_COST, t
         for u in range(t, state.values):
-            cost = terms(state, rows, order[u], 0)
+            cost = _terms(state, rows, order[u], 0)
             if cost < least:
                 least, best = cost, u
         k = order[best]
         for u in range(best, t, -1):
             order[u] = order[u - 1]
         order[t] = k
-        eliminate(state, rows, k)
+        _eliminate(state, rows, k)
 
 
 @compiled
@@ -241,7 +241,7 @@ def shift(order: Integers, origin: int, to: int) -> None:
 
 
 @compiled
-def attempt(state: PairsState, origin: int, to: int) -> None:
+def _attempt(state: PairsState, origin: int, to: int) -> None:
     """Move a value, one of both positions being `at`, if what that costs more is below a random threshold."""
     first, last = state.at, max(origin, to) + 1
     allowed = 0
@@ -254,7 +254,7 @@ def attempt(state: PairsState, origin: int, to: int) -> None:
     copy_many(state.scratch, state.rows, state.values * state.words * SETS)
     cost = 0
     for t in range(first, last):
-        state.tried[t] = eliminate(state, state.scratch, state.order[t])
+        state.tried[t] = _eliminate(state, state.scratch, state.order[t])
         cost += state.tried[t]
         if cost > allowed:
             shift(state.order, to, origin)
@@ -270,26 +270,26 @@ def sweep(state: PairsState) -> None:
     """Make `visits` visits, from wherever the last call stopped; `at` = -1 starts with a new order."""
     count = state.values
     if state.at < 0:
-        cost_order(state)
+        _cost_order(state)
     for _ in range(state.visits):
         if state.at == 0:
             copy_many(state.rows, state.base, count * state.words * SETS)
         at = state.at
         length = min(state.window, count - 1 - at)
-        attempt(state, at, at + 1 + shifted_right(random_bits(state.random), 1) % length)
-        attempt(state, at + 1 + shifted_right(random_bits(state.random), 1) % length, at)
+        _attempt(state, at, at + 1 + shifted_right(random_bits(state.random), 1) % length)
+        _attempt(state, at + 1 + shifted_right(random_bits(state.random), 1) % length, at)
         state.temperature *= state.cooling
-        eliminate(state, state.rows, state.order[at])
+        _eliminate(state, state.rows, state.order[at])
         state.at = 0 if at == count - 2 else at + 1
 
 
 def perform(state: PairsState) -> int:
     """Do what `mode` says; returns the best total so far."""
     if state.mode == COST:
-        cost_order(state)
+        _cost_order(state)
     elif state.mode == GREEDY:
-        greedy(state)
-        cost_order(state)
+        _greedy(state)
+        _cost_order(state)
     elif state.mode == ANNEAL:
         sweep(state)
     return state.best

@@ -1,35 +1,422 @@
-"""Compiled passes over a tape: many operations written at once, and marks spread along edges."""
+"""Compiled passes over a tape: many operations written at once, and marks spread along edges.
+
+`_make` does what the builders of `accumulus.tape.tape.Tape` do, rule by rule, so that a tape comes out the same
+whichever wrote it; the tests hold one against the other. Where those call each other, there is a loop here: a rule
+either ends with a reference, or goes on with another operation.
+"""
 
 from __future__ import annotations
 
+import math
+from typing import Final
+
 from accumulus.native.decorators import compiled
-from accumulus.tape.compiled.passes_rules import ASKED, as_given, run
+from accumulus.native.words import bits_of, definition_hash, shifted_right
 from accumulus.tape.compiled.passes_state import (
+    ARITY,
     CODE,
+    COMMUTATIVE,
     DONE,
+    EVEN,
     FOLD,
     FULL,
     INDEX,
+    JUMPS,
+    ODD,
+    QUOTIENT,
     ROOM,
+    SHARED_QUOTIENT,
     SIGNED,
     SPREAD,
+    TAKE,
     VERBATIM,
     WRITE,
     PassesState,
+    Row,
 )
-from accumulus.tape.compiled.passes_tables import constant, index, negative
+from accumulus.tape.operations import BY_NAME
 
-__all__ = ["perform"]
+__all__ = ["perform_passes"]
+
+# The rows and constants of a tape, each found by a hash table --------------------------------------------------------
+
+NEGATIVE: Final = BY_NAME["negative"].code
+#: Bits of a float below its sign.
+MAGNITUDE: Final = (1 << 63) - 1
 
 
 @compiled
-def value_at(state: PassesState, place: int) -> int:
+def _number(state: PassesState, reference: int) -> float:
+    """Value of a constant."""
+    value: float = state.constants[-1 - reference]
+    return value
+
+
+@compiled
+def _key_of(value: float) -> int:
+    """Equal for constants that have one reference: equal bits, or both no number."""
+    return bits_of(math.nan if math.isnan(value) else value)
+
+
+@compiled
+def _constant_place(state: PassesState, key: int) -> int:
+    """Where the table of constants has a key, or would have it."""
+    table, bits = state.constant_table, state.constant_bits
+    x = key ^ shifted_right(key, 29)
+    place = shifted_right(x * 0x2545F4914F6CDD1D, 64 - bits)
+    while True:
+        found = table[place]
+        if found == 0 or _key_of(state.constants[found - 1]) == key:
+            return place
+        place = (place + 1) & ((1 << bits) - 1)
+
+
+@compiled
+def _constant(state: PassesState, value: float) -> int:
+    """As `Tape.constant`."""
+    place = _constant_place(state, _key_of(value))
+    found: int = state.constant_table[place]
+    if found == 0:
+        found = state.constant_count + 1
+        state.constants[found - 1] = value
+        state.constant_count = found
+        state.constant_table[place] = found
+    return -found
+
+
+@compiled
+def _code_of(state: PassesState, reference: int) -> int:
+    """Operation of a reference; that of constants is none."""
+    return state.rows[reference].code if reference >= 0 else 0
+
+
+@compiled
+def _place_of(state: PassesState, code: int, a: int, b: int, c: int) -> int:
+    """Where the table has an operation, or would have it."""
+    table, bits, rows = state.table, state.table_bits, state.rows
+    place = definition_hash(code, a, b, c, bits)
+    while True:
+        reference = table[place] - 1
+        if reference < 0:
+            return place
+        row = rows[reference]
+        if row.code == code and row.first == a and row.second == b and row.third == c:
+            return place
+        place = (place + 1) & ((1 << bits) - 1)
+
+
+@compiled
+def _known(state: PassesState, code: int, a: int, b: int) -> int:
+    """The reference of an operation of two arguments, −1 if the tape has none."""
+    reference: int = state.table[_place_of(state, code, a, b, 0)] - 1
+    return reference
+
+
+@compiled
+def _fill(row: Row, code: int, a: int, b: int, c: int) -> None:
+    """Write a row down."""
+    row.code = code
+    row.first = a
+    row.second = b
+    row.third = c
+
+
+@compiled
+def _record(state: PassesState, code: int, a: int, b: int, c: int) -> int:
+    """The reference of an operation that nothing simplifies."""
+    place = _place_of(state, code, a, b, c)
+    reference: int = state.table[place] - 1
+    if reference < 0:
+        reference = state.length
+        _fill(state.rows[reference], code, a, b, c)
+        state.length = reference + 1
+        state.table[place] = reference + 1
+    return reference
+
+
+@compiled
+def _negative(state: PassesState, a: int) -> int:
+    """As `Tape.negative`."""
+    if a < 0:
+        return _constant(state, -_number(state, a))
+    if _code_of(state, a) == NEGATIVE:
+        return state.rows[a].first
+    return _record(state, NEGATIVE, a, 0, 0)
+
+
+@compiled
+def _index(state: PassesState) -> None:
+    """Enter what is there into empty tables."""
+    for k in range(state.constant_count):
+        state.constant_table[_constant_place(state, _key_of(state.constants[k]))] = k + 1
+    for reference in range(state.inputs, state.length):
+        row = state.rows[reference]
+        state.table[_place_of(state, row.code, row.first, row.second, row.third)] = reference + 1
+
+
+# The rules by which builders simplify operations ---------------------------------------------------------------------
+
+ADD: Final = BY_NAME["add"].code
+SUBTRACT: Final = BY_NAME["subtract"].code
+MULTIPLY: Final = BY_NAME["multiply"].code
+DIVIDE: Final = BY_NAME["divide"].code
+POWER: Final = BY_NAME["power"].code
+SQRT: Final = BY_NAME["sqrt"].code
+SELECT: Final = BY_NAME["select"].code
+EQUAL: Final = BY_NAME["equal"].code
+NOT_EQUAL: Final = BY_NAME["not_equal"].code
+NOT: Final = BY_NAME["logical_not"].code
+AND: Final = BY_NAME["logical_and"].code
+OR: Final = BY_NAME["logical_or"].code
+
+#: The result of an operation on constants that the caller has to evaluate.
+ASKED: Final = 1 << 62
+#: Bits of a float's fraction.
+FRACTION: Final = (1 << 52) - 1
+#: Reciprocals below this are not taken for exact enough to multiply by.
+LEAST: Final = 1e-300
+
+
+@compiled
+def _is_power_of_two(value: float) -> bool:
+    """Whether a number is one, or the negative of one."""
+    bits = bits_of(value) & MAGNITUDE
+    fraction = bits & FRACTION
+    if bits <= FRACTION:  # subnormal, or 0
+        return bits != 0 and fraction & (fraction - 1) == 0
+    return fraction == 0 and abs(value) < math.inf
+
+
+@compiled
+def _ask(state: PassesState, code: int, a: int, b: int, c: int) -> int:
+    """Leave an operation on constants to the caller: in the row behind the last."""
+    _fill(state.rows[state.length], code, a, b, c)
+    return ASKED
+
+
+@compiled
+def _is_nothing(state: PassesState, reference: int) -> bool:
+    """As `Tape._is_nothing`."""
+    bits = bits_of(_number(state, reference))
+    return bits & MAGNITUDE == 0 and (bits != 0 or state.signed_zeros == 0)
+
+
+@compiled
+def _make(state: PassesState, code: int, a: int, b: int, c: int) -> int:
+    """As `Tape.apply_code`; ASKED where constants have to be evaluated first."""
+    # changes of sign of the result, one after the other as the builders make them
+    negations = 0
+    while True:
+        if code == ADD:
+            if a > b:
+                a, b = b, a
+            if a < 0:
+                if b < 0:
+                    result = _constant(state, _number(state, a) + _number(state, b))
+                    break
+                if _is_nothing(state, a):
+                    result = b
+                    break
+            elif a == b:
+                code, a = MULTIPLY, _constant(state, 2.0)
+                continue
+            if _code_of(state, b) == NEGATIVE:
+                code, b = SUBTRACT, state.rows[b].first
+            elif _code_of(state, a) == NEGATIVE:
+                code, a, b = SUBTRACT, b, state.rows[a].first
+            else:
+                result = _record(state, code, a, b, 0)
+                break
+        elif code == SUBTRACT:
+            if b < 0:
+                code, b = ADD, _constant(state, -_number(state, b))
+            elif a < 0 and _is_nothing(state, a):
+                result = _negative(state, b)
+                break
+            elif _code_of(state, b) == NEGATIVE:
+                code, b = ADD, state.rows[b].first
+            elif state.signed_zeros != 0:
+                result = _record(state, code, a, b, 0)
+                break
+            elif _code_of(state, a) == NEGATIVE:
+                code, a = ADD, state.rows[a].first
+                negations += 1
+            else:
+                opposite = -1
+                if a >= 0 and a != b and _known(state, code, a, b) < 0:
+                    opposite = _known(state, code, b, a)
+                if opposite >= 0:
+                    result = opposite
+                    negations += 1
+                else:
+                    result = _record(state, code, a, b, 0)
+                break
+        elif code == MULTIPLY:
+            if a > b:
+                a, b = b, a
+            if a < 0:
+                factor = _number(state, a)
+                if b < 0:
+                    result = _constant(state, factor * _number(state, b))
+                    break
+                if factor == 1.0:
+                    result = b
+                    break
+                if factor == 0.0 and state.signed_zeros == 0:
+                    result = _constant(state, 0.0)
+                    break
+                if factor == -1.0:
+                    result = _negative(state, b)
+                    break
+                if _code_of(state, b) != NEGATIVE:
+                    result = _record(state, code, a, b, 0)
+                    break
+                a, b = _constant(state, -factor), state.rows[b].first
+            elif _code_of(state, a) == NEGATIVE:
+                a = state.rows[a].first
+                negations += 1
+            elif _code_of(state, b) == NEGATIVE:
+                b = state.rows[b].first
+                negations += 1
+            else:
+                result = _record(state, code, a, b, 0)
+                break
+        elif code == DIVIDE:
+            if b < 0:
+                if a < 0:
+                    result = _ask(state, code, a, b, c)
+                    break
+                divisor = _number(state, b)
+                if _is_power_of_two(divisor) and abs(1.0 / divisor) < math.inf:
+                    code, b = MULTIPLY, _constant(state, 1.0 / divisor)
+                    continue
+            elif _code_of(state, b) == NEGATIVE:
+                b = state.rows[b].first
+                negations += 1
+                continue
+            if a < 0 and _number(state, a) == 0.0 and state.signed_zeros == 0:
+                result = _constant(state, 0.0)
+                break
+            if a < 0 and _number(state, a) == -1.0:
+                a = _constant(state, 1.0)
+                negations += 1
+            elif _code_of(state, a) == NEGATIVE:
+                a = state.rows[a].first
+                negations += 1
+            else:
+                result = _record(state, code, a, b, 0)
+                break
+        elif code == NEGATIVE:
+            result = _negative(state, a)
+            break
+        elif code == SELECT:
+            if a >= 0 and b != c:
+                result = _record(state, code, a, b, c)
+            else:
+                result = c if a < 0 and _number(state, a) == 0.0 else b
+            break
+        else:
+            if code == POWER and b < 0 <= a:
+                exponent = _number(state, b)
+                if exponent == 0.0:
+                    result = _constant(state, 1.0)
+                    break
+                if exponent == 1.0:
+                    result = a
+                    break
+                if exponent == 2.0:
+                    code, b = MULTIPLY, a
+                    continue
+                if exponent in (-0.5, -1.0):
+                    b = _record(state, SQRT, a, 0, 0) if exponent == -0.5 else a
+                    code, a = DIVIDE, _constant(state, 1.0)
+                    continue
+                if exponent == 0.5:
+                    code, b = SQRT, 0
+            elif code in (AND, OR):
+                if a > b:
+                    a, b = b, a
+                if a < 0:
+                    holds = _number(state, a) != 0.0
+                    result = b if holds == (code == AND) else _constant(state, 1.0 if holds else 0.0)
+                    break
+                if a == b:
+                    result = a
+                    break
+            elif code == NOT and a >= 0:
+                other = _code_of(state, a)
+                if other == NOT:
+                    result = state.rows[a].first
+                    break
+                if other in (EQUAL, NOT_EQUAL):
+                    code = NOT_EQUAL if other == EQUAL else EQUAL
+                    a, b = state.rows[a].first, state.rows[a].second
+            properties = state.properties[code]
+            arity = properties & ARITY
+            if arity < 2:
+                b = 0
+            if a < 0 and (arity < 2 or b < 0):
+                result = _ask(state, code, a, b, c)
+                break
+            # the sign of either zero is 0
+            parity = properties & (ODD | EVEN)
+            if properties & JUMPS != 0 and state.signed_zeros != 0:
+                parity = 0
+            if parity != 0 and _code_of(state, a) == NEGATIVE:
+                a = state.rows[a].first
+                if properties & ODD != 0:
+                    negations += 1
+            elif a > b and properties & COMMUTATIVE != 0:
+                a, b = b, a
+            result = _record(state, code, a, b, 0)
+            break
+    if result == ASKED:
+        state.negations = negations
+        return result
+    for _ in range(negations):
+        result = _negative(state, result)
+    return result
+
+
+@compiled
+def _run(state: PassesState, code: int, a: int, b: int, c: int) -> int:
+    """Reference of what a command says; ASKED where constants have to be evaluated first."""
+    if code == TAKE:
+        return a
+    if code in (QUOTIENT, SHARED_QUOTIENT):
+        shared = code == SHARED_QUOTIENT
+        one = _constant(state, 1.0)
+        code = DIVIDE
+        if _code_of(state, b) == NEGATIVE and state.rows[b].first < 0:
+            # a number whose sign was written as given; nobody could be asked for its reciprocal here
+            b = _negative(state, state.rows[b].first)
+        if b < 0:
+            divisor = _number(state, b)
+            if divisor != 0.0 and LEAST < abs(1.0 / divisor) < math.inf:
+                code, b = MULTIPLY, _constant(state, 1.0 / divisor)
+        elif shared:
+            code, b = MULTIPLY, _make(state, DIVIDE, one, b, 0)
+    return _make(state, code, a, b, c)
+
+
+@compiled
+def _as_given(state: PassesState, code: int, a: int, b: int, c: int) -> int:
+    """The reference of an operation that nobody tries to simplify."""
+    arity = state.properties[code] & ARITY
+    return _record(state, code, a, b if arity > 1 else 0, c if arity > 2 else 0)
+
+
+# The passes ----------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def _value_at(state: PassesState, place: int) -> int:
     """Reference that an argument of a command stands for: a value before it, or a constant."""
     return state.values[place] if place >= 0 else place
 
 
 @compiled
-def write(state: PassesState) -> int:
+def _write(state: PassesState) -> int:
     """Run commands, each of which has one more of the values; returns how it ended."""
     for t in range(state.at, state.end):
         state.at = t
@@ -39,18 +426,18 @@ def write(state: PassesState) -> int:
             return FULL
         if state.answered != 0:
             state.answered = 0
-            result = constant(state, state.answer)
+            result = _constant(state, state.answer)
             for _ in range(state.negations):
-                result = negative(state, result)
+                result = _negative(state, result)
         else:
             command = state.commands[t]
-            a, b, c = value_at(state, command.first), value_at(state, command.second), value_at(state, command.third)
+            a, b, c = _value_at(state, command.first), _value_at(state, command.second), _value_at(state, command.third)
             code = command.code
             if code & VERBATIM != 0:
-                result = as_given(state, code & CODE, a, b, c)
+                result = _as_given(state, code & CODE, a, b, c)
             else:
                 state.signed_zeros = code & SIGNED
-                result = run(state, code & CODE, a, b, c)
+                result = _run(state, code & CODE, a, b, c)
                 if result == ASKED:
                     return FOLD
         state.values[state.given + t] = result
@@ -59,7 +446,7 @@ def write(state: PassesState) -> int:
 
 
 @compiled
-def spread(state: PassesState) -> None:
+def _spread(state: PassesState) -> None:
     """Hand the marks of each edge's start to where it leads, edge by edge."""
     marks, start, to = state.marks, state.start, state.to
     for t in range(state.count):
@@ -67,7 +454,7 @@ def spread(state: PassesState) -> None:
 
 
 @compiled
-def sort(state: PassesState) -> None:
+def _sort(state: PassesState) -> None:
     """Append vertices to the order as soon as they wait for none."""
     first, start, waiting, order, count = state.first_edge, state.start, state.waiting, state.order, state.ordered
     t = 0
@@ -83,14 +470,14 @@ def sort(state: PassesState) -> None:
     state.ordered = count
 
 
-def perform(state: PassesState) -> int:
+def perform_passes(state: PassesState) -> int:
     """Do what `mode` says; of WRITE, returns how it ended."""
     if state.mode == WRITE:
-        return write(state)
+        return _write(state)
     if state.mode == INDEX:
-        index(state)
+        _index(state)
     elif state.mode == SPREAD:
-        spread(state)
+        _spread(state)
     else:
-        sort(state)
+        _sort(state)
     return DONE

@@ -10,20 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from accumulus.errors import ArgumentError
-from accumulus.targets.c.c_loop_source import LoopSource
+from accumulus.targets.c.c_header import function_text, table_text
+from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_source import CSource
 from accumulus.targets.kernel import Shape
 
 __all__ = ["Called", "CasadiFunction", "Pattern"]
-
-#: Numbers of a line of a table.
-_LINE: Final = 20
 
 
 @dataclass(frozen=True)
@@ -154,17 +151,13 @@ class CasadiFunction:
         work = max((each.source.work for each in self.calls if isinstance(each.source, LoopSource)), default=0)
         head = f"int {self.name}(const double **arg, double **res, long long *iw, double *w, int mem)"
         unused = ["(void)arg;", "(void)res;", "(void)iw;", "(void)w;", "(void)mem;"]
-        text = "\n".join([f"{head} {{", *(f"    {line}" for line in (*lines, *unused)), "    return 0;", "}\n"])
-        return text, size + work
+        return function_text(head, [*lines, *unused, "return 0;"]), size + work
 
     def _tables(self) -> list[str]:
         texts = []
         for kind, arrays in (("in", self.inputs), ("out", self.outputs)):
             for k, (_, pattern) in enumerate(arrays):
-                words = list(map(str, pattern.words))
-                lines = [f"    {', '.join(words[j : j + _LINE])}," for j in range(0, len(words), _LINE)]
-                head = f"static const long long {self.name}_{kind}{k}[{len(words)}] = {{"
-                texts.append("\n".join([head, *lines, "};\n"]))
+                texts.append(table_text(f"static const long long {self.name}_{kind}{k}", list(map(str, pattern.words))))
         return texts
 
     def _descriptions(self, work: int) -> list[str]:
@@ -176,10 +169,10 @@ class CasadiFunction:
                 ("name", "const char *", [f'"{each}"' for each, _ in arrays]),
                 ("sparsity", "const long long *", [f"{name}_{kind}{k}" for k in range(len(arrays))]),
             ):
-                cases = [f"    if (i == {k}) return {value};" for k, value in enumerate(values)]
-                head = f"{result}{name}_{what}_{kind}(long long i) {{"
-                texts.append("\n".join([head, *cases, *([] if cases else ["    (void)i;"]), "    return 0;", "}\n"]))
+                cases = [f"if (i == {k}) return {value};" for k, value in enumerate(values)]
+                head = f"{result}{name}_{what}_{kind}(long long i)"
+                texts.append(function_text(head, [*(cases or ["(void)i;"]), "return 0;"]))
         sizes = {"arg": len(self.inputs), "res": len(self.outputs), "iw": 0, "w": work}
         parameters = ", ".join(f"long long *sz_{each}" for each in sizes)
-        lines = [f"    if (sz_{each}) *sz_{each} = {size};" for each, size in sizes.items()]
-        return [*texts, "\n".join([f"int {name}_work({parameters}) {{", *lines, "    return 0;", "}\n"])]
+        lines = [f"if (sz_{each}) *sz_{each} = {size};" for each, size in sizes.items()]
+        return [*texts, function_text(f"int {name}_work({parameters})", [*lines, "return 0;"])]

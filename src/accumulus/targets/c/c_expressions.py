@@ -1,4 +1,4 @@
-"""Operations of a tape as expressions of C, and of the languages that took C's expressions: CUDA.
+"""Bodies in C, and in what has C's expressions: CUDA. Operations as expressions, and statements of these.
 
 Products that alone go into a sum are written as one fused operation; a compiler is to fuse nothing by itself. So what
 has to be rounded operation by operation is, and everything else is as quick as the machine can do it.
@@ -6,24 +6,26 @@ has to be rounded operation by operation is, and everything else is as quick as 
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from accumulus.errors import ArgumentError, CompileError
+from accumulus.tape.live import as_written
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import Segment
+from accumulus.targets.c.c_header import Result
+from accumulus.targets.c.c_mathematics import Mathematics, literal
+from accumulus.targets.kernel import Segment, Shape
 from accumulus.targets.llvm.special_functions import OF_ORDER
-from accumulus.targets.runs import WITHOUT_PRODUCT, fuse_products
-from accumulus.targets.schedule import Group
+from accumulus.targets.schedule import WITHOUT_PRODUCT, Group, Part, fuse_products, groups, order, parts
 
-__all__ = ["Expressions", "Fused", "array_names", "check_name", "fusible", "literal"]
+__all__ = ["Body", "Expressions", "Fused", "argument_names", "array_names", "check_name", "fusible"]
 
 # fmt: off
 _KEYWORDS: Final = frozenset((
@@ -60,22 +62,6 @@ def fusible(tape: Tape, steps: Iterable[int | Group], exact: Collection[int]) ->
     return found
 
 
-def literal(value: float, dtype: str) -> str:
-    """A number as C writes it, of the type that is computed with, in parentheses if it is negative."""
-    with np.errstate(over="ignore"):
-        number = np.dtype(dtype).type(value)
-    if math.isnan(number):
-        return "NAN"
-    text = "INFINITY" if math.isinf(number) else _digits(str(abs(number)), dtype)
-    return f"(-{text})" if math.copysign(1.0, number) < 0 else text
-
-
-def _digits(text: str, dtype: str) -> str:
-    if not re.search(r"[.e]", text):
-        text += ".0"
-    return text + ("f" if dtype == "float32" else "")
-
-
 def check_name(name: str, language: str = "C") -> str:
     """The name, or `ArgumentError` if no function of C can have it."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in _KEYWORDS:
@@ -84,6 +70,11 @@ def check_name(name: str, language: str = "C") -> str:
             "beginning with no digit, that are no keyword"
         )
     return name
+
+
+def argument_names(arguments: Sequence[Shape]) -> list[str]:
+    """A parameter's name for each argument."""
+    return ["x"] if len(arguments) == 1 else [f"a{k}" for k in range(len(arguments))]
 
 
 def array_names(segments: Iterable[Segment], taken: Collection[str]) -> list[str]:
@@ -172,3 +163,127 @@ class Expressions:
         if first < 0:
             return a if a == "NAN" else chosen
         return f"{a} != {a} ? {a} : ({chosen})"
+
+
+# Statements -----------------------------------------------------------------------------------------------------------
+
+
+class Body:
+    """A tape's operations and results in the order in which C has them, products fused with sums, cut into functions.
+
+    Args:
+        tape: the operations.
+        inputs: array and entry of each input.
+        results: the arrays that are written: their stored entries, as zeros are written by themselves.
+        mathematics: of the program.
+        dtype: of its numbers.
+        exact: operations that are rounded by themselves, beside those that have to be in any case.
+        sensitive: number of outputs, the first, that are computed operation by operation as they stand.
+        longest: operations and stores of a function; by default there is one function.
+
+    Attributes:
+        parts: of the body.
+        slots: numbers that parts hand on to others, at most at a time.
+    """
+
+    def __init__(
+        self,
+        tape: Tape,
+        inputs: Sequence[tuple[str, int]],
+        results: Sequence[Result],
+        mathematics: Mathematics,
+        dtype: str,
+        *,
+        exact: Collection[int] = (),
+        sensitive: int = 0,
+        longest: int = sys.maxsize,
+    ) -> None:
+        self._given = tape, inputs, results, mathematics, dtype
+        stored = [Segment(len(r.outputs), tuple(r.outputs), tuple(range(len(r.outputs)))) for r in results]
+        steps = list(order(tape, groups(tape, stored, 1)))
+        rounded = np.flatnonzero(np.frombuffer(as_written(tape, sensitive), np.uint8)[tape.inputs :]) + tape.inputs
+        self._fused = fusible(tape, steps, {*rounded.tolist(), *exact})
+        found, self.slots = parts(tape, steps, longest, 1)
+        self.parts = [part for part in found if part.steps]
+
+    def statements(self, part: Part, at: Callable[[str, int], str]) -> tuple[list[str], set[str]]:
+        """The statements of a part, and the arrays that they need.
+
+        Args:
+            at: where in an array, or in the frame, a row is that a value is loaded from or stored to.
+        """
+        return _Statements(*self._given, at).of(part, self._fused)
+
+
+class _Statements:
+    """Writes one part of a body: a declaration for each value, a store for each result."""
+
+    def __init__(
+        self,
+        tape: Tape,
+        inputs: Sequence[tuple[str, int]],
+        results: Sequence[Result],
+        mathematics: Mathematics,
+        dtype: str,
+        at: Callable[[str, int], str],
+    ) -> None:
+        self._tape, self._inputs, self._results, self._mathematics = tape, inputs, results, mathematics
+        self._dtype, self._at = dtype, at
+        self._lines: list[str] = []
+        self._known: set[int] = set()
+        self._used: set[str] = set()
+
+    def of(self, part: Part, fused: Mapping[int, Fused]) -> tuple[list[str], set[str]]:
+        """The statements, and the arrays that they need."""
+        tape, slots = self._tape, part.slots
+        here = {step for step in part.steps if not isinstance(step, Group)}
+        within = {s: f for s, f in fused.items() if s in here and f.product in here}
+        left_out = {f.product for f in within.values()}
+        names = self._mathematics.function, self._mathematics.multiply_add
+        write = Expressions(tape, self._dtype, within, *names)
+        for step in part.steps:
+            if isinstance(step, Group):
+                (reference,) = step.references
+                assert reference is not None
+                self._need(reference, slots)
+                result = self._results[step.segment]
+                self._used.add(result.name)
+                self._lines.append(f"{self._at(result.name, result.row(step.start))} = {write.value(reference)};")
+            elif step not in left_out:
+                arguments = tape.arguments(step)
+                if step in within:
+                    product = within[step].product
+                    arguments = (*(a for a in arguments if a != product), *tape.arguments(product))
+                for argument in arguments:
+                    self._need(argument, slots)
+                self._lines.append(f"const {self._kind(step)} t{step} = {write.operation(step)};")
+                self._known.add(step)
+                if step in slots:
+                    self._keep(step, slots[step])
+        return self._lines, self._used
+
+    def _kind(self, reference: int) -> str:
+        return self._mathematics.truth if self._tape.is_boolean(reference) else self._mathematics.real
+
+    def _need(self, reference: int, slots: Mapping[int, int]) -> None:
+        """Load an input, or a value of another part, when it is first needed."""
+        if reference < 0 or reference in self._known:
+            return
+        self._known.add(reference)
+        if reference < self._tape.inputs:
+            array, entry = self._inputs[reference]
+            name, text = f"x{reference}", self._at(array, entry)
+        else:
+            array, name, text = "frame", f"t{reference}", self._at("frame", slots[reference])
+            if self._tape.is_boolean(reference):
+                text = f"{text} != {literal(0.0, self._dtype)}"
+        self._used.add(array)
+        self._lines.append(f"const {self._kind(reference)} {name} = {text};")
+
+    def _keep(self, reference: int, slot: int) -> None:
+        """Store a value for another part; truth values as numbers."""
+        value = f"t{reference}"
+        if self._tape.is_boolean(reference):
+            value = f"{value} ? {literal(1.0, self._dtype)} : {literal(0.0, self._dtype)}"
+        self._used.add("frame")
+        self._lines.append(f"{self._at('frame', slot)} = {value};")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -10,12 +10,31 @@ from typing import Final
 
 from accumulus.targets.kernel import Segment, Shape
 
-__all__ = ["BYTES", "FLAGS", "REALS", "Argument", "Array", "Functions", "Result", "framed"]
+__all__ = [
+    "BYTES",
+    "COMPILED",
+    "REALS",
+    "Argument",
+    "Array",
+    "Declarations",
+    "Header",
+    "Result",
+    "framed",
+    "function_text",
+    "table_text",
+]
 
 REALS: Final = {"float64": "double", "float32": "float"}
 BYTES: Final = {"float64": 8, "float32": 4}
 #: What users compile with.
 FLAGS: Final = "-O3 -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math"
+COMPILED: Final = (
+    f" * Compile with {FLAGS}",
+    " * -lm, or with what your compiler calls these. Results depend on -ffp-contract=off alone, which is",
+    " * gcc's default after -std=c99: products are fused with sums where the text says so.",
+)
+#: Numbers of a line of a table.
+_LINE: Final = 20
 #: Result arrays are computed with their structural zeros if at least one of so many entries is none.
 SPARSE: Final = 8
 
@@ -89,19 +108,21 @@ class Result(Array):
 
 
 @dataclass(frozen=True)
-class Functions:
+class Declarations:
     """What the functions of a program are called and take.
 
     Args:
         name: of the program.
         dtype: of its numbers.
         arguments, results: its arrays.
+        work: name of the work space that its functions take; empty if there is none.
     """
 
     name: str
     dtype: str
     arguments: Sequence[Argument]
-    results: Sequence[Result]
+    results: Sequence[Array]
+    work: str = ""
 
     @property
     def real(self) -> str:
@@ -109,30 +130,46 @@ class Functions:
         return REALS[self.dtype]
 
     @property
+    def parameters(self) -> list[str]:
+        """The arrays, and the work space."""
+        given = [f"const {self.real} *{argument.name}" for argument in self.arguments]
+        given += [f"{self.real} *{result.name}" for result in self.results]
+        return [*given, f"{self.real} *{self.work}"] if self.work else given
+
+    @property
     def point(self) -> str:
         """The function of a point."""
-        return f"void {self.name}({', '.join(self._arrays()) or 'void'})"
+        return f"void {self.name}({', '.join(self.parameters) or 'void'})"
 
     @property
     def batch(self) -> str:
         """The function of points one behind the other."""
-        return f"void {self.name}_batch({', '.join(['size_t points', *self._arrays()])})"
+        return f"void {self.name}_batch({', '.join(['size_t points', *self.parameters])})"
 
     @property
     def strided(self) -> str:
-        """The function of points anywhere."""
+        """The function of points anywhere; where there is a work space, the entries of a point follow each other."""
         names = [array.name for array in (*self.arguments, *self.results)]
-        given = [
-            f"{array}, ptrdiff_t {name}_point, ptrdiff_t {name}_entry"
-            for array, name in zip(self._arrays(), names, strict=True)
+        entry = "" if self.work else ", ptrdiff_t {name}_entry"
+        apart = [
+            f"{array}, ptrdiff_t {name}_point{entry.format(name=name)}"
+            for array, name in zip(self.parameters, names, strict=False)
         ]
-        return f"void {self.name}_strided({', '.join(['size_t points', *given])})"
+        return f"void {self.name}_strided({', '.join(['size_t points', *apart, *self.parameters[len(names) :]])})"
 
-    def _arrays(self) -> list[str]:
-        given = [f"const {self.real} *{argument.name}" for argument in self.arguments]
-        return [*given, *(f"{self.real} *{result.name}" for result in self.results)]
+    @property
+    def work_size(self) -> str:
+        """The function that returns the size of the work space."""
+        return f"size_t {self.name}_work_size(void)"
 
-    def header(self, operations: int, stack: tuple[int, int], tile: int) -> str:
+
+@dataclass(frozen=True)
+class Header(Declarations):
+    """The header of a scalar program."""
+
+    results: Sequence[Result]
+
+    def text(self, operations: int, stack: tuple[int, int], tile: int) -> str:
         """The text of the header.
 
         Args:
@@ -165,9 +202,7 @@ class Functions:
             " * to the next (0 if all points share it) and from one entry to the next. Results overlap no other array.",
             *([" *", *arrays] if arrays else []),
             " *",
-            f" * Compile with {FLAGS}",
-            " * -lm, or with what your compiler calls these. Results depend on -ffp-contract=off alone, which is",
-            " * gcc's default after -std=c99: products are fused with sums where the text says so.",
+            *COMPILED,
             " *",
             f" * A point takes at most {macro}_STACK_BYTES of the stack, roughly,",
             f" * and a batch {macro}_BATCH_STACK_BYTES. */",
@@ -220,3 +255,14 @@ def _wrapped(declaration: str, width: int = 120) -> list[str]:
             lines.append("   ")
         lines[-1] += f"{' ' * bool(lines[-1])}{word}"
     return lines
+
+
+def function_text(head: str, lines: Iterable[str]) -> str:
+    """The definition of a function with these statements."""
+    return "\n".join([f"{head} {{", *(f"    {line}" for line in lines), "}\n"])
+
+
+def table_text(head: str, entries: Sequence[str]) -> str:
+    """The definition of an array of numbers; `head` is its type and name."""
+    lines = [f"    {', '.join(entries[k : k + _LINE])}," for k in range(0, len(entries), _LINE)]
+    return "\n".join([f"{head}[{len(entries)}] = {{", *lines, "};\n"])

@@ -1,36 +1,61 @@
-"""C99 of the loops of programs over arrays: bodies, recurrences, sums, products of matrices, copies.
+"""C99 of a program over arrays: its loop nests, one after the other, for a point and for points that follow each other.
 
-Each is a function that takes the arrays that it reads and writes, and no others; the operations of a body are written
-as those of other programs are. Sums are added in eight parts, which compilers turn into vectors, and so are products
-of matrices along rows and columns; other products are added row by row.
+Numbers between loops, and nothing else, are in a work space that the caller gives. So there is no allocation, no state,
+and next to nothing on the stack; threads may call at a time, each with a work space of its own.
+
+Each nest is a function that takes the arrays that it reads and writes, and no others; the operations of a body are
+written as those of other programs are. Sums are added in eight parts, which compilers turn into vectors, and so are
+products of matrices along rows and columns; other products are added row by row. What lies in a few
+stretches is brought together first; other operands are found by tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.live import as_written
-from accumulus.tape.tape import Tape
-from accumulus.targets.c.c_expressions import fusible
-from accumulus.targets.c.c_header import Result
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.fusion import Map
+from accumulus.targets.c.c_expressions import Body, argument_names, array_names, check_name
+from accumulus.targets.c.c_header import (
+    BYTES,
+    COMPILED,
+    Argument,
+    Array,
+    Declarations,
+    Result,
+    framed,
+    function_text,
+)
 from accumulus.targets.c.c_mathematics import Mathematics
-from accumulus.targets.c.c_places import INDEX_TYPES, WORK, Places, Reading
-from accumulus.targets.c.c_statements import Statements
-from accumulus.targets.kernel import Segment
-from accumulus.targets.parts import parts
-from accumulus.targets.schedule import groups, order
+from accumulus.targets.c.c_places import (
+    INDEX_TYPES,
+    MOST_STRETCHES,
+    WORK,
+    Places,
+    Reading,
+    affine,
+    moves,
+    place_at,
+    stretches,
+)
+from accumulus.targets.kernel import LongSegment, Segment, Shape
+from accumulus.targets.nests import Nest, Nests, Place
 
-__all__ = ["LOOP_PART", "CLoops", "hidden"]
+__all__ = ["LOOP_PART", "LoopSource", "NestPrinter", "hidden", "loop_source"]
 
 #: Operations and stores of a function. Bodies of a thousand are twice as quick whole as in parts, and are compiled in
 #: the same time; that grows with the square of their length, though.
 LOOP_PART: Final = 2000
 #: Instances that go through the functions of a long body together.
 TILE: Final = 64
+#: Fewer instances find operands by a table; those of recurrences in so many stretches, at most, without one.
+SHORTEST_TABLE, MOST_PIECES = 64, 4
 #: Steps of recurrences with fewer instances are computed one instance after the other.
 WIDE: Final = 4
 _SUM: Final = """\
@@ -57,7 +82,7 @@ NAME_INLINE double name_dot(const double *a, const double *b, ptrdiff_t count) {
 """
 
 
-class CLoops:
+class NestPrinter:
     """Writes the loops of a program, each as a function.
 
     Args:
@@ -87,42 +112,34 @@ class CLoops:
 
     # Bodies --------------------------------------------------------------------------------------------------------
 
-    def body(
-        self,
-        body: Tape,
-        count: int,
-        readings: Sequence[Reading],
-        results: Sequence[Reading],
-        sensitive: int = 0,
-        steps: NDArray[np.int64] | None = None,
-    ) -> None:
-        """A body, or a recurrence.
-
-        Args:
-            results: where each instance stores each output.
-            sensitive: how many outputs, the first, are computed as they stand.
-            steps: of a recurrence, where the instances of each step begin, and where those of the last end.
-        """
-        stored = [Result(f"r{k}", Segment(1, (k,), (0,))) for k in range(len(body.outputs))]
-        segments = [Segment(1, (k,), (0,)) for k in range(len(body.outputs))]
-        inputs = [(f"p{k}", 0) for k in range(body.inputs)]
-        at = {f"p{k}": reading for k, reading in enumerate(readings)}
-        at |= {f"r{k}": reading for k, reading in enumerate(results)}
-        written = [*order(body, groups(body, segments, 1))]
-        exact = {r for r, mark in enumerate(as_written(body, sensitive)) if mark}
-        fused = fusible(body, written, exact)
-        found, slots = parts(body, written, LOOP_PART, 1)
-        found = [part for part in found if part.steps]
-        self.stack = max(self.stack, slots * TILE + LOOP_PART)
+    def body(self, nest: Nest, loads: Sequence[Reading], stores: Sequence[Reading]) -> None:
+        """A body, or a recurrence."""
+        body, count, steps = nest.body, nest.count, nest.steps
+        assert body is not None
+        before: list[str] = []
+        given, loads = loads, [self._together(reading, nest, before) for reading in loads]
+        moved = [reading.array for reading in (*given, Reading(WORK)) if before]
+        results = [Result(f"r{k}", Segment(1, (k,), (0,))) for k in range(len(body.outputs))]
+        written = Body(
+            body,
+            [(f"p{k}", 0) for k in range(body.inputs)],
+            results,
+            self._mathematics,
+            "float64",
+            sensitive=nest.sensitive,
+            longest=LOOP_PART,
+        )
+        at = dict(zip([f"p{k}" for k in range(body.inputs)], loads, strict=True))
+        at |= dict(zip([result.name for result in results], stores, strict=True))
+        self.stack = max(self.stack, written.slots * TILE + LOOP_PART)
         texts: list[tuple[list[str], list[str]]] = []
         instances = {each for each, reading in at.items() if reading.at("i") != reading.at("j")}
-        for part in found:
 
-            def place(array: str, row: int) -> str:
-                return f"frame[{row * TILE} + k]" if array == "frame" else at[array].at("i")
+        def place(array: str, row: int) -> str:
+            return f"frame[{row * TILE} + k]" if array == "frame" else at[array].at("i")
 
-            write = Statements(body, inputs, stored, self._mathematics, "float64", place)
-            lines, used = write.of(part, fused)
+        for part in written.parts:
+            lines, used = written.statements(part, place)
             if not instances & used:
                 lines.append("(void)i;")
             names = sorted({at[each].array for each in used if each in at} - {""})
@@ -137,36 +154,59 @@ class CLoops:
                 independent, stop = "", str(count)
             loop = [*([independent] if independent else []), f"for (ptrdiff_t i = {first}; i < {stop}; i++) {{"]
             inner = [*loop, *(f"    {line}" for line in lines), "}"]
-            self._function(what, arrays, _nested(opening, inner))
+            self._function(what, [*arrays, *moved], [*before, *_nested(opening, inner)])
             return
-        self._tiled(what, count, steps, texts, slots)
+        self._tiled(what, nest, texts, written.slots, moved, before)
+
+    def _together(self, reading: Reading, nest: Nest, before: list[str]) -> Reading:
+        """An operand without a long table, if it lies in a few stretches: brought together before.
+
+        Recurrences, which take results of their own, find it where it lies; those that become vectors by a table.
+        """
+        places = reading.places
+        if places is None or len(places) < SHORTEST_TABLE:
+            return reading
+        if nest.steps is None:
+            at = self._places.size
+            lines = moves(reading.array, places, WORK, at + np.arange(len(places)))
+            if lines is None:
+                return reading
+            before += lines
+            return Reading(WORK, self._places.reserve(len(places)))
+        found = stretches([places], MOST_PIECES) if np.diff(nest.steps).max(initial=0) < WIDE else None
+        if found is None:
+            return reading
+        pieces = []
+        for first, stop in found:
+            start, step = affine(places, first, stop)
+            pieces.append((stop, start - step * first, step))
+        return replace(reading, table=None, pieces=pieces)
 
     def _tiled(
         self,
         what: str,
-        count: int,
-        steps: NDArray[np.int64] | None,
+        nest: Nest,
         texts: Sequence[tuple[list[str], list[str]]],
         slots: int,
+        moved: Sequence[str],
+        before: Sequence[str],
     ) -> None:
         """A long body: functions for its parts, through which a few instances go at a time."""
-        calls, every = [], set[str]()
+        calls, every, count = [], set(moved), nest.count
         for part, (lines, arrays) in enumerate(texts):
-            function = f"{self._name}_loop{len(self.calls)}_part{part}"
+            name = f"{self._name}_loop{len(self.calls)}_part{part}"
             parameters = ", ".join([*map(self._parameter, arrays), "ptrdiff_t first", "ptrdiff_t count"])
-            text = [
-                f"{self._macro}_APART void {function}({parameters}) {{",
-                f"    {self._macro}_LANES",
-                "    for (ptrdiff_t k = 0; k < count; k++) {",
-                "        const ptrdiff_t i = first + k;",
-                *(f"        {line}" for line in lines),
-                "    }",
-                "}\n",
+            loop = [
+                f"{self._macro}_LANES",
+                "for (ptrdiff_t k = 0; k < count; k++) {",
+                "    const ptrdiff_t i = first + k;",
+                *(f"    {line}" for line in lines),
+                "}",
             ]
-            self.texts.append("\n".join(text))
-            calls.append(f"{function}({', '.join([*arrays, 'first', 'count'])});")
+            self.texts.append(function_text(f"{self._macro}_APART void {name}({parameters})", loop))
+            calls.append(f"{name}({', '.join([*arrays, 'first', 'count'])});")
             every.update(arrays)
-        opening, first, stop = self._stepped(count, steps, narrow=False)
+        opening, first, stop = self._stepped(count, nest.steps, narrow=False)
         inner = [
             f"for (ptrdiff_t first = {first}; first < {stop or count}; first += {TILE}) {{",
             f"    const ptrdiff_t left = {stop or count} - first, count = left < {TILE} ? left : {TILE};",
@@ -174,7 +214,7 @@ class CLoops:
             "}",
         ]
         frame = [f"double frame[{slots * TILE}];"] if slots else []
-        self._function(what, sorted(every - {"frame"}), [*frame, *_nested(opening, inner)])
+        self._function(what, sorted(every - {"frame"}), [*frame, *before, *_nested(opening, inner)])
 
     def _stepped(
         self, count: int, steps: NDArray[np.int64] | None, *, narrow: bool
@@ -199,18 +239,40 @@ class CLoops:
 
     # Sums, products, copies ----------------------------------------------------------------------------------------
 
-    def sums(self, terms: Reading, offsets: NDArray[np.int64], result: Reading) -> None:
+    def sums(self, nest: Nest, terms: Reading, result: Reading) -> None:
         """Sums over segments of a column."""
-        count, widths = len(offsets) - 1, np.diff(offsets)
+        offsets = nest.offsets
+        assert offsets is not None
+        count, widths = nest.count, np.diff(offsets)
+        before: list[str] = []
+        arrays = [terms.array, result.array]
         if (widths == widths[0]).all():
             width = int(widths[0])
+            if width < 8 and terms.places is not None and self._short_sums(terms, width, count, result):
+                return
+            terms = self._together(terms, nest, before)
             first, length = ("s" if width == 1 else f"{width} * s"), str(width)
         else:
             table, _ = self._places.indices(offsets)
             first, length = f"{table}[s]", f"{table}[s + 1] - {table}[s]"
         value = f"{result.at('s')} = {self._sum(terms, first, length)};"
         body = [f"for (ptrdiff_t s = 0; s < {count}; s++)", f"    {value}"]
-        self._function(f"{count} sums of {int(offsets[-1])} terms", [terms.array, result.array], body)
+        arrays += [WORK] if before else []
+        self._function(f"{count} sums of {int(offsets[-1])} terms", arrays, [*before, *body])
+
+    def _short_sums(self, terms: Reading, width: int, count: int, result: Reading) -> bool:
+        """Sums of a few terms each, without a table, if these lie in a few stretches; False otherwise."""
+        assert terms.places is not None
+        columns = [terms.places[k::width] for k in range(width)]
+        found = None if len(terms.places) < SHORTEST_TABLE else stretches(columns, MOST_STRETCHES)
+        lines = []
+        for first, stop in found or ():
+            total = " + ".join(f"{terms.array}[{place_at(*affine(column, first, stop), 's')}]" for column in columns)
+            to = f"{result.array}[{place_at(result.start + result.step * first, result.step, 's')}]"
+            lines.append(f"for (ptrdiff_t s = 0; s < {stop - first}; s++) {to} = 0.0 + {total};")
+        if lines:
+            self._function(f"{count} sums of {len(terms.places)} terms", [terms.array, result.array], lines)
+        return bool(lines)
 
     def _sum(self, terms: Reading, first: str, length: str) -> str:
         """The expression of a sum of so many terms from the first on."""
@@ -283,6 +345,13 @@ class CLoops:
         opening.append(f"for (ptrdiff_t i = 0; i < {rows * columns}; i++) {WORK}[{at} + i] = {reading.at('i')};")
         return f"{WORK} + {at}", columns, 1
 
+    def copy(self, source: Reading, places: NDArray[np.int64], result: str, positions: NDArray[np.int64]) -> bool:
+        """Numbers that are brought from places to positions, in a few stretches; False if there are many."""
+        lines = moves(source.array, places, result, positions)
+        if lines is not None:
+            self._function(f"{len(places)} numbers that are returned", [source.array, result], lines)
+        return lines is not None
+
     def scatter(self, count: int, source: Reading, result: str, table: tuple[str, str]) -> None:
         """Numbers that go to the places of a table."""
         line = f"for (ptrdiff_t i = 0; i < {count}; i++) {result}[{table[0]}[i]] = {source.at('i')};"
@@ -304,8 +373,8 @@ class CLoops:
                 continue
             opening += hidden(table, self._macro)
             lines = [line.replace(f"{table}[", f"{table}_here[") for line in lines]
-        head = f"{self._macro}_APART void {name}({', '.join(map(self._parameter, names)) or 'void'}) {{"
-        self.texts.append("\n".join([f"/* {what} */", head, *(f"    {line}" for line in [*opening, *lines]), "}\n"]))
+        head = f"{self._macro}_APART void {name}({', '.join(map(self._parameter, names)) or 'void'})"
+        self.texts.append(f"/* {what} */\n{function_text(head, [*opening, *lines])}")
         self.calls.append(f"{name}({', '.join(names)});")
 
 
@@ -320,3 +389,200 @@ def hidden(table: str, macro: str) -> list[str]:
 def _nested(opening: Sequence[str], inner: Sequence[str]) -> list[str]:
     """Lines within a loop, if there is one."""
     return [*opening, *(f"    {line}" for line in inner), "}"] if opening else [*inner]
+
+
+# The program ----------------------------------------------------------------------------------------------------------
+
+#: Names that no result may have, beside those of the arguments.
+_TAKEN: Final = (WORK, "step", "stop", "left", "total", "factor", "part")
+
+
+def loop_source(
+    tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: Sequence[Shape], name: str
+) -> str:
+    """A C99 file that is complete in itself: what the header says, and the functions.
+
+    Raises:
+        ArgumentError: if `name` is not an identifier of C.
+    """
+    return LoopSource(tape, maps, segments, arguments, name).text
+
+
+class LoopSource:
+    """A program over arrays as C.
+
+    Args:
+        tape: the program.
+        maps: its bodies, in their order.
+        segments: its result arrays.
+        arguments: shapes of the arrays that the tape's inputs are the entries of.
+        name: of the function; other names begin with it.
+        mathematics: of the language, if it is another than C.
+
+    Attributes:
+        header: declarations, sizes, and what has to be known.
+        code: the functions, to be put behind the header or an ``#include`` of it.
+        work: numbers in the work space.
+    """
+
+    def __init__(
+        self,
+        tape: BlockTape,
+        maps: Sequence[Map],
+        segments: Sequence[LongSegment],
+        arguments: Sequence[Shape],
+        name: str = "f",
+        mathematics: Mathematics | None = None,
+    ) -> None:
+        self._name, self._macro = check_name(name), name.upper()
+        inputs = argument_names(arguments)
+        self._arguments = [Argument(*pair) for pair in zip(inputs, arguments, strict=True)]
+        names = array_names(segments, (*inputs, *_TAKEN))
+        self._results = [Array(each, segment.length) for each, segment in zip(names, segments, strict=True)]
+        self._tape = tape
+        self._declared = Declarations(name, "float64", self._arguments, self._results, WORK)
+        self._nests = Nests(tape, maps, segments)
+        columns = [column for nest in self._nests.every for column in nest.loads]
+        lengths = list(zip(inputs, map(prod, arguments), strict=True))
+        self._places = Places(name, tape, lengths, self._nests.kept, columns)
+        self._mathematics = mathematics or Mathematics(name, "float64")
+        self._loops = NestPrinter(name, self._places, inputs, self._mathematics)
+        for nest in self._nests.every:
+            self._write(nest)
+        self.operations = sum(
+            each.count * each.body.operations if each.is_body else tape.blocks[each.blocks[0]].operations
+            for each in maps
+        )
+        self.work = self._places.size
+        self.header, self.code = self._header(), self._code()
+
+    @property
+    def text(self) -> str:
+        """Header and code in one."""
+        return f"{self.header}\n{self.code}"
+
+    # Loops ---------------------------------------------------------------------------------------------------------
+
+    def _write(self, nest: Nest) -> None:
+        read, loops = self._places.reading, self._loops
+        if nest.body is None and nest.shape is not None:
+            left, right = (read(column, single=False) for column in nest.loads)
+            loops.product(nest.shape, left, right, self._result(nest.stores[0]))
+            return
+        loads = [read(column) for column in nest.loads]
+        stores = [self._result(store) for store in nest.stores]
+        if nest.body is None:
+            loops.sums(nest, loads[0], stores[0])
+        elif not nest.starts and self._copied(nest, loads[0], stores[0]):
+            return
+        elif nest.positions is not None:
+            table = self._places.indices(nest.positions.astype("int64") + stores[0].start)
+            loops.scatter(nest.count, loads[0], stores[0].array, table)
+        else:
+            loops.body(nest, loads, stores)
+
+    def _copied(self, nest: Nest, source: Reading, result: Reading) -> bool:
+        """Copy what is returned without a table, if one would be long, and a few stretches are enough."""
+        is_table = not source.array or source.array.startswith(f"{self._name}_values")
+        if is_table or nest.count < SHORTEST_TABLE or (nest.positions is None and source.places is None):
+            return False
+        every = np.arange(nest.count)
+        places = source.start + source.step * every if source.places is None else source.places
+        positions = (every if nest.positions is None else nest.positions.astype(np.int64)) + result.start
+        return self._loops.copy(source, places, result.array, positions)
+
+    def _result(self, store: int | Place) -> Reading:
+        if isinstance(store, Place):
+            return Reading(self._results[store.segment].name, store.offset)
+        return Reading(WORK, self._places.place(store))
+
+    # The functions that are called -----------------------------------------------------------------------------------
+
+    def _header(self) -> str:
+        macro, name = self._macro, self._name
+        arrays, sizes = [], []
+        for argument in self._arguments:
+            shape = " x ".join(map(str, argument.shape)) or "1"
+            arrays.append(f" *   {argument.name}: {shape} numbers, given.")
+        for result in self._results:
+            arrays.append(f" *   {result.name}: {result.length} numbers, written.")
+        for array in (*self._arguments, *self._results):
+            sizes.append(f"#define {macro}_{array.name.upper()}_SIZE {array.length}")
+        about = [
+            f"/* C99; {self.operations} operations in {len(self._loops.calls)} loops. Nothing is allocated, there is",
+            " * no state, threads may call at a time, each with a work space of its own.",
+            " *",
+            f" * {name} computes one point, {name}_batch points that lie one behind the other. After each array",
+            f" * {name}_strided takes the distance, in numbers, from one point to the next, 0 if all points share it.",
+            " * Results and the work space overlap no other array.",
+            " *",
+            *arrays,
+            f" *   {WORK}: {macro}_WORK_SIZE numbers, as {name}_work_size returns, which need not be anything before.",
+            " *",
+            *COMPILED,
+            " *",
+            f" * {macro}_STACK_BYTES of the stack are taken, at most, roughly. */",
+            "",
+            "#include <stddef.h>",
+            "",
+            *sizes,
+            f"#define {macro}_WORK_SIZE {self.work}",
+            f"#define {macro}_STACK_BYTES {BYTES['float64'] * max(self._loops.stack, 64)}",
+        ]
+        declared = self._declared
+        return framed(macro, about, [declared.work_size, declared.point, declared.batch, declared.strided])
+
+    def _body(self) -> tuple[list[str], list[str]]:
+        """Statements that fill the work space with constants, and those that compute a point."""
+        places = self._places
+        constants: list[str] = []
+        if len(places.constants):
+            table = places.reading_of_constants()
+            constants = [
+                *hidden(table.array, self._macro),
+                f"for (ptrdiff_t i = 0; i < {len(places.constants)}; i++) {WORK}[i] = {table.array}_here[i];",
+            ]
+        run = []
+        for argument, first in places.staged.items():
+            array = self._arguments[argument]
+            run.append(f"for (ptrdiff_t i = 0; i < {array.length}; i++) {WORK}[{first} + i] = {array.name}[i];")
+        for result, cleared in zip(self._results, self._nests.cleared, strict=True):
+            if cleared:
+                run.append(f"for (ptrdiff_t i = 0; i < {result.length}; i++) {result.name}[i] = 0.0;")
+        return constants, [*run, *self._loops.calls]
+
+    def _code(self) -> str:
+        macro, name, places = self._macro, self._name, self._places
+        independent = [
+            "/* turns of the loop behind it do not depend on each other */",
+            "#if defined(__GNUC__) && !defined(__clang__)",
+            f'#define {macro}_LANES _Pragma("GCC ivdep")',
+            "#else",
+            f"#define {macro}_LANES",
+            "#endif",
+            "/* hides what a table holds: gcc 12 copies some tables wrongly where it has AVX-512 */",
+            "#ifdef __GNUC__",
+            f'#define {macro}_HIDDEN(table) __asm__("" : "+r"(table))',
+            "#else",
+            f"#define {macro}_HIDDEN(table)",
+            "#endif",
+            "",
+        ]
+        constants, run = self._body()
+        arrays = [*self._arguments, *self._results]
+        unused = [f"(void){each};" for each in (*(array.name for array in arrays), WORK)]
+        listed = ", ".join([*(array.name for array in arrays), WORK])
+        at = ", ".join([*(f"{array.name} + (ptrdiff_t)k * {array.name}_point" for array in arrays), WORK])
+        lengths = ", ".join([*(f"{array.name}, {array.length}" for array in arrays), WORK])
+        declared = self._declared
+        functions = [
+            (f"static void {name}_run({', '.join(self._declared.parameters)})", [*unused, *run]),
+            (declared.work_size, [f"return {self.work};"]),
+            (declared.point, [*constants, f"{name}_run({listed});"]),
+            (declared.strided, [*constants, f"for (size_t k = 0; k < points; k++) {name}_run({at});"]),
+            (declared.batch, [f"{name}_strided(points, {lengths});"]),
+        ]
+        loops = self._loops
+        texts = [*loops.helpers, *loops.texts, *(function_text(*each) for each in functions)]
+        parts = [*self._mathematics.prelude(), *independent, *places.tables(texts), *texts]
+        return "\n".join(parts) + "\n"

@@ -1,19 +1,254 @@
 """The functions that a C program calls: those of the C library, as vectors where it has them, and some of its own.
 
-What C99 does not have is computed by the formulas of `accumulus.targets.llvm.special_functions`, written as C.
+Formulas are those that `accumulus.targets.llvm` writes as instructions on vectors, here statements for one number. What
+C99 does not have is computed by those of `special_functions`.
+
+Elementary functions in tiles are the program's own, by the algorithms of `mathematics`: loops over points with these
+become vector instructions whatever the C library has, and take half the time of glibc's vectors; sine and cosine of one
+angle share what is the same in both. Points that an algorithm is not for are noted in a mask, ``unfit``: the tile is
+computed anew then, point by point, by the C library's functions. A program has them under ``FP_FAST_FMA``: they need
+products that are fused with sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+import re
+import struct
+from collections.abc import Collection, Sequence
 from typing import Final
 
+import numpy as np
+
 from accumulus.tape.operations import OPERATIONS
-from accumulus.targets.c.c_elementary import ELEMENTARY, definitions
-from accumulus.targets.c.c_writer import CWriter
+from accumulus.targets.c.c_header import function_text
+from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS, Writer
 from accumulus.targets.llvm.special_functions import OF_POSIX, SPECIAL_FUNCTIONS
 
-__all__ = ["Mathematics", "definition"]
+__all__ = ["Mathematics", "definition", "literal"]
+
+
+def literal(value: float, dtype: str) -> str:
+    """A number as C writes it, of the type that is computed with, in parentheses if it is negative."""
+    with np.errstate(over="ignore"):
+        number = np.dtype(dtype).type(value)
+    if math.isnan(number):
+        return "NAN"
+    text = "INFINITY" if math.isinf(number) else _digits(str(abs(number)), dtype)
+    return f"(-{text})" if math.copysign(1.0, number) < 0 else text
+
+
+def _digits(text: str, dtype: str) -> str:
+    if not re.search(r"[.e]", text):
+        text += ".0"
+    return text + ("f" if dtype == "float32" else "")
+
+
+# Formulas as statements -----------------------------------------------------------------------------------------------
+
+
+class CWriter(Writer):
+    """Statements of one function of doubles; each method returns a name, or a number."""
+
+    arguments = ("x", "y")
+
+    def __init__(self, multiply_add: str) -> None:
+        super().__init__(1, "")
+        self._multiply_add = multiply_add
+
+    def real(self, value: float) -> str:
+        """A number."""
+        return literal(value, "float64")
+
+    def let(self, text: str) -> str:
+        """Write one statement."""
+        return self._named("double", text)
+
+    def _named(self, kind: str, text: str) -> str:
+        name = f"v{len(self.lines)}"
+        self.lines.append(f"const {kind} {name} = {text};")
+        return name
+
+    def binary(self, operation: str, a: str | float, b: str | float) -> str:
+        """An operation with two operands."""
+        sign = {"fadd": "+", "fsub": "-", "fmul": "*", "fdiv": "/"}[operation]
+        return self.let(f"{self.operand(a)} {sign} {self.operand(b)}")
+
+    def comparison(self, predicate: str, a: str | float, b: str | float) -> str:
+        """A truth value."""
+        sign = {"olt": "<", "ole": "<=", "ogt": ">", "oge": ">=", "oeq": "=="}[predicate]
+        return self._named("int", f"{self.operand(a)} {sign} {self.operand(b)}")
+
+    def either(self, a: str, b: str) -> str:
+        """Where one or the other holds."""
+        return self._named("int", f"{a} | {b}")
+
+    def minus(self, a: str) -> str:
+        """-a."""
+        return self.let(f"-{a}")
+
+    def call(self, intrinsic: str, *arguments: str | float) -> str:
+        """A function that the C library has."""
+        return self.let(f"{intrinsic}({', '.join(map(self.operand, arguments))})")
+
+    def function(self, name: str, *arguments: str) -> str:
+        """An elementary function of the C library."""
+        return self.let(f"{name}({', '.join(arguments)})")
+
+    def select(self, mask: str, a: str | float, b: str | float) -> str:
+        """a where the mask holds, else b."""
+        return self.let(f"{mask} ? {self.operand(a)} : {self.operand(b)}")
+
+    def polynomial(self, z: str, coefficients: Sequence[float]) -> str:
+        """Value at z; even and odd powers apart, so that two chains run at once."""
+        square = self.multiply(z, z)
+        even, odd = (self._horner(square, half) for half in (coefficients[::2], coefficients[1::2]))
+        return self.let(f"{self._multiply_add}({z}, {odd}, {even})")
+
+    def _horner(self, z: str, coefficients: Sequence[float]) -> str:
+        value = self.real(coefficients[-1])
+        for coefficient in coefficients[-2::-1]:
+            value = self.let(f"{self._multiply_add}({z}, {value}, {self.real(coefficient)})")
+        return value
+
+    def needed(self, *results: str) -> list[str]:
+        """The statements that the results need: formulas share functions that compute more than one of them needs."""
+        needed, found = set(results), []
+        for line in reversed(self.lines):
+            name, *others = re.findall(r"\bv\d+\b", line)
+            if name in needed:
+                needed.update(others)
+                found.append(line)
+        return found[::-1]
+
+
+# Elementary functions of tiles ----------------------------------------------------------------------------------------
+
+#: Functions of the C library, by their number of arguments; remainders are quicker as the library has them.
+ELEMENTARY: Final = {name: function.arity for name, (function, _) in VECTOR_FUNCTIONS.items() if name != "fmod"}
+
+_BITS: Final = """\
+INLINE uint64_t NAME_bits(double x) {
+    union { double number; uint64_t bits; } both;
+    both.number = x;
+    return both.bits;
+}
+
+INLINE double NAME_number(uint64_t bits) {
+    union { double number; uint64_t bits; } both;
+    both.bits = bits;
+    return both.number;
+}
+"""
+
+
+#: A power of a negative number, from that of its magnitude: the exponent is an odd or an even whole number, or none.
+_OF_NEGATIVE: Final = "negative ? (trunc(y) != y ? NAN : trunc(0.5 * y) != 0.5 * y ? -{0} : {0}) : {0}"
+
+
+class _ElementaryWriter(CWriter):
+    """Statements that take numbers apart, too."""
+
+    zero = "0.0"
+
+    def __init__(self, name: str) -> None:
+        super().__init__("fma")
+        self._name = name
+
+    def comparison(self, predicate: str, a: str | float, b: str | float) -> str:
+        """A truth value; of numbers that are not ordered, that of predicates with u."""
+        opposite = {"ugt": "<=", "uge": "<", "ult": ">="}.get(predicate)
+        if opposite is None:
+            return super().comparison(predicate, a, b)
+        return self._named("int", f"!({self.operand(a)} {opposite} {self.operand(b)})")
+
+    # Masks of points that an algorithm is not for, as whole numbers, 0 or 1: of bits, since magnitudes are ordered as
+    # their bits are, NaN above all; compilers do not vectorise loops that combine many truth values
+
+    def beyond(self, x: str, limit: float) -> str:
+        """Whether |x| > limit."""
+        return self._above(self.bits(self.call("fabs", x)), self.whole(_bits(limit)))
+
+    def below(self, x: str, limit: float) -> str:
+        """Whether x < limit, of numbers that are not negative."""
+        return self._above(self.whole(_bits(limit)), self.bits(x))
+
+    def not_normal_and_positive(self, x: str) -> str:
+        """Whether it is negative, zero, denormal or infinite."""
+        above = self.integer("sub", self.bits(x), _bits(2.0**-1022))
+        room = self.integer("sub", self.whole(_bits(math.inf) - _bits(2.0**-1022) - 1), above)
+        return self.integer("lshr", self.integer("or", above, room), 63)
+
+    def unordered(self, a: str, b: str) -> str:
+        """Whether one of both is NaN."""
+        return self.either(self.beyond(a, math.inf), self.beyond(b, math.inf))
+
+    def either(self, a: str, b: str) -> str:
+        """Where one or the other holds."""
+        return self.integer("or", a, b)
+
+    def _above(self, a: str, b: str) -> str:
+        """Whether a > b, of whole numbers below 2⁶³."""
+        return self.integer("lshr", self.integer("sub", b, a), 63)
+
+    def fused(self, a: str, b: str | float, c: str | float) -> str:
+        """a · b + c."""
+        return self.call("fma", a, b, c)
+
+    def whole(self, value: int) -> str:
+        """A whole number."""
+        return f"UINT64_C({value % 2**64})"
+
+    def bits(self, a: str) -> str:
+        """The bits of a number."""
+        return self._named("uint64_t", f"{self._name}_bits({a})")
+
+    def number(self, bits: str) -> str:
+        """The number that has these bits."""
+        return self.let(f"{self._name}_number({bits})")
+
+    def integer(self, operation: str, a: str, b: str | int) -> str:
+        """An operation on whole numbers."""
+        signs = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^", "shl": "<<", "lshr": ">>"}
+        other = b if isinstance(b, str) else str(b) if operation in ("shl", "lshr") else self.whole(b)
+        return self._named("uint64_t", f"{a} {signs[operation]} {other}")
+
+    def negative(self, bits: str) -> str:
+        """A truth value: whether the first bit is set."""
+        return self._named("int", f"({bits} >> 63) != 0")
+
+
+def _bits(value: float) -> int:
+    (bits,) = struct.unpack("<Q", struct.pack("<d", value))
+    return int(bits)
+
+
+def definitions(name: str, inline: str, functions: Collection[str]) -> list[str]:
+    """C of the functions of a program, which are called by the names of the C library behind the program's.
+
+    They are for one point out of several, S of them, of a loop that has a variable ``unfit``.
+    """
+    texts = [_BITS.replace("INLINE", inline).replace("NAME", name)]
+    for each in functions:
+        function, which = VECTOR_FUNCTIONS[each]
+        w = _ElementaryWriter(name)
+        results, unfit = function.write(w)
+        result = results[which]
+        given = w.arguments[: function.arity]
+        lines = [f"if (S == 1) return {each}({', '.join(given)});"]
+        if each == "pow":  # the algorithm is of positive numbers
+            lines += ["const int negative = x < 0.0;", "x = fabs(x);"]
+        lines += w.needed(*([result] if unfit is None else [result, unfit]))
+        lines += ["(void)unfit;"] if unfit is None else [f"*unfit |= {unfit};"]
+        parameters = ", ".join([*(f"double {x}" for x in given), "ptrdiff_t S", "uint64_t *unfit"])
+        returned = _OF_NEGATIVE.format(result) if each == "pow" else result
+        head = f"{inline} double {name}_own_{each}({parameters})"
+        texts.append(function_text(head, [*lines, f"return {returned};"]))
+        texts.append(f"#define {name}_{each}({', '.join(given)}) {name}_own_{each}({', '.join(given)}, S, &unfit)\n")
+    return texts
+
+
+# What a program calls -------------------------------------------------------------------------------------------------
 
 #: Functions that glibc has for vectors, by the version of it that first has them.
 _FOR_VECTORS: Final = {
@@ -28,8 +263,7 @@ def definition(head: str, name: str, multiply_add: str) -> str:
     w = CWriter(multiply_add)
     (result,), _ = function.write(w)
     arguments = ", ".join(f"double {each}" for each in w.arguments[: function.arity])
-    lines = [f"    {line}" for line in w.needed(result)]
-    return "\n".join([f"{head}({arguments}) {{", *lines, f"    return {result};", "}\n"])
+    return function_text(f"{head}({arguments})", [*w.needed(result), f"return {result};"])
 
 
 class Mathematics:
@@ -43,6 +277,9 @@ class Mathematics:
 
     #: The type of truth values.
     truth = "_Bool"
+    #: Of special functions, and how one of doubles is given a number of single precision.
+    qualifier = "static inline"
+    widened = "(double){}"
 
     def __init__(self, name: str, dtype: str, *, in_tiles: bool = False) -> None:
         self._in_tiles = in_tiles and dtype == "float64"
@@ -177,16 +414,18 @@ class Mathematics:
             ]
         else:
             multiply_add = self.multiply_add
-        for function in self._special:
-            own = f"{self._name}_{function}"
-            if not self._suffix:
-                lines.append(definition(f"static inline double {own}", function, multiply_add))
-                continue
-            lines.append(definition(f"static inline double {own}_double", function, multiply_add))
-            arguments = ("x", "y")[: SPECIAL_FUNCTIONS[function].arity]
-            lines += [
-                f"static inline float {own}({', '.join(f'float {each}' for each in arguments)}) {{",
-                f"    return (float){own}_double({', '.join(f'(double){each}' for each in arguments)});",
-                "}\n",
-            ]
+        return lines + self._definitions(multiply_add)
+
+    def _definitions(self, multiply_add: str) -> list[str]:
+        """Special functions; those of single precision call those of doubles."""
+        lines = []
+        for name in self._special:
+            own = f"{self._name}_{name}"
+            wide = f"{own}_double" if self._suffix else own
+            lines.append(definition(f"{self.qualifier} double {wide}", name, multiply_add))
+            if self._suffix:
+                given = ("x", "y")[: SPECIAL_FUNCTIONS[name].arity]
+                head = f"{self.qualifier} float {own}({', '.join(f'float {each}' for each in given)})"
+                call = f"{wide}({', '.join(map(self.widened.format, given))})"
+                lines.append(function_text(head, [f"return (float){call};"]))
         return lines

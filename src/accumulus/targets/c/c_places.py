@@ -2,7 +2,8 @@
 
 What loops take is read where it lies. Where the operands of one loop lie in several arrays (an initial value and what
 follows it, say), the constants and arguments among them are brought into the work space first, beside the results of
-other loops, so that one table of places serves all instances. Tables that are equal are one.
+other loops, so that one table of places serves all instances. Tables that are equal are one. Places that are in a few
+stretches need none: loops over the stretches move the numbers, so that text does not grow with the count of a loop.
 """
 
 from __future__ import annotations
@@ -16,19 +17,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.tape.blocks import BlockTape, Column, Range, references_in
-from accumulus.targets.c.c_expressions import literal
+from accumulus.targets.c.c_header import (
+    table_text,
+)
+from accumulus.targets.c.c_mathematics import literal
 
-__all__ = ["INDEX_TYPES", "WORK", "Places", "Reading"]
+__all__ = [
+    "INDEX_TYPES",
+    "MOST_STRETCHES",
+    "WORK",
+    "Places",
+    "Reading",
+    "affine",
+    "moves",
+    "place_at",
+    "stretches",
+]
 
 #: The parameter for the work space.
 WORK: Final = "work"
 #: Types of places in tables, the smaller one where they fit, and what names of functions on them end with.
 INDEX_TYPES: Final = {"unsigned short": "short", "int": "int"}
+#: Stretches, at most, and the period, that places may be in for loops without a table.
+MOST_STRETCHES, LONGEST_PERIOD = 16, 8
 #: Owners of references: constants, the work space; arguments are counted from 0.
 _CONSTANT: Final = -1
 _WORK: Final = -2
-#: Numbers of a line of a table.
-_LINE: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +52,7 @@ class Reading:
     Attributes:
         array: a parameter of the program, the work space, or a table of constants; empty for one number.
         start, step: of places that follow each other.
+        pieces: of a few stretches, the instance after the last of each, start and step.
         table: its name, and the type of its entries.
         value: the number.
         places: where each instance finds it, if that is not start and step alone.
@@ -49,6 +64,7 @@ class Reading:
     table: tuple[str, str] | None = None
     value: float = 0.0
     places: NDArray[np.int64] | None = None
+    pieces: Sequence[tuple[int, int, int]] = ()
 
     def at(self, instance: str) -> str:
         """The expression of the number that an instance takes."""
@@ -56,12 +72,18 @@ class Reading:
             return literal(self.value, "float64")
         if self.table is not None:
             return f"{self.array}[{self.table[0]}[{instance}]]"
-        if not self.step:
-            return f"{self.array}[{self.start}]"
-        factor = instance if abs(self.step) == 1 else f"{abs(self.step)} * {instance}"
-        if self.step < 0:
-            return f"{self.array}[{self.start} - {factor}]"
-        return f"{self.array}[{f'{self.start} + ' * bool(self.start)}{factor}]"
+        pieces = self.pieces or [(0, self.start, self.step)]
+        texts = [place_at(start, step, instance) for _, start, step in pieces]
+        chosen = [f"{instance} < {stop} ? {text} : " for (stop, *_), text in zip(pieces, texts[:-1], strict=False)]
+        return f"{self.array}[{''.join(chosen)}{texts[-1]}]"
+
+
+def place_at(start: int, step: int, instance: str) -> str:
+    """The expression of start + step · instance."""
+    if not step:
+        return str(start)
+    factor = instance if abs(step) == 1 else f"{abs(step)} * {instance}"
+    return f"{start} - {factor}" if step < 0 else f"{f'{start} + ' * bool(start)}{factor}"
 
 
 class Places:
@@ -172,9 +194,7 @@ class Places:
             texts = (
                 [literal(x, "float64") for x in numbers.tolist()] if kind == "double" else map(str, numbers.tolist())
             )
-            entries = list(texts)
-            lines = [f"    {', '.join(entries[k : k + _LINE])}," for k in range(0, len(entries), _LINE)]
-            self._texts.append("\n".join([f"static const {kind} {known}[{len(entries)}] = {{", *lines, "};\n"]))
+            self._texts.append(table_text(f"static const {kind} {known}", list(texts)))
         return known
 
     def _owners(self, column: Column) -> set[int]:
@@ -225,3 +245,46 @@ class Places:
             else:
                 places[own] = some - self._firsts[owner] + self.staged[owner]
         return WORK, places
+
+
+def stretches(columns: Sequence[NDArray[np.int64]], most: int) -> list[tuple[int, int]] | None:
+    """Stretches in which each column has one step, each with its first and the one after its last; None if many."""
+    count = len(columns[0])
+    steps = np.stack([np.diff(column) for column in columns])
+    changes = np.flatnonzero((steps[:, 1:] != steps[:, :-1]).any(axis=0)) + 1
+    found: list[tuple[int, int]] = []
+    first = 0
+    while first < count:
+        if len(found) == most:
+            return None
+        change = int(np.searchsorted(changes, first, side="right"))
+        last = int(changes[change]) if change < len(changes) else count - 1
+        if last == first + 1 < count - 1:  # one of its own, before others
+            last = first
+        found.append((first, last + 1))
+        first = last + 1
+    return found
+
+
+def affine(column: NDArray[np.int64], first: int, stop: int) -> tuple[int, int]:
+    """The first number of a stretch, and its step."""
+    return int(column[first]), int(column[first + 1] - column[first]) if stop - first > 1 else 0
+
+
+def moves(source: str, places: NDArray[np.int64], result: str, positions: NDArray[np.int64]) -> list[str] | None:
+    """Loops that bring numbers from places to positions, without tables; None if these would be many.
+
+    Both are in a few stretches, maybe after they are taken apart by their numbers modulo a small period.
+    """
+    for period in range(1, LONGEST_PERIOD + 1):
+        classes = [(places[k::period], positions[k::period]) for k in range(min(period, len(places)))]
+        found = [stretches(each, MOST_STRETCHES) for each in classes]
+        if sum(MOST_STRETCHES + 1 if each is None else len(each) for each in found) > MOST_STRETCHES:
+            continue
+        lines = []
+        for each, parts in zip(classes, found, strict=True):
+            for first, stop in parts or ():
+                taken, put = (place_at(*affine(column, first, stop), "i") for column in each)
+                lines.append(f"for (ptrdiff_t i = 0; i < {stop - first}; i++) {result}[{put}] = {source}[{taken}];")
+        return lines
+    return None

@@ -1,30 +1,29 @@
-"""C99 of a program: one function for a point, and functions for points that lie anywhere in memory.
+"""C99 of a scalar program: one function for a point, and functions for points that lie anywhere in memory.
 
 All points of a tile, a handful, are computed side by side: each value of the program is a row of numbers, one a point,
-and the program is the body of a loop over them, which compilers turn into vector instructions. Points are brought into
-a tile and results out of it as they lie in memory: row by row, column by column, or the same for all. For a single
-point the same text is a loop of one turn.
+and the program is the body of a loop over them, which compilers turn into vector instructions. For a single point the
+same text is a loop of one turn.
+
+Points are brought into a tile and results out of it as they lie in memory: row by row, column by column, or the same
+for all. In a tile the numbers of one entry, one a point, follow each other. Between tiles and points that lie one
+behind the other, squares of four or eight points and four entries are turned over in registers, where x86 has
+instructions for that: what compilers make of the loops takes twice as long. Elsewhere they are told that the turns of
+the loops are independent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
-import numpy as np
-
-from accumulus.tape.live import as_written
 from accumulus.tape.tape import Tape
-from accumulus.targets.c.c_expressions import Fused, array_names, check_name, fusible
-from accumulus.targets.c.c_header import BYTES, Argument, Array, Functions, Result
+from accumulus.targets.c.c_expressions import Body, argument_names, array_names, check_name
+from accumulus.targets.c.c_header import BYTES, Argument, Array, Header, Result, function_text, table_text
 from accumulus.targets.c.c_mathematics import Mathematics
-from accumulus.targets.c.c_moving import Kind, moving
-from accumulus.targets.c.c_statements import Statements
 from accumulus.targets.kernel import Segment, Shape
-from accumulus.targets.parts import Part, parts
-from accumulus.targets.schedule import groups, order
+from accumulus.targets.schedule import Part
 
-__all__ = ["CSource", "source"]
+__all__ = ["CSource", "Kind", "moving", "source"]
 
 #: Operations and stores of a function. Compilers give up vectorising loops that load and store much more.
 LONGEST_PART: Final = 400
@@ -77,30 +76,24 @@ class CSource:
         name: str = "f",
         exact: Collection[int] = (),
     ) -> None:
-        self._tape, self._macro = tape, check_name(name).upper()
-        inputs = ["x"] if len(arguments) == 1 else [f"a{k}" for k in range(len(arguments))]
+        self._macro = check_name(name).upper()
+        inputs = argument_names(arguments)
         names = array_names(segments, inputs)
         self._results = [Result(*pair) for pair in zip(names, segments, strict=True)]
         self._arguments = [Argument(*pair) for pair in zip(inputs, arguments, strict=True)]
-        self.functions = Functions(name, dtype, self._arguments, self._results)
+        self.functions = Header(name, dtype, self._arguments, self._results)
         self._name, self._real, self._dtype = name, self.functions.real, dtype
         self._mathematics = Mathematics(name, dtype, in_tiles=True)
         self._arrays: list[Array] = [*self._arguments, *self._results]
-        self._inputs = [(array.name, k) for array in self._arguments for k in range(array.rows)]
-
-        marks = np.frombuffer(as_written(tape), np.uint8)
-        rounded = {tape.inputs + int(k) for k in np.flatnonzero(marks[tape.inputs :])}.union(exact)
-        # zeros are written by themselves, so here the stored entries of an array are all that it has
-        stored = [Segment(len(r.outputs), tuple(r.outputs), tuple(range(len(r.outputs)))) for r in self._results]
-        steps = list(order(tape, groups(tape, stored, 1)))
-        fused = fusible(tape, steps, rounded)
-        found, self._slots = parts(tape, steps, LONGEST_PART, 1)
+        entries = [(array.name, k) for array in self._arguments for k in range(array.rows)]
+        self._body = Body(tape, entries, self._results, self._mathematics, dtype, exact=exact, longest=LONGEST_PART)
+        self._slots = self._body.slots
         #: Text of each part, the arrays that it takes, and whether it says that there are points it does not serve.
-        self._parts = [self._part(number, part, fused) for number, part in enumerate(found) if part.steps]
+        self._parts = [self._part(number, part) for number, part in enumerate(self._body.parts)]
         self.tile, stack = TILE[dtype], self._stack()
         while self.tile > 1 and stack[1] * self.tile > MOST_STACK:
             self.tile //= 2
-        self.header = self.functions.header(tape.operations, stack, self.tile)
+        self.header = self.functions.text(tape.operations, stack, self.tile)
         bodies = [*(text for text, *_ in self._parts), self._point(), *self._again(), self._strided(), self._batch()]
         before = [*self._mathematics.prelude(), *self._tables(), self._moving(), *self._squares()]
         self.code = "\n".join([*before, *bodies]) + "\n"
@@ -119,11 +112,9 @@ class CSource:
 
     # The program itself ------------------------------------------------------------------------------------------
 
-    def _part(self, number: int, part: Part, fused: Mapping[int, Fused]) -> tuple[str, list[str], bool]:
+    def _part(self, number: int, part: Part) -> tuple[str, list[str], bool]:
         """One part as a function of a row of points, the arrays that it takes, and whether some may be unfit for it."""
-        lines, used = Statements(self._tape, self._inputs, self._results, self._mathematics, self._dtype, _at).of(
-            part, fused
-        )
+        lines, used = self._body.statements(part, _at)
         arrays = [array.name for array in self._arrays]
         names = [name for name in (*arrays, "frame") if name in used]
         given = {array.name for array in self._arguments}
@@ -137,24 +128,14 @@ class CSource:
             lines = ["uint64_t unfit = 0;", *lines, "unfit_at[k] = unfit;"]
             last = ["for (ptrdiff_t k = 0; k < S; k++) any |= unfit_at[k];", "return any != 0;"]
         head = f"{self._macro}_INLINE {kind} {self._name}_part{number}"
-        text = [
-            f"{head}({', '.join([*parameters, 'const ptrdiff_t S'])}) {{",
-            *(f"    {line}" for line in first),
-            "    for (ptrdiff_t k = 0; k < S; k++) {",
-            *(f"        {line}" for line in lines),
-            "    }",
-            *(f"    {line}" for line in last),
-            "}\n",
-        ]
+        loop = ["for (ptrdiff_t k = 0; k < S; k++) {", *(f"    {line}" for line in lines), "}"]
+        text = [function_text(f"{head}({', '.join([*parameters, 'const ptrdiff_t S'])})", [*first, *loop, *last])]
         # compiled by themselves, for a point and for a tile
         for of, size in (("point", "1"), ("tile", f"{self._macro}_TILE")):
             call = f"{self._name}_part{number}({', '.join([*names, size])});"
             kind, answer = ("int", "return ") if checked and of == "tile" else ("void", "(void)" * checked)
-            text += [
-                f"{self._macro}_APART {kind} {self._name}_{of}{number}({', '.join(parameters)}) {{",
-                f"    {answer}{call}",
-                "}\n",
-            ]
+            head = f"{self._macro}_APART {kind} {self._name}_{of}{number}({', '.join(parameters)})"
+            text.append(function_text(head, [f"{answer}{call}"]))
         return "\n".join(text), names, checked
 
     def _calls(self, kind: str, stored: Mapping[str, str]) -> list[str]:
@@ -184,7 +165,7 @@ class CSource:
             lines.append(f"{self._real} frame[{self._slots}];")
         used = {name for _, names, _ in self._parts for name in names}
         lines += [f"(void){argument.name};" for argument in self._arguments if argument.name not in used]
-        return _function(self.functions.point, [*lines, *before, *self._calls("point", stored), *after])
+        return function_text(self.functions.point, [*lines, *before, *self._calls("point", stored), *after])
 
     @property
     def _is_checked(self) -> bool:
@@ -215,7 +196,7 @@ class CSource:
         inside = [f"    {line}" for line in (*into, *calls, *back)]
         given = [f"{'const ' * (each.name not in results)}{self._real} *restrict {each.name}_tile" for each in arrays]
         head = f"{self._macro}_APART void {self._name}_again({', '.join(given)})"
-        return [_function(head, [*lines, f"for (ptrdiff_t k = 0; k < {tile}; k++) {{", *inside, "}"])]
+        return [function_text(head, [*lines, f"for (ptrdiff_t k = 0; k < {tile}; k++) {{", *inside, "}"])]
 
     def _strided(self) -> str:
         tile, name, aligned = f"{self._macro}_TILE", self._name, f"{self._macro}_ALIGNED "
@@ -259,7 +240,7 @@ class CSource:
         if self._slots:
             lines.append(f"{aligned}{self._real} frame[{self._slots} * {tile}];")
         if not (inside or after):
-            return _function(self.functions.strided, [*lines, "(void)points;"])
+            return function_text(self.functions.strided, [*lines, "(void)points;"])
         calls = self._calls("tile", stored)
         if self._is_checked:
             tiles = ", ".join(stored.values())
@@ -271,13 +252,13 @@ class CSource:
             "}",
         ]
         # declarations first, as C89 would have it
-        return _function(
+        return function_text(
             self.functions.strided, [*sorted(lines, key=lambda line: line.startswith(("(", "for"))), *loop]
         )
 
     def _batch(self) -> str:
         given = [f"{array.name}, {array.length}, 1" for array in self._arrays]
-        return _function(self.functions.batch, [f"{self._name}_strided({', '.join(['points', *given])});"])
+        return function_text(self.functions.batch, [f"{self._name}_strided({', '.join(['points', *given])});"])
 
     def _tables(self) -> list[str]:
         """Where the entries are that are not structural zeros."""
@@ -285,10 +266,8 @@ class CSource:
         for result in self._results:
             if result.is_filled or not result.positions:
                 continue
-            places = result.positions
-            lines.append(f"const int {self._name}_{result.name}_positions[{len(places)}] = {{")
-            lines += [f"    {', '.join(map(str, places[k : k + 20]))}," for k in range(0, len(places), 20)]
-            lines.append("};\n")
+            name = f"{self._name}_{result.name}_positions"
+            lines.append(table_text(f"const int {name}", list(map(str, result.positions))))
         return lines
 
     def _squares(self) -> list[str]:
@@ -297,9 +276,8 @@ class CSource:
         for result in self._results:
             squares = [*result.squares[0], *result.squares[1]]
             if squares:
-                lines.append(f"static const int {self._name}_{result.name}_squares[{len(squares)}] = {{")
-                lines += [f"    {', '.join(map(str, squares[k : k + 20]))}," for k in range(0, len(squares), 20)]
-                lines.append("};\n")
+                name = f"{self._name}_{result.name}_squares"
+                lines.append(table_text(f"static const int {name}", list(map(str, squares))))
         return [f"#ifdef {self._macro}_SQUARES", *lines, "#endif\n"] if lines else []
 
     def _moving(self) -> str:
@@ -314,11 +292,195 @@ class CSource:
         return moving(self._name, self._real, kinds)
 
 
-def _function(head: str, lines: Sequence[str]) -> str:
-    return "\n".join([f"{head} {{", *(f"    {line}" for line in lines), "}\n"])
-
-
 def _at(array: str, row: int) -> str:
     """Where the number of the point is in that row."""
     place = "k" if not row else "S + k" if row == 1 else f"{row} * S + k"
     return f"{array}[{place}]"
+
+
+# Points into tiles, and results out of them ---------------------------------------------------------------------------
+
+#: Points into a tile; entries that follow each other out of it, the same with many zeros; entries at places of a table;
+#: zeros.
+Kind = Literal["take", "give", "patch", "scatter", "clear"]
+
+#: Rows of four numbers to columns.
+_SQUARE: Final = {
+    "double": """
+#if defined(__AVX512F__) && TILE % 8 == 0
+#include <immintrin.h>
+#define MACRO_SQUARES 8
+
+/* four entries of eight points, to four rows of the tile: what follows loads whole rows, which are stored whole */
+INLINE void NAME_turn_in(double *restrict to, ptrdiff_t column, const double *restrict from, ptrdiff_t row) {
+    const __m512i even = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+    const __m512i odd = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+    __m512d rows[4];
+    for (int i = 0; i < 4; i++) {
+        const __m512d half = _mm512_castpd256_pd512(_mm256_loadu_pd(from + i * row));
+        rows[i] = _mm512_insertf64x4(half, _mm256_loadu_pd(from + (i + 4) * row), 1);
+    }
+    const __m512d ab = _mm512_unpacklo_pd(rows[0], rows[1]), cd = _mm512_unpacklo_pd(rows[2], rows[3]);
+    const __m512d ba = _mm512_unpackhi_pd(rows[0], rows[1]), dc = _mm512_unpackhi_pd(rows[2], rows[3]);
+    _mm512_storeu_pd(to, _mm512_permutex2var_pd(ab, even, cd));
+    _mm512_storeu_pd(to + column, _mm512_permutex2var_pd(ba, even, dc));
+    _mm512_storeu_pd(to + 2 * column, _mm512_permutex2var_pd(ab, odd, cd));
+    _mm512_storeu_pd(to + 3 * column, _mm512_permutex2var_pd(ba, odd, dc));
+}
+
+INLINE void NAME_turn_out(double *restrict to, ptrdiff_t column, const double *restrict from, ptrdiff_t row) {
+    const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+    const __m512i last = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    const __m512d a = _mm512_loadu_pd(from), b = _mm512_loadu_pd(from + row);
+    const __m512d c = _mm512_loadu_pd(from + 2 * row), d = _mm512_loadu_pd(from + 3 * row);
+    const __m512d ab = _mm512_unpacklo_pd(a, b), cd = _mm512_unpacklo_pd(c, d);
+    const __m512d ba = _mm512_unpackhi_pd(a, b), dc = _mm512_unpackhi_pd(c, d);
+    const __m512d pairs[4] = {
+        _mm512_permutex2var_pd(ab, first, cd), _mm512_permutex2var_pd(ba, first, dc),
+        _mm512_permutex2var_pd(ab, last, cd), _mm512_permutex2var_pd(ba, last, dc),
+    };
+    for (int i = 0; i < 4; i++) {  /* points 0 and 2, 1 and 3, 4 and 6, 5 and 7 */
+        double *const place = to + (i + (i & 2)) * column;
+        _mm256_storeu_pd(place, _mm512_castpd512_pd256(pairs[i]));
+        _mm256_storeu_pd(place + 2 * column, _mm512_extractf64x4_pd(pairs[i], 1));
+    }
+}
+#elif defined(__AVX__) && TILE % 4 == 0
+#include <immintrin.h>
+#define MACRO_SQUARES 4
+#define NAME_turn_in NAME_turn
+#define NAME_turn_out NAME_turn
+
+INLINE void NAME_turn(double *restrict to, ptrdiff_t column, const double *restrict from, ptrdiff_t row) {
+    const __m256d a = _mm256_loadu_pd(from), b = _mm256_loadu_pd(from + row);
+    const __m256d c = _mm256_loadu_pd(from + 2 * row), d = _mm256_loadu_pd(from + 3 * row);
+    const __m256d ab = _mm256_unpacklo_pd(a, b), cd = _mm256_unpacklo_pd(c, d);
+    const __m256d ba = _mm256_unpackhi_pd(a, b), dc = _mm256_unpackhi_pd(c, d);
+    _mm256_storeu_pd(to, _mm256_permute2f128_pd(ab, cd, 0x20));
+    _mm256_storeu_pd(to + column, _mm256_permute2f128_pd(ba, dc, 0x20));
+    _mm256_storeu_pd(to + 2 * column, _mm256_permute2f128_pd(ab, cd, 0x31));
+    _mm256_storeu_pd(to + 3 * column, _mm256_permute2f128_pd(ba, dc, 0x31));
+}
+#endif
+""",
+    "float": """
+#if defined(__SSE__) && TILE % 4 == 0
+#include <xmmintrin.h>
+#define MACRO_SQUARES 4
+#define NAME_turn_in NAME_turn
+#define NAME_turn_out NAME_turn
+
+INLINE void NAME_turn(float *restrict to, ptrdiff_t column, const float *restrict from, ptrdiff_t row) {
+    __m128 a = _mm_loadu_ps(from), b = _mm_loadu_ps(from + row);
+    __m128 c = _mm_loadu_ps(from + 2 * row), d = _mm_loadu_ps(from + 3 * row);
+    _MM_TRANSPOSE4_PS(a, b, c, d);
+    _mm_storeu_ps(to, a);
+    _mm_storeu_ps(to + column, b);
+    _mm_storeu_ps(to + 2 * column, c);
+    _mm_storeu_ps(to + 3 * column, d);
+}
+#endif
+""",
+}
+_TAKE: Final = """
+INLINE void NAME_take(REAL *restrict to, const REAL *restrict from, ptrdiff_t entries, LAYOUT) {
+    if (count == TILE && point == 1) {
+        for (ptrdiff_t i = 0; i < entries; i++)
+            for (ptrdiff_t k = 0; k < TILE; k++) to[i * TILE + k] = from[i * entry + k];
+#ifdef MACRO_SQUARES
+    } else if (count == TILE && entry == 1 && entries >= 4) {
+        for (ptrdiff_t j = 0; j < entries; j += 4) {
+            const ptrdiff_t i = j + 4 < entries ? j : entries - 4;  /* the last square may overlap the one before */
+            for (ptrdiff_t k = 0; k < TILE; k += MACRO_SQUARES)
+                NAME_turn_in(to + i * TILE + k, TILE, from + k * point + i, point);
+        }
+#endif
+    } else if (count == TILE && entry == 1) {
+        INDEPENDENT
+        for (ptrdiff_t i = 0; i < entries; i++)
+            for (ptrdiff_t k = 0; k < TILE; k++) to[i * TILE + k] = from[k * point + i];
+    } else {  /* places behind the last point hold it again */
+        for (ptrdiff_t i = 0; i < entries; i++)
+            for (ptrdiff_t k = 0; k < TILE; k++)
+                to[i * TILE + k] = from[(k < count ? k : count - 1) * point + i * entry];
+    }
+}
+"""
+_GIVE: Final = """
+INLINE void NAME_give(REAL *restrict to, const REAL *restrict from, ptrdiff_t entries, LAYOUT) {
+    if (count == TILE && point == 1) {
+        for (ptrdiff_t i = 0; i < entries; i++)
+            for (ptrdiff_t k = 0; k < TILE; k++) to[i * entry + k] = from[i * TILE + k];
+#ifdef MACRO_SQUARES
+    } else if (count == TILE && entry == 1 && entries >= 4) {
+        for (ptrdiff_t j = 0; j < entries; j += 4) {
+            const ptrdiff_t i = j + 4 < entries ? j : entries - 4;  /* the last square may overlap the one before */
+            for (ptrdiff_t k = 0; k < TILE; k += MACRO_SQUARES)
+                NAME_turn_out(to + k * point + i, point, from + i * TILE + k, TILE);
+        }
+#endif
+    } else if (count == TILE && entry == 1) {
+        INDEPENDENT
+        for (ptrdiff_t i = 0; i < entries; i++)
+            for (ptrdiff_t k = 0; k < TILE; k++) to[k * point + i] = from[i * TILE + k];
+    } else {
+        for (ptrdiff_t k = 0; k < count; k++)
+            for (ptrdiff_t i = 0; i < entries; i++) to[k * point + i * entry] = from[i * TILE + k];
+    }
+}
+"""
+_PATCH: Final = """
+#ifdef MACRO_SQUARES
+/* as NAME_give, where many squares of four entries hold zeros alone: those behind the filled ones */
+INLINE void NAME_patch(REAL *restrict to, const REAL *restrict from, ptrdiff_t point,
+                       const int *restrict squares, ptrdiff_t filled, ptrdiff_t all) {
+    for (ptrdiff_t j = 0; j < filled; j++)
+        for (ptrdiff_t k = 0; k < TILE; k += MACRO_SQUARES)
+            NAME_turn_out(to + k * point + squares[j], point, from + squares[j] * TILE + k, TILE);
+    for (ptrdiff_t j = filled; j < all; j++)
+        for (ptrdiff_t k = 0; k < TILE; k++)
+            for (ptrdiff_t i = 0; i < 4; i++) to[k * point + squares[j] + i] = 0;
+}
+#endif
+"""
+_SCATTER: Final = """
+INLINE void NAME_scatter(REAL *restrict to, const REAL *restrict from, ptrdiff_t entries, LAYOUT,
+                         const int *restrict positions) {
+    if (count == TILE && point == 1) {
+        for (ptrdiff_t i = 0; i < entries; i++)
+            for (ptrdiff_t k = 0; k < TILE; k++) to[positions[i] * entry + k] = from[i * TILE + k];
+    } else {
+        for (ptrdiff_t k = 0; k < count; k++)
+            for (ptrdiff_t i = 0; i < entries; i++) to[k * point + positions[i] * entry] = from[i * TILE + k];
+    }
+}
+"""
+_CLEAR: Final = """
+INLINE void NAME_clear(REAL *restrict to, ptrdiff_t entries, LAYOUT) {
+    if (entry == 1 && point == entries) {
+        for (ptrdiff_t i = 0; i < count * entries; i++) to[i] = 0;
+    } else {
+        for (ptrdiff_t i = 0; i < entries; i++)
+            for (ptrdiff_t k = 0; k < count; k++) to[k * point + i * entry] = 0;
+    }
+}
+"""
+_TEXTS: Final = {"take": _TAKE, "give": _GIVE, "patch": _PATCH, "scatter": _SCATTER, "clear": _CLEAR}
+
+
+def moving(name: str, real: str, kinds: Collection[Kind]) -> str:
+    """The functions of these kinds; `name` is the program's, `real` its type of numbers."""
+    squares = _SQUARE[real] if {"take", "give"} & set(kinds) else ""
+    text = squares + "".join(_TEXTS[kind] for kind in _TEXTS if kind in kinds)
+    macro = name.upper()
+    for word, meaning in (
+        ("LAYOUT", "ptrdiff_t point, ptrdiff_t entry, ptrdiff_t count"),
+        ("INLINE", f"{macro}_INLINE"),
+        ("INDEPENDENT", f"{macro}_INDEPENDENT"),
+        ("TILE", f"{macro}_TILE"),
+        ("MACRO", macro),
+        ("REAL", real),
+        ("NAME", name),
+    ):
+        text = text.replace(word, meaning)
+    return text

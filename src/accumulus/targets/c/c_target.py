@@ -11,15 +11,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.fusion import Map
 from accumulus.tape.tape import Tape
 from accumulus.targets.c.c_compiler import Loaded
-from accumulus.targets.c.c_loop_kernel import Loops
-from accumulus.targets.c.c_loop_source import loop_source
+from accumulus.targets.c.c_loops import LoopSource, loop_source
 from accumulus.targets.c.c_source import CSource, source
-from accumulus.targets.kernel import Kernel, Segment, Shape
+from accumulus.targets.kernel import Kernel, LongSegment, Segment, Shape
 from accumulus.targets.target import Target
 
-__all__ = ["TARGET", "CKernel"]
+__all__ = ["TARGET", "CKernel", "CLoops"]
 
 _NAME: Final = "f"
 
@@ -97,6 +98,45 @@ def _address(array: NDArray[Any]) -> int:
         return found
 
 
+# Programs over arrays -------------------------------------------------------------------------------------------------
+
+
+class CLoops:
+    """Compiled loops of C; arguments as for `LoopSource`.
+
+    Raises:
+        CompileError: if there is no C compiler, or it refuses.
+    """
+
+    def __init__(
+        self,
+        tape: BlockTape,
+        maps: Sequence[Map],
+        segments: Sequence[LongSegment],
+        arguments: tuple[Shape, ...],
+        cache: bool = False,
+    ) -> None:
+        self._given = tape, tuple(maps), tuple(segments), arguments, cache
+        written = LoopSource(tape, maps, segments, arguments)
+        self.cleared = [False] * len(segments)  # it clears what it has to
+        self._work = written.work
+        self._library = Loaded(written.text)
+        self._one = self._library.function("f")
+        self._one.argtypes = [ctypes.c_void_p] * (len(arguments) + len(segments) + 1)
+        self._idle: list[NDArray[np.float64]] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CLoops, self._given  # machine code does not travel
+
+    def __call__(
+        self, arguments: Sequence[NDArray[np.float64]], results: Sequence[NDArray[np.float64]], threads: int = 1
+    ) -> None:
+        """Compute one point on one thread, see `accumulus.targets.block_kernel.Loops`."""
+        work = self._idle.pop() if self._idle else np.empty(self._work)
+        self._one(*(array.__array_interface__["data"][0] for array in (*arguments, *results, work)))
+        self._idle.append(work)
+
+
 #: Seconds of the machine's compiler for an operation: 0.8e-3 of chains to 3.6e-3 where nothing repeats, measured by
 #: `make bench ARGS=estimates` with gcc 12.
 COMPILING: Final = 1.8e-3
@@ -105,7 +145,7 @@ TARGET: Final = Target(
     CKernel,
     source,
     comment="//",
-    loops=Loops,
+    loops=CLoops,
     loop_source=loop_source,
     seconds=lambda operations: COMPILING * operations,
 )

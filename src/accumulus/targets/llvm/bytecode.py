@@ -20,22 +20,19 @@ from numpy.typing import NDArray
 
 from accumulus.forks import Lock
 from accumulus.native.machine import kernel
-from accumulus.tape.bytes import digest
 from accumulus.tape.live import needed
 from accumulus.tape.operations import INPUT, OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 from accumulus.targets.compiled.slots_state import SlotsState
 from accumulus.targets.kernel import Kernel, Segment, Shape, aligned
-from accumulus.targets.llvm.callees import Functions
 from accumulus.targets.llvm.host import compile_ir, host
-from accumulus.targets.llvm.instructions import Instructions
-from accumulus.targets.llvm.library import Code, Library, load, store, version
+from accumulus.targets.llvm.instructions import Functions, Instructions
+from accumulus.targets.llvm.library import Code, Library, load, objects, store, version
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
-from accumulus.targets.llvm.module import in_module
-from accumulus.targets.llvm.python_abi import objects
-from accumulus.targets.llvm.tuning import runs_in_one_lane
+from accumulus.targets.llvm.module import in_module, runs_in_one_lane
 from accumulus.targets.llvm.vectors import Vectors
+from accumulus.versions import digest
 
 __all__ = ["BytecodeKernel"]
 

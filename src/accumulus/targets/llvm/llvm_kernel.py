@@ -2,6 +2,8 @@
 
 The modules that emit and compile code are imported when there is something to compile: where all code is cached,
 loading LLVM would take longer than everything else.
+
+Programs for one point have some code in common: access to Python objects, and the elementary functions.
 """
 
 from __future__ import annotations
@@ -21,14 +23,85 @@ from accumulus.errors import CompileError
 from accumulus.forks import Lock
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Call, Kernel, Segment, Shape, check_arguments
-from accumulus.targets.llvm.library import Code, Library, key_of, load, store
-from accumulus.targets.llvm.python_abi import builtin, check_supported
-from accumulus.targets.llvm.shared import needs_from_outside
+from accumulus.targets.llvm.library import (
+    UNPACK,
+    Code,
+    Library,
+    builtin,
+    check_supported,
+    key_of,
+    load,
+    objects,
+    store,
+    version,
+)
+from accumulus.versions import digest
 
 if TYPE_CHECKING:
-    from accumulus.targets.llvm.variant import Variant
+    from accumulus.targets.llvm.module import Variant
 
-__all__ = ["LLVMKernel"]
+__all__ = ["LLVMKernel", "needs_from_outside"]
+
+# Code that programs for one point share -------------------------------------------------------------------------------
+
+
+_LOADED: Final[dict[str, Library]] = {}
+_LOCK: Final = Lock()
+
+
+def needs_from_outside(code: Code, dtype: np.dtype[Any]) -> dict[str, int]:
+    """Addresses of imports, of code for that type of numbers, that are not functions of a library of this process.
+
+    Raises:
+        CompileError: if the shared code cannot be compiled or linked in this process.
+    """
+    shared = _library(dtype).addresses if UNPACK in code.imports else {}
+    return {**objects(dtype), **shared}
+
+
+def _library(dtype: np.dtype[Any]) -> Library:
+    """The shared code for one type of numbers."""
+    name = str(dtype)
+    with _LOCK:
+        if name not in _LOADED:
+            key = digest([version(), f"shared by programs of {name}".encode()])
+            known = load(key)
+            library = None
+            if known is not None:
+                with suppress(CompileError):  # a library that it calls is not there
+                    library = _linked(known, dtype)
+            if library is None:
+                code = _compiled(dtype)
+                library = _linked(code, dtype)
+                store(key, code)
+            _LOADED[name] = library
+        return _LOADED[name]
+
+
+def _linked(code: Code, dtype: np.dtype[Any]) -> Library:
+    return Library(code, code.exports, objects(dtype))
+
+
+def _compiled(dtype: np.dtype[Any]) -> Code:
+    from accumulus.targets.llvm.entry_points import unpacking
+    from accumulus.targets.llvm.host import compile_ir
+    from accumulus.targets.llvm.instructions import Functions
+    from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS
+    from accumulus.targets.llvm.module import in_module
+
+    functions = Functions(1, str(dtype))
+    exports = [UNPACK]
+    if dtype == np.float64:
+        for function in dict.fromkeys(function for function, _ in VECTOR_FUNCTIONS.values()):
+            functions.define(function)
+            exports.append(function.name)
+    text = functions.text(visible=True)
+    lines, names = unpacking(dtype.itemsize)
+    image = compile_ir(in_module([*text, *lines]))
+    return Code(((image, ()),), (*sorted(functions.imported), *names), {}, tuple(exports))
+
+
+# The kernel -----------------------------------------------------------------------------------------------------------
 
 #: Code for results that start elsewhere in a vector is compiled once this many entries were written the slow way. By
 #: then that has cost a fraction of the time that compiling takes.
@@ -109,7 +182,7 @@ class LLVMKernel(Kernel):
         return self._suited(transposed=True)
 
     def _suited(self, transposed: bool, single: bool = False) -> Variant:
-        from accumulus.targets.llvm.tuning import tune
+        from accumulus.targets.llvm.module import tune
 
         suited = self._given or tune(self._tape, self.segments, str(self.dtype), transposed, single=single)
         return replace(suited, exact=suited.exact | self._exact)
@@ -152,7 +225,7 @@ class LLVMKernel(Kernel):
         changes = {"lanes": 1, "critical_path": False, "offsets": (), "single": True}
         library = self._loaded(("point",), changes)
         if library is None:
-            from accumulus.targets.llvm.tuning import runs_in_one_lane
+            from accumulus.targets.llvm.module import runs_in_one_lane
 
             if runs_in_one_lane(self._tape, str(self.dtype)):
                 library = self._compile(("point",), changes)

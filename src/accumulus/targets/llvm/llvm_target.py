@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Final
 
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Kernel, Segment, Shape
+from accumulus.targets.llvm.library import check_supported
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
-from accumulus.targets.llvm.python_abi import check_supported
-from accumulus.targets.runs import width
+from accumulus.targets.schedule import width
 from accumulus.targets.target import Target
 
 if TYPE_CHECKING:
     from accumulus.tape.blocks import BlockTape
     from accumulus.tape.fusion import Map
-    from accumulus.targets.block_kernel import LongSegment, Loops
+    from accumulus.targets.kernel import CompiledLoops, LongSegment
 
 __all__ = ["TARGET", "source"]
 
 #: Operations of the longest programs that are compiled at once: in straight lines, and in loops over runs of equals.
 #: Compiling longer ones takes many seconds; they are tables of operations first.
 LONGEST_STRAIGHT_LINE, LONGEST_LOOPS = 100_000, 1_000_000
-#: Operations side by side (`accumulus.targets.runs.width`) from which on programs are sure to be loops.
+#: Operations side by side (`accumulus.targets.schedule.width`) from which on programs are sure to be loops.
 WIDTH_OF_LOOPS: Final = 64
 
 
@@ -39,8 +39,7 @@ def source(
     exact: frozenset[int] = frozenset(),
 ) -> str:
     """The LLVM IR that a kernel for C-ordered batches is compiled from; `name` does not occur in it."""
-    from accumulus.targets.llvm.module import module
-    from accumulus.targets.llvm.tuning import tune
+    from accumulus.targets.llvm.module import module, tune
 
     del name
     suited = tune(tape, segments, dtype)
@@ -49,11 +48,11 @@ def source(
 
 def _loops(
     tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: tuple[Shape, ...], cache: bool
-) -> Loops:
+) -> CompiledLoops:
     from accumulus.targets.llvm import maps as loops
 
     del arguments  # each is given by itself
-    return loops.Loops(tape, maps, segments, cache)
+    return loops.LLVMLoops(tape, maps, segments, cache)
 
 
 def _compile(

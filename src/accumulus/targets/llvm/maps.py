@@ -13,29 +13,354 @@ Products of matrices are BLAS's, between loops.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.errors import SizeError
 from accumulus.tape.blocks import BlockTape, Column, Range, references_in
-from accumulus.tape.bytes import to_bytes
 from accumulus.tape.fusion import Map
-from accumulus.tape.tape import Tape
-from accumulus.tape.weights import SECONDS, time_of
-from accumulus.targets.block_kernel import LongSegment
-from accumulus.targets.kernel import FEWEST_POINTS, MINIMUM_WORK, MOVING, pool
-from accumulus.targets.llvm.host import host
-from accumulus.targets.llvm.library import Library
-from accumulus.targets.llvm.map_functions import DRIVER, FORWARD, SCATTERED, SUMS, Body, compiled, kind_of
-from accumulus.targets.llvm.map_layout import Layout
-from accumulus.targets.matrix_products import MatrixProduct, Places
-from accumulus.targets.returned import Place, Returned
+from accumulus.tape.live import as_written, time_of
+from accumulus.tape.operations import SECONDS
+from accumulus.tape.tape import Tape, to_bytes
+from accumulus.targets.kernel import FEWEST_POINTS, MINIMUM_WORK, MOVING, LongSegment, pool
+from accumulus.targets.llvm.host import compile_modules, host
+from accumulus.targets.llvm.instructions import Functions, Instructions
+from accumulus.targets.llvm.library import Code, Library, load, objects, store, version
+from accumulus.targets.llvm.module import Text
+from accumulus.targets.llvm.vectors import POISON, Vectors
+from accumulus.targets.nests import Entries, MatrixProduct, Nest, Nests, Place
+from accumulus.versions import digest
 
-__all__ = ["Loops"]
+__all__ = ["DRIVER", "FORWARD", "SCATTERED", "SUMS", "Body", "LLVMLoops", "WorkspaceLayout", "compiled", "kind_of"]
+
+# Functions: one a body, one for sums, and what calls them in their order ----------------------------------------------
+
+#: Functions that sum terms that lie next to each other, and that find them by a table.
+SUMS: Final = ("sums_next", "sums_table")
+#: The function that makes calls, each a row of four words: function, addresses, first instance, the one after the last.
+DRIVER: Final = "run"
+#: How the instances of a body find an operand: next to each other, backwards, the same for all, or by a table.
+FORWARD: Final = "forward"
+BACKWARD: Final = "backward"
+UNIFORM: Final = "uniform"
+TABLE: Final = "table"
+#: A result of which each instance has a place of its own, by a table.
+SCATTERED: Final = "scattered"
+#: Of every function: where the addresses are, the first instance, and the one after the last.
+_ARGUMENTS: Final = "ptr %at, i64 %first, i64 %stop"
+
+
+def kind_of(operands: Column) -> str:
+    """How the instances of a body find an operand."""
+    if isinstance(operands, Range):
+        return {1: FORWARD, -1: BACKWARD, 0: UNIFORM}[operands.step]
+    return TABLE
+
+
+class _Leaves:
+    """Writes the loads of a body's inputs; a layout, as `Instructions` takes one."""
+
+    def __init__(self, kinds: Sequence[str]) -> None:
+        self._kinds = kinds
+
+    def begin(self, vectors: Vectors, value: Callable[[int], str]) -> None:
+        """Start a function."""
+        self._vectors = vectors
+
+    def load(self, variable: int) -> dict[int, str]:
+        """The vector of one input."""
+        v, kind = self._vectors, self._kinds[variable]
+        if kind == UNIFORM:
+            return {variable: v.splat(f"%p{variable}", 0)}
+        if kind == FORWARD:
+            at = v.let(f"getelementptr double, ptr %p{variable}, i64 %i")
+            return {variable: v.load(at, 0)}
+        if kind == BACKWARD:
+            back = v.let(f"sub i64 {1 - v.lanes}, %i")
+            at = v.let(f"getelementptr double, ptr %p{variable}, i64 {back}")
+            loaded = v.load(at, 0)
+            reverse = ", ".join(f"i32 {k}" for k in reversed(range(v.lanes)))
+            return {
+                variable: v.let(f"shufflevector {v.type} {loaded}, {v.type} {POISON}, <{v.lanes} x i32> <{reverse}>")
+            }
+        table = v.let(f"getelementptr i32, ptr %p{variable}, i64 %i")
+        if v.lanes == 1:
+            index = v.let(f"load i32, ptr {table}, align 4")
+            at = v.let(f"getelementptr double, ptr %w, i32 {index}")
+            return {variable: v.load(at, 0)}
+        indices = v.let(f"load <{v.lanes} x i32>, ptr {table}, align 4")
+        places = v.let(f"getelementptr double, ptr %w, <{v.lanes} x i32> {indices}")
+        every = ", ".join(["i1 true"] * v.lanes)
+        return {
+            variable: v.let(
+                f"call {v.type} @llvm.masked.gather.v{v.lanes}f64.v{v.lanes}p0(<{v.lanes} x ptr> {places}, i32 8, "
+                f"<{v.lanes} x i1> <{every}>, {v.type} {POISON})"
+            )
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What is compiled once for all loops over one body.
+
+    Attributes:
+        name: of the function.
+        tape: of one instance.
+        kinds: how operands are found.
+        stores: how results are stored.
+        sensitive: how many of these, the first, are computed as they stand.
+    """
+
+    name: str
+    tape: Tape
+    kinds: tuple[str, ...]
+    stores: tuple[str, ...]
+    sensitive: int
+
+
+def _loop(given: Body, functions: Functions) -> list[str]:
+    """A function that computes instances, as many as a vector has lanes or more; the last vector may overlap."""
+    body = given.tape
+    vectors = Vectors(functions.lanes, "float64")
+    leaves = _Leaves(given.kinds)
+    exact = frozenset(reference for reference, mark in enumerate(as_written(body, given.sensitive)) if mark)
+    instructions = Instructions(body, vectors, leaves, functions, {}, contract=True, exact=exact)  # type: ignore[arg-type]
+    for reference in range(body.inputs, len(body)):
+        instructions.operation(reference)
+    for k, output in enumerate(body.outputs):
+        value = instructions.value(output)
+        if body.is_boolean(output):
+            value = vectors.let(f"uitofp {vectors.mask} {value} to {vectors.type}")
+        _store(vectors, given.stores[k], k, value)
+    lanes = functions.lanes
+    pointers = [f"p{k}" for k in range(body.inputs)] + [f"r{k}x" for k in range(len(body.outputs))]
+    pointers += [f"t{k}x" for k, kind in enumerate(given.stores) if kind == SCATTERED]
+    opening = ["%w = load ptr, ptr %at"]
+    for k, pointer in enumerate(pointers, 1):
+        opening += [f"%at{k} = getelementptr ptr, ptr %at, i64 {k}", f"%{pointer} = load ptr, ptr %at{k}"]
+    return [
+        f'define void @{given.name}({_ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
+        "start:",
+        *opening,
+        f"%last = sub i64 %stop, {lanes}",
+        "br label %loop",
+        "loop:",
+        "%i = phi i64 [ %first, %start ], [ %following, %next ]",
+        *vectors.lines,
+        "br label %next",
+        "next:",
+        # the last vector begins where it ends with the last instance; those computed twice have the same results
+        f"%on = add i64 %i, {lanes}",
+        "%beyond = icmp sgt i64 %on, %last",
+        "%following = select i1 %beyond, i64 %last, i64 %on",
+        "%over = icmp eq i64 %i, %last",
+        "br i1 %over, label %done, label %loop",
+        "done:",
+        "ret void",
+        "}",
+    ]
+
+
+def _store(vectors: Vectors, kind: str, k: int, value: str) -> None:
+    """Store the vector of one result."""
+    v = vectors
+    if kind == FORWARD:
+        v.store(value, v.let(f"getelementptr double, ptr %r{k}x, i64 %i"), 0)
+        return
+    table = v.let(f"getelementptr i32, ptr %t{k}x, i64 %i")
+    indices = v.let(f"load <{v.lanes} x i32>, ptr {table}, align 4")
+    for lane in range(v.lanes):
+        index = v.let(f"extractelement <{v.lanes} x i32> {indices}, i32 {lane}")
+        at = v.let(f"getelementptr double, ptr %r{k}x, i32 {index}")
+        entry = v.let(f"extractelement {v.type} {value}, i32 {lane}")
+        v.lines.append(f"store double {entry}, ptr {at}, align 8")
+
+
+def _sums(name: str, lanes: int, table: bool) -> list[str]:
+    """A function that sums segments: of terms next to each other, or found by a table."""
+    v = f"<{lanes} x double>"
+    if table:
+        indices = [
+            "%t = getelementptr i32, ptr %terms, i64 %j",
+            f"%x = load <{lanes} x i32>, ptr %t, align 4",
+            f"%p = getelementptr double, ptr %w, <{lanes} x i32> %x",
+            f"%y = call {v} @llvm.masked.gather.v{lanes}f64.v{lanes}p0(<{lanes} x ptr> %p, i32 8, "
+            f"<{lanes} x i1> <{', '.join(['i1 true'] * lanes)}>, {v} poison)",
+        ]
+        one = [
+            "%ot = getelementptr i32, ptr %terms, i64 %k",
+            "%ox = load i32, ptr %ot, align 4",
+            "%op = getelementptr double, ptr %w, i32 %ox",
+            "%oy = load double, ptr %op, align 8",
+        ]
+    else:
+        indices = ["%p = getelementptr double, ptr %terms, i64 %j", f"%y = load {v}, ptr %p, align 8"]
+        one = ["%op = getelementptr double, ptr %terms, i64 %k", "%oy = load double, ptr %op, align 8"]
+    return [
+        f'define void @{name}({_ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
+        "start:",
+        "%w = load ptr, ptr %at",
+        "%at1 = getelementptr ptr, ptr %at, i64 1",
+        "%terms = load ptr, ptr %at1",
+        "%at2 = getelementptr ptr, ptr %at, i64 2",
+        "%offsets = load ptr, ptr %at2",
+        "%at3 = getelementptr ptr, ptr %at, i64 3",
+        "%results = load ptr, ptr %at3",
+        "br label %segment",
+        "segment:",
+        "%s = phi i64 [ %first, %start ], [ %s.next, %closed ]",
+        "%o = getelementptr i64, ptr %offsets, i64 %s",
+        "%begin = load i64, ptr %o",
+        "%s.next = add i64 %s, 1",
+        "%o.next = getelementptr i64, ptr %offsets, i64 %s.next",
+        "%end = load i64, ptr %o.next",
+        "%length = sub i64 %end, %begin",
+        f"%whole = and i64 %length, {-lanes}",
+        "%vectors.end = add i64 %begin, %whole",
+        "%some = icmp ne i64 %whole, 0",
+        "br i1 %some, label %wide, label %narrow",
+        "wide:",
+        "%j = phi i64 [ %begin, %segment ], [ %j.next, %wide ]",
+        f"%sum = phi {v} [ zeroinitializer, %segment ], [ %sum.next, %wide ]",
+        *indices,
+        f"%sum.next = fadd {v} %sum, %y",
+        f"%j.next = add i64 %j, {lanes}",
+        "%more = icmp slt i64 %j.next, %vectors.end",
+        "br i1 %more, label %wide, label %joined",
+        "joined:",
+        f"%joint = call reassoc double @llvm.vector.reduce.fadd.v{lanes}f64(double 0.0, {v} %sum.next)",
+        "br label %narrow",
+        "narrow:",
+        "%before = phi double [ 0.0, %segment ], [ %joint, %joined ]",
+        "%rest = icmp slt i64 %vectors.end, %end",
+        "br i1 %rest, label %single, label %closed",
+        "single:",
+        "%k = phi i64 [ %vectors.end, %narrow ], [ %k.next, %single ]",
+        "%so.far = phi double [ %before, %narrow ], [ %so.next, %single ]",
+        *one,
+        "%so.next = fadd double %so.far, %oy",
+        "%k.next = add i64 %k, 1",
+        "%further = icmp slt i64 %k.next, %end",
+        "br i1 %further, label %single, label %closed",
+        "closed:",
+        "%total = phi double [ %before, %narrow ], [ %so.next, %single ]",
+        "%r = getelementptr double, ptr %results, i64 %s",
+        "store double %total, ptr %r",
+        "%ends = icmp eq i64 %s.next, %stop",
+        "br i1 %ends, label %done, label %segment",
+        "done:",
+        "ret void",
+        "}",
+    ]
+
+
+def _driver() -> list[str]:
+    """A function that makes so many calls one after the other, each a row: function, addresses, instances."""
+    return [
+        f"define void @{DRIVER}(ptr %calls, i64 %count) nounwind {{",
+        "start:",
+        "%some = icmp sgt i64 %count, 0",
+        "br i1 %some, label %call, label %done",
+        "call:",
+        "%k = phi i64 [ 0, %start ], [ %k.next, %call ]",
+        "%row = getelementptr { ptr, ptr, i64, i64 }, ptr %calls, i64 %k",
+        "%words = load { ptr, ptr, i64, i64 }, ptr %row, align 8",
+        *(f"%word{k} = extractvalue {{ ptr, ptr, i64, i64 }} %words, {k}" for k in range(4)),
+        "call void %word0(ptr %word1, i64 %word2, i64 %word3)",
+        "%k.next = add i64 %k, 1",
+        "%more = icmp slt i64 %k.next, %count",
+        "br i1 %more, label %call, label %done",
+        "done:",
+        "ret void",
+        "}",
+    ]
+
+
+def compiled(bodies: Sequence[Body], lanes: int, cache: bool) -> Library:
+    """Loops over bodies, loops of sums, and what calls them all."""
+    parts = [repr((lanes, [(body.name, body.kinds, body.stores, body.sensitive) for body in bodies])).encode()]
+    parts += [to_bytes(body.tape) for body in bodies]
+    key = digest([version(), b"maps", *parts])
+    code = load(key) if cache else None
+    exports = [*(body.name for body in bodies), *SUMS, DRIVER]
+    if code is None:
+        functions = Functions(lanes, "float64")
+        loops = {body.name: _loop(body, functions) for body in bodies}
+        vector = f"<{lanes} x double>"
+        gather = f"{vector} @llvm.masked.gather.v{lanes}f64.v{lanes}p0(<{lanes} x ptr>, i32, <{lanes} x i1>, {vector})"
+        reduce = f"double @llvm.vector.reduce.fadd.v{lanes}f64(double, {vector})"
+        shared = [*functions.text(), f"declare {gather}", f"declare {reduce}"]
+        others = [*_sums(SUMS[0], lanes, table=False), *_sums(SUMS[1], lanes, table=True), *_driver()]
+        images = compile_modules(Text(shared, loops, others).modules())
+        code = Code(images, tuple(sorted(functions.imported)), {})
+        if cache:
+            store(key, code)
+    return Library(code, exports, objects(np.dtype(float)))
+
+
+# Where numbers are while a program runs: in one array, the workspace --------------------------------------------------
+
+#: Numbers in the workspace, at most: tables of indices have 32 bits.
+MOST: Final = 2**31
+#: References that are looked at at once.
+PART: Final = 1 << 16
+
+
+class WorkspaceLayout:
+    """A zero, constants, the last first, inputs, then the results that are kept, in their order.
+
+    Args:
+        tape: the program; -1 - the number of constants stands for the zero.
+        kept: how many results follow from some references on; nobody asks for the places of others.
+
+    Attributes:
+        first: place of the first input.
+        size: of the workspace.
+
+    Raises:
+        SizeError: if it has too many numbers.
+    """
+
+    def __init__(self, tape: BlockTape, kept: Mapping[int, int]) -> None:
+        counts = np.array([kept[start] for start in sorted(kept)], np.int64)
+        self._starts = np.array([0, *sorted(kept)], np.int64)
+        self.first = 1 + len(tape.constants)
+        places = self.first + tape.inputs + np.cumsum(counts) - counts
+        #: What is added to references from each start on.
+        self._shifts = np.concatenate([[self.first], places - self._starts[1:]])
+        self.size = self.first + tape.inputs + int(counts.sum())
+        if self.size >= MOST:
+            raise SizeError(f"{self.size:,} numbers between loops; index tables have room for {MOST:,}")
+
+    def place(self, reference: int) -> int:
+        """Where the value of a reference is."""
+        return reference + int(self._shifts[self._owner(reference)])
+
+    def table(self, operands: Column) -> NDArray[np.int32] | None:
+        """Where the values of a column are; None for ranges, whose values are next to each other, too."""
+        if isinstance(operands, Range):
+            return None
+        table = np.empty(len(operands), np.int32)
+        for first in range(0, len(operands), PART):
+            part = operands[first : first + PART]
+            low, high = self._owner(int(part.min())), self._owner(int(part.max()))
+            if low == high:
+                shifts = self._shifts[low]
+            else:
+                shifts = self._shifts[np.maximum(np.searchsorted(self._starts, part, side="right") - 1, 0)]
+            np.add(part, shifts, out=table[first : first + PART], casting="unsafe")
+        return table
+
+    def _owner(self, reference: int) -> int:
+        return max(int(np.searchsorted(self._starts, reference, side="right")) - 1, 0)
+
+
+# Programs -------------------------------------------------------------------------------------------------------------
 
 #: Bytes of a row in the table of calls.
 ROW: Final = 32
@@ -45,37 +370,26 @@ FINDING: Final = 6e-10
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Step:
     """Calls of a loop, or a product of matrices.
 
     Attributes:
         function: its name; of products none.
-        count: of instances.
-        steps: of recurrences, where the instances of each step begin, and where those of the last end.
-        operands, offsets: its arguments.
-        results: first references of what is kept, or places in what is returned.
-        positions: where in what is returned each result goes; None if they follow each other.
+        nest: what it computes.
         seconds: that it takes, roughly.
-        shape: of products, (m, k, n).
     """
 
     function: str
-    count: int
-    steps: NDArray[np.int64] | None
-    operands: tuple[Column, ...]
-    offsets: NDArray[np.int64] | None
-    results: tuple[int | Place, ...]
-    positions: NDArray[np.int32] | None
+    nest: Nest
     seconds: float
-    shape: tuple[int, int, int] | None = None
 
     def parts(self, lanes: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """First instance, and the one after the last, of each call, (calls, 2); which calls are of vectors.
 
         There is one for all instances, or one for each wide step and each stretch of narrow ones.
         """
-        steps = np.array([0, self.count]) if self.steps is None else self.steps
+        steps = np.array([0, self.nest.count]) if self.nest.steps is None else self.nest.steps
         wide = np.diff(steps) >= lanes
         begins = wide.copy()
         begins[1:] |= wide[:-1]
@@ -86,23 +400,23 @@ class _Step:
 
     def shares(self, threads: int) -> NDArray[np.int64]:
         """The same for threads, as many as are worth it, each of which makes one call; one share if that is none."""
-        wanted = min(threads, int(self.seconds / MINIMUM_WORK), self.count // FEWEST_POINTS)
-        bounds = [0, self.count]
-        if wanted > 1 and self.steps is None:
+        wanted = min(threads, int(self.seconds / MINIMUM_WORK), self.nest.count // FEWEST_POINTS)
+        bounds = [0, self.nest.count]
+        if wanted > 1 and self.nest.steps is None:
             parts = np.arange(1, wanted) / wanted
-            if self.offsets is None:
-                ends = (parts * self.count).astype(np.int64)
+            if self.nest.offsets is None:
+                ends = (parts * self.nest.count).astype(np.int64)
             else:
-                ends = np.searchsorted(self.offsets, parts * self.offsets[-1])
+                ends = np.searchsorted(self.nest.offsets, parts * self.nest.offsets[-1])
             # whole cache lines of results each; a share has as many instances as a vector has lanes, or it is none
             ends -= ends % FEWEST_POINTS
-            bounds = sorted({0, *ends.tolist(), self.count})
+            bounds = sorted({0, *ends.tolist(), self.nest.count})
             if bounds[-1] - bounds[-2] < FEWEST_POINTS and len(bounds) > 2:
                 del bounds[-2]
         return np.array(list(pairwise(bounds)))
 
 
-class Loops:
+class LLVMLoops:
     """A program over arrays as machine code.
 
     Args:
@@ -123,26 +437,18 @@ class Loops:
     ) -> None:
         self._given = tape, tuple(maps), tuple(segments), cache
         self._constants = tape.constants[::-1]
-        computed = [each for each in maps if each.count and each.results]
-        arrays = {start: each.count for each in computed for start in each.arrays(tape)}
-        operands = (column for each in computed for column in each.operands(tape))
-        returned = Returned(tape, segments, arrays, operands)
-        self.cleared = returned.cleared
-        self._layout = Layout(tape, {start: arrays[start] for start in arrays if start not in returned.places})
+        nests = Nests(tape, maps, segments)
+        self.cleared = nests.cleared
+        self._layout = WorkspaceLayout(tape, nests.kept)
         self._bodies: dict[object, Body] = {}
         self._steps: list[_Step] = []
-        for each in computed:
-            self._add(tape, each, tuple(returned.places.get(start, start) for start in each.arrays(tape)))
-        copying = Tape(1)
-        copying.outputs = [0]
-        for copy in returned.copies:
-            if len(copy.source):
-                self._add_body(copying, len(copy.source), (copy.source,), (copy.place,), positions=copy.positions)
+        for nest in nests.every:
+            self._add(nest)
         self._lanes = host().vector_bytes // 8
         # functions of vectors, and of one lane where there are fewer instances than a vector has lanes
         self._libraries: dict[bool, Library] = {}
         for is_wide, width in ((True, self._lanes), (False, 1)):
-            loops = [step for step in self._steps if step.shape is None]
+            loops = [step for step in self._steps if step.nest.shape is None]
             wanted = {step.function for step in loops if (step.parts(self._lanes)[1] == is_wide).any()}
             if wanted:
                 bodies = [body for body in self._bodies.values() if body.name in wanted]
@@ -150,54 +456,42 @@ class Loops:
         self._run: Any = None
         for library in self._libraries.values():
             self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(library.addresses[DRIVER])
-        self._tables = {id(column): self._layout.table(column) for step in self._steps for column in step.operands}
-        self._products = {k: self._product(step) for k, step in enumerate(self._steps) if step.shape is not None}
+        self._tables = {id(column): self._layout.table(column) for step in self._steps for column in step.nest.loads}
+        self._products = {k: self._product(step) for k, step in enumerate(self._steps) if step.nest.shape is not None}
         self._idle: list[_Workspace] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Loops, self._given  # machine code does not travel
+        return LLVMLoops, self._given  # machine code does not travel
 
     # What is called -------------------------------------------------------------------------------------------------
 
-    def _add(self, tape: BlockTape, each: Map, results: tuple[int | Place, ...]) -> None:
-        if each.is_body:
-            self._add_body(each.body, each.count, tuple(each.leaves), results, each.sensitive, each.steps)
-            return
-        block = tape.blocks[each.blocks[0]]
-        if block.shape is not None:
-            self._steps.append(_Step("", block.count, None, block.operands, None, results, None, 0.0, block.shape))
-            return
-        (terms,) = block.operands
-        is_next = isinstance(terms, Range) and terms.step == 1
-        function, operands = (SUMS[0], terms) if is_next else (SUMS[1], references_in(terms))
-        seconds = len(terms) * (SECONDS + (MOVING if is_next else FINDING))
-        self._steps.append(_Step(function, each.count, None, (operands,), block.offsets, results, None, seconds))
-
-    def _add_body(
-        self,
-        body: Tape,
-        count: int,
-        operands: tuple[Column, ...],
-        results: tuple[int | Place, ...],
-        sensitive: int = 0,
-        steps: NDArray[np.int64] | None = None,
-        positions: NDArray[np.int32] | None = None,
-    ) -> None:
-        kinds = tuple(map(kind_of, operands))
-        stores = (FORWARD if positions is None else SCATTERED,) * len(results)
-        key = (to_bytes(body), kinds, stores, sensitive)
-        known = self._bodies.setdefault(key, Body(f"map{len(self._bodies)}", body, kinds, stores, sensitive))
-        moving = sum(MOVING if isinstance(column, Range) else FINDING for column in operands) + MOVING * len(results)
-        seconds = count * (SECONDS * time_of(body) + moving)
-        self._steps.append(_Step(known.name, count, steps, operands, None, results, positions, seconds))
+    def _add(self, nest: Nest) -> None:
+        if nest.body is not None:
+            kinds = tuple(map(kind_of, nest.loads))
+            stores = (FORWARD if nest.positions is None else SCATTERED,) * len(nest.stores)
+            key = (to_bytes(nest.body), kinds, stores, nest.sensitive)
+            name = f"map{len(self._bodies)}"
+            known = self._bodies.setdefault(key, Body(name, nest.body, kinds, stores, nest.sensitive))
+            moving = sum(MOVING if isinstance(column, Range) else FINDING for column in nest.loads)
+            moving += MOVING * len(nest.stores)
+            self._steps.append(_Step(known.name, nest, nest.count * (SECONDS * time_of(nest.body) + moving)))
+        elif nest.shape is not None:
+            self._steps.append(_Step("", nest, 0.0))
+        else:
+            (terms,) = nest.loads
+            is_next = isinstance(terms, Range) and terms.step == 1
+            if not is_next:
+                nest = replace(nest, loads=(references_in(terms),))
+            seconds = len(terms) * (SECONDS + (MOVING if is_next else FINDING))
+            self._steps.append(_Step(SUMS[not is_next], nest, seconds))
 
     def _product(self, step: _Step) -> MatrixProduct:
-        assert step.shape is not None
-        left, right = map(self._places, step.operands)
-        constant = [bool((references_in(operands) < 0).all()) for operands in step.operands]
-        return MatrixProduct(step.shape, left, right, constant)
+        assert step.nest.shape is not None
+        left, right = map(self._places, step.nest.loads)
+        constant = [bool((references_in(operands) < 0).all()) for operands in step.nest.loads]
+        return MatrixProduct(step.nest.shape, left, right, constant)
 
-    def _places(self, operands: Column) -> Places:
+    def _places(self, operands: Column) -> Entries:
         if isinstance(operands, Range):
             return self._layout.place(operands.start), operands.step
         table = self._tables[id(operands)]
@@ -207,7 +501,7 @@ class Loops:
     # Calls -------------------------------------------------------------------------------------------------------
 
     def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
-        """Compute one point, see `accumulus.targets.block_kernel.Loops`."""
+        """Compute one point, see `accumulus.targets.kernel.CompiledLoops`."""
         workspace = self._idle.pop() if self._idle else self._workspace()
         at = self._layout.first
         for argument in arguments:
@@ -242,28 +536,28 @@ class Loops:
                 products[k] = self._products[k].bind(values, self._target(values, step))
                 continue
             addresses.append(base)
-            for operands in step.operands:
+            for operands in step.nest.loads:
                 table = self._tables[id(operands)]
                 if table is None:
                     assert isinstance(operands, Range)
                     addresses.append(base + 8 * self._layout.place(operands.start))
                 else:
                     addresses.append(_address(table))
-            if step.offsets is not None:
-                addresses.append(_address(step.offsets))
-            for result in step.results:
+            if step.nest.offsets is not None:
+                addresses.append(_address(step.nest.offsets))
+            for result in step.nest.stores:
                 if isinstance(result, Place):
                     returned.append((len(addresses), result.segment, 8 * result.offset))
                     addresses.append(0)
                 else:
                     addresses.append(base + 8 * self._layout.place(result))
-            if step.positions is not None:
-                addresses.append(_address(step.positions))
+            if step.nest.positions is not None:
+                addresses.append(_address(step.nest.positions))
         return _Workspace(values, np.array(addresses, np.int64), begins, returned, products, {})
 
     def _target(self, values: Floats, step: _Step) -> Callable[[Sequence[Floats]], Floats]:
         """Where a product goes, given the arrays that are returned."""
-        ((result,), size) = step.results, step.count
+        ((result,), size) = step.nest.stores, step.nest.count
         if isinstance(result, Place):
             segment, place = result.segment, slice(result.offset, result.offset + size)
             return lambda results: results[segment][place]
@@ -323,8 +617,8 @@ class _Workspace:
     products: dict[int, Callable[[Sequence[Floats]], None]]
     tables: dict[int, tuple[NDArray[np.int64], list[tuple[int, int, bool]]]]
 
-    def stages(self, loops: Loops, threads: int) -> list[tuple[int, int, bool]]:
-        """Stretches of the table of calls, see `Loops.calls`."""
+    def stages(self, loops: LLVMLoops, threads: int) -> list[tuple[int, int, bool]]:
+        """Stretches of the table of calls, see `LLVMLoops.calls`."""
         found = self.tables.get(threads)
         if found is None:
             found = self.tables[threads] = loops.calls(self, threads)

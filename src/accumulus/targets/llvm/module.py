@@ -1,6 +1,6 @@
 """The LLVM module of a program: its parts, the loop over blocks of points, and what Python calls.
 
-    batch, point    called by Python (`python_abi`)
+    batch, point    called by Python (`entry_points`)
       run           a range of points (`ranges`)
         blocks      a loop over blocks of as many points as a vector has lanes
           part0 …   a stretch of the tape; a program of one part is in the loop itself
@@ -8,6 +8,27 @@
 LLVM takes more than linear time for functions of more than some thousand instructions. So a larger program is cut into
 parts that pass values through memory, and emitting and compiling take time linear in the number of operations. LLVM
 cannot be interrupted, so long parts are compiled some at a time, as modules of their own.
+
+A `Variant` says how a program is compiled; `tune` finds the one that suits it and this machine:
+
+A block has to do arithmetic, at about two instructions a cycle, to bring points and results into another shape,
+log₂(lanes) shuffles a variable, and to store results, structural zeros among them. Meanwhile it waits for the longest
+chain of operations of which each needs the one before; elementary functions, square roots and divisions make long
+chains.
+
+* Where the chain takes nearly as long as the rest, two blocks at a time fill the gaps. They need twice as many
+  registers: with shorter chains, that costs more than it wins. In a transposed batch, half as long a chain will do if
+  all values fit the registers anyway: two blocks write two neighbouring cache lines of each variable.
+* Where the chain takes a large part of that time, operations come in the order of the critical path; those of two
+  blocks only if the values that are alive in that order fit the registers, or nearly.
+* Where there is little arithmetic and much to be stored, half as wide a block writes half as many rows at a time, which
+  caches like better. Transposed, a block as wide as a cache line fills one at once.
+* Where a long program, one that is cut into functions, holds many more values at once than there are registers,
+  operations come in an order that holds fewer, if there is one.
+
+Each of the first three was worth 8 to 17 per cent on those of the examples that it is for (vectors of 64 bytes), in
+transposed batches 4 to 25. The last was worth 12 to 70 per cent on recurrences of thousands of operations, 8 on two
+Runge-Kutta steps of a ring of ten variables, 5 on a walking model; compiling took up to a fifth longer.
 """
 
 from __future__ import annotations
@@ -19,25 +40,245 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.tape.live import needed, time_of
+from accumulus.tape.operations import BY_NAME, LATENCY, OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment, Shape
-from accumulus.targets.llvm.callees import Functions
 from accumulus.targets.llvm.entry_points import entry_points, point_entry
 from accumulus.targets.llvm.host import host
-from accumulus.targets.llvm.instructions import Instructions
-from accumulus.targets.llvm.kernel_signature import ATTRIBUTES, Signature
-from accumulus.targets.llvm.layouts import Columns, Layout, Rows
-from accumulus.targets.llvm.loops import loops
+from accumulus.targets.llvm.instructions import Functions, Instructions
+from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS
 from accumulus.targets.llvm.ranges import run_columns, run_one, run_rows
-from accumulus.targets.llvm.scatter import Slotted, by_tables, places, scatter
-from accumulus.targets.llvm.variant import Variant
-from accumulus.targets.llvm.vectors import Vectors
-from accumulus.targets.parts import Part
-from accumulus.targets.runs import Runs, width
-from accumulus.targets.runs import runs as sorted_into_runs
-from accumulus.targets.schedule import Group, groups, order
+from accumulus.targets.llvm.special_functions import SPECIAL_FUNCTIONS
+from accumulus.targets.llvm.tables import Slotted, by_tables, loops, places, scatter
+from accumulus.targets.llvm.vectors import ATTRIBUTES, Columns, Layout, Rows, Signature, Vectors
+from accumulus.targets.schedule import (
+    Group,
+    Part,
+    Runs,
+    groups,
+    handed_on,
+    most_alive,
+    order,
+    order_by_critical_path,
+    order_by_registers,
+    parts,
+    width,
+)
+from accumulus.targets.schedule import runs as sorted_into_runs
 
-__all__ = ["Module", "Text", "in_module", "module"]
+__all__ = [
+    "LARGEST_UNCUT",
+    "LONGEST_ORDERED",
+    "PART_SIZE",
+    "Module",
+    "Text",
+    "Variant",
+    "in_module",
+    "module",
+    "results_of",
+    "runs_in_one_lane",
+    "sines_and_cosines",
+    "tune",
+    "values_in_registers",
+]
+
+# Variants -------------------------------------------------------------------------------------------------------------
+
+#: A program of more operations, or of more results, than the first is cut into functions of so many steps.
+LARGEST_UNCUT, PART_SIZE = 1000, 300
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """How a program is compiled.
+
+    Attributes:
+        lanes: points computed at once.
+        dtype: "float64" or "float32".
+        transposed: variables × points instead of points × variables.
+        zeroed: structural zeros are in place already.
+        offsets: where in a vector the first entry of each result array lies, if not at its start.
+        contract: products and sums may be fused.
+        exact: references of operations that may not be fused.
+        part_size: operations and stores in one function; 0 for the default of the program's length.
+        critical_path: operations come in the order of the critical path, not in that of results.
+        steps: operations and results, where their order is neither of these two.
+        single: for one point at a time, and no batch.
+        shared: which arguments are the same at all points; none if empty.
+    """
+
+    lanes: int
+    dtype: str = "float64"
+    transposed: bool = False
+    zeroed: bool = False
+    offsets: tuple[int, ...] = ()
+    contract: bool = True
+    exact: frozenset[int] = frozenset()
+    part_size: int = 0
+    critical_path: bool = False
+    steps: tuple[int | Group, ...] | None = None
+    single: bool = False
+    shared: tuple[bool, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of a number."""
+        return 8 if self.dtype == "float64" else 4
+
+    def parts(self, tape: Tape, segments: Sequence[Segment]) -> tuple[list[Part], int]:
+        """Operations and results in order, cut into functions; and how many slots the frame needs."""
+        results = results_of(tape, segments)
+        if self.steps is not None:
+            steps: Sequence[int | Group] = self.steps
+        elif self.critical_path:
+            steps = list(order_by_critical_path(tape, results, sines_and_cosines(tape)))
+        else:
+            steps = list(order(tape, results, sines_and_cosines(tape)))
+        uncut = max(len(results), len(steps) - len(results)) <= LARGEST_UNCUT
+        size = self.part_size or (len(steps) if uncut else PART_SIZE)
+        return parts(tape, steps, size, 1 if self.transposed else self.lanes)
+
+
+def results_of(tape: Tape, segments: Sequence[Segment]) -> list[Group]:
+    """The stored results in order: entries of the result arrays, or the distinct values among them as one array."""
+    if not by_tables(segments):
+        return groups(tape, segments, 1)
+    return [Group(0, slot, (reference,)) for slot, reference in enumerate(places(tape, segments)[1])]
+
+
+def sines_and_cosines(tape: Tape) -> dict[int, int]:
+    """Sine and cosine of one angle, which are one call: each → the other."""
+    sin, cos = BY_NAME["sin"].code, BY_NAME["cos"].code
+    if sin not in tape.codes or cos not in tape.codes:
+        return {}
+    marks = needed(tape)
+    found: dict[int, dict[int, int]] = {sin: {}, cos: {}}
+    for reference in range(tape.inputs, len(tape)):
+        code = tape.codes[reference]
+        if code in found and marks[reference]:
+            found[code][tape.first[reference]] = reference
+    pairs = {}
+    for angle, sine in found[sin].items():
+        cosine = found[cos].get(angle)
+        if cosine is not None:
+            pairs[sine], pairs[cosine] = cosine, sine
+    return pairs
+
+
+# The variant that suits a program -------------------------------------------------------------------------------------
+
+#: The longest chain as a part of all other work, from which on blocks are twice as wide, and from which on operations
+#: come in the order of the critical path.
+WIDE_FROM, CRITICAL_FROM = 0.72, 0.29
+#: As a part of arithmetic and stores, from which on transposed blocks are twice as wide if registers are left.
+WIDE_TRANSPOSED_FROM: Final = 0.5
+#: Blocks are half as wide if shuffles take this many times as long as arithmetic, and no more than half as many zeros
+#: are stored as there are variables.
+NARROW_FROM, ZEROS = 1.8, 0.5
+#: Longer programs, in operations, have enough to do while they wait, and too few registers for more.
+LONGEST_WIDE: Final = 500
+#: In programs that are cut into functions, up to so many operations, register pressure is high if this many times more
+#: values are alive than fit: another order is tried then.
+LONGEST_ORDERED, HIGH_PRESSURE = 10_000, 4
+#: That order is taken if it hands on no more than this part of the values. It leaves some registers to what
+#: instructions need beside the values that are alive.
+WORTH_IT, SPARE = 0.9, 4
+#: Functions that this package has code for.
+OWN: Final = VECTOR_FUNCTIONS.keys() | SPECIAL_FUNCTIONS.keys()
+
+
+def tune(
+    tape: Tape, segments: Sequence[Segment], dtype: str, transposed: bool = False, *, single: bool = False
+) -> Variant:
+    """The variant that suits this machine and the program.
+
+    Args:
+        transposed: for transposed batches instead of those in C order.
+        single: for one point, for which only the order of operations matters.
+    """
+    if single and tape.operations <= LARGEST_UNCUT:
+        return Variant(1, dtype)
+    machine = host()
+    lanes = machine.vector_bytes // (8 if dtype == "float64" else 4)
+    marks = needed(tape)
+    live = [reference for reference in range(tape.inputs, len(tape)) if marks[reference]]
+    if len(live) > LARGEST_UNCUT:
+        few = Variant(lanes, dtype, transposed)
+        return few if len(live) > LONGEST_ORDERED else _by_registers(tape, segments, few)
+    chain, called = _chain(tape, live)
+    moved = tape.inputs + sum(len(segment.outputs) for segment in segments)
+    work = time_of(tape) / 2
+    shuffles = (lanes.bit_length() - 1) * moved / 2
+    stores = sum(segment.length for segment in segments)
+    busy = work + shuffles + stores
+    if _has_own_functions(called, dtype) and len(live) <= LONGEST_WIDE:
+        results, registers = groups(tape, segments, 1), machine.registers
+        wide = chain > WIDE_FROM * busy
+        if transposed and not wide and chain > WIDE_TRANSPOSED_FROM * (work + moved - tape.inputs):
+            wide = 2 * most_alive(tape, list(order(tape, results))) <= registers
+        if wide:
+            fits = most_alive(tape, list(order_by_critical_path(tape, results))) <= registers
+            return Variant(2 * lanes, dtype, transposed, critical_path=fits and _is_uncut(tape, segments))
+    few_zeros = stores + tape.inputs <= (1 + ZEROS) * moved
+    if machine.vector_bytes == 64 and not (called or transposed) and few_zeros and shuffles > NARROW_FROM * work:
+        return Variant(lanes // 2, dtype, transposed)
+    critical_path = chain > CRITICAL_FROM * busy and _is_uncut(tape, segments)
+    return Variant(lanes, dtype, transposed, critical_path=critical_path)
+
+
+def _is_uncut(tape: Tape, segments: Sequence[Segment]) -> bool:
+    """Whether results leave a short program in one function.
+
+    Longer ones are cut in one order for a point and a batch: a product is fused with a sum of the same part only.
+    """
+    return len(results_of(tape, segments)) <= LARGEST_UNCUT
+
+
+def values_in_registers(variant: Variant) -> int:
+    """How many vectors of the variant's lanes the registers hold."""
+    machine = host()
+    return machine.registers // max(1, variant.lanes * variant.size // machine.vector_bytes)
+
+
+def _by_registers(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Variant:
+    """The variant, with `order_by_registers` if too many values are alive and fewer would cross between functions."""
+    registers = values_in_registers(variant)
+    if most_alive(tape, list(order(tape, groups(tape, segments, 1)))) <= HIGH_PRESSURE * registers:
+        return variant
+    results, pairs = results_of(tape, segments), sines_and_cosines(tape)
+    steps = tuple(order_by_registers(tape, results, registers - SPARE, pairs))
+    usual = list(order(tape, results, pairs))
+    pays = handed_on(tape, steps, PART_SIZE) <= WORTH_IT * handed_on(tape, usual, PART_SIZE)
+    return replace(variant, steps=steps) if pays else variant
+
+
+def runs_in_one_lane(tape: Tape, dtype: str) -> bool:
+    """Whether one lane gives the same bits as many: a library's functions on vectors differ from those on numbers."""
+    marks = np.frombuffer(needed(tape), np.uint8)[tape.inputs :] != 0
+    codes = np.unique(np.frombuffer(tape.codes, np.uint8)[tape.inputs :][marks]).tolist()
+    called = {OPERATIONS[code].llvm[1:] for code in codes if OPERATIONS[code].llvm.startswith("@")}
+    return _has_own_functions(called, dtype)
+
+
+def _has_own_functions(called: set[str], dtype: str) -> bool:
+    """Whether the code has none but its own elementary functions, for vectors of any width."""
+    return not called or (dtype == "float64" and host().fused and called <= OWN)
+
+
+def _chain(tape: Tape, live: Sequence[int]) -> tuple[int, set[str]]:
+    """Cycles of the longest chain of operations, and the elementary functions that the program calls."""
+    ready: dict[int, int] = {}
+    called: set[str] = set()
+    for reference in live:
+        row = OPERATIONS[tape.codes[reference]]
+        ready[reference] = LATENCY[row.code] + max(ready.get(argument, 0) for argument in tape.arguments(reference))
+        if row.llvm.startswith("@"):
+            called.add(row.llvm[1:])
+    return max(ready.values(), default=0), called
+
+
+# The module -----------------------------------------------------------------------------------------------------------
 
 #: Lines of LLVM IR that are compiled at a time, about: in a third of a second.
 LINES: Final = 12_000

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from accumulus.targets.llvm.kernel_signature import ATTRIBUTES, UNOPTIMISED, Signature
+from accumulus.targets.llvm.vectors import ATTRIBUTES, UNOPTIMISED, Signature
 from accumulus.targets.schedule import Group
 
 __all__ = ["run_columns", "run_one", "run_rows"]

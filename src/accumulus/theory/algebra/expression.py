@@ -1,9 +1,7 @@
 """Expressions over edge labels: nodes, names, text, and what they stand for as noncommutative polynomials.
 
-**Nodes.** Expressions over edge labels: sums, noncommutative products, and references to shared expressions.
-
-An expression says how a sum over paths is computed (the notes, section "Factorization and Conversion"): a product
-multiplies along a path, its first factor nearest to the root; a sum adds paths between the same two vertices; a
+**Nodes.** An expression says how a sum over paths is computed (the notes, section "Factorization and Conversion"): a
+product multiplies along a path, its first factor nearest to the root; a sum adds paths between the same two vertices; a
 reference s_k stands for an expression that is computed once and used in several places.
 
 Expressions are immutable and compare by structure: products of products and sums of sums are flattened, the order
@@ -11,14 +9,12 @@ of factors counts, the order of terms does not (they are kept in one canonical o
 along the path). Equality and hash go by a 128-bit digest of the structure that every node carries, so both take
 constant time, however large the expressions. Nothing here recurses: depth is bounded by memory only.
 
-**Names.** What the edges of a graph are called in expressions, and how names are spelt in text and in LaTeX.
+**Names.** An edge goes by its symbol, without TeX's braces (e_{10} is e10), an edge without a symbol by its number: e1,
+e2, … Several edges may share a label, as the copies of a split vertex do in the notes' drawings. The shared label is
+kept where a path can still be told by its labels: if no two edges out of one vertex, or no two edges into one vertex,
+are called the same, and there are no unit edges, which expressions may leave out. Otherwise the later ones get primes.
 
-An edge goes by its symbol, without TeX's braces (e_{10} is e10), an edge without a symbol by its number: e1, e2, …
-Several edges may share a label, as the copies of a split vertex do in the notes' drawings. The shared label is kept
-where a path can still be told by its labels: if no two edges out of one vertex, or no two edges into one vertex, are
-called the same, and there are no unit edges, which expressions may leave out. Otherwise the later ones get primes.
-
-**Text.** Expressions from text, by a hand-written parser that never evaluates anything.
+**Text**, read by a parser that never evaluates anything:
 
     expression = product {"+" product}
     product    = factor {("*" | "·") factor}
@@ -33,15 +29,12 @@ line, or several between semicolons; lines that begin with # are skipped:
 
 Linear in the text; parentheses may be nested as deep as memory allows.
 
-**Polynomials.** Expressions as noncommutative polynomials: what they are equal to, whatever their parentheses and
-references.
-
-`expand` multiplies out: every word is a path, its coefficient how often it is counted. The number of words is
-exponential in general, so it stops at a limit. `equivalent` expands where that is cheap, and otherwise evaluates
-both sides at random k×k matrices modulo a prime p near 2²⁹, with 2k greater than the degree: no nonzero polynomial of
-degree below 2k vanishes on all k×k matrices (Amitsur and Levitzki 1950), so two different polynomials agree by
-chance with probability about degree/p each time (Schwartz and Zippel), and three times are tried. Above degree 127,
-where k stays at 64, a difference that is found is still a difference.
+**Polynomials.** `expand` multiplies out: every word is a path, its coefficient how often it is counted. The number of
+words is exponential in general, so it stops at a limit. `equivalent` expands where that is cheap, and otherwise
+evaluates both sides at random k×k matrices modulo a prime p near 2²⁹, with 2k greater than the degree: no nonzero
+polynomial of degree below 2k vanishes on all k×k matrices (Amitsur and Levitzki 1950), so two different polynomials
+agree by chance with probability about degree/p each time (Schwartz and Zippel), and three times are tried. Above degree
+127, where k stays at 64, a difference that is found is still a difference.
 """
 
 from __future__ import annotations
@@ -54,6 +47,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import count
+from math import prod
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import numpy as np
@@ -74,25 +68,26 @@ __all__ = [
     "Sum",
     "Symbol",
     "Word",
+    "added_up",
     "edge_names",
     "equivalent",
     "expand",
     "fail",
-    "fold",
+    "fold_expression",
     "fresh_names",
     "inside",
-    "joined",
     "latex_name",
+    "multiplied_out",
     "natural",
     "nodes",
     "operands",
     "parse",
-    "plain",
+    "plain_name",
     "postorder",
-    "product",
+    "product_of_factors",
     "quoted",
     "statements",
-    "total",
+    "sum_of_terms",
     "word_counts",
 ]
 
@@ -134,7 +129,9 @@ class Expression:
         >>> (Symbol("e1") * (Symbol("e2") * Symbol("e3") + Symbol("e4"))).multiplications
         2
         """
-        return fold(self, lambda node, inner: sum(inner) + max(0, len(inner) - 1) * isinstance(node, Product))
+        return fold_expression(
+            self, lambda node, inner: sum(inner) + max(0, len(inner) - 1) * isinstance(node, Product)
+        )
 
     def latex(self) -> str:
         """The expression as LaTeX mathematics: products by juxtaposition, trailing digits as indices.
@@ -160,13 +157,13 @@ class Expression:
                 return sympy.Symbol(node.name, commutative=False)
             return sympy.Mul(*parts) if isinstance(node, Product) else sympy.Add(*parts)
 
-        return fold(self, combine)
+        return fold_expression(self, combine)
 
     def __mul__(self, other: Expression) -> Expression:
-        return product((self, other)) if isinstance(other, Expression) else NotImplemented
+        return product_of_factors((self, other)) if isinstance(other, Expression) else NotImplemented
 
     def __add__(self, other: Expression) -> Expression:
-        return total((self, other)) if isinstance(other, Expression) else NotImplemented
+        return sum_of_terms((self, other)) if isinstance(other, Expression) else NotImplemented
 
     def __eq__(self, other: object) -> bool:
         return self._digest == other._digest if isinstance(other, Expression) else NotImplemented
@@ -207,7 +204,7 @@ class Product(Expression):
     """Two or more factors along a path; factors that are products themselves are spliced in.
 
     Raises:
-        ExpressionError: for less than two factors; `product` takes any positive number.
+        ExpressionError: for less than two factors; `product_of_factors` takes any positive number.
     """
 
     factors: tuple[Expression, ...]
@@ -223,7 +220,7 @@ class Sum(Expression):
     """Two or more terms between the same two vertices; terms that are sums themselves are spliced in.
 
     Raises:
-        ExpressionError: for less than two terms; `total` takes any positive number.
+        ExpressionError: for less than two terms; `sum_of_terms` takes any positive number.
     """
 
     terms: tuple[Expression, ...]
@@ -234,13 +231,13 @@ class Sum(Expression):
         self._identify(b"sum", sorted(term._digest for term in terms), _leading(terms))
 
 
-def product(factors: Iterable[Expression]) -> Expression:
+def product_of_factors(factors: Iterable[Expression]) -> Expression:
     """Product of the factors in order; of one, that factor itself."""
     given = tuple(factors)
     return given[0] if len(given) == 1 else Product(given)
 
 
-def total(terms: Iterable[Expression]) -> Expression:
+def sum_of_terms(terms: Iterable[Expression]) -> Expression:
     """Sum of the terms; of one, that term itself."""
     given = tuple(terms)
     return given[0] if len(given) == 1 else Sum(given)
@@ -272,7 +269,7 @@ def postorder(roots: Iterable[Node], children: Callable[[Node], Sequence[Node]])
                 stack.append((child, iter(children(child))))
 
 
-def fold(expression: Expression, combine: Callable[[Expression, list[Value]], Value]) -> Value:
+def fold_expression(expression: Expression, combine: Callable[[Expression, list[Value]], Value]) -> Value:
     """Value of the expression, where `combine` makes the value of a node from those of its operands.
 
     Equal subexpressions are combined once.
@@ -340,7 +337,7 @@ def _written(expression: Expression, name: Callable[[str], str], times: str) -> 
         factors = zip(node.factors, parts, strict=True)
         return times.join(f"({part})" if isinstance(factor, Sum) else part for factor, part in factors)
 
-    return fold(expression, combine)
+    return fold_expression(expression, combine)
 
 
 # Names ---------------------------------------------------------------------------------------------------------------
@@ -358,10 +355,10 @@ _ESCAPED: Final = {
 _TEX: Final = re.compile(r"([^\W\d_]+)_(?:\{(-?\w+)\}|(-?\w+))")
 
 
-def plain(name: object) -> str:
+def plain_name(name: object) -> str:
     """A name without TeX's braces.
 
-    >>> plain("e_{10}"), plain("v_{-2}"), plain("s_1"), plain("e18"), plain("a_b_c")
+    >>> plain_name("e_{10}"), plain_name("v_{-2}"), plain_name("s_1"), plain_name("e18"), plain_name("a_b_c")
     ('e10', 'v-2', 's1', 'e18', 'a_b_c')
     """
     match = _TEX.fullmatch(str(name))
@@ -380,8 +377,8 @@ def edge_names(graph: DifferentiationGraph, *, apart: bool = True) -> list[str]:
     ['e1', 'e2']
     """
     symbols = sorted({symbol for symbol in graph.symbols if symbol})
-    plains = Counter(map(plain, symbols))
-    short = {symbol: plain(symbol) if plains[plain(symbol)] == 1 else symbol for symbol in symbols}
+    plains = Counter(map(plain_name, symbols))
+    short = {symbol: plain_name(symbol) if plains[plain_name(symbol)] == 1 else symbol for symbol in symbols}
     taken = set(short.values())
     names: list[str] = []
     begun: dict[str, int] = {}
@@ -413,7 +410,7 @@ def quoted(name: str) -> str:
 
     Backquotes and line breaks within a name have no spelling; they become quotes and spaces.
     """
-    if _NAME.fullmatch(name) and plain(name) == name:
+    if _NAME.fullmatch(name) and plain_name(name) == name:
         return name
     return "`" + name.replace("`", "'").replace("\n", " ") + "`"
 
@@ -425,7 +422,7 @@ def latex_name(name: str) -> str:
     e_{18} v_{-2} \mathrm{flux\_x}
     """
     name = printable(name)
-    match = _INDEXED.fullmatch(plain(name))
+    match = _INDEXED.fullmatch(plain_name(name))
     letters, index, primes = match.groups() if match else (name.rstrip("′'"), "", name[len(name.rstrip("′'")) :])
     escaped = "".join(_ESCAPED.get(c, c) for c in letters)
     base = letters if len(letters) == 1 and letters == escaped else f"\\mathrm{{{escaped}}}"
@@ -488,18 +485,18 @@ def parse(text: str, references: Collection[str] = (), *, start: int = 0, stop: 
         elif operand:
             if token in ("*", "·", "+", ")", _END):
                 fail(text, position, f"expected a name or '(' here, found {_shown_token(token)}")
-            name = token.strip("`") if token[0] == "`" else plain(token)
+            name = token.strip("`") if token[0] == "`" else plain_name(token)
             factors.append(Reference(name) if name in references else Symbol(name))
             operand = False
         elif token == "+":
-            terms.append(product(factors))
+            terms.append(product_of_factors(factors))
             factors.clear()
             operand = True
         elif token in ("*", "·"):
             operand = True
         elif token == ")" and len(levels) > 1:
             levels.pop()
-            levels[-1][2].append(total([*terms, product(factors)]))
+            levels[-1][2].append(sum_of_terms([*terms, product_of_factors(factors)]))
         elif token == ")":
             fail(text, position, "this ')' closes nothing")
         elif token == _END and len(levels) > 1:
@@ -507,7 +504,7 @@ def parse(text: str, references: Collection[str] = (), *, start: int = 0, stop: 
         elif token != _END:
             fail(text, position, f"expected '*', '+' or ')' here, found {_shown_token(token)}; write products as e3*e7")
     _, terms, factors = levels[0]
-    return total([*terms, product(factors)])
+    return sum_of_terms([*terms, product_of_factors(factors)])
 
 
 def statements(text: str) -> Iterator[Statement]:
@@ -567,7 +564,7 @@ def _tokens(text: str, start: int, stop: int) -> Iterator[tuple[int, str]]:
 
 
 def _bare(name: str) -> str:
-    return name[1:-1] if name[0] == name[-1] == "`" and len(name) > 2 else plain(name.strip("()"))
+    return name[1:-1] if name[0] == name[-1] == "`" and len(name) > 2 else plain_name(name.strip("()"))
 
 
 def _shown_token(token: str) -> str:
@@ -602,24 +599,22 @@ def expand(expression: Expression, references: Definitions | None = None, limit:
     words = word_counts([expression], known)[expression]
     if words > limit:
         raise ExpressionError(f"the expression stands for {words} products of labels; expected at most {limit}")
-    values: dict[Expression, Counter[Word]] = {}
-    for node in nodes([expression], known):
-        if isinstance(node, Symbol):
-            word: Word = (node.name,)
-            value = Counter({word: 1})
-        elif isinstance(node, Reference):
-            value = values[known[node.name]]
-        elif isinstance(node, Sum):
-            value = Counter()
-            for term in node.terms:
-                value.update(values[term])
-        else:
-            value = joined([values[factor] for factor in operands(node)])
-        values[node] = value
-    return values[expression]
+
+    def label(name: str) -> Counter[Word]:
+        return Counter({(name,): 1})
+
+    return _values([expression], known, label, multiplied_out, added_up)[expression]
 
 
-def joined(parts: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, ...]]:
+def added_up(parts: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, ...]]:
+    """Add up a sum: every word as often as all parts together have it."""
+    value: Counter[tuple[T, ...]] = Counter()
+    for part in parts:
+        value.update(part)
+    return value
+
+
+def multiplied_out(parts: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, ...]]:
     """Multiply out a product: every word of each part, followed by every word of the next."""
     value: Counter[tuple[T, ...]] = Counter({(): 1})
     for part in parts:
@@ -633,30 +628,32 @@ def joined(parts: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, ...]]:
 
 def word_counts(expressions: Iterable[Expression], references: Definitions) -> dict[Expression, int]:
     """Number of words, with multiplicity, of every subexpression."""
-    counts: dict[Expression, int] = {}
-    for node in nodes(expressions, references):
-        if isinstance(node, Product):
-            counts[node] = 1
-            for factor in node.factors:
-                counts[node] *= counts[factor]
-        elif isinstance(node, Sum):
-            counts[node] = sum(counts[term] for term in node.terms)
-        else:
-            counts[node] = counts[references[node.name]] if isinstance(node, Reference) else 1
-    return counts
+    return _values(expressions, references, lambda _: 1, prod, sum)
 
 
 def degrees(expressions: Iterable[Expression], references: Definitions) -> dict[Expression, int]:
     """Number of labels in the longest word of every subexpression."""
-    degree: dict[Expression, int] = {}
+    return _values(expressions, references, lambda _: 1, sum, max)
+
+
+def _values(
+    expressions: Iterable[Expression],
+    references: Definitions,
+    label: Callable[[str], Value],
+    multiply: Callable[[list[Value]], Value],
+    add: Callable[[list[Value]], Value],
+) -> dict[Expression, Value]:
+    """Evaluate every subexpression: labels by their names, products and sums from the values of their operands."""
+    values: dict[Expression, Value] = {}
     for node in nodes(expressions, references):
-        if isinstance(node, Product):
-            degree[node] = sum(degree[factor] for factor in node.factors)
-        elif isinstance(node, Sum):
-            degree[node] = max(degree[term] for term in node.terms)
+        parts = [values[part] for part in inside(node, references)]
+        if isinstance(node, Symbol):
+            values[node] = label(node.name)
+        elif isinstance(node, Reference):
+            (values[node],) = parts
         else:
-            degree[node] = degree[references[node.name]] if isinstance(node, Reference) else 1
-    return degree
+            values[node] = (multiply if isinstance(node, Product) else add)(parts)
+    return values
 
 
 def equivalent(

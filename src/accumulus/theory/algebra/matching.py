@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.elimination.edge import EdgeElimination
@@ -48,22 +48,33 @@ from accumulus.theory.algebra.expression import (
     Reference,
     Sum,
     Symbol,
+    added_up,
     edge_names,
     fresh_names,
     inside,
-    joined,
+    multiplied_out,
     natural,
     nodes,
     operands,
-    plain,
+    plain_name,
     postorder,
     word_counts,
 )
-from accumulus.theory.graphs.traversal import Classes, eliminate_series, topological
+from accumulus.theory.graphs.traversal import UnionFind, eliminate_series, reached, topological_order
 
-__all__ = ["Matching", "Occurrence", "match", "shared_graph", "simple_accumulation", "split_graph"]
+__all__ = [
+    "Direction",
+    "Matching",
+    "Occurrence",
+    "along_units",
+    "match",
+    "shared_graph",
+    "simple_accumulation",
+    "split_graph",
+]
 
 Pair = tuple[int, int]
+Direction = Literal["up", "down"]
 #: A subexpression that stands between two vertices.
 Occurrence = tuple[Expression, int, int]
 
@@ -128,7 +139,7 @@ def match(
 
 
 class Matching:
-    """Where every subexpression of a set runs on a graph.
+    """Places on a graph of every subexpression of a set.
 
     Raises:
         ExpressionError: naming what does not match.
@@ -150,7 +161,7 @@ class Matching:
         self._sources: list[int] = graph.sources.tolist()
         self._targets: list[int] = graph.targets.tolist()
         self._units: list[bool] = [kind == Kind.ONE for kind in graph.kinds.tolist()]
-        self._closures: dict[tuple[str, int], frozenset[int]] = {}
+        self._closures: dict[tuple[Direction, int], frozenset[int]] = {}
         self._pairs: dict[Expression, frozenset[Pair]] = {}
         for node in nodes(entries.values(), references):
             self._pairs[node] = self._find(node)
@@ -228,16 +239,11 @@ class Matching:
         values: dict[Occurrence, Counter[tuple[int, ...]]] = {}
         for inner in postorder([where], self.parts):
             parts = [values[part] for part in self.parts(inner)]
-            value: Counter[tuple[int, ...]] = Counter()
             if isinstance(inner[0], Symbol):
                 edge = self.edge(inner)
-                value[() if self._units[edge] else (edge,)] = 1
-            elif isinstance(inner[0], Product):
-                value = joined(parts)
+                values[inner] = Counter([() if self._units[edge] else (edge,)])
             else:
-                for part in parts:
-                    value.update(part)
-            values[inner] = value
+                values[inner] = (multiplied_out if isinstance(inner[0], Product) else added_up)(parts)
         return values[where]
 
     def _find(self, node: Expression) -> frozenset[Pair]:
@@ -276,21 +282,11 @@ class Matching:
             before = factor
         return joined
 
-    def _closure(self, direction: str, vertex: int) -> frozenset[int]:
+    def _closure(self, direction: Direction, vertex: int) -> frozenset[int]:
         """The vertex and all that unit edges lead to from it."""
         key = (direction, vertex)
         if key not in self._closures:
-            edges, ends = (
-                (self.graph.in_edges, self._sources) if direction == "up" else (self.graph.out_edges, self._targets)
-            )
-            found = {vertex}
-            stack = [vertex]
-            while stack:
-                for e in edges[stack.pop()]:
-                    if self._units[e] and ends[e] not in found:
-                        found.add(ends[e])
-                        stack.append(ends[e])
-            self._closures[key] = frozenset(found)
+            self._closures[key] = along_units(self.graph, self._units, vertex, direction)
         return self._closures[key]
 
     def _shown(self, expression: Expression) -> str:
@@ -300,6 +296,14 @@ class Matching:
         if isinstance(expression, Symbol):
             pairs = [(self._sources[e], self._targets[e]) for e in self.edges[expression.name]]
         return " or ".join(f"from {names[s]!r} to {names[t]!r}" for s, t in pairs[:3]) or "nowhere"
+
+
+def along_units(
+    graph: DifferentiationGraph, units: Sequence[bool], vertex: int, direction: Direction
+) -> frozenset[int]:
+    """The vertex and all that unit edges join it to upwards or downwards."""
+    near, ends = (graph.in_edges, graph.sources) if direction == "up" else (graph.out_edges, graph.targets)
+    return frozenset(reached([vertex], lambda v: [int(ends[e]) for e in near[v] if units[e]]))
 
 
 def unknown_label(name: str, known: Iterable[str]) -> ExpressionError:
@@ -352,16 +356,16 @@ def _path(matching: Matching, path: Sequence[int]) -> str:
 def _positions(graph: DifferentiationGraph, ends: Sequence[int]) -> dict[Hashable, int]:
     """Positions by name; also as text, and as text without TeX's braces, where that is unique."""
     exact: dict[Hashable, int] = {graph.vertices[v]: position for position, v in enumerate(ends)}
-    loose = Counter(spelling for name in exact for spelling in {str(name), plain(name)})
+    loose = Counter(spelling for name in exact for spelling in {str(name), plain_name(name)})
     for name, position in list(exact.items()):
-        for spelling in (str(name), plain(name)):
+        for spelling in (str(name), plain_name(name)):
             if loose[spelling] == 1:
                 exact.setdefault(spelling, position)
     return exact
 
 
 def _position(known: Mapping[Hashable, int], name: Hashable, what: str) -> int:
-    for spelling in (name, str(name), plain(name)):
+    for spelling in (name, str(name), plain_name(name)):
         if spelling in known:
             return known[spelling]
     raise ExpressionError(str(unknown_name(what, str(name), {str(k) for k in known})))
@@ -384,7 +388,7 @@ def shared_graph(references: Mapping[str, Expression], entries: Mapping[Entry, E
     A root that also starts what follows other edges, or that shares its vertex with another root, gets a vertex of
     its own with a unit edge, likewise a terminal.
     """
-    same = Classes()
+    same = UnionFind()
     ends: dict[Expression, tuple[int, int]] = {}
 
     for node in nodes(entries.values(), references):
@@ -485,7 +489,7 @@ def _refuse_cycle(edges: Iterable[list[Any]]) -> None:
     for v, below in out.items():
         for target, _ in below:
             above[target].append(v)
-    left = set(out).difference(topological(waiting, above.__getitem__))
+    left = set(out).difference(topological_order(waiting, above.__getitem__))
     if left:
         v, path = min(left), dict[int, str]()
         while v not in path:

@@ -1,9 +1,8 @@
 """Multiplication relations between factors, the elimination dependencies that follow from them, and Lemma 1.
 
-**Relations.** Multiplication relations: which factors are multiplied as neighbours, and which through a parenthesis.
-
-Two factors of an expression set have a *direct* relation, s1·s2, where they stand next to each other in a product, and
-an *indirect* one where a parenthesis is between them (the notes, section "Multi-Root or Multi-Terminal"):
+**Relations.** Two factors of an expression set have a *direct* relation, s1·s2, where they stand next to each other in
+a product, and an *indirect* one where a parenthesis is between them (the notes, section "Multi-Root or
+Multi-Terminal"):
 
     s1|s2s3      in s1(s2s3 + Δ): s2 is multiplied by s3 first
     s3s1|s2      in (Δ + s3s1)s2: s1 is multiplied by s3 first
@@ -38,12 +37,11 @@ What waits for several things waits for all of them, and for one thing out of ea
 such conditions are monotone, so removing whatever waits for nothing finds an order or what is stuck in cycles, in
 linear time.
 
-**Lemma 1.** Lemma 1 of the notes as a check: a set that multiplies s1·s2 and also s1·(s2 + Δ) can be made cheaper.
-
-The lemma says that in a set of least cost two factors that have a direct relation never have an indirect one without
-a further factor: no s1(s2 + Δ), no (Δ + s1)s2. `lemma1_violations` finds such pairs, also (Δ + s1)(s2 + Δ'), which the
-notes leave out, and builds the cheaper set: what used s1·s2 uses s1·(s2 + Δ) instead, so the product s1·s2 goes; and
-the paths over s1 and Δ that come with it are taken out of wherever the set had them before (``"rewriting"``).
+**Lemma 1.** The lemma says that in a set of least cost two factors that have a direct relation never have an indirect
+one without a further factor: no s1(s2 + Δ), no (Δ + s1)s2. `lemma1_violations` finds such pairs, also (Δ + s1)(s2 +
+Δ'), which the notes leave out, and builds the cheaper set: what used s1·s2 uses s1·(s2 + Δ) instead, so the product
+s1·s2 goes; and the paths over s1 and Δ that come with it are taken out of wherever the set had them before
+(``"rewriting"``).
 
 The notes' proof takes them out of a sibling s1·Δ in the same parenthesis. They need not be there: the same paths may be
 bracketed as (…s1)(Δ…), or Δ may be cut in the middle, and be shared with others that stay. In general, a value v
@@ -71,15 +69,15 @@ from accumulus.elimination.vertex import eliminate_vertices, markowitz_order
 from accumulus.errors import ExpressionError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
-from accumulus.theory.algebra.expression import Expression, Product, Sum, Symbol, fail, plain, postorder
+from accumulus.theory.algebra.expression import Expression, Product, Sum, Symbol, fail, plain_name, postorder
 from accumulus.theory.algebra.sets import ExpressionSet
-from accumulus.theory.algebra.values import LABEL, PRODUCT, SUM, ValueProgram, bracketed, program_of
+from accumulus.theory.algebra.values import LABEL, PRODUCT, SUM, ValueProgram, bracketed, value_program
 
 __all__ = [
     "Dependencies",
     "Face",
-    "Merge",
     "Relation",
+    "TermMerge",
     "Violation",
     "elimination_dependencies",
     "joints",
@@ -137,7 +135,7 @@ class Relation:
             match = _FACTOR.match(text, position)
             if match is None or len(sides[-1]) == 2:
                 fail(text, position, "expected a relation such as s1|s2s3, s3s1|s2 or, direct, s1s2")
-            sides[-1].append(Symbol(plain(match[1])))
+            sides[-1].append(Symbol(plain_name(match[1])))
             position = match.end()
         if len(sides) == 1 and len(sides[0]) == 2:
             return cls((sides[0][0],), (sides[0][1],), direct=True)
@@ -205,13 +203,13 @@ def relations(subject: ExpressionSet | Accumulation, graph: DifferentiationGraph
     """All multiplication relations of a set, references looked into; direct ones first.
 
     Between labels, references and sums; terms that are products without a name of their own are looked into.
-    Factors are named as in ``program_of(subject, graph).definitions()``. Quadratic in the depth of parentheses.
+    Factors are named as in ``value_program(subject, graph).definitions()``. Quadratic in the depth of parentheses.
 
     >>> expressions = ExpressionSet.parse("e18*(e3*e7 + e4*e8)*e15")
     >>> print(*relations(expressions), sep="; ")
     e3*e7; e4*e8; e18*(e3*e7 + e4*e8); (e3*e7 + e4*e8)*e15; e18|e3*e7; e18|e4*e8; e3*e7|e15; e4*e8|e15
     """
-    program = program_of(subject, graph)
+    program = value_program(subject, graph)
     found = dict.fromkeys(relation_of(program, joint) for joint in joints(program))
     named = (one for one in found if not any(isinstance(end, Product) for end in (one.before[-1], one.after[0])))
     return tuple(sorted(named, key=lambda relation: not relation.direct))
@@ -219,11 +217,9 @@ def relations(subject: ExpressionSet | Accumulation, graph: DifferentiationGraph
 
 def relation_of(program: ValueProgram, joint: Joint) -> Relation:
     """The relation that the factors at a joint have."""
-    before = tuple(v for v in (joint.left_factor, joint.left) if v is not None)
-    after = tuple(v for v in (joint.right, joint.right_factor) if v is not None)
-    return Relation(
-        tuple(program.expression(v) for v in before), tuple(program.expression(v) for v in after), joint.direct
-    )
+    sides = (joint.left_factor, joint.left), (joint.right, joint.right_factor)
+    before, after = (tuple(program.expression(v) for v in side if v is not None) for side in sides)
+    return Relation(before, after, joint.direct)
 
 
 def _ends(program: ValueProgram, side: int) -> dict[int, tuple[_End, ...]]:
@@ -252,7 +248,7 @@ def _parenthesized(factor: Expression) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class TermMerge:
     """The merge of the terms of a sum."""
 
     terms: tuple[Expression, ...]
@@ -261,7 +257,7 @@ class Merge:
         return f"merge of {' + '.join(map(str, self.terms))}"
 
 
-Node = Face | Merge
+Node = Face | TermMerge
 
 
 @dataclass(frozen=True)
@@ -349,7 +345,7 @@ def elimination_dependencies(
     ⟨s1, s2⟩ → ⟨s2, s3⟩ → ⟨s3, s4⟩ → ⟨s5, s3⟩ → ⟨s6, s5⟩ → ⟨s7, s6⟩ → ⟨s8, s7⟩ → ⟨s7, s1⟩
     """
     if isinstance(subject, (ExpressionSet, Accumulation)):
-        return program_dependencies(bracketed(program_of(subject, graph)))
+        return program_dependencies(bracketed(value_program(subject, graph)))
     awaits: dict[Node, dict[tuple[Node, ...], None]] = {}
     reasons: dict[tuple[Node, Node], str] = {}
     for relation in subject:
@@ -369,7 +365,7 @@ def program_dependencies(program: ValueProgram) -> Dependencies:
     for v in live:
         if program.kinds[v] != LABEL:
             parts = tuple(program.expression(operand) for operand in program.operands[v])
-            nodes[v] = Face(*parts) if program.kinds[v] == PRODUCT else Merge(parts)
+            nodes[v] = Face(*parts) if program.kinds[v] == PRODUCT else TermMerge(parts)
     awaits: dict[int, dict[tuple[int, ...], None]] = {v: {} for v in nodes}
     reasons: dict[tuple[Node, Node], str] = {}
 
@@ -384,7 +380,7 @@ def program_dependencies(program: ValueProgram) -> Dependencies:
         face = product_of.get((joint.left, joint.right))
         if face is not None and face != joint.product:
             others = (v for v in (joint.left_next, joint.right_next) if v != joint.product)
-            wait(face, others, _reason(program, joint.left, joint.right, joint.left_factor, joint.right_factor))
+            wait(face, others, str(relation_of(program, joint)))
     uses = program.uses()
     for v in nodes:
         for operand in program.operands[v]:
@@ -395,13 +391,6 @@ def program_dependencies(program: ValueProgram) -> Dependencies:
                     if other != v:
                         wait(v, [other], f"which uses {program.expression(operand)} as well")
     return Dependencies({nodes[v]: tuple(tuple(nodes[k] for k in g) for g in awaits[v]) for v in nodes}, reasons)
-
-
-def _reason(program: ValueProgram, left: int, right: int, left_factor: int | None, right_factor: int | None) -> str:
-    def shown(values: Iterable[int | None]) -> tuple[Expression, ...]:
-        return tuple(program.expression(v) for v in values if v is not None)
-
-    return str(Relation(shown((left_factor, left)), shown((right, right_factor))))
 
 
 def _cycle(stuck: Mapping[Node, tuple[Node, ...]], start: Node, longest: int) -> tuple[Node, ...]:
@@ -481,7 +470,7 @@ def lemma1_violations(
     ∂y/∂x = s1*d
     ∂y/∂z = s1*e
     """
-    program = program_of(subject, graph)
+    program = value_program(subject, graph)
     neighbours = {
         pair
         for v in program.live()
@@ -571,8 +560,9 @@ class _Rewriting:
     def __init__(self, program: ValueProgram, old: int, new: int) -> None:
         self.program, self.old, self.new = program, old, new
         self.items: dict[int, tuple[_Item, ...]] = {}
-        order = program.live()
-        for v in order:
+        # what uses the old product gets the paths of the new one, so that one comes first
+        needed = postorder([new], program.operands.__getitem__)
+        for v in dict.fromkeys((*needed, *program.live())):
             self.items[v] = self._items(v)
         self.result = ValueProgram(program.graph)
         self.made: dict[tuple[int, frozenset[_Item]], int | None] = {}
@@ -588,22 +578,11 @@ class _Rewriting:
         if program.kinds[v] == LABEL:
             return (((v,), False),)
         if v == self.old:
-            # what uses it gets the other product's paths; these are found on the way down
-            return tuple((path, True) for path in self._paths(self.new))
+            return tuple((path, True) for path, _ in self.items[self.new])
         if program.kinds[v] == PRODUCT:
             left, right = program.operands[v]
             return tuple((p + q, a or b) for p, a in self.items[left] for q, b in self.items[right])
         return tuple(item for term in program.operands[v] for item in self.items[term])
-
-    def _paths(self, v: int) -> list[Path]:
-        """Paths of a value that does not use the old product."""
-        program = self.program
-        if program.kinds[v] == LABEL:
-            return [(v,)]
-        if program.kinds[v] == PRODUCT:
-            left, right = program.operands[v]
-            return [p + q for p in self._paths(left) for q in self._paths(right)]
-        return [path for term in program.operands[v] for path in self._paths(term)]
 
     def _make(self, v: int, removed: frozenset[_Item]) -> int | None:
         """Value of the result for v without some of its items; None if nothing is left."""
@@ -641,7 +620,7 @@ def _by_elimination(graph: DifferentiationGraph) -> ValueProgram:
     """Return the program of vertex elimination in Markowitz's order."""
     found = markowitz_order(graph, Objective.FMA)
     assert found is not None
-    return program_of(eliminate_vertices(graph, found[1]))
+    return value_program(eliminate_vertices(graph, found[1]))
 
 
 def _verified(program: ValueProgram) -> ExpressionSet:

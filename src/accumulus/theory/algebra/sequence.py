@@ -10,10 +10,8 @@ edges first. The label 1 takes no product, and two vertices whose labels are equ
 Every operation keeps the sum over all paths from every root to every terminal, so what `finish` returns is the Jacobian
 whatever the sequence was.
 
-**Sequences (Proposition 1).** Face elimination sequences from expressions: Proposition 1 of the notes, made to run.
-
-`elimination_sequence` orders the products of a set and runs them in the line graph twice (the theorem is stated and
-proven in `accumulus.theory.algebra.values`):
+**Sequences (Proposition 1).** `elimination_sequence` orders the products of a set and runs them in the line graph twice
+(the theorem is stated and proven in `accumulus.theory.algebra.values`):
 
 * exactly as written: every product eliminates one face, every sum merges its terms, which by then have the same P and
   S (this is checked); the cost is that of the set;
@@ -23,13 +21,11 @@ proven in `accumulus.theory.algebra.values`):
 
 A set whose elimination dependencies are circular has no such sequence; the error names the cycle.
 
-**Splits.** The fewest splits that let face elimination compute a set whose elimination dependencies are circular.
-
-A face ⟨l,r⟩ that some paths multiply now, and others only after something else, can be eliminated for the former alone
-once l is split by its predecessors, or r by its successors, such that the paths part (interior vertex split: Griewank
-and Walther 2008, p. 205; the notes: explicit splitting). Likewise a vertex that some paths add to others, and some
-multiply. Splits cost no product, and two copies have one label, so what both are multiplied by is one product: the
-set keeps its cost. With enough splits every path has vertices of its own, so some number always suffices.
+**Splits.** A face ⟨l,r⟩ that some paths multiply now, and others only after something else, can be eliminated for the
+former alone once l is split by its predecessors, or r by its successors, such that the paths part (interior vertex
+split: Griewank and Walther 2008, p. 205; the notes: explicit splitting). Likewise a vertex that some paths add to
+others, and some multiply. Splits cost no product, and two copies have one label, so what both are multiplied by is one
+product: the set keeps its cost. With enough splits every path has vertices of its own, so some number always suffices.
 
 `least_splits` looks for the least number by iterative deepening. Between splits it does whatever the theorem of
 `accumulus.theory.algebra.values` allows, and joins copies again that go the same way. At every split it tries,
@@ -54,7 +50,7 @@ from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.theory.algebra.expression import Expression
 from accumulus.theory.algebra.relations import Face, program_dependencies
 from accumulus.theory.algebra.sets import ExpressionSet
-from accumulus.theory.algebra.values import LABEL, PRODUCT, ValueProgram, bracketed, program_of, running_order
+from accumulus.theory.algebra.values import LABEL, PRODUCT, ValueProgram, bracketed, running_order, value_program
 
 __all__ = ["FaceSequence", "LineReplay", "Split", "Splitting", "elimination_sequence", "least_splits"]
 
@@ -98,18 +94,10 @@ class LineReplay:
         Raises:
             OrderError: if they do not have the same P and S.
         """
-        line, vertices = self._line, [self._at(term) for term in terms]
-        first, *others = vertices
-        for v in others:
-            if not line.alike(first, v):
-                raise OrderError(f"{line.name(first)} and {line.name(v)} do not have the same P and S")
-        label = reduce(line.steps.sum, sorted(line.labels[v] for v in vertices))
-        for v in others:
-            line.remove(v)
-        line.labels[first] = label
+        merged = self._line.merge([self._at(term) for term in terms])
         for term in terms:
             del self._vertex[term]
-        self._vertex[k] = first
+        self._vertex[k] = merged
 
     def split(self, v: int, copy: int, *, predecessors: Iterable[int] = (), successors: Iterable[int] = ()) -> None:
         """Move some of v's predecessors, or some of its successors, to a copy that shares the others.
@@ -158,14 +146,18 @@ class _Steps(SharedSteps):
 class _Unmerged(FaceElimination):
     """A face elimination that neither absorbs nor merges before it is finished."""
 
-    def alike(self, v: int, w: int) -> bool:
-        """Return whether two vertices that are there have the same P and S."""
-        return v in self and w in self and self._equal(v, w, w)
-
-    def remove(self, v: int) -> None:
-        """Take a vertex out."""
-        self._remove(v)
+    def merge(self, vertices: Sequence[int]) -> int:
+        """Add up the labels of vertices with the same P and S in the first of them, which stays."""
+        first, *others = vertices
+        for v in others:
+            if first not in self or v not in self or not self._equal(first, v, v):
+                raise OrderError(f"{self.name(first)} and {self.name(v)} do not have the same P and S")
+        label = reduce(self.steps.sum, sorted(self.labels[v] for v in vertices))
+        for v in others:
+            self._remove(v)
         self._settle()
+        self.labels[first] = label
+        return first
 
     def join(self, v: int, copy: int) -> None:
         """Put the faces of a vertex to those of another one that has the same label and the same P or S."""
@@ -239,7 +231,7 @@ def elimination_sequence(
     >>> print(*elimination_sequence(expressions).products)
     ⟨e3, e7⟩ ⟨e4, e8⟩ ⟨e18, e3*e7 + e4*e8⟩ ⟨e18*(e3*e7 + e4*e8), e15⟩
     """
-    found = running_order(program_of(subject, graph))
+    found = running_order(value_program(subject, graph))
     program = found.program
     if not found.complete:
         cycle = program_dependencies(program).explain_cycle()
@@ -313,7 +305,7 @@ def _by_naumann(program: ValueProgram) -> tuple[list[tuple[int, int]], Accumulat
 
 
 class _Needed:
-    """What is still to be computed when the paths of some values follow the brackets of others."""
+    """Values still to be computed when the paths of some follow the brackets of others."""
 
     def __init__(self, program: ValueProgram) -> None:
         self.program = program
@@ -371,7 +363,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Splitting:
-    """How face elimination with splits computes a set.
+    """Face elimination with splits that computes a set.
 
     Attributes:
         splits: in order; empty if the set needs none.
@@ -412,7 +404,7 @@ def least_splits(
     >>> print(*least_splits(expressions).splits, sep="; ")
     b with predecessors a2 on its own; c with successors d1 on its own
     """
-    program = bracketed(program_of(subject, graph))
+    program = bracketed(value_program(subject, graph))
     roots = _derivations(program)
     for number in range(most + 1):
         search = _Search(program, states)

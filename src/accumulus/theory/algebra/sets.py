@@ -1,9 +1,7 @@
 """Sets of expressions connected by references, and references for whatever stands twice.
 
-**Sets.** Sets of expressions connected by references: an accumulation, written as mathematics.
-
-An `ExpressionSet` has an expression for every nonzero of the Jacobian, and for every reference s_k that these use.
-What is written is what is computed: an expression that stands twice is computed twice, a reference once. So the
+**Sets.** An `ExpressionSet` has an expression for every nonzero of the Jacobian, and for every reference s_k that these
+use. What is written is what is computed: an expression that stands twice is computed twice, a reference once. So the
 notes' two forms of the same derivative, with and without s_1, cost 10 and 12 products. `shared` names whatever stands
 more than once, `inlined` writes every reference out.
 
@@ -11,13 +9,12 @@ From and to accumulations: every step that is used once becomes part of the expr
 reference, so nothing is lost but the order of steps and how a product of several factors is bracketed. Where that can
 change the cost, among vectors and constants, a factor that is a product itself is a reference, too. Linear time.
 
-**Sharing.** A reference for whatever stands more than once in an expression set.
-
-Values are numbered by structure (hash-consing, references looked through), so equal factors and terms, and references
-with equal definitions, are one value. Then neighbouring factors that stand in several products become a value of
-their own, the pair that stands in most products first, as in D* (Guenter 2007, section 4: what paths have in common).
-What is used once is written where it is used. No rule increases the number of products. Nothing is distributed and no
-part of a sum is looked for, so this finds what is written twice, not what could be. Time n log n in what is written.
+**Sharing.** Values are numbered by structure (hash-consing, references looked through), so equal factors and terms, and
+references with equal definitions, are one value. Then neighbouring factors that stand in several products become a
+value of their own, the pair that stands in most products first, as in D* (Guenter 2007, section 4: what paths have in
+common). What is used once is written where it is used. No rule increases the number of products. Nothing is distributed
+and no part of a sum is looked for, so this finds what is written twice, not what could be. Time n log n in what is
+written.
 """
 
 from __future__ import annotations
@@ -50,12 +47,12 @@ from accumulus.theory.algebra.expression import (
     nodes,
     operands,
     parse,
-    plain,
+    plain_name,
     postorder,
-    product,
+    product_of_factors,
     quoted,
     statements,
-    total,
+    sum_of_terms,
     word_counts,
 )
 from accumulus.theory.algebra.matching import match, shared_graph, simple_accumulation, split_graph
@@ -63,7 +60,7 @@ from accumulus.theory.algebra.matching import match, shared_graph, simple_accumu
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["ExpressionSet", "expressions"]
+__all__ = ["ExpressionSet", "expressions", "uses_of"]
 
 #: References and entries of the largest set that a notebook shows as formulas.
 LONGEST_SHOWN = 60
@@ -145,7 +142,7 @@ class ExpressionSet:
         first = steps.edges
         names = edge_names(graph) if names is None else names
         fresh = fresh_names("s", set(names))
-        uses, spliced, factors = _uses(accumulation, bracketed)
+        uses, spliced, factors = _spliced(accumulation, bracketed)
         values: dict[int, Expression] = {e: Symbol(name) for e, name in enumerate(names)}
         references: dict[str, Expression] = {}
         for step in range(len(steps)):
@@ -161,7 +158,7 @@ class ExpressionSet:
                     stack += (steps.right[operand - first], steps.left[operand - first])
                 else:
                     parts.append(values[operand])
-            value: Expression = product(parts) if steps.is_product[step] else total(parts)
+            value: Expression = product_of_factors(parts) if steps.is_product[step] else sum_of_terms(parts)
             if uses[reference] > 1 or reference in factors:
                 name = next(fresh)
                 references[name] = value
@@ -239,7 +236,8 @@ class ExpressionSet:
                 values[node], size[node] = values[definition], size[definition]
             else:
                 parts = [values[operand] for operand in operands(node)]
-                values[node] = node if not parts else product(parts) if isinstance(node, Product) else total(parts)
+                combine = product_of_factors if isinstance(node, Product) else sum_of_terms
+                values[node] = combine(parts) if parts else node
                 size[node] = 1 + sum(size[operand] for operand in operands(node))
         written = sum(size[expression] for expression in self.entries.values())
         if written > _LARGEST:
@@ -345,9 +343,8 @@ def _bracketing_matters(accumulation: Accumulation) -> bool:
     return False
 
 
-def _uses(accumulation: Accumulation, bracketed: bool) -> tuple[list[int], set[int], set[int]]:
-    """Return how often each reference is used by what matters; those used once, by a step of their own kind, that
-    become part of it; and those that do not, since they are right factors and products stay `bracketed`."""
+def uses_of(accumulation: Accumulation) -> tuple[list[int], list[int]]:
+    """Return how often each reference is used by what the entries depend on, and the first step that uses it."""
     steps = accumulation.steps
     first = steps.edges
     uses = [0] * (first + len(steps))
@@ -359,6 +356,15 @@ def _uses(accumulation: Accumulation, bracketed: bool) -> tuple[list[int], set[i
             for operand in (steps.left[step], steps.right[step]):
                 uses[operand] += 1
                 user[operand] = step
+    return uses, user
+
+
+def _spliced(accumulation: Accumulation, bracketed: bool) -> tuple[list[int], set[int], set[int]]:
+    """Return how often each reference is used by what matters; those used once, by a step of their own kind, that
+    become part of it; and those that do not, since they are right factors and products stay `bracketed`."""
+    steps = accumulation.steps
+    first = steps.edges
+    uses, user = uses_of(accumulation)
     spliced = {
         first + step
         for step in range(len(steps))
@@ -371,11 +377,11 @@ def _uses(accumulation: Accumulation, bracketed: bool) -> tuple[list[int], set[i
 
 
 def _by_plain_name(entries: Mapping[Entry, Expression]) -> dict[tuple[str, str], Expression]:
-    return {(plain(root), plain(terminal)): expression for (root, terminal), expression in entries.items()}
+    return {(plain_name(root), plain_name(terminal)): expression for (root, terminal), expression in entries.items()}
 
 
 def _vertex(name: Hashable) -> str:
-    shown = plain(name)
+    shown = plain_name(name)
     return shown if re.fullmatch(r"[\w′'-]+", shown) else f"`{shown}`"
 
 
@@ -490,7 +496,7 @@ class _Values:
             if not over:
                 values[number] = self.symbols[number]
                 continue
-            values[number] = product(over) if number in self.products else total(over)
+            values[number] = product_of_factors(over) if number in self.products else sum_of_terms(over)
             if uses[number] > 1 and len(over) > 1:
                 name = names.get(number) or next(fresh)
                 found[name] = values[number]

@@ -62,13 +62,13 @@ from accumulus.theory.algebra.expression import (
     edge_names,
     fresh_names,
     postorder,
-    product,
-    total,
+    product_of_factors,
+    sum_of_terms,
 )
-from accumulus.theory.algebra.matching import Matching, Occurrence
-from accumulus.theory.algebra.sets import ExpressionSet
+from accumulus.theory.algebra.matching import Direction, Matching, Occurrence, along_units
+from accumulus.theory.algebra.sets import ExpressionSet, uses_of
 
-__all__ = ["LABEL", "PRODUCT", "SUM", "ValueProgram", "bracketed", "program_of", "running_order"]
+__all__ = ["LABEL", "PRODUCT", "SUM", "ValueProgram", "bracketed", "running_order", "value_program"]
 
 LABEL: Final = 0
 PRODUCT: Final = 1
@@ -80,7 +80,7 @@ class ValueProgram:
 
     >>> from accumulus.elimination.vertex import eliminate_vertices
     >>> graph = DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "x"), ("b", "x")])
-    >>> program = program_of(eliminate_vertices(graph, graph.intermediates))
+    >>> program = value_program(eliminate_vertices(graph, graph.intermediates))
     >>> [str(program.expression(value)) for value in range(len(program))]
     ['e1', 'e2', 'e3', 'e4', 'e1*e3', 'e2*e4', 'e1*e3 + e2*e4']
     """
@@ -209,7 +209,7 @@ class ValueProgram:
 
     def _combined(self, value: int) -> Expression:
         parts = [self._expressions[operand] for operand in self.operands[value]]
-        return product(parts) if self.kinds[value] == PRODUCT else total(parts)
+        return product_of_factors(parts) if self.kinds[value] == PRODUCT else sum_of_terms(parts)
 
     def _value(self, kind: int, operands: tuple[int, ...], ends: tuple[int, int], units: bool) -> int:
         known = self._known.setdefault((kind, operands), len(self))
@@ -242,26 +242,11 @@ class ValueProgram:
             below = int(self.graph.sources[came[below]])
         return way[::-1]
 
-    def _common(self, vertices: Sequence[int], direction: str) -> int:
+    def _common(self, vertices: Sequence[int], direction: Direction) -> int:
         """The nearest vertex from which (to which) unit edges lead to (from) all of the vertices."""
         if len(set(vertices)) == 1:
             return vertices[0]
-        edges, ends = (
-            (self.graph.in_edges, self.graph.sources)
-            if direction == "up"
-            else (self.graph.out_edges, self.graph.targets)
-        )
-        reached: Counter[int] = Counter()
-        for vertex in set(vertices):
-            found = {vertex}
-            stack = [vertex]
-            while stack:
-                for e in edges[stack.pop()]:
-                    if self.units[e] and int(ends[e]) not in found:
-                        found.add(int(ends[e]))
-                        stack.append(int(ends[e]))
-            reached.update(found)
-        common = [v for v, times in reached.items() if times == len(set(vertices))]
+        common = frozenset.intersection(*(along_units(self.graph, self.units, v, direction) for v in set(vertices)))
         if not common:
             names = ", ".join(repr(self.graph.vertices[v]) for v in sorted(set(vertices)))
             where = "start" if direction == "up" else "end"
@@ -270,7 +255,7 @@ class ValueProgram:
         return min(common, key=height.__getitem__) if direction == "up" else max(common, key=height.__getitem__)
 
 
-def program_of(subject: Accumulation | ExpressionSet, graph: DifferentiationGraph | None = None) -> ValueProgram:
+def value_program(subject: Accumulation | ExpressionSet, graph: DifferentiationGraph | None = None) -> ValueProgram:
     """The program of an accumulation, or of an expression set on a graph (by default its own `to_graph()`).
 
     Raises:
@@ -289,10 +274,8 @@ def _from_accumulation(accumulation: Accumulation) -> ValueProgram:
     program = ValueProgram(accumulation.graph)
     steps = accumulation.steps
     first = steps.edges
-    live = _live(accumulation)
-    users: Counter[int] = Counter(accumulation.entries.values())
-    for step in live:
-        users.update((steps.left[step], steps.right[step]))
+    uses, _ = uses_of(accumulation)
+    live = [step for step in range(len(steps)) if uses[first + step]]
     values: dict[int, int] = {e: e for e in range(first)}
     # terms of sums that only another sum uses: sums are of as many terms as there are
     terms: dict[int, list[int]] = {}
@@ -305,23 +288,12 @@ def _from_accumulation(accumulation: Accumulation) -> ValueProgram:
             values[reference] = program.product([values[left], values[right]])
             continue
         parts = [term for operand in (left, right) for term in terms.pop(operand, None) or [values[operand]]]
-        if users[reference] == 1 and reference in into_sum:
+        if uses[reference] == 1 and reference in into_sum:
             terms[reference] = parts
         else:
             values[reference] = program.sum(parts)
     _enter(program, {key: values[reference] for key, reference in accumulation.entries.items()})
     return program
-
-
-def _live(accumulation: Accumulation) -> list[int]:
-    steps = accumulation.steps
-    needed = set(accumulation.entries.values())
-    live = []
-    for step in reversed(range(len(steps))):
-        if steps.edges + step in needed:
-            live.append(step)
-            needed.update((steps.left[step], steps.right[step]))
-    return live[::-1]
 
 
 def _from_set(expressions: ExpressionSet, graph: DifferentiationGraph) -> ValueProgram:

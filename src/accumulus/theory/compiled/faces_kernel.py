@@ -17,7 +17,7 @@ equal code are isomorphic, whatever the ties. Codes are kept as 128 random bits.
 a state costs at least: where a search with limit L left a state of cost g with nothing found, L - g + 1. The
 table has a fixed size; an entry that is lost costs time only.
 
-Moves that are taken at once (`series`). If S_i = {j} and P_j = {i}, and all vertices are scalars, then taking ⟨i,j⟩
+Moves that are taken at once (`_series`). If S_i = {j} and P_j = {i}, and all vertices are scalars, then taking ⟨i,j⟩
 next is never a mistake, if all products count, or just one of the two labels is ±1, or both are constant or both
 variable. Let A·i and j·B be the labels that any plan makes at this vertex. With k = i·j instead: A·i becomes A·k, which
 costs the same; j·B is left out; (A·i)·(j·B) becomes (A·k)·B. If the plan makes a j·B, leaving that out pays for k; if
@@ -48,11 +48,11 @@ __all__ = [
     "PROBES",
     "ROOT",
     "TERMINAL",
-    "Entry",
     "FacesState",
     "Frame",
-    "Label",
+    "LineLabel",
     "Move",
+    "StoredBound",
     "prove",
 ]
 
@@ -73,7 +73,7 @@ FRONT, BACK = range(2)
 DONE, MORE = range(2)
 
 
-class Label(Record):
+class LineLabel(Record):
     """A vertex of a line graph.
 
     Attributes:
@@ -125,8 +125,8 @@ class Move(Record):
     b: int
 
 
-class Entry(Record):
-    """What is known of a line graph, and of those that are isomorphic to it.
+class StoredBound(Record):
+    """Bound on a line graph, and on those that are isomorphic to it.
 
     Attributes:
         first, second: halves of its hash.
@@ -172,12 +172,12 @@ class FacesState(State):
     """
 
     frames: Records[Frame]
-    labels: Records[Label]
+    labels: Records[LineLabel]
     paths: Integers
     moves: Records[Move]
     log: Annotated[Integers, Axes(3)]
     best_log: Annotated[Integers, Axes(3)]
-    table: Records[Entry]
+    table: Records[StoredBound]
     weights: Integers
     tracked: Integers
     sizes: Integers
@@ -207,23 +207,23 @@ class FacesState(State):
 
 
 @compiled
-def labels_at(state: FacesState, depth: int) -> Records[Label]:
+def _labels_at(state: FacesState, depth: int) -> Records[LineLabel]:
     """Labels of the line graph at a depth."""
     return state.labels[depth * MOST :]
 
 
 @compiled
-def paths_at(state: FacesState, depth: int) -> Integers:
+def _paths_at(state: FacesState, depth: int) -> Integers:
     """Tracked paths through the labels at a depth."""
     return state.paths[depth * MOST * state.words :]
 
 
 @compiled
-def copy_graph(state: FacesState, depth: int) -> None:
+def _copy_graph(state: FacesState, depth: int) -> None:
     """Copy the line graph at a depth to the next."""
     frame, following, words = state.frames[depth], state.frames[depth + 1], state.words
-    labels, paths = labels_at(state, depth), paths_at(state, depth)
-    next_labels, next_paths = labels_at(state, depth + 1), paths_at(state, depth + 1)
+    labels, paths = _labels_at(state, depth), _paths_at(state, depth)
+    next_labels, next_paths = _labels_at(state, depth + 1), _paths_at(state, depth + 1)
     following.present, following.left = frame.present, frame.left
     bits = frame.present
     while bits != 0:
@@ -237,7 +237,7 @@ def copy_graph(state: FacesState, depth: int) -> None:
 
 
 @compiled
-def cost_of(state: FacesState, first: Label, second: Label) -> int:
+def _cost_of(state: FacesState, first: LineLabel, second: LineLabel) -> int:
     """Cost of the product of two labels."""
     if not state.fma:
         a, b = first.level, second.level
@@ -249,13 +249,13 @@ def cost_of(state: FacesState, first: Label, second: Label) -> int:
 
 
 @compiled
-def add_level(label: Label, level: int) -> None:
+def _add_level(label: LineLabel, level: int) -> None:
     """Level of a label after another one of that level has been added to it."""
     label.level = max(label.level, level, 2)
 
 
 @compiled
-def unlink(frame: Frame, labels: Records[Label], x: int) -> int:
+def _unlink(frame: Frame, labels: Records[LineLabel], x: int) -> int:
     """Remove a label and return its neighbours."""
     above, below = labels[x].above, labels[x].below
     keep = ~bit(x)
@@ -272,7 +272,7 @@ def unlink(frame: Frame, labels: Records[Label], x: int) -> int:
 
 
 @compiled
-def twin(labels: Records[Label], others: int, start: int, end: int, above: int, below: int) -> int:
+def _twin(labels: Records[LineLabel], others: int, start: int, end: int, above: int, below: int) -> int:
     """The first of those labels with these ends, predecessors and successors; -1 if there is none."""
     while others != 0:
         y = lowest(others)
@@ -284,10 +284,10 @@ def twin(labels: Records[Label], others: int, start: int, end: int, above: int, 
 
 
 @compiled
-def settle(state: FacesState, depth: int, touched: int) -> None:
+def _settle(state: FacesState, depth: int, touched: int) -> None:
     """Remove what is isolated and merge what has equal neighbours, until nothing changes."""
     kinds, words, frame = state.kinds, state.words, state.frames[depth]
-    labels, paths = labels_at(state, depth), paths_at(state, depth)
+    labels, paths = _labels_at(state, depth), _paths_at(state, depth)
     while touched != 0:
         x = lowest(touched)
         touched = without_lowest(touched)
@@ -295,29 +295,29 @@ def settle(state: FacesState, depth: int, touched: int) -> None:
             continue
         label = labels[x]
         if (label.above == 0 and kinds[label.start] != ROOT) or (label.below == 0 and kinds[label.end] != TERMINAL):
-            touched |= unlink(frame, labels, x)
+            touched |= _unlink(frame, labels, x)
             continue
         others = frame.present & ~bit(x)
-        y = twin(labels, others, label.start, label.end, label.above, label.below)
+        y = _twin(labels, others, label.start, label.end, label.above, label.below)
         while y >= 0:
-            add_level(label, labels[y].level)
+            _add_level(label, labels[y].level)
             for w in range(words):
                 paths[x * words + w] |= paths[y * words + w]
-            touched |= unlink(frame, labels, y)
+            touched |= _unlink(frame, labels, y)
             others &= ~bit(y)
-            y = twin(labels, others, label.start, label.end, label.above, label.below)
+            y = _twin(labels, others, label.start, label.end, label.above, label.below)
 
 
 @compiled
-def product(state: FacesState, depth: int, i: int, j: int) -> int:
+def _product(state: FacesState, depth: int, i: int, j: int) -> int:
     """Eliminate the face ⟨i,j⟩; returns the label that is the product, -1 if there is no room for it."""
     words, weights, tracked, frame = state.words, state.weights, state.tracked, state.frames[depth]
-    labels, paths = labels_at(state, depth), paths_at(state, depth)
+    labels, paths = _labels_at(state, depth), _paths_at(state, depth)
     above, below, start, end = labels[i].above, labels[j].below, labels[i].start, labels[j].end
     middle, level = labels[i].end, max(labels[i].level, labels[j].level)
-    k = twin(labels, frame.present, start, end, above, below)
+    k = _twin(labels, frame.present, start, end, above, below)
     if k >= 0:
-        add_level(labels[k], level)
+        _add_level(labels[k], level)
     else:
         room = ~frame.present
         if room == 0:
@@ -348,7 +348,7 @@ def product(state: FacesState, depth: int, i: int, j: int) -> int:
             paid = without_lowest(paid)
     labels[i].below &= ~bit(j)
     labels[j].above &= ~bit(i)
-    settle(state, depth, bit(i) | bit(j) | bit(k) | above | below)
+    _settle(state, depth, bit(i) | bit(j) | bit(k) | above | below)
     return k
 
 
@@ -356,10 +356,10 @@ def product(state: FacesState, depth: int, i: int, j: int) -> int:
 
 
 @compiled
-def refine(state: FacesState, depth: int, rounds: int) -> None:
+def _refine(state: FacesState, depth: int, rounds: int) -> None:
     """Colour each label by its colour and those around it."""
     kinds, sums, colours, recoloured = state.kinds, state.sums, state.colours, state.recoloured
-    labels, present = labels_at(state, depth), state.frames[depth].present
+    labels, present = _labels_at(state, depth), state.frames[depth].present
     for _ in range(rounds):
         for v in range(state.vertices):
             sums[v] = 0
@@ -398,7 +398,7 @@ def refine(state: FacesState, depth: int, rounds: int) -> None:
 
 
 @compiled
-def sort(state: FacesState, depth: int) -> int:
+def _sort(state: FacesState, depth: int) -> int:
     """Labels by colour; returns how many there are."""
     colours, order, count = state.colours, state.order, 0
     bits = state.frames[depth].present
@@ -415,10 +415,10 @@ def sort(state: FacesState, depth: int) -> int:
 
 
 @compiled
-def canonical_order(state: FacesState, depth: int) -> int:
+def _canonical_order(state: FacesState, depth: int) -> int:
     """Labels in an order that depends on the graph up to isomorphism only; returns how many there are."""
     sizes, kinds, colours, order = state.sizes, state.kinds, state.colours, state.order
-    labels, bits = labels_at(state, depth), state.frames[depth].present
+    labels, bits = _labels_at(state, depth), state.frames[depth].present
     while bits != 0:
         x = lowest(bits)
         bits = without_lowest(bits)
@@ -426,9 +426,9 @@ def canonical_order(state: FacesState, depth: int) -> int:
         colour = scattered(sizes[label.start] * 3 + kinds[label.start])
         colour += 5 * scattered(sizes[label.end] * 3 + kinds[label.end] + 7)
         colours[x] = scattered(colour + label.level)
-    refine(state, depth, 3)
+    _refine(state, depth, 3)
     while True:
-        count = sort(state, depth)
+        count = _sort(state, depth)
         tie = -1
         for t in range(count - 1):
             if colours[order[t]] == colours[order[t + 1]]:
@@ -437,15 +437,15 @@ def canonical_order(state: FacesState, depth: int) -> int:
         if tie < 0:
             return count
         colours[tie] = scattered(colours[tie] + 1)
-        refine(state, depth, 2)
+        _refine(state, depth, 2)
 
 
 @compiled
-def write_hash(state: FacesState, depth: int) -> None:
+def _write_hash(state: FacesState, depth: int) -> None:
     """Write the hash of the line graph at a depth into its frame."""
-    count = canonical_order(state, depth)
+    count = _canonical_order(state, depth)
     sizes, kinds, sums, ranks, order = state.sizes, state.kinds, state.sums, state.ranks, state.order
-    labels, frame = labels_at(state, depth), state.frames[depth]
+    labels, frame = _labels_at(state, depth), state.frames[depth]
     for t in range(count):
         ranks[order[t]] = t
     # roots and terminals are numbered as they first occur
@@ -479,8 +479,8 @@ def write_hash(state: FacesState, depth: int) -> None:
 
 
 @compiled
-def stored_bound(state: FacesState, frame: Frame) -> int:
-    """What the rest of a line graph costs at least, as far as the table knows."""
+def _stored_bound(state: FacesState, frame: Frame) -> int:
+    """Return the table's lower bound on the rest of a line graph."""
     mask = (1 << state.table_bits) - 1
     for probe in range(PROBES):
         entry = state.table[(frame.first + probe) & mask]
@@ -490,7 +490,7 @@ def stored_bound(state: FacesState, frame: Frame) -> int:
 
 
 @compiled
-def store_bound(state: FacesState, frame: Frame, rest: int) -> None:
+def _store_bound(state: FacesState, frame: Frame, rest: int) -> None:
     """Enter what the rest of a line graph costs at least."""
     mask, first, second = (1 << state.table_bits) - 1, frame.first, frame.second
     chosen = state.table[(first + (second & (PROBES - 1))) & mask]
@@ -506,7 +506,7 @@ def store_bound(state: FacesState, frame: Frame, rest: int) -> None:
 
 
 @compiled
-def record(state: FacesState, a: int, b: int, c: int) -> None:
+def _record(state: FacesState, a: int, b: int, c: int) -> None:
     """Write a step down."""
     log, length = state.log, state.length
     if length >= MOST_STEPS:
@@ -517,32 +517,32 @@ def record(state: FacesState, a: int, b: int, c: int) -> None:
 
 
 @compiled
-def make(state: FacesState, depth: int, a: int, b: int) -> int:
+def _make(state: FacesState, depth: int, a: int, b: int) -> int:
     """Make a move in the line graph at a depth and return its cost: face ⟨a,b⟩, or edge a from side b."""
-    labels = labels_at(state, depth)
+    labels = _labels_at(state, depth)
     if not state.edges:
-        cost = cost_of(state, labels[a], labels[b])
-        record(state, a, b, product(state, depth, a, b))
+        cost = _cost_of(state, labels[a], labels[b])
+        _record(state, a, b, _product(state, depth, a, b))
         return cost
-    record(state, labels[a].start, labels[a].end, b)
+    _record(state, labels[a].start, labels[a].end, b)
     cost = 0
     bits = labels[a].above if b == FRONT else labels[a].below
     while bits != 0 and not state.overflow:
         other = lowest(bits)
         bits = without_lowest(bits)
         i, j = (other, a) if b == FRONT else (a, other)
-        cost += cost_of(state, labels[i], labels[j])
-        product(state, depth, i, j)
+        cost += _cost_of(state, labels[i], labels[j])
+        _product(state, depth, i, j)
     return cost
 
 
 @compiled
-def series(state: FacesState, depth: int) -> int:
+def _series(state: FacesState, depth: int) -> int:
     """Make all moves that are never a mistake, and return what they cost."""
     cost = 0
     if not state.series:
         return cost
-    labels, again = labels_at(state, depth), True
+    labels, again = _labels_at(state, depth), True
     while again and not state.overflow:
         again = False
         bits = state.frames[depth].present
@@ -557,16 +557,16 @@ def series(state: FacesState, depth: int) -> int:
                 continue
             a, b = labels[i].level, labels[j].level
             if state.fma or (a == b and a != 1) or (a == 1) != (b == 1):
-                cost += make(state, depth, j, FRONT) if state.edges else make(state, depth, i, j)
+                cost += _make(state, depth, j, FRONT) if state.edges else _make(state, depth, i, j)
                 again = True
                 break
     return cost
 
 
 @compiled
-def is_done(state: FacesState, depth: int) -> bool:
-    """Whether no face is left at a depth."""
-    labels, bits, faces = labels_at(state, depth), state.frames[depth].present, 0
+def _is_done(state: FacesState, depth: int) -> bool:
+    """Return True if no face is left at a depth."""
+    labels, bits, faces = _labels_at(state, depth), state.frames[depth].present, 0
     while bits != 0:
         faces |= labels[lowest(bits)].below
         bits = without_lowest(bits)
@@ -574,7 +574,7 @@ def is_done(state: FacesState, depth: int) -> bool:
 
 
 @compiled
-def keep_plan(state: FacesState, cost: int) -> None:
+def _keep_plan(state: FacesState, cost: int) -> None:
     """Keep a plan that is complete, and cheaper than those before."""
     state.best, state.limit, state.best_length = cost, cost - 1, state.length
     for k in range(state.length):
@@ -583,41 +583,41 @@ def keep_plan(state: FacesState, cost: int) -> None:
 
 
 @compiled
-def enter(state: FacesState, depth: int, cost: int) -> int:
+def _enter(state: FacesState, depth: int, cost: int) -> int:
     """Settle a depth that moves of some cost have led to; returns the bound on plans through it."""
     frame = state.frames[depth]
-    cost += series(state, depth)
+    cost += _series(state, depth)
     frame.cost, frame.length = cost, state.length
     bound = cost + frame.left
     if bound > state.limit or state.overflow:
         return bound
-    if is_done(state, depth):
-        keep_plan(state, cost)
+    if _is_done(state, depth):
+        _keep_plan(state, cost)
         return cost
-    write_hash(state, depth)
-    return max(bound, cost + stored_bound(state, frame))
+    _write_hash(state, depth)
+    return max(bound, cost + _stored_bound(state, frame))
 
 
 @compiled
-def descend(state: FacesState, depth: int, a: int, b: int) -> int:
+def _descend(state: FacesState, depth: int, a: int, b: int) -> int:
     """Make a move from a depth to the next; returns the bound on plans that go on from there."""
     frame = state.frames[depth]
-    copy_graph(state, depth)
+    _copy_graph(state, depth)
     state.length = frame.length
-    return enter(state, depth + 1, frame.cost + make(state, depth + 1, a, b))
+    return _enter(state, depth + 1, frame.cost + _make(state, depth + 1, a, b))
 
 
 @compiled
-def set_move(move: Move, bound: int, a: int, b: int) -> None:
+def _set_move(move: Move, bound: int, a: int, b: int) -> None:
     """Write a move into a list."""
     move.bound, move.a, move.b = bound, a, b
 
 
 @compiled
-def offer(state: FacesState, depth: int, a: int, b: int) -> None:
+def _offer(state: FacesState, depth: int, a: int, b: int) -> None:
     """Try a move from a depth, and list it there unless it leads to nothing."""
     state.tried += 1
-    bound = descend(state, depth, a, b)
+    bound = _descend(state, depth, a, b)
     if bound > state.limit:
         return
     frame, moves = state.frames[depth], state.moves[depth * MOST_MOVES :]
@@ -628,14 +628,14 @@ def offer(state: FacesState, depth: int, a: int, b: int) -> None:
     frame.moves += 1
     while at > 0 and moves[at - 1].bound > bound:
         at -= 1
-        set_move(moves[at + 1], moves[at].bound, moves[at].a, moves[at].b)
-    set_move(moves[at], bound, a, b)
+        _set_move(moves[at + 1], moves[at].bound, moves[at].a, moves[at].b)
+    _set_move(moves[at], bound, a, b)
 
 
 @compiled
-def expand(state: FacesState, depth: int) -> None:
+def _expand(state: FacesState, depth: int) -> None:
     """List the moves from a depth, the most promising first."""
-    frame, labels = state.frames[depth], labels_at(state, depth)
+    frame, labels = state.frames[depth], _labels_at(state, depth)
     frame.moves = frame.next = 0
     bits = frame.present
     while bits != 0:
@@ -643,13 +643,13 @@ def expand(state: FacesState, depth: int) -> None:
         bits = without_lowest(bits)
         if state.edges:
             if labels[x].above != 0:
-                offer(state, depth, x, FRONT)
+                _offer(state, depth, x, FRONT)
             if labels[x].below != 0:
-                offer(state, depth, x, BACK)
+                _offer(state, depth, x, BACK)
             continue
         below = labels[x].below
         while below != 0:
-            offer(state, depth, x, lowest(below))
+            _offer(state, depth, x, lowest(below))
             below = without_lowest(below)
 
 
@@ -660,10 +660,10 @@ def prove(state: FacesState) -> int:
     """
     if state.depth < 0:
         state.length, state.depth = 0, 1
-        copy_graph(state, 0)
-        if enter(state, 1, 0) > state.limit:
+        _copy_graph(state, 0)
+        if _enter(state, 1, 0) > state.limit:
             return DONE
-        expand(state, 1)
+        _expand(state, 1)
     stop = state.tried + state.budget
     while state.tried < stop:
         if state.overflow:
@@ -672,7 +672,7 @@ def prove(state: FacesState) -> int:
         frame = state.frames[depth]
         move = state.moves[depth * MOST_MOVES + frame.next]
         if frame.next >= frame.moves or move.bound > state.limit:
-            store_bound(state, frame, state.limit - frame.cost + 1)
+            _store_bound(state, frame, state.limit - frame.cost + 1)
             if depth == 1:
                 return DONE
             state.depth = depth - 1
@@ -681,7 +681,7 @@ def prove(state: FacesState) -> int:
         if depth + 2 >= MOST_DEPTH:
             state.overflow = 1
             return DONE
-        if descend(state, depth, move.a, move.b) <= state.limit:
+        if _descend(state, depth, move.a, move.b) <= state.limit:
             state.depth = depth + 1
-            expand(state, depth + 1)
+            _expand(state, depth + 1)
     return MORE

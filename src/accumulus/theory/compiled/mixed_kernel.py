@@ -143,7 +143,7 @@ class MixedState(State):
 
 
 @compiled
-def common(a: Integers, b: Integers, words: int, x: int) -> int:
+def _common(a: Integers, b: Integers, words: int, x: int) -> int:
     """The first element that two rows have in common, from x on; -1 if there is none."""
     w = x >> 6
     if w >= words:
@@ -158,14 +158,14 @@ def common(a: Integers, b: Integers, words: int, x: int) -> int:
 
 
 @compiled
-def element(row: Integers, words: int, x: int) -> int:
+def _element(row: Integers, words: int, x: int) -> int:
     """The first element of a row, from x on; -1 if there is none."""
-    return common(row, row, words, x)
+    return _common(row, row, words, x)
 
 
 @compiled
-def equal(a: Integers, b: Integers, words: int) -> bool:
-    """Whether two rows are equal."""
+def _equal(a: Integers, b: Integers, words: int) -> bool:
+    """Return True if two rows are equal."""
     w = 0
     while w < words and a[w] == b[w]:
         w += 1
@@ -173,90 +173,90 @@ def equal(a: Integers, b: Integers, words: int) -> bool:
 
 
 @compiled
-def flip(row: Integers, x: int) -> None:
+def _flip(row: Integers, x: int) -> None:
     """Take an element into a row, or out of it."""
     row[x >> 6] ^= bit(x & 63)
 
 
 @compiled
-def flip_among(rows: Integers, near: Integers, words: int, x: int) -> None:
+def _flip_among(rows: Integers, near: Integers, words: int, x: int) -> None:
     """Take a label into the rows of all labels of another row, or out of them."""
-    other = element(near, words, 0)
+    other = _element(near, words, 0)
     while other >= 0:
-        flip(rows[other * words :], x)
-        other = element(near, words, other + 1)
+        _flip(rows[other * words :], x)
+        other = _element(near, words, other + 1)
 
 
 @compiled
-def link(state: MixedState, x: int) -> None:
+def _link(state: MixedState, x: int) -> None:
     """Put a label into the rows of its neighbours and ends, or take it out of them."""
     words = state.words
-    flip_among(state.beneath, state.above[x * words :], words, x)
-    flip_among(state.above, state.beneath[x * words :], words, x)
-    flip(state.out[state.starts[x] * words :], x)
-    flip(state.into[state.ends[x] * words :], x)
-    flip(state.present, x)
+    _flip_among(state.beneath, state.above[x * words :], words, x)
+    _flip_among(state.above, state.beneath[x * words :], words, x)
+    _flip(state.out[state.starts[x] * words :], x)
+    _flip(state.into[state.ends[x] * words :], x)
+    _flip(state.present, x)
 
 
 @compiled
-def twin(state: MixedState, x: int, start: int, end: int, above: Integers, beneath: Integers) -> int:
+def _twin(state: MixedState, x: int, start: int, end: int, above: Integers, beneath: Integers) -> int:
     """A label but x with these ends, predecessors and successors; -1 if there is none."""
     words = state.words
     out, into = state.out[start * words :], state.into[end * words :]
-    y = common(out, into, words, 0)
+    y = _common(out, into, words, 0)
     while y >= 0:
         if (
             y != x
-            and equal(state.above[y * words :], above, words)
-            and equal(state.beneath[y * words :], beneath, words)
+            and _equal(state.above[y * words :], above, words)
+            and _equal(state.beneath[y * words :], beneath, words)
         ):
             return y
-        y = common(out, into, words, y + 1)
+        y = _common(out, into, words, y + 1)
     return -1
 
 
 @compiled
-def add(state: MixedState, x: int, level: int, value: int) -> None:
+def _add(state: MixedState, x: int, level: int, value: int) -> None:
     """Add something of that level and value to a label."""
     state.levels[x] = max(state.levels[x], level, 2)
     state.values[x] = wrapped(state.values[x] + value)
 
 
 @compiled
-def touch(state: MixedState, near: Integers) -> None:
-    """Have all labels of a row looked at by `settle`."""
+def _touch(state: MixedState, near: Integers) -> None:
+    """Have all labels of a row looked at by `_settle`."""
     touched = state.touched
     for w in range(state.words):
         touched[w] |= near[w]
 
 
 @compiled
-def settle(state: MixedState) -> None:
+def _settle(state: MixedState) -> None:
     """Remove what is isolated, and merge what has equal neighbours, among the labels that were touched and around."""
     words, kinds, touched = state.words, state.kinds, state.touched
-    x = element(touched, words, 0)
+    x = _element(touched, words, 0)
     while x >= 0:
-        flip(touched, x)
+        _flip(touched, x)
         if state.present[x >> 6] & bit(x & 63) != 0:
             start, end = state.starts[x], state.ends[x]
             above, beneath = state.above[x * words :], state.beneath[x * words :]
-            gone = (kinds[start] != ROOT and element(above, words, 0) < 0) or (
-                kinds[end] != TERMINAL and element(beneath, words, 0) < 0
+            gone = (kinds[start] != ROOT and _element(above, words, 0) < 0) or (
+                kinds[end] != TERMINAL and _element(beneath, words, 0) < 0
             )
             if not gone:
-                y = twin(state, x, start, end, above, beneath)
+                y = _twin(state, x, start, end, above, beneath)
                 if y >= 0:
-                    add(state, y, state.levels[x], state.values[x])
+                    _add(state, y, state.levels[x], state.values[x])
                     gone = True
             if gone:
-                link(state, x)
-                touch(state, above)
-                touch(state, beneath)
-        x = element(touched, words, 0)
+                _link(state, x)
+                _touch(state, above)
+                _touch(state, beneath)
+        x = _element(touched, words, 0)
 
 
 @compiled
-def charge(state: MixedState, i: int, j: int) -> None:
+def _charge(state: MixedState, i: int, j: int) -> None:
     """Add what the product of two labels costs."""
     sizes, a, b = state.sizes, state.levels[i], state.levels[j]
     price = sizes[state.starts[i]] * sizes[state.ends[i]] * sizes[state.ends[j]]
@@ -266,7 +266,7 @@ def charge(state: MixedState, i: int, j: int) -> None:
 
 
 @compiled
-def free(state: MixedState) -> int:
+def _free(state: MixedState) -> int:
     """The first number that no label has; -1 if there is none."""
     for w in range(state.words):
         room = ~state.present[w]
@@ -276,56 +276,56 @@ def free(state: MixedState) -> int:
 
 
 @compiled
-def product(state: MixedState, i: int, j: int) -> None:
+def _product(state: MixedState, i: int, j: int) -> None:
     """Eliminate the face ⟨i,j⟩."""
     words, kinds, touched = state.words, state.kinds, state.touched
-    charge(state, i, j)
+    _charge(state, i, j)
     start, end = state.starts[i], state.ends[j]
     level, value = max(state.levels[i], state.levels[j]), wrapped(state.values[i] * state.values[j])
     above, beneath = state.above[i * words :], state.beneath[j * words :]
-    flip(state.beneath[i * words :], j)
-    flip(state.above[j * words :], i)
-    flip(touched, i)
-    flip(touched, j)
+    _flip(state.beneath[i * words :], j)
+    _flip(state.above[j * words :], i)
+    _flip(touched, i)
+    _flip(touched, j)
     k = -1
     if kinds[start] != ROOT or kinds[end] != TERMINAL:
-        k = twin(state, -1, start, end, above, beneath)
+        k = _twin(state, -1, start, end, above, beneath)
         if k >= 0:
-            add(state, k, level, value)
+            _add(state, k, level, value)
         else:
-            k = free(state)
+            k = _free(state)
             if k < 0:
                 state.overflow = 1
                 return
             state.starts[k], state.ends[k], state.levels[k], state.values[k] = start, end, level, value
             copy(state.above[k * words :], above, words)
             copy(state.beneath[k * words :], beneath, words)
-            link(state, k)
-            touch(state, above)
-            touch(state, beneath)
+            _link(state, k)
+            _touch(state, above)
+            _touch(state, beneath)
     logged = state.logged
     if logged >= 0:
         state.log[logged, 0], state.log[logged, 1], state.log[logged, 2] = i, j, k
         state.logged = logged + 1
     state.work -= 1
-    settle(state)
+    _settle(state)
 
 
 @compiled
-def fingerprint(state: MixedState) -> int:
+def _fingerprint(state: MixedState) -> int:
     """A number that is equal for equal line graphs, whatever the numbers of their labels."""
     words, present, values = state.words, state.present, state.values
     total = 0
-    x = element(present, words, 0)
+    x = _element(present, words, 0)
     while x >= 0:
         inner, beneath = 0, state.beneath[x * words :]
-        y = element(beneath, words, 0)
+        y = _element(beneath, words, 0)
         while y >= 0:
             inner += scattered(values[y])
-            y = element(beneath, words, y + 1)
+            y = _element(beneath, words, y + 1)
         about = state.starts[x] | (state.ends[x] << ID_BITS) | (state.levels[x] << (2 * ID_BITS))
         total += scattered(values[x] + scattered(inner + 3 * about))
-        x = element(present, words, x + 1)
+        x = _element(present, words, x + 1)
     return wrapped(total)
 
 
@@ -339,62 +339,62 @@ ANY: Final = 1e300
 
 
 @compiled
-def drawn(state: MixedState, number: int) -> int:
+def _drawn(state: MixedState, number: int) -> int:
     """A random number from 0 to number - 1."""
     return shifted_right(random_bits(state.random), 2) % number
 
 
 @compiled
-def face_of(state: MixedState, item: int) -> tuple[int, int]:
+def _face_of(state: MixedState, item: int) -> tuple[int, int]:
     """The first face that an item names and that is there; -1 for a label of it that is not."""
     words, kind = state.words, item & KINDS
     v, p, s = (item >> KIND_BITS) & IDS, (item >> (KIND_BITS + ID_BITS)) & IDS, item >> (KIND_BITS + 2 * ID_BITS)
     into, far = state.into[v * words :], state.into[s * words :]
     if kind == FRONT:
-        j = common(state.out[v * words :], far, words, 0)
-        return (element(state.above[j * words :], words, 0) if j >= 0 else -1), j
+        j = _common(state.out[v * words :], far, words, 0)
+        return (_element(state.above[j * words :], words, 0) if j >= 0 else -1), j
     near = into if kind == VERTEX else state.out[p * words :]
-    i = common(into, near, words, 0)
+    i = _common(into, near, words, 0)
     while i >= 0:
         beneath = state.beneath[i * words :]
-        j = common(beneath, far, words, 0) if kind == FACE else element(beneath, words, 0)
+        j = _common(beneath, far, words, 0) if kind == FACE else _element(beneath, words, 0)
         if j >= 0:
             return i, j
-        i = common(into, near, words, i + 1)
+        i = _common(into, near, words, i + 1)
     return -1, -1
 
 
 @compiled
-def take(state: MixedState, item: int) -> None:
+def _take(state: MixedState, item: int) -> None:
     """Eliminate what an item names, as far as it is there."""
     kind = item & KINDS
     while kind != NOTHING and not state.overflow:
-        i, j = face_of(state, item)
+        i, j = _face_of(state, item)
         if i < 0 or j < 0:
             break
-        product(state, i, j)
+        _product(state, i, j)
         if kind == FACE:
             break
 
 
 @compiled
-def found(state: MixedState) -> int:
+def _found(state: MixedState) -> int:
     """A random edge or face that is there now, as an item; nothing if no face is left."""
-    words, x = state.words, drawn(state, state.words << 6)
+    words, x = state.words, _drawn(state, state.words << 6)
     again = True
     while True:
-        x = element(state.present, words, x)
+        x = _element(state.present, words, x)
         if x < 0:
             if not again:
                 return NOTHING
             x, again = 0, False
             continue
         beneath = state.beneath[x * words :]
-        y = element(beneath, words, drawn(state, words << 6))
+        y = _element(beneath, words, _drawn(state, words << 6))
         if y < 0:
-            y = element(beneath, words, 0)
+            y = _element(beneath, words, 0)
         if y >= 0:
-            kind = min(FRONT + drawn(state, 4 if state.faces else 2), FACE)  # faces are drawn as often as edges
+            kind = min(FRONT + _drawn(state, 4 if state.faces else 2), FACE)  # faces are drawn as often as edges
             item: int = kind | (state.starts[y] << KIND_BITS) | (state.starts[x] << (KIND_BITS + ID_BITS))
             item |= state.ends[y] << (KIND_BITS + 2 * ID_BITS)
             return item
@@ -402,20 +402,20 @@ def found(state: MixedState) -> int:
 
 
 @compiled
-def energy(state: MixedState, total: int) -> float:
+def _energy(state: MixedState, total: int) -> float:
     """Of a total."""
     high = shifted_right(total, SHIFT)
     return high + state.tie * (total - (high << SHIFT))
 
 
 @compiled
-def snapshot(state: MixedState, number: int) -> Integers:
+def _snapshot(state: MixedState, number: int) -> Integers:
     """Memory of a snapshot."""
     return state.snapshots[number * state.size :]
 
 
 @compiled
-def attempt(state: MixedState, begin: int, last: int, new: int, limit: float) -> bool:
+def _attempt(state: MixedState, begin: int, last: int, new: int, limit: float) -> bool:
     """Go through the list on trial from snapshot `begin` on; returns whether it became the current list.
 
     Args:
@@ -425,29 +425,29 @@ def attempt(state: MixedState, begin: int, last: int, new: int, limit: float) ->
     """
     size, length, trial, costs, prints = state.size, state.length, state.trial, state.costs, state.prints
     kept, tried = state.kept, state.tried
-    copy_many(state.graph, snapshot(state, kept[begin]), size)
+    copy_many(state.graph, _snapshot(state, kept[begin]), size)
     state.cost = costs[kept[begin]]
     count = (length + STEP - 1) // STEP
     change, met = 0, count
     for t in range(begin * STEP, length):
         c = t // STEP
         if t == c * STEP and c > begin:
-            now = fingerprint(state)
+            now = _fingerprint(state)
             if t > last and now == prints[kept[c]]:
                 change, met = state.cost - costs[kept[c]], c
                 state.cost = state.total + change
                 break
-            copy_many(snapshot(state, tried[c]), state.graph, size)
+            copy_many(_snapshot(state, tried[c]), state.graph, size)
             costs[tried[c]], prints[tried[c]] = state.cost, now
         if t == new:
-            trial[t] = found(state)
-        take(state, trial[t])
-        if state.overflow or energy(state, state.cost) > limit:
+            trial[t] = _found(state)
+        _take(state, trial[t])
+        if state.overflow or _energy(state, state.cost) > limit:
             state.overflow = 0
             for w in range(state.words):
                 state.touched[w] = 0
             return False
-    if energy(state, state.cost) > limit:
+    if _energy(state, state.cost) > limit:
         return False
     for c in range(begin + 1, met):
         kept[c], tried[c] = tried[c], kept[c]
@@ -459,10 +459,10 @@ def attempt(state: MixedState, begin: int, last: int, new: int, limit: float) ->
 
 
 @compiled
-def go_through(state: MixedState) -> None:
+def _go_through(state: MixedState) -> None:
     """Go through the current list from its start; it becomes the best one if it is."""
     copy_many(state.trial, state.items, state.length)
-    attempt(state, 0, state.length, -1, ANY)
+    _attempt(state, 0, state.length, -1, ANY)
     if state.total < state.best:
         state.best = state.total
         copy_many(state.best_items, state.items, state.length)
@@ -476,16 +476,16 @@ def anneal(state: MixedState) -> int:
     length, items, trial = state.length, state.items, state.trial
     if not state.started:
         state.started = 1
-        go_through(state)
+        _go_through(state)
     while state.moves > 0 and state.work > 0:
         state.moves -= 1
         state.work -= 1
         state.temperature *= state.cooling
-        at, kind, new = drawn(state, length), drawn(state, 8), -1
-        to = drawn(state, length)
+        at, kind, new = _drawn(state, length), _drawn(state, 8), -1
+        to = _drawn(state, length)
         item = items[at]
         if kind < 2:
-            to = min(max(at + drawn(state, 9) - 4, 0), length - 1)
+            to = min(max(at + _drawn(state, 9) - 4, 0), length - 1)
         elif kind >= 3 and item & KINDS != VERTEX:
             new = to
             if kind == 5 and item != NOTHING:
@@ -498,9 +498,9 @@ def anneal(state: MixedState) -> int:
         for t in range(at, to, -1):
             trial[t] = items[t - 1]
         trial[to] = item
-        slack = state.temperature * state.logarithms[drawn(state, TABLE)]
-        limit = energy(state, state.total) + slack + 1e-9
-        if attempt(state, min(at, to) // STEP, max(at, to), new, limit) and state.total < state.best:
+        slack = state.temperature * state.logarithms[_drawn(state, TABLE)]
+        limit = _energy(state, state.total) + slack + 1e-9
+        if _attempt(state, min(at, to) // STEP, max(at, to), new, limit) and state.total < state.best:
             # what was met again may have gone on with other numbers, and in another order
-            go_through(state)
+            _go_through(state)
     return state.best

@@ -60,7 +60,7 @@ LOWER: Final = (1 << HALF) - 1
 
 
 @compiled
-def graph_after(state: SubsetsState, gone: int) -> Integers:
+def _graph_after(state: SubsetsState, gone: int) -> Integers:
     """Rows of the graph after a set of vertices is gone."""
     buffers, owners, mask, words = state.buffers, state.owners, state.mask, state.words
     size = state.vertices * words * SETS
@@ -98,7 +98,7 @@ def prove(state: SubsetsState) -> int:
         known = table[gone]
         if known + state.low[gone & LOWER] + state.high[gone >> HALF] <= state.limit:
             state.expanded += 1
-            rows = graph_after(state, gone)
+            rows = _graph_after(state, gone)
             bits = everything & ~gone
             while bits != 0:
                 v = lowest(bits)

@@ -5,7 +5,7 @@
 Three questions, of which each is as hard as there is room in it: what the best *vertex* elimination costs, the best
 *edge* elimination, and the best *face* elimination. An order is an edge sequence, and an edge sequence a face sequence;
 so costs of one are upper bounds for the next, and lower bounds the other way round. Bounds that hold for every program
-(`accumulus.theory.bounds`, `accumulus.theory.bounds`) hold for all three.
+(`accumulus.theory.bounds`) hold for all three.
 
 Independent parts of the graph are looked at one by one. Every search is a generator that yields the best total cost
 from time to time and may be dropped at any yield.
@@ -30,6 +30,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from accumulus.context import Context
 from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
 from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.edge import EdgeElimination, Side, edges_of_vertex, eliminate_edges
@@ -38,17 +39,14 @@ from accumulus.elimination.vertex import VertexElimination
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
 from accumulus.objective import Objective
-from accumulus.options import Options
 from accumulus.search.elimination import Elimination
 from accumulus.search.registry import SearchResult, register
 from accumulus.search.vertex_orders import vertex
 from accumulus.theory.bounds import MOST_COLUMNS, bracketing_bound, least_costs, lower_bound, unmerged
-from accumulus.theory.exact.line_optima import LineSearch
-from accumulus.theory.exact.orders import MOST as MOST_VERTICES
-from accumulus.theory.exact.orders import SubsetSearch, parts, reduced
+from accumulus.theory.exact.searches import MOST_VERTICES, LineSearch, SubsetSearch, independent_parts, reduced_part
 from accumulus.theory.methods.edges_and_faces import edge, face
 
-__all__ = ["Level", "Patience", "Proof", "proven"]
+__all__ = ["Level", "OptimumProof", "Patience", "proven"]
 
 Level = Literal["vertex", "edge", "face"]
 #: From the narrowest to the widest class of eliminations.
@@ -84,7 +82,7 @@ class _KnownPart:
             self.bound[narrower] = max(self.bound[narrower], bound)
 
 
-class Proof:
+class OptimumProof:
     """Lower bounds, and plans, of one graph under one objective.
 
     Args:
@@ -105,7 +103,7 @@ class Proof:
         self._parts: list[_KnownPart] = []
         position = {v: t for t, v in enumerate(order)}
         prices = self._prices(order, deadline)
-        for part in parts(self._state):
+        for part in independent_parts(self._state):
             cost = sum(prices[v] for v in part)
             in_order = tuple(sorted(part, key=position.__getitem__))
             self._parts.append(_KnownPart(in_order, dict.fromkeys(LEVELS, cost)))
@@ -150,7 +148,7 @@ class Proof:
         for part in self._parts:
             if part.proven("vertex"):
                 continue
-            smaller = reduced(self._state, part.order)
+            smaller = reduced_part(self._state, part.order)
             if len(smaller.state.intermediates) > most:
                 part.raise_bound("vertex", smaller.cost + sum(least_costs(smaller.state).values()))
                 continue
@@ -239,7 +237,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How much a proof may take: vertices of a part for orders, columns for brackets, moves for edges and faces."""
+    """Limits of a proof: vertices of a part for orders, columns for brackets, moves for edges and faces."""
 
     vertices: int = MOST_VERTICES
     columns: int = MOST_COLUMNS
@@ -264,35 +262,22 @@ _BRACKETS: Final = 0.5
 _BASES: Final = {"vertex": vertex, "edge": edge, "face": face}
 
 
-@register("exact-vertex")
-def exact_vertex(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
-    """Dynamic programming over eliminated sets, after reduction; see `accumulus.theory.exact.orders`."""
-    return _searched(graph, options, deadline, "vertex")
+def _register(level: Level) -> None:
+    @register(f"exact-{level}")
+    def find(graph: DifferentiationGraph, context: Context) -> SearchResult:
+        best = _BASES[level](graph, context.part(_SHARE))
+        if best.interrupted or context.options.objective.on_tape or not context.options.searches or context.passed:
+            return best
+        return proven(graph, context, best, level)
 
 
-@register("exact-edge")
-def exact_edge(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
-    """Branch and bound over edge eliminations; see `accumulus.theory.compiled.faces_kernel`."""
-    return _searched(graph, options, deadline, "edge")
-
-
-@register("exact-face")
-def exact_face(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
-    """Branch and bound over face eliminations; see `accumulus.theory.compiled.faces_kernel`."""
-    return _searched(graph, options, deadline, "face")
-
-
-def _searched(graph: DifferentiationGraph, options: Options, deadline: Deadline, level: Level) -> SearchResult:
-    best = _BASES[level](graph, options, deadline.part(_SHARE))
-    if best.interrupted or options.objective.on_tape or not options.searches or deadline.passed:
-        return best
-    return proven(graph, options, deadline, best, level)
+for _level in LEVELS:
+    _register(_level)
 
 
 def proven(
     graph: DifferentiationGraph,
-    options: Options,
-    deadline: Deadline,
+    context: Context,
     best: SearchResult,
     level: Level,
     *,
@@ -305,25 +290,26 @@ def proven(
         level: of the eliminations that are searched, after all narrower ones.
         brief: whether to stop after some tens of milliseconds.
     """
+    options = context.options
     if options.objective.on_tape:
         return best
     if len(graph.sources) > _LARGEST:
-        if _BOUND * len(graph.sources) > deadline.seconds:
+        if _BOUND * len(graph.sources) > context.seconds:
             return best
         try:
-            least = lower_bound(graph, options.objective, deadline=deadline)
+            least = lower_bound(graph, options.objective, deadline=context)
         except OutOfTimeError:
             return best
         return replace(best, lower_bound=None if least is None else min(least, best.cost(options.objective)))
     start = best
     if start.order is None:
-        start = vertex(graph, replace(options, effort="fast", executor=None), deadline)
+        start = vertex(graph, context.having(effort="fast", executor=None))
     assert start.order is not None
     try:
-        proof = Proof(graph, options.objective, start.order, deadline)
+        proof = OptimumProof(graph, options.objective, start.order, context)
     except OutOfTimeError:
         return best
-    run = _Run(proof, level, best, options, deadline)
+    run = _Run(proof, level, best, context)
     patience = BRIEF if brief else Patience()
     if options.iterations is not None:
         patience = Patience(12, min(MOST_COLUMNS, 5 * options.iterations), 20 * options.iterations)
@@ -331,8 +317,8 @@ def proven(
     try:
         with closing(run.steps(patience)) as steps:
             for _ in steps:
-                options.tell(deadline, "plan", min(run.cost, proof.cost(level)))
-                if deadline.passed:
+                context.tell("plan", min(run.cost, proof.cost(level)))
+                if context.passed:
                     break
     except OutOfTimeError:
         pass
@@ -346,9 +332,9 @@ def proven(
 class _Run:
     """Bounds and searches in turn, until one of them shows that nothing is better than the best plan that is known."""
 
-    def __init__(self, proof: Proof, level: Level, best: SearchResult, options: Options, deadline: Deadline) -> None:
-        self.proof, self.level, self._options, self._deadline = proof, level, options, deadline
-        self.best, self.cost = best, best.cost(options.objective)
+    def __init__(self, proof: OptimumProof, level: Level, best: SearchResult, context: Context) -> None:
+        self.proof, self.level, self._context = proof, level, context
+        self.best, self.cost = best, best.cost(context.options.objective)
 
     def done(self) -> bool:
         return self.proof.bound(self.level) >= min(self.cost, self.proof.cost(self.level))
@@ -375,7 +361,7 @@ class _Run:
         sizes = [columns // 12, columns // 3, columns] if partial else [columns]
         for size in sizes:  # large programs may not be solved in time, and then say less than small ones
             if not self.done():
-                for _ in self.proof.bracket(lambda: _BRACKETS * self._deadline.left, size, partial=partial):
+                for _ in self.proof.bracket(lambda: _BRACKETS * self._context.left, size, partial=partial):
                     yield
 
     def _searches(self, patience: Patience) -> Generator[None]:
@@ -395,9 +381,8 @@ class _Run:
     def _repairs(self, patience: Patience) -> Generator[None]:
         """The heuristic method of the level once more, thoroughly: it finds what a search from nothing does not."""
         if patience == Patience():
-            options = replace(self._options, effort="thorough")
-            found = _BASES[self.level](self.best.graph, options, self._deadline.part(_SHARE))
-            cost = found.cost(options.objective)
+            found = _BASES[self.level](self.best.graph, self._context.having(effort="thorough").part(_SHARE))
+            cost = found.cost(self._context.options.objective)
             if cost < self.cost:
                 self.best, self.cost = found, cost
             if found.interrupted:
@@ -406,15 +391,13 @@ class _Run:
 
     def _prepare(self, kernel: str) -> None:
         """Have a kernel ready; the first use on a machine compiles it, which is not the search's time."""
-        with self._deadline.paused():
+        with self._context.paused():
             prepare(kernel)
 
 
-def _best_of(proof: Proof, level: Level) -> SearchResult:
+def _best_of(proof: OptimumProof, level: Level) -> SearchResult:
     """The best plan, of the narrowest level that has one of its cost."""
-    cost = proof.cost(level)
-    if proof.cost("vertex") == cost:
+    narrowest = next(each for each in LEVELS if proof.cost(each) == proof.cost(level))
+    if narrowest == "vertex":
         return SearchResult(proof.graph, "exact-vertex", proof.order())
-    if proof.cost("edge") == cost:
-        return SearchResult(proof.graph, "exact-edge", _accumulation=proof.accumulation("edge"))
-    return SearchResult(proof.graph, "exact-face", _accumulation=proof.accumulation("face"))
+    return SearchResult(proof.graph, f"exact-{narrowest}", _accumulation=proof.accumulation(narrowest))

@@ -1,1 +1,1 @@
-"""What the notes say of graphs: paths, levels, local Jacobians, line graphs, dominators, chains and blocks."""
+"""Structure of graphs, as in the notes: paths, levels, local Jacobians, line graphs, dominators, chains and blocks."""

@@ -8,8 +8,8 @@ edges between the same two vertices are replaced by one (parallel composition, a
 edge is a two-terminal series-parallel graph (Valdes, Tarjan and Lawler, The Recognition of Series Parallel
 Digraphs, 1982), in the notes a simple chain or simple block. Which edges remain does not depend on the order.
 
-Compositions of one kind that meet are merged, the smaller into the larger, so a chain has all of its links as children
-and not two of them. Time O(edges · log edges), of which the logarithm is for those mergers; memory O(edges).
+A composition joins two parts; in the tree that is handed out, those of one kind are one part, so a chain has all of its
+links as children and not two of them. Time and memory O(edges).
 
 **Decomposition.** `decompose` finds all of them as a tree: series (chains), parallels (blocks), edges, and cores, the
 parts of complex blocks that no composition explains. It reduces chains and parallel edges (`Reduction`), then replaces
@@ -33,7 +33,6 @@ How the definitions are read:
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -48,7 +47,7 @@ __all__ = ["Block", "Decomposition", "Part", "Shape", "block", "block_degrees", 
 
 
 class Shape(Enum):
-    """How a part is put together."""
+    """Composition of a part."""
 
     EDGE = "edge"
     SERIES = "series"
@@ -129,8 +128,8 @@ class Reduction:
         self.out: Final[dict[int, dict[int, int]]] = {}
         self.into: Final[dict[int, dict[int, int]]] = {}
         self._shape: list[Shape] = []
-        #: Of compositions only: most parts are edges, and a deque is large.
-        self._members: dict[int, deque[int]] = {}
+        #: Of compositions two parts, of cores all that they hold.
+        self._members: list[Sequence[int]] = []
         self._first: list[int] = []
         self._outer: list[int] = []
         self._swallowed_by: dict[int, int] = {}
@@ -187,15 +186,25 @@ class Reduction:
             if self._shape[part] is Shape.EDGE:
                 made[part] = Part(Shape.EDGE, self.source[part], self.sink[part], edge=self._first[part])
                 continue
-            members: Iterable[int] = self._members[part]
+            members = self._flat(part)
             if not ready:
                 pending.append((part, True))
                 pending.extend((member, False) for member in members)
                 continue
-            if self._shape[part] is not Shape.SERIES:
-                members = sorted(members, key=self._first.__getitem__)
             made[part] = self._part(part, tuple(made.pop(member) for member in members))
         return tuple(made[part] for part in sorted(tops, key=self._first.__getitem__))
+
+    def _flat(self, part: int) -> list[int]:
+        """Members of a part, compositions of its own kind taken apart; links in order, others by first edge."""
+        shape, found = self._shape[part], []
+        pending = list(reversed(self._members[part]))
+        while pending:
+            member = pending.pop()
+            if self._shape[member] is shape is not Shape.CORE:
+                pending.extend(reversed(self._members[member]))
+            else:
+                found.append(member)
+        return found if shape is Shape.SERIES else sorted(found, key=self._first.__getitem__)
 
     def _part(self, part: int, children: tuple[Part, ...]) -> Part:
         shape = self._shape[part]
@@ -212,10 +221,9 @@ class Reduction:
         self.sink.append(sink)
         self._first.append(first)
         self._outer.append(part)
-        if members:
-            self._members[part] = deque(members)
-            for member in members:
-                self._outer[member] = part
+        self._members.append(members)
+        for member in members:
+            self._outer[member] = part
         return part
 
     def _place(self, part: int) -> None:
@@ -249,25 +257,9 @@ class Reduction:
             self._place(part)
 
     def _joined(self, shape: Shape, first: int, second: int) -> int:
-        """The composition of two parts, as one flat part; first is nearer to the root in a series."""
-        source, sink = self.source[first], self.sink[second]
+        """The composition of two parts; the first is nearer to the root in a series."""
         lowest = min(self._first[first], self._first[second])
-        mine = self._members[first] if self._shape[first] is shape else None
-        other = self._members[second] if self._shape[second] is shape else None
-        if mine is None and other is None:
-            return self._new(shape, source, sink, lowest, (first, second))
-        if other is None or (mine is not None and len(mine) >= len(other)):
-            assert mine is not None
-            mine.extend((second,) if other is None else other)
-            result, inner = first, second
-        else:
-            other.extendleft((first,) if mine is None else reversed(mine))
-            result, inner = second, first
-        if mine is not None and other is not None:
-            del self._members[inner]
-        self._outer[inner] = result
-        self.source[result], self.sink[result], self._first[result] = source, sink, lowest
-        return result
+        return self._new(shape, self.source[first], self.sink[second], lowest, (first, second))
 
     def _outermost(self, part: int) -> int:
         """The current part that a part has been put into."""

@@ -1,24 +1,20 @@
 """Dominators of a differentiation graph, and the regions that they bound.
 
-**Dominators.** Dominators and postdominators of a differentiation graph.
-
-Vertex b dominates v, seen from a root, if every path from the root to v goes through b; it postdominates v, seen
-from a terminal, if every path from v to the terminal goes through b. D* finds its factor subgraphs with them (Guenter,
-Efficient Symbolic Differentiation for Graphics Applications, 2007). In the graph of one derivative ∂y/∂x, which
-holds the vertices on paths from y to x only, dominators are those seen from y, and postdominators those seen from x, in
-the whole graph: a vertex on a path to a vertex of the smaller graph is in it, too. So one tree for each root and
-one for each terminal serve all derivatives.
+**Dominators.** Vertex b dominates v, seen from a root, if every path from the root to v goes through b; it
+postdominates v, seen from a terminal, if every path from v to the terminal goes through b. D* finds its factor
+subgraphs with them (Guenter, Efficient Symbolic Differentiation for Graphics Applications, 2007). In the graph of one
+derivative ∂y/∂x, which holds the vertices on paths from y to x only, dominators are those seen from y, and
+postdominators those seen from x, in the whole graph: a vertex on a path to a vertex of the smaller graph is in it, too.
+So one tree for each root and one for each terminal serve all derivatives.
 
 In an acyclic graph one pass in topological order suffices: the immediate dominator of v is the deepest vertex
 above all predecessors of v in the tree built so far (the intersection of Cooper, Harvey and Kennedy, A Simple, Fast
 Dominance Algorithm, 2001). Jump pointers (Myers, An Applicative Random-Access Stack, 1983) find it in O(log vertices),
 so a tree takes O(edges · log vertices) in the worst case, and O(vertices) memory.
 
-**Regions.** Regions: the sets of vertices that can only be entered through one vertex and left through one other.
-
-A region ⟨i,j⟩ is a connected set of vertices all of whose edges from outside come from i and all of whose edges to
-outside go to j. i and j may have other edges. Chains apart, regions are nested or disjoint, and replacing them by
-substitute edges from the smallest to the largest, with series-parallel reduction in between, gives the nested
+**Regions.** A region ⟨i,j⟩ is a connected set of vertices all of whose edges from outside come from i and all of whose
+edges to outside go to j. i and j may have other edges. Chains apart, regions are nested or disjoint, and replacing them
+by substitute edges from the smallest to the largest, with series-parallel reduction in between, gives the nested
 decomposition of a graph: what is left of a region by the time its turn comes is a core, in the notes a complex block
 without simple parts. The same parts are found, with a different aim, by way of triconnected components (Tarjan and
 Valdes, Prime Subprogram Parsing of a Program, 1980; Vanhatalo, Völzer and Koehler, The Refined Process Structure Tree,
@@ -44,7 +40,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from accumulus.graph.graph import DifferentiationGraph, vertex_numbers
-from accumulus.theory.graphs.traversal import topological
+from accumulus.theory.graphs.traversal import topological_order
 
 __all__ = ["DominatorTree", "dominators", "postdominators", "regions"]
 
@@ -53,7 +49,7 @@ NONE: Final = -1
 
 
 class DominatorTree:
-    """Which vertices dominate which, seen from its starts; made by `dominators` and `postdominators`.
+    """Tree of the dominators seen from its starts; made by `dominators` and `postdominators`.
 
     Above the starts stands an origin, which is not a vertex; its number is the number of vertices.
     """
@@ -145,13 +141,7 @@ def dominators(graph: DifferentiationGraph, roots: int | Iterable[int]) -> Domin
     >>> graph.vertices[tree.immediate(graph.terminals[0])], tree.dominates(2, 4)
     ('a', False)
     """
-    starts = vertex_numbers(graph, roots)
-    tree = DominatorTree(len(graph.vertices), starts)
-    sources: list[int] = graph.sources.tolist()
-    first = set(starts)
-    for v in reversed(graph.topological_order):
-        tree.add(v, (sources[e] for e in graph.in_edges[v]), at_origin=v in first)
-    return tree
+    return _tree(graph, roots, graph.topological_order[::-1], graph.in_edges, graph.sources.tolist())
 
 
 def postdominators(graph: DifferentiationGraph, terminals: int | Iterable[int]) -> DominatorTree:
@@ -160,12 +150,21 @@ def postdominators(graph: DifferentiationGraph, terminals: int | Iterable[int]) 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
     """
-    starts = vertex_numbers(graph, terminals)
-    tree = DominatorTree(len(graph.vertices), starts)
-    targets: list[int] = graph.targets.tolist()
-    first = set(starts)
-    for v in graph.topological_order:
-        tree.add(v, (targets[e] for e in graph.out_edges[v]), at_origin=v in first)
+    return _tree(graph, terminals, graph.topological_order, graph.out_edges, graph.targets.tolist())
+
+
+def _tree(
+    graph: DifferentiationGraph,
+    starts: int | Iterable[int],
+    order: Sequence[int],
+    edges: Sequence[Sequence[int]],
+    ends: Sequence[int],
+) -> DominatorTree:
+    """The tree of the graph in an order in which the ends of the edges at a vertex come before it."""
+    numbers = vertex_numbers(graph, starts)
+    tree, first = DominatorTree(len(graph.vertices), numbers), set(numbers)
+    for v in order:
+        tree.add(v, (ends[e] for e in edges[v]), at_origin=v in first)
     return tree
 
 
@@ -177,7 +176,7 @@ AWAY: Final = -1
 
 
 class Region(NamedTuple):
-    """What can only be entered through one vertex and left through another; sorts from small to large."""
+    """Vertices that can only be entered through one vertex and left through another; sorts from small to large."""
 
     #: Number of vertices in the region.
     weight: int
@@ -196,7 +195,7 @@ def regions(
         out, into: for each vertex its successors and its predecessors.
         kept: vertices that must not be inside a region.
     """
-    order = topological({v: len(above) for v, above in into.items()}, out.__getitem__)
+    order = topological_order({v: len(above) for v, above in into.items()}, out.__getitem__)
     number = {v: k for k, v in enumerate(order)}
     tree = DominatorTree(len(order), ())
     for k, v in enumerate(order):

@@ -30,12 +30,12 @@ from accumulus.elimination.face import line_graph_faces
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph, derive
 from accumulus.graph.pictures import digraph, typeset
-from accumulus.theory.graphs.traversal import topological
+from accumulus.theory.graphs.traversal import topological_order
 
-__all__ = ["Biclique", "Face", "LineGraph", "line_graph_to_dot"]
+__all__ = ["Biclique", "LineFace", "LineGraph", "line_graph_to_dot"]
 
 
-class Face(NamedTuple):
+class LineFace(NamedTuple):
     """An edge of a line graph: two edges of the graph, the second starting where the first ends."""
 
     first: int
@@ -109,7 +109,7 @@ class LineGraph:
                 if around[v]:
                     raise GraphError(what.format(repr(self.names[v]), repr(self.names[around[v][0]])))
         waiting = dict(enumerate(map(len, self.predecessors)))
-        if len(topological(waiting, self.successors.__getitem__)) < len(self.names):
+        if len(topological_order(waiting, self.successors.__getitem__)) < len(self.names):
             on_cycle = next(v for v, count in waiting.items() if count)
             raise GraphError(f"the faces form a cycle at or above {self.names[on_cycle]!r}; expected none")
 
@@ -130,12 +130,12 @@ class LineGraph:
         return line
 
     @property
-    def faces(self) -> Iterator[Face]:
+    def faces(self) -> Iterator[LineFace]:
         """All faces, by their first, then their second vertices."""
-        return (Face(i, j) for i, below in enumerate(self.successors) for j in below)
+        return (LineFace(i, j) for i, below in enumerate(self.successors) for j in below)
 
     @property
-    def intermediate_faces(self) -> tuple[Face, ...]:
+    def intermediate_faces(self) -> tuple[LineFace, ...]:
         """Faces between two vertices that stand for edges: those that face elimination eliminates; in the notes Ẽ_Z."""
         return tuple(face for face in self.faces if face.first < self.edges and face.second < self.edges)
 

@@ -26,7 +26,7 @@ from accumulus.elimination.vertex import eliminate_vertices, markowitz_order
 from accumulus.errors import unknown_name
 from accumulus.graph.graph import UNIT, DifferentiationGraph, Kind, derive, vertex_numbers
 from accumulus.objective import Objective
-from accumulus.theory.graphs.traversal import Classes, reached
+from accumulus.theory.graphs.traversal import UnionFind, reached
 
 __all__ = ["LocalJacobian", "local_jacobian"]
 
@@ -59,7 +59,7 @@ class LocalJacobian:
         part by itself. In the order of their first rows, then columns; found in near-linear time.
         """
         places = len(self.rows) + len(self.columns)
-        joined = Classes(places)
+        joined = UnionFind(places)
         for row, column in self.entries:
             joined.merge(row, len(self.rows) + column)
         parts: dict[int, tuple[list[int], list[int]]] = {}

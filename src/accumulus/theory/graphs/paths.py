@@ -1,22 +1,18 @@
 """Paths: how many there are, through which edges, which, and Bauer's formula, the sum over all of them.
 
-**Path sets.** Path sets: how many paths there are, through which edges, and which, one after another.
-
-P_{v_j→v_i} is the set of all paths from v_j to v_i, |P| their number, O_P(e) the overlapping degree of edge e, the
-number of paths in P through e (the notes, section 3). Ends may be sets of vertices or sets of edges. A path from
-an edge to an edge contains both: the notes set P_{e_j→e_i} ≡ P_{e_j⁺→e_i⁻}, equally many paths, but need the end edges
-for P_{v_i} ≡ P_{v_i⁻→v_i⁺}, whose paths have two edges, and for the pages P_{Y⁺→X⁻}; so an edge that is both a
+**Path sets.** P_{v_j→v_i} is the set of all paths from v_j to v_i, |P| their number, O_P(e) the overlapping degree of
+edge e, the number of paths in P through e (the notes, section 3). Ends may be sets of vertices or sets of edges. A path
+from an edge to an edge contains both: the notes set P_{e_j→e_i} ≡ P_{e_j⁺→e_i⁻}, equally many paths, but need the end
+edges for P_{v_i} ≡ P_{v_i⁻→v_i⁺}, whose paths have two edges, and for the pages P_{Y⁺→X⁻}; so an edge that is both a
 start and an end is a path by itself.
 
 Counts are found by dynamic programming in exact integers, one pass up and one down: O(edges) additions of numbers
 of at most as many bits as there are vertices. Paths are enumerated lazily, and only along edges from which an end is
 within reach, so that the wait for the next path is at most the length of two, however many there are.
 
-**Bauer's formula.** Bauer's formula: each entry of the Jacobian is the sum over all paths of the product over their
-edges.
-
-∂v_y/∂v_x = Σ_{p ∈ P_{y→x}} Π_{e ∈ p} e (Bauer 1974; the notes, section 3). It is the oracle for everything that
-accumulates: labels may come from any ring, and no product is ever turned round, so matrices of any matching shapes do.
+**Bauer's formula.** ∂v_y/∂v_x = Σ_{p ∈ P_{y→x}} Π_{e ∈ p} e (Bauer 1974; the notes, section 3). It is the oracle for
+everything that accumulates: labels may come from any ring, and no product is ever turned round, so matrices of any
+matching shapes do.
 
 By default sums are formed at every vertex, which uses nothing but distributivity: O(roots · edges) products.
 ``expanded=True`` adds up path by path, literally: independent of everything else, and exponential.

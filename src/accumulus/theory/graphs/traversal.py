@@ -1,4 +1,4 @@
-"""What many walks through graphs have in common: what is reached, an order, classes, and what is in series."""
+"""Walks through graphs: reachability, topological order, longest ways, union-find, series-parallel reduction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.edge import EdgeElimination
 
-__all__ = ["Classes", "eliminate_series", "reached", "series_vertices", "topological"]
+__all__ = ["UnionFind", "eliminate_series", "longest_ways", "reached", "series_vertices", "topological_order"]
 
 #: Neighbours of vertices, by number.
 Near: TypeAlias = Sequence[Collection[int]] | Mapping[int, Collection[int]]
@@ -30,14 +30,14 @@ def reached(starts: Iterable[int], following: Callable[[int], Iterable[int]]) ->
     return found
 
 
-def topological(waiting: dict[int, int], following: Callable[[int], Iterable[int]]) -> list[int]:
+def topological_order(waiting: dict[int, int], following: Callable[[int], Iterable[int]]) -> list[int]:
     """Vertices, each after all that it follows; what is on a cycle, or follows one, is left out.
 
     Args:
         waiting: of how many edges each vertex is the end; in the end, of how many that are left.
         following: the ends of the edges that begin at a vertex.
 
-    >>> topological({1: 0, 2: 2, 3: 0}, {1: [2], 3: [2], 2: []}.__getitem__)
+    >>> topological_order({1: 0, 2: 2, 3: 0}, {1: [2], 3: [2], 2: []}.__getitem__)
     [1, 3, 2]
     """
     order = [v for v, count in waiting.items() if count == 0]
@@ -49,10 +49,28 @@ def topological(waiting: dict[int, int], following: Callable[[int], Iterable[int
     return order
 
 
-class Classes:
+def longest_ways(order: Iterable[int], following: Callable[[int], Iterable[int]]) -> dict[int, int]:
+    """Number of edges of the longest way to each vertex from one that nothing leads to.
+
+    Args:
+        order: all vertices, each before those that follow it.
+        following: the ends of the edges that begin at a vertex.
+
+    >>> longest_ways([1, 3, 2], {1: [2, 3], 3: [2], 2: []}.__getitem__)
+    {1: 0, 2: 2, 3: 1}
+    """
+    found: dict[int, int] = {}
+    for v in order:
+        depth = found.setdefault(v, 0)
+        for w in following(v):
+            found[w] = max(found.get(w, 0), depth + 1)
+    return found
+
+
+class UnionFind:
     """Numbers that are merged into classes (union-find), each known by its least member.
 
-    >>> classes = Classes(4)
+    >>> classes = UnionFind(4)
     >>> classes.merge(3, 1)
     >>> [classes.find(k) for k in range(4)]
     [0, 1, 2, 1]

@@ -1,12 +1,10 @@
 """D*: factor the derivative graphs of all root–terminal pairs at their dominators and postdominators.
 
-**Common factors.** Products along many paths whose common factors are multiplied once, as the last step of D*.
-
-The pair of neighbouring factors that is found in most paths is multiplied first, in all of them, until each path is
-one factor (Guenter 2007, section 4; the pairs are those of Larsson and Moffat's Re-Pair, 1999). Paths of one entry, or
-from one root, or to one terminal, form a tree whose leaves are their other ends. So pairs are counted by leaves and
-replaced once for each tree, not once for each path: a factor k above its child i becomes their product, which hangs
-where k hangs, and k stays as long as it has other leaves below.
+**Common factors**, the last step. The pair of neighbouring factors that is found in most paths is multiplied first, in
+all of them, until each path is one factor (Guenter 2007, section 4; the pairs are those of Larsson and Moffat's
+Re-Pair, 1999). Paths of one entry, or from one root, or to one terminal, form a tree whose leaves are their other ends.
+So pairs are counted by leaves and replaced once for each tree, not once for each path: a factor k above its child i
+becomes their product, which hangs where k hangs, and k stays as long as it has other leaves below.
 
 Time O(nodes touched · log pairs), memory O(nodes). A replacement touches a node and its children.
 
@@ -59,13 +57,13 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 
+from accumulus.context import Context
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.accumulation import Accumulation, SharedSteps
 from accumulus.elimination.compiled.labels_kernel import PRIME
 from accumulus.errors import unknown_name
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.options import Options
 from accumulus.search.registry import SearchResult, register
 from accumulus.theory.graphs.dominators import dominators, postdominators
 
@@ -544,5 +542,5 @@ def _bits(entries: int) -> Iterator[int]:
 
 
 @register("dstar", seconds=lambda work: 7e-6 * (work.forward + work.reverse) + 4e-6 * work.edges)
-def _method(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
-    return SearchResult(graph, "dstar", _accumulation=dstar(graph, deadline=deadline))
+def _method(graph: DifferentiationGraph, context: Context) -> SearchResult:
+    return SearchResult(graph, "dstar", _accumulation=dstar(graph, deadline=context))

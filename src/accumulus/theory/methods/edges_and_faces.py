@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.annealing import Annealing, Schedule, thresholds
+from accumulus.context import Context
 from accumulus.deadline import Deadline, OutOfTimeError
 from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.edge import EdgeElimination, Side, edges_of_vertex
@@ -43,20 +44,8 @@ from accumulus.search.elimination import Elimination
 from accumulus.search.registry import SearchResult, register
 from accumulus.search.vertex_orders import DEAREST, vertex
 from accumulus.theory.bounds import lower_bound
+from accumulus.theory.compiled import mixed_kernel as mixed
 from accumulus.theory.compiled.faces_kernel import INNER, ROOT, TERMINAL
-from accumulus.theory.compiled.mixed_kernel import (
-    BACK,
-    FACE,
-    FRONT,
-    ID_BITS,
-    KIND_BITS,
-    NOTHING,
-    SHIFT,
-    STEP,
-    TABLE,
-    VERTEX,
-    MixedState,
-)
 
 __all__ = ["Lines", "MixedAnnealing", "edge", "face", "words"]
 
@@ -133,8 +122,8 @@ _TIE: Final = 0.05
 _SLICE: Final = 1_000
 _PRODUCT: Final = 1e-7
 _SEED: Final = 2004
-_IDS: Final = (1 << ID_BITS) - 1
-_SIDES: Final[dict[int, Side]] = {FRONT: "front", BACK: "back"}
+_IDS: Final = (1 << mixed.ID_BITS) - 1
+_SIDES: Final[dict[int, Side]] = {mixed.FRONT: "front", mixed.BACK: "back"}
 
 
 class MixedAnnealing(Annealing):
@@ -151,7 +140,7 @@ class MixedAnnealing(Annealing):
     """
 
     HOT, COLD = 0.2, 0.05
-    _state: MixedState
+    _state: mixed.MixedState
 
     def __init__(self, state: Elimination, order: Sequence[int]) -> None:
         lines = self._lines = Lines(state, state.intermediates)
@@ -161,10 +150,10 @@ class MixedAnnealing(Annealing):
         length = self.count = len(ordered) + refinements
         count = -(-int(len(lines.edges) * (1 + _ROOM[0]) + _ROOM[1]) // 64)
         graph, parts = _encoded(lines, count)
-        steps = -(-length // STEP)
+        steps = -(-length // mixed.STEP)
         snapshots = np.zeros((2 * steps, graph.size), np.int64)
         snapshots[0] = graph
-        self._state = MixedState(
+        self._state = mixed.MixedState(
             graph=graph,
             **parts,
             snapshots=snapshots,
@@ -178,7 +167,7 @@ class MixedAnnealing(Annealing):
             touched=np.zeros(count, np.int64),
             sizes=lines.sizes,
             kinds=lines.kinds,
-            logarithms=thresholds(TABLE),
+            logarithms=thresholds(mixed.TABLE),
             log=np.zeros((0, 3), np.int64),
             random=np.ones(1, np.int64),
             words=count,
@@ -191,9 +180,9 @@ class MixedAnnealing(Annealing):
         self._run = kernel("theory.mixed")
         self._products = 0
         # refinements lie evenly between the vertices
-        start = [NOTHING] * length
+        start = [mixed.NOTHING] * length
         for t, v in enumerate(ordered):
-            start[t * length // len(ordered)] = VERTEX | v << KIND_BITS
+            start[t * length // len(ordered)] = mixed.VERTEX | v << mixed.KIND_BITS
         self._begin(start)
 
     @property
@@ -208,13 +197,13 @@ class MixedAnnealing(Annealing):
     @property
     def best_cost(self) -> int:
         """Cost of the best sequence so far."""
-        return self._state.best >> SHIFT
+        return self._state.best >> mixed.SHIFT
 
     @property
     def best(self) -> tuple[Cost, tuple[int, ...]]:
         """Cost of the best sequence so far, and its items."""
         total = self._state.best
-        return (total >> SHIFT, total & (1 << SHIFT) - 1), tuple(self._state.best_items.tolist())
+        return (total >> mixed.SHIFT, total & (1 << mixed.SHIFT) - 1), tuple(self._state.best_items.tolist())
 
     def _begin(self, start: Sequence[int]) -> float:
         state = self._state
@@ -222,7 +211,7 @@ class MixedAnnealing(Annealing):
         state.started = state.moves = state.work = 0
         self._run(state.address)
         self._products = -state.work
-        return max(1.0, (state.total >> SHIFT) / max(1, self._products))
+        return max(1.0, (state.total >> mixed.SHIFT) / max(1, self._products))
 
     def _visit(self, visits: int) -> int:
         state = self._state
@@ -236,17 +225,17 @@ class MixedAnnealing(Annealing):
 
     def accumulation(self, graph: DifferentiationGraph) -> Accumulation:
         """The best sequence so far, run on the graph: as an edge elimination, if no item is a face."""
-        by_faces = any(_parts(item)[0] == FACE for item in self.best[1])
+        by_faces = any(_parts(item)[0] == mixed.FACE for item in self.best[1])
         return self._by_faces(graph) if by_faces else self._by_edges(graph)
 
     def _by_edges(self, graph: DifferentiationGraph) -> Accumulation:
         elimination = EdgeElimination(graph)
         for item in self.best[1]:
             kind, v, p, s = _parts(item)
-            if kind == VERTEX:
+            if kind == mixed.VERTEX:
                 steps = edges_of_vertex(elimination, self._lines.vertices[v])
             elif kind in _SIDES:
-                ends = (v, s) if kind == FRONT else (p, v)
+                ends = (v, s) if kind == mixed.FRONT else (p, v)
                 j, i = (self._lines.vertices[end] for end in ends)
                 steps = [(j, i, _SIDES[kind])] if i in elimination.successors[j] else []
             else:
@@ -269,8 +258,8 @@ class MixedAnnealing(Annealing):
 
 def _parts(item: int) -> tuple[int, int, int, int]:
     """Kind of an item, then its vertices: the middle one, where it starts, where it ends."""
-    item, kind = item >> KIND_BITS, item & (1 << KIND_BITS) - 1
-    return kind, item & _IDS, item >> ID_BITS & _IDS, item >> 2 * ID_BITS
+    item, kind = item >> mixed.KIND_BITS, item & (1 << mixed.KIND_BITS) - 1
+    return kind, item & _IDS, item >> mixed.ID_BITS & _IDS, item >> 2 * mixed.ID_BITS
 
 
 def _encoded(lines: Lines, count: int) -> tuple[Integers, dict[str, Any]]:
@@ -305,7 +294,7 @@ Level = Literal["edge", "face"]
 
 @dataclass(frozen=True, slots=True)
 class _Effort:
-    """How much is done.
+    """Limits of a search.
 
     Attributes:
         most: products of a sequence that is touched, at most.
@@ -326,36 +315,35 @@ _EDGES: Final = 0.25
 
 
 @register("edge")
-def edge(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+def edge(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Search for an edge sequence that is better than the best vertex order."""
-    return _search(graph, options, deadline, ("edge",))
+    return _search(graph, context, ("edge",))
 
 
 @register("face")
-def face(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+def face(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Search for an edge sequence, then for a face sequence that is better still."""
-    return _search(graph, options, deadline, ("edge", "face"))
+    return _search(graph, context, ("edge", "face"))
 
 
-def _search(
-    graph: DifferentiationGraph, options: Options, deadline: Deadline, levels: tuple[Level, ...]
-) -> SearchResult:
-    start = best = vertex(graph, options, deadline)
-    if best.interrupted or not options.searches or deadline.passed:
+def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, ...]) -> SearchResult:
+    options = context.options
+    start = best = vertex(graph, context)
+    if best.interrupted or not options.searches or context.passed:
         return best
     products = best.accumulation.steps.is_product.count(1)
-    if products > _EFFORTS[options.effort].most or _is_least(best, options.objective, deadline):
+    if products > _EFFORTS[options.effort].most or _is_least(best, options.objective, context):
         return best
-    search = _search_from(start, options, deadline)
+    search = _search_from(start, context)
     if search is None:
         return best
     for level in levels:
-        until = deadline.part(_EDGES) if level == "edge" and "face" in levels else deadline
+        until = context.part(_EDGES) if level == "edge" and "face" in levels else context
         interrupted = False
         try:
             with closing(search.steps(level, until)) as costs:
                 for cost in costs:
-                    options.tell(deadline, "plan", min(cost, best.cost(options.objective)))
+                    context.tell("plan", min(cost, best.cost(options.objective)))
                     if until.passed:
                         break
         except KeyboardInterrupt:
@@ -365,7 +353,7 @@ def _search(
             best = found
         if interrupted:
             return replace(best, interrupted=True)
-        if deadline.passed or _is_least(best, options.objective, deadline):
+        if context.passed or _is_least(best, options.objective, context):
             break
     return best
 
@@ -381,13 +369,13 @@ def _is_least(found: SearchResult, objective: Objective, deadline: Deadline) -> 
     return bound is not None and found.cost(counted) <= bound
 
 
-def _search_from(start: SearchResult, options: Options, deadline: Deadline) -> _Annealed | None:
+def _search_from(start: SearchResult, context: Context) -> _Annealed | None:
     """The search from an order; None for what is too large for it."""
     if start.graph.live_edges.sum() > MOST_EDGES or not 0 < start.cost(Objective.FMA) < DEAREST:
         return None
-    with deadline.paused():
+    with context.paused():
         prepare("theory.mixed")
-    return _Annealed(start, options)
+    return _Annealed(start, context.options)
 
 
 class _Annealed:

@@ -1,13 +1,10 @@
 """Factorization: split vertices until only chains and blocks are left, which are one expression for each entry.
 
-**Strands.** Strands: what runs between two vertices of a simple graph, as a tree of labels, chains, blocks and
-references.
-
-A strand is an edge, a chain of two strands through a vertex, a block of two strands between the same ends, or a
-reference: a strand that has a name and is computed once, however often it is used. Everything else is computed
-where it stands; so a strand that stands in several places without a reference costs several times, and is drawn
-several times, like a subexpression that is written out again (the notes, section 4). All walks are iterative:
-chains may be long.
+**Strands.** The label of an edge of the factorized graph is a *strand*: an edge of the graph, a chain of two strands
+through a vertex (a product), or a block of two strands between the same ends (a sum), so a reference to a step. A
+strand that has a name is computed once, however often it is used. Without a name it is computed where it stands; so a
+strand that stands in several places costs several times, and is drawn several times, like a subexpression that is
+written out again (the notes, section 4). All walks are iterative: chains may be long.
 
 **Factorization.** Simple chains and blocks are replaced by single strands first and after every split, from the inside
 out (the notes, section 4). What then remains between roots and terminals is split:
@@ -20,158 +17,37 @@ out (the notes, section 4). What then remains between roots and terminals is spl
   each pair of an incoming and an outgoing edge.
 
 With references what is copied, unless it is a single edge, is first given a name, and the copies refer to it. Then
-the products are those of the vertex elimination in the same order. Without, every copy is computed again, as in an
-expression without variables; that may be exponentially many, so it stops at a limit.
+the products are those of the vertex elimination in the same order, which this is. Without, every copy is computed
+again, as in an expression without variables; that may be exponentially many, so it stops at a limit.
 
 `factorize` splits explicitly: the copies are there, and `factorization_steps` draws them. `factorize_faces` splits
 implicitly: in the line graph the face eliminations at each vertex, in the same order, make the same products
 without copying vertices.
 
-With references every strand is computed once, wherever it goes, so its steps are written when it is put together and
-the strand is no more than their result: time and memory are linear in the steps. From both sides, where the two meet
-each vertex may stand between all roots and all terminals: up to |vertices met| · |roots| · |terminals| products.
+With references time and memory are linear in the steps. From both sides, where the two meet each vertex may stand
+between all roots and all terminals: up to |vertices met| · |roots| · |terminals| products.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any, Generic, Literal, TypeVar, get_args
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any, Literal, get_args
 
+from accumulus.context import Context
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.accumulation import Accumulation, Steps
-from accumulus.elimination.edge import edges_of_vertices
+from accumulus.elimination.edge import EdgeElimination, edges_of_vertex, edges_of_vertices
 from accumulus.elimination.face import eliminate_faces, faces_of_edges
 from accumulus.errors import GraphError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.options import Options
+from accumulus.search.elimination import Workload
 from accumulus.search.registry import SearchResult, register
-from accumulus.search.sweeps import Workload
-from accumulus.theory.graphs.traversal import series_vertices
+from accumulus.theory.graphs.traversal import longest_ways, series_vertices
 
 __all__ = ["Direction", "factorization_order", "factorization_steps", "factorize", "factorize_faces"]
 
 
-class StrandShape(Enum):
-    """How a strand is put together."""
-
-    EDGE = "edge"
-    CHAIN = "chain"
-    BLOCK = "block"
-    REFERENCE = "reference"
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class Strand:
-    """A strand, not to be changed; equal only to itself. (Not frozen: that makes construction several times slower.)"""
-
-    shape: StrandShape
-    #: Parts of a chain from source to sink, of a block in the order of their making; what a reference stands for.
-    parts: tuple[Strand, ...] = ()
-    #: Edge of the graph, of an edge; vertex between the parts, of a chain; number from 1, of a reference.
-    number: int = 0
-    #: Labels that are written out.
-    size: int = 1
-
-
-def _edge(edge: int) -> Strand:
-    """A strand that is an edge of the graph."""
-    return Strand(StrandShape.EDGE, (), edge)
-
-
-def _chain(first: Strand, second: Strand, through: int) -> Strand:
-    """Two strands one after the other, through a vertex."""
-    return Strand(StrandShape.CHAIN, (first, second), through, first.size + second.size)
-
-
-def _block(first: Strand, second: Strand) -> Strand:
-    """Two strands side by side."""
-    return Strand(StrandShape.BLOCK, (first, second), 0, first.size + second.size)
-
-
-def _reference(strand: Strand, number: int) -> Strand:
-    """A name for a strand, so that it is computed once."""
-    return Strand(StrandShape.REFERENCE, (strand,), number)
-
-
-def _evaluate(strands: Iterable[Strand], steps: Steps) -> list[int]:
-    """Write the steps that compute the strands, innermost first; the references of their values."""
-    known: dict[int, int] = {}
-    results = []
-    for strand in strands:
-        pending: list[tuple[Strand, bool]] = [(strand, False)]
-        values: list[int] = []
-        while pending:
-            top, ready = pending.pop()
-            if top.shape is StrandShape.EDGE:
-                values.append(top.number)
-            elif top.shape is StrandShape.REFERENCE and top.number in known:
-                values.append(known[top.number])
-            elif not ready:
-                pending.append((top, True))
-                pending.extend((part, False) for part in reversed(top.parts))
-            elif top.shape is StrandShape.REFERENCE:
-                known[top.number] = values[-1]
-            else:
-                right, left = values.pop(), values.pop()
-                join = steps.product if top.shape is StrandShape.CHAIN else steps.sum
-                values.append(join(left, right))
-        results.append(values[-1])
-    return results
-
-
-def _draw(graph: DifferentiationGraph, strands: Iterable[tuple[int, int, Strand]]) -> DifferentiationGraph:
-    """The graph of which strands (source, sink, strand) are made: copies of a vertex have primes, references are edges.
-
-    Labels are the graph's symbols, or e1, e2, … by edge where a variable has none; references are s1, s2, ….
-    """
-    times: dict[int, int] = {}
-    taken = set(map(str, graph.vertices))
-    names: dict[int, Hashable] = {}
-
-    def copy(v: int) -> Hashable:
-        times[v] = times.get(v, -1) + 1
-        if times[v] == 0:
-            return graph.vertices[v]
-        name = f"{graph.vertices[v]}{'′' * times[v]}"
-        while name in taken:
-            name += "′"
-        taken.add(name)
-        return name
-
-    strands = list(strands)
-    ends = {*graph.roots, *graph.terminals, *(v for j, i, _ in strands for v in (j, i))}
-    for v in sorted(ends):
-        names[v] = copy(v)
-    edges: list[tuple[Hashable, Hashable, Any]] = []
-    for j, i, strand in strands:
-        pending = [(names[j], names[i], strand)]
-        while pending:
-            source, sink, top = pending.pop()
-            if top.shape is StrandShape.EDGE:
-                edges.append((source, sink, _label(graph, top.number)))
-            elif top.shape is StrandShape.REFERENCE:
-                edges.append((source, sink, f"s{top.number}"))
-            elif top.shape is StrandShape.BLOCK:
-                pending.extend((source, sink, part) for part in reversed(top.parts))
-            else:
-                middle = copy(top.number)
-                pending += [(middle, sink, top.parts[1]), (source, middle, top.parts[0])]
-    roots, terminals = ([graph.vertices[v] for v in side] for side in (graph.roots, graph.terminals))
-    return DifferentiationGraph(edges, roots, terminals, name=graph.name)
-
-
-def _label(graph: DifferentiationGraph, edge: int) -> Any:
-    kind = Kind(int(graph.kinds[edge]))
-    return graph.symbols[edge] or graph.constants.get(edge, f"e{edge + 1}" if kind is Kind.VARIABLE else kind)
-
-
-# Factorization -------------------------------------------------------------------------------------------------------
-
-
 Direction = Literal["forward", "backward", "both", "middle"]
-T = TypeVar("T")
 
 
 def factorize(
@@ -198,11 +74,8 @@ def factorize(
     >>> [sum(factorize(graph, references=shared).steps.is_product) for shared in (True, False)]
     [3, 4]
     """
-    steps = Steps(len(graph.sources))
-    if references:
-        return Accumulation(graph, steps, _entries(graph, _Factorization(graph, _Results(steps), deadline), direction))
-    strands = _entries(graph, _Factorization(graph, _Strands(shared=False, limit=limit), deadline), direction)
-    return Accumulation(graph, steps, dict(zip(strands, _evaluate(strands.values(), steps), strict=True)))
+    found = _Factorization(graph, None if references else limit, deadline).run(direction).finish()
+    return found if references else _written_out(found)
 
 
 def factorize_faces(graph: DifferentiationGraph, direction: Direction = "backward") -> Accumulation:
@@ -218,10 +91,9 @@ def factorize_faces(graph: DifferentiationGraph, direction: Direction = "backwar
 
 def factorization_order(graph: DifferentiationGraph, direction: Direction = "backward") -> list[int]:
     """The intermediates in the order in which factorization makes them disappear into chains; dead ones last."""
-    factorization = _Factorization(graph, _Results(Steps(len(graph.sources))))
-    _entries(graph, factorization, direction)
-    seen = set(factorization.gone)
-    return factorization.gone + [v for v in graph.intermediates if v not in seen]
+    gone = _Factorization(graph).run(direction).gone
+    seen = set(gone)
+    return gone + [v for v in graph.intermediates if v not in seen]
 
 
 def factorization_steps(
@@ -233,108 +105,52 @@ def factorization_steps(
         GraphError: if more labels than `limit` would be written out.
         UnknownNameError: for another direction.
     """
-    parts = _Strands(shared=references, limit=limit)
-    factorization = _Factorization(graph, parts)
-    level: list[int] = []
-
-    def drawn() -> DifferentiationGraph:
-        return _draw(graph, factorization.strands())
-
-    yield drawn()
-    named = 0
+    factorization = _Factorization(graph, None if references else limit)
+    begun = False
+    yield factorization.drawn()
     for v in factorization.levels(direction):
-        if factorization.new_level and level:
-            yield drawn()
-            level = []
-        level.append(v)
-        factorization.name_copied(v)
-        if parts.references_made > named:
-            named = parts.references_made
-            yield drawn()
+        if factorization.new_level and begun:
+            yield factorization.drawn()
+        begun = True
+        if references and factorization.name_copied(v):
+            yield factorization.drawn()
         factorization.split(v)
-    if level:
-        yield drawn()
+    if begun:
+        yield factorization.drawn()
 
 
-class _Parts(Generic[T]):
-    """Makers of strands; the hooks do nothing for strands that are computed at once, and so only once."""
+class _Factorization(EdgeElimination):
+    """A graph whose edges are strands.
 
-    edge: Callable[[int], T]
-    chain: Callable[[T, T, int], T]
-    block: Callable[[T, T], T]
+    Args:
+        limit: of the labels that all strands write out together, if each counts wherever it stands.
+    """
 
-    def copied(self, strand: T) -> T:
-        """Return what is copied in place of a strand: with references, its name."""
-        return strand
-
-    def placed(self, strand: T) -> None:
-        """Take note that a strand is now part of the graph."""
-
-    def removed(self, strand: T) -> None:
-        """Take note that a strand is no longer part of the graph, or part of another strand."""
-
-
-class _Results(_Parts[int]):
-    """Strands that are references of their results."""
-
-    def __init__(self, steps: Steps) -> None:
-        self.edge = lambda edge: edge
-        self.chain = lambda first, second, through: steps.product(first, second)
-        self.block = steps.sum
-
-
-class _Strands(_Parts[Strand]):
-    """Strands as trees, to be drawn, or written out without references up to a limit."""
-
-    def __init__(self, *, shared: bool, limit: int) -> None:
-        self._shared = shared
-        self._limit = limit
-        self._written = 0
-        self.references_made = 0
-        self.edge, self.chain, self.block = _edge, _chain, _block
-
-    def copied(self, strand: Strand) -> Strand:
-        if not self._shared or strand.shape in (StrandShape.EDGE, StrandShape.REFERENCE):
-            return strand
-        self.references_made += 1
-        return _reference(strand, self.references_made)
-
-    def placed(self, strand: Strand) -> None:
-        self._written += strand.size
-        if self._written > self._limit and not self._shared:
-            raise GraphError(
-                f"factorization without references writes out more than {self._limit} labels; expected a smaller "
-                "graph. Use references=True, which computes what is copied once, or raise the limit"
-            )
-
-    def removed(self, strand: Strand) -> None:
-        self._written -= strand.size
-
-
-class _Factorization(Generic[T]):
-    """A graph whose edges are strands."""
-
-    def __init__(self, graph: DifferentiationGraph, parts: _Parts[T], deadline: Deadline = FOREVER) -> None:
-        self.graph, self._deadline = graph, deadline
-        self.parts = parts
-        self.out: list[dict[int, T]] = [{} for _ in graph.vertices]
-        self.into: list[dict[int, T]] = [{} for _ in graph.vertices]
-        self.inner = bytearray(len(graph.vertices))
-        for v in graph.intermediates:
-            self.inner[v] = 1
+    def __init__(self, graph: DifferentiationGraph, limit: int | None = None, deadline: Deadline = FOREVER) -> None:
+        super().__init__(graph)
+        self._limit, self._deadline = limit, deadline
         #: Vertices in the order in which they disappeared.
         self.gone: list[int] = []
         #: Whether the vertex that `levels` gave last begins a new level.
         self.new_level = False
+        #: For each step the vertex through which it is a chain; −1 for blocks that the graph begins with.
+        self._through: list[int] = []
+        #: Numbers of the strands that have a name, from 1.
+        self._names: dict[int, int] = {}
+        #: Labels that each strand writes out, if they are limited, and that all strands of the graph do.
+        self._sizes = [1] * self.steps.edges
+        self._written = 0
+        self._note_steps(-1)
+        self._write(int(graph.live_edges.sum()))
         #: Neighbours of what disappeared since the last level began.
         self._touched: dict[int, None] = {}
-        for e in graph.live_edges.nonzero()[0].tolist():
-            self._place(int(graph.sources[e]), int(graph.targets[e]), parts.edge(e))
-        self._reduce([v for v in reversed(graph.topological_order) if self.inner[v]])
+        self._reduce([v for v in reversed(graph.topological_order) if self.intermediate[v]])
 
-    def strands(self) -> list[tuple[int, int, T]]:
-        """All strands with their ends."""
-        return [(j, i, strand) for j, row in enumerate(self.out) for i, strand in row.items()]
+    def run(self, direction: Direction) -> _Factorization:
+        """Split until one strand an entry is left."""
+        for v in self.levels(direction):
+            self.split(v)
+        return self
 
     def levels(self, direction: Direction) -> Iterator[int]:
         """Vertices to split, as they become due; each is to be split before the next is asked for."""
@@ -345,105 +161,159 @@ class _Factorization(Generic[T]):
             return
         sides = [direction] if direction != "both" else ["forward", "backward"]
         turn = 0
-        due = {side: self._due(side, [v for v in range(len(self.inner)) if self.inner[v]]) for side in sides}
+        due = {side: self._due(side, range(len(self.intermediate))) for side in sides}
         while any(due.values()):
             side = sides[turn % len(sides)]
             turn += 1
-            level = due[side]
-            due[side] = []
+            level, due[side] = due[side], []
             self._touched = {}
             self.new_level = True
             for v in level:
-                if not self._present(v):
-                    continue
-                yield v
-                self.new_level = False
+                if self._present(v):
+                    yield v
+                    self.new_level = False
             for other in sides:
-                found = dict.fromkeys([*due[other], *self._due(other, list(self._touched))])
+                found = dict.fromkeys([*due[other], *self._due(other, self._touched)])
                 due[other] = [v for v in found if self._present(v)]
 
-    def name_copied(self, v: int) -> None:
-        """Put names in place of the strands at v that its split copies."""
-        ends = ((self.into, self.out, len(self.out[v])), (self.out, self.into, len(self.into[v])))
-        for near, far, copies in ends:
-            if copies > 1:
-                for u, strand in near[v].items():
-                    near[v][u] = far[u][v] = self.parts.copied(strand)
+    def name_copied(self, v: int) -> bool:
+        """Give names to the strands at v that its split copies; return whether there are new ones."""
+        before = len(self._names)
+        above, below = self._strands_at(v)
+        for strands, copies in ((above, len(below)), (below, len(above))):
+            for strand in strands if copies > 1 else ():
+                if strand >= self.steps.edges:
+                    self._names.setdefault(strand, len(self._names) + 1)
+        return len(self._names) > before
 
     def split(self, v: int) -> None:
         """Split v into one copy for each pair of an incoming and an outgoing strand, which become one strand each."""
-        self.name_copied(v)
-        into, out = self.into[v], self.out[v]
-        self._remove(v)
-        for u, above in into.items():
-            self._deadline.check()
-            for w, below in out.items():
-                self._place(u, w, self.parts.chain(above, below, v))
-        self._reduce([*into, *out])
+        near = (*self.predecessors[v], *self.successors[v])
+        self._join(v)
+        self._reduce([*near])
+
+    def drawn(self) -> DifferentiationGraph:
+        """The graph that the strands are made of: copies of a vertex have primes, named strands are edges.
+
+        Labels are the graph's symbols, or e1, e2, … by edge where a variable has none; names are s1, s2, ….
+        """
+        graph, steps = self.graph, self.steps
+        times: dict[int, int] = {}
+        taken = set(map(str, graph.vertices))
+
+        def copy(v: int) -> Hashable:
+            times[v] = times.get(v, -1) + 1
+            if times[v] == 0:
+                return graph.vertices[v]
+            name = f"{graph.vertices[v]}{'′' * times[v]}"
+            while name in taken:
+                name += "′"
+            taken.add(name)
+            return name
+
+        strands = [(j, i, strand) for j, row in enumerate(self.successors) for i, strand in row.items()]
+        ends = {*graph.roots, *graph.terminals, *(v for j, i, _ in strands for v in (j, i))}
+        names = {v: copy(v) for v in sorted(ends)}
+        edges: list[tuple[Hashable, Hashable, Any]] = []
+        for j, i, strand in strands:
+            pending = [(names[j], names[i], strand)]
+            while pending:
+                source, sink, top = pending.pop()
+                step = top - steps.edges
+                if step < 0:
+                    edges.append((source, sink, _label(graph, top)))
+                elif top in self._names:
+                    edges.append((source, sink, f"s{self._names[top]}"))
+                elif steps.is_product[step]:
+                    middle = copy(self._through[step])
+                    pending += [(middle, sink, steps.right[step]), (source, middle, steps.left[step])]
+                else:
+                    pending += [(source, sink, steps.right[step]), (source, sink, steps.left[step])]
+        roots, terminals = ([graph.vertices[v] for v in side] for side in (graph.roots, graph.terminals))
+        return DifferentiationGraph(edges, roots, terminals, name=graph.name)
 
     def _from_the_middle(self) -> Iterator[int]:
-        graph = self.graph
-        depth, height = [0] * len(graph.vertices), [0] * len(graph.vertices)
-        order = graph.topological_order
-        for v in order:
-            for u in self.into[v]:
-                height[u] = max(height[u], height[v] + 1)
-        for v in reversed(order):
-            for w in self.out[v]:
-                depth[w] = max(depth[w], depth[v] + 1)
-        due = [v for v in order if self._present(v)]
-        due.sort(key=lambda v: (abs(depth[v] - height[v]), depth[v]))
+        order = self.graph.topological_order
+        height = longest_ways(order, self.predecessors.__getitem__)
+        depth = longest_ways(reversed(order), self.successors.__getitem__)
+        place = {v: (abs(depth[v] - height[v]), depth[v]) for v in order if self._present(v)}
         last = None
-        for v in due:
+        for v in sorted(place, key=place.__getitem__):
             if self._present(v):
-                self.new_level = last != (abs(depth[v] - height[v]), depth[v])
-                last = (abs(depth[v] - height[v]), depth[v])
+                self.new_level, last = last != place[v], place[v]
                 yield v
 
-    def _due(self, side: str, vertices: list[int]) -> list[int]:
-        near = self.out if side == "backward" else self.into
-        return [v for v in sorted(vertices) if self._present(v) and not any(self.inner[end] for end in near[v])]
+    def _due(self, side: str, vertices: Iterable[int]) -> list[int]:
+        near = self.successors if side == "backward" else self.predecessors
+        return [v for v in sorted(vertices) if self._present(v) and not any(self.intermediate[end] for end in near[v])]
 
     def _present(self, v: int) -> bool:
-        return bool(self.inner[v]) and bool(self.out[v])
+        return bool(self.intermediate[v]) and bool(self.successors[v])
 
-    def _remove(self, v: int) -> None:
-        for u, strand in self.into[v].items():
-            del self.out[u][v]
-            self.parts.removed(strand)
-        for w, strand in self.out[v].items():
-            del self.into[w][v]
-            self.parts.removed(strand)
-        self._touched.update(dict.fromkeys((*self.into[v], *self.out[v])))
-        self.into[v], self.out[v] = {}, {}
-        self.gone.append(v)
-
-    def _place(self, j: int, i: int, strand: T) -> None:
-        known = self.out[j].get(i)
-        self.parts.placed(strand)
-        if known is not None:
-            strand = self.parts.block(known, strand)
-        self.out[j][i] = self.into[i][j] = strand
+    def _strands_at(self, v: int) -> tuple[list[int], list[int]]:
+        """The strands into a vertex and out of it."""
+        return [self.successors[u][v] for u in self.predecessors[v]], list(self.successors[v].values())
 
     def _reduce(self, pending: list[int]) -> None:
         """Replace chains and blocks by strands, until none is left."""
-        for v in series_vertices(self.into, self.out, pending, lambda v: bool(self.inner[v])):
-            ((u, above),) = self.into[v].items()
-            ((w, below),) = self.out[v].items()
-            self._remove(v)
-            self._place(u, w, self.parts.chain(above, below, v))
+        for v in series_vertices(self.predecessors, self.successors, pending, lambda v: bool(self.intermediate[v])):
+            self._join(v)
+
+    def _join(self, v: int) -> None:
+        """Put a chain through v in the place of each pair of strands there."""
+        if self._limit is not None:
+            above, below = self._strands_at(v)
+            more = (len(below) - 1, above), (len(above) - 1, below)
+            self._write(sum(copies * self._sizes[strand] for copies, strands in more for strand in strands))
+        self._touched.update(dict.fromkeys((*self.predecessors[v], *self.successors[v])))
+        self.gone.append(v)
+        for step in edges_of_vertex(self, v):
+            self._deadline.check()
+            self.eliminate(*step)
+        self._note_steps(v)
+
+    def _note_steps(self, v: int) -> None:
+        """Take note of the steps that are new: the vertex they go through, and the labels that they write out."""
+        steps, known = self.steps, len(self._through)
+        self._through += [v] * (len(steps) - known)
+        if self._limit is not None:
+            for left, right in zip(steps.left[known:], steps.right[known:], strict=True):
+                self._sizes.append(self._sizes[left] + self._sizes[right])
+
+    def _write(self, more: int) -> None:
+        """Count labels that are written out, up to the limit."""
+        self._written += more
+        if self._limit is not None and self._written > self._limit:
+            raise GraphError(
+                f"factorization without references writes out more than {self._limit} labels; expected a smaller "
+                "graph. Use references=True, which computes what is copied once, or raise the limit"
+            )
 
 
-def _entries(
-    graph: DifferentiationGraph, factorization: _Factorization[T], direction: Direction
-) -> dict[tuple[int, int], T]:
-    """Split until one strand an entry is left."""
-    for v in factorization.levels(direction):
-        factorization.split(v)
-    row = {root: position for position, root in enumerate(graph.roots)}
-    column = {terminal: position for position, terminal in enumerate(graph.terminals)}
-    found = {(row[j], column[i]): strand for j, i, strand in factorization.strands()}
-    return {place: found[place] for place in sorted(found)}
+def _written_out(found: Accumulation) -> Accumulation:
+    """Every step computed anew wherever its result is used, innermost first."""
+    first, made = found.steps, Steps(found.steps.edges)
+    entries = {}
+    for place, strand in found.entries.items():
+        pending: list[tuple[int, bool]] = [(strand, False)]
+        values: list[int] = []
+        while pending:
+            top, ready = pending.pop()
+            step = top - first.edges
+            if step < 0:
+                values.append(top)
+            elif not ready:
+                pending += [(top, True), (first.right[step], False), (first.left[step], False)]
+            else:
+                right, left = values.pop(), values.pop()
+                values.append(made.product(left, right) if first.is_product[step] else made.sum(left, right))
+        entries[place] = values[-1]
+    return Accumulation(found.graph, made, entries)
+
+
+def _label(graph: DifferentiationGraph, edge: int) -> Any:
+    kind = Kind(int(graph.kinds[edge]))
+    return graph.symbols[edge] or graph.constants.get(edge, f"e{edge + 1}" if kind is Kind.VARIABLE else kind)
 
 
 def _register(name: str, direction: Direction) -> None:
@@ -452,8 +322,8 @@ def _register(name: str, direction: Direction) -> None:
         return 3e-6 * products + 4e-6 * work.edges
 
     @register(name, seconds)
-    def find(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
-        return SearchResult(graph, name, _accumulation=factorize(graph, direction, deadline=deadline))
+    def find(graph: DifferentiationGraph, context: Context) -> SearchResult:
+        return SearchResult(graph, name, _accumulation=factorize(graph, direction, deadline=context))
 
 
 _register("forward-factorization", "forward")

@@ -17,13 +17,13 @@ Scores count edges, whatever their labels and the sizes of their ends. Relative 
 defined for faces there. Ties go to what is nearest to the roots, then to the lowest numbers (of faces under MOMR, to
 these at once); so every heuristic is deterministic.
 
-Choices wait in a heap (`run`). When something is eliminated, the scores of what is next to it are renewed, others when
-their turn comes, so a score that is lowered by a change further away is noticed late. (Markowitz degrees and relative
-ones only change next to what is eliminated.) Time: some microseconds for each product and each score, and a score takes
-time linear in the degrees around. None is within a constant factor of the optimum. Greedy edges and faces may go wrong
-without bound (Griewank and Naumann, Accumulating Jacobians as chained sparse matrix products, 2003, warn of it): a
-sequence of four times the products of the Markowitz order, or of more than `_LONGEST`, is given up, and that order is
-the result.
+Choices wait in a heap (`run_greedily`). When something is eliminated, the scores of what is next to it are renewed,
+others when their turn comes, so a score that is lowered by a change further away is noticed late. (Markowitz degrees
+and relative ones only change next to what is eliminated.) Time: some microseconds for each product and each score, and
+a score takes time linear in the degrees around. None is within a constant factor of the optimum. Greedy edges and
+faces may go wrong without bound (Griewank and Naumann, Accumulating Jacobians as chained sparse matrix products, 2003,
+warn of it): a sequence of four times the products of the Markowitz order, or of more than `_LONGEST`, is given up, and
+that order is the result.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from accumulus.context import Context
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.edge import EdgeElimination
 from accumulus.elimination.face import FaceElimination
@@ -40,7 +41,6 @@ from accumulus.elimination.vertex import Limit, markowitz_order
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
-from accumulus.options import Options
 from accumulus.search.registry import SearchResult, register
 from accumulus.search.vertex_orders import markowitz
 
@@ -59,7 +59,7 @@ class SideView:
 
 
 class _Choices:
-    """What there is to choose from in the elimination of a graph, and what each choice scores."""
+    """Choices in the elimination of a graph, and their scores."""
 
     def __init__(self, graph: DifferentiationGraph) -> None:
         self.graph = graph
@@ -87,7 +87,7 @@ class _Choices:
         raise NotImplementedError
 
 
-def run(choices: _Choices, state: Any, limit: int, deadline: Deadline = FOREVER) -> bool:
+def run_greedily(choices: _Choices, state: Any, limit: int, deadline: Deadline = FOREVER) -> bool:
     """Take always a choice of least score, as far as scores are known, until nothing is left.
 
     Returns:
@@ -142,12 +142,8 @@ class VertexChoices(_Choices):
 
     def __init__(self, graph: DifferentiationGraph, score: Callable[[SideView, SideView, int], int]) -> None:
         super().__init__(graph)
-        P: list[set[int]] = [set() for _ in graph.vertices]
-        S: list[set[int]] = [set() for _ in graph.vertices]
-        for e in graph.live_edges.nonzero()[0].tolist():
-            j, i = int(graph.sources[e]), int(graph.targets[e])
-            S[j].add(i)
-            P[i].add(j)
+        edges = EdgeElimination(graph)
+        P, S = list(map(set, edges.predecessors)), list(map(set, edges.successors))
         self._P, self._S, self._score = P, S, score
         self._up, self._down = _views(graph, P, S)
         self._left = dict.fromkeys(graph.intermediates)
@@ -342,12 +338,8 @@ def _missing(some: Collection[int], others: Collection[int]) -> int:
 # Scores of vertices: by the graph, the reversed graph, and the vertex.
 
 
-def _vertex_relative(up: SideView, down: SideView, k: int) -> int:
-    return len(up.P[k]) * len(up.S[k]) - up.above[k] * down.above[k]
-
-
-def _vertex_fill_in(up: SideView, down: SideView, k: int) -> int:
-    return sum(_missing(up.S[k], up.S[p]) for p in up.P[k])
+def _vertex_degree(up: SideView, down: SideView, k: int) -> int:
+    return len(up.P[k]) * len(up.S[k])
 
 
 def _vertex_damage(up: SideView, down: SideView, k: int) -> int:
@@ -356,27 +348,11 @@ def _vertex_damage(up: SideView, down: SideView, k: int) -> int:
     )
 
 
-def _vertex_lmmd(up: SideView, down: SideView, k: int) -> int:
-    return len(up.P[k]) * len(up.S[k]) + _vertex_damage(up, down, k)
-
-
-def _vertex_momr(up: SideView, down: SideView, k: int) -> int:
-    return _vertex_damage(up, down, k) - len(up.P[k]) * len(up.S[k])
-
-
 # Scores of edges ⟨j,i⟩ from the front; from the back they are those of ⟨i,j⟩ in the reversed graph.
 
 
-def _edge_markowitz(side: SideView, j: int, i: int) -> int:
+def _edge_degree(side: SideView, j: int, i: int) -> int:
     return len(side.P[j])
-
-
-def _edge_relative(side: SideView, j: int, i: int) -> int:
-    return len(side.P[j]) - side.above[j]
-
-
-def _edge_fill_in(side: SideView, j: int, i: int) -> int:
-    return _missing(side.P[j], side.P[i])
 
 
 def _edge_damage(side: SideView, j: int, i: int) -> int:
@@ -385,14 +361,6 @@ def _edge_damage(side: SideView, j: int, i: int) -> int:
     damage = len(S[i]) * (_missing(P[j], P[i]) - 1)
     damage += sum(len(P[p]) for p in P[j] if p not in P[i])
     return damage - sum(len(P[p]) for p in P[j]) * (len(S[j]) == 1)
-
-
-def _edge_lmmd(side: SideView, j: int, i: int) -> int:
-    return len(side.P[j]) + _edge_damage(side, j, i)
-
-
-def _edge_momr(side: SideView, j: int, i: int) -> int:
-    return _edge_damage(side, j, i) - len(side.P[j])
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,15 +378,20 @@ class Heuristic:
 
 
 HEURISTICS: Final = (
-    Heuristic("relative-markowitz", "vertex", _vertex_relative, 1e-5),
-    Heuristic("lowest-fill-in", "vertex", _vertex_fill_in, 1e-5),
-    Heuristic("lmmd", "vertex", _vertex_lmmd, 1e-5),
-    Heuristic("momr", "vertex", _vertex_momr, 1e-5),
-    Heuristic("markowitz-edge", "edge", _edge_markowitz, 1e-4),
-    Heuristic("relative-markowitz-edge", "edge", _edge_relative, 1e-4),
-    Heuristic("lowest-fill-in-edge", "edge", _edge_fill_in, 1e-4),
-    Heuristic("lmmd-edge", "edge", _edge_lmmd, 1e-4),
-    Heuristic("momr-edge", "edge", _edge_momr, 1e-4),
+    Heuristic(
+        "relative-markowitz",
+        "vertex",
+        lambda up, down, k: _vertex_degree(up, down, k) - up.above[k] * down.above[k],
+        1e-5,
+    ),
+    Heuristic("lowest-fill-in", "vertex", lambda up, down, k: sum(_missing(up.S[k], up.S[p]) for p in up.P[k]), 1e-5),
+    Heuristic("lmmd", "vertex", lambda *at: _vertex_degree(*at) + _vertex_damage(*at), 1e-5),
+    Heuristic("momr", "vertex", lambda *at: _vertex_damage(*at) - _vertex_degree(*at), 1e-5),
+    Heuristic("markowitz-edge", "edge", _edge_degree, 1e-4),
+    Heuristic("relative-markowitz-edge", "edge", lambda side, j, i: len(side.P[j]) - side.above[j], 1e-4),
+    Heuristic("lowest-fill-in-edge", "edge", lambda side, j, i: _missing(side.P[j], side.P[i]), 1e-4),
+    Heuristic("lmmd-edge", "edge", lambda *at: _edge_degree(*at) + _edge_damage(*at), 1e-4),
+    Heuristic("momr-edge", "edge", lambda *at: _edge_damage(*at) - _edge_degree(*at), 1e-4),
     Heuristic("markowitz-face", "face", None, 1e-4),
     Heuristic("momr-face", "face", None, 2e-4),
 )
@@ -426,18 +399,18 @@ HEURISTICS: Final = (
 
 def _register(row: Heuristic) -> None:
     @register(row.name, lambda work: row.seconds * (work.fewest + work.edges))
-    def find(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+    def find(graph: DifferentiationGraph, context: Context) -> SearchResult:
         if row.level == "vertex":
             assert row.score is not None
             choices = VertexChoices(graph, row.score)
             order = choices.start()
-            run(choices, order, len(graph.vertices), deadline)
+            run_greedily(choices, order, len(graph.vertices), context)
             return SearchResult(graph, row.name, tuple(order.steps))
         longest = _LONGEST[row.level]
-        fewest = markowitz_order(graph, Objective.FMA, Limit(longest), deadline)
+        fewest = markowitz_order(graph, Objective.FMA, Limit(longest), context)
         most = longest if fewest is None else min(longest, _MOST[0] * fewest[0].cost[0] + _MOST[1])
-        found = None if fewest is None else _sequence(graph, row, most, deadline)
-        return found or markowitz(graph, options, deadline)
+        found = None if fewest is None else _sequence(graph, row, most, context)
+        return found or markowitz(graph, context)
 
 
 def _sequence(graph: DifferentiationGraph, row: Heuristic, limit: int, deadline: Deadline) -> SearchResult | None:
@@ -449,7 +422,7 @@ def _sequence(graph: DifferentiationGraph, row: Heuristic, limit: int, deadline:
     else:
         choices = FaceDegrees(graph) if row.name == "markowitz-face" else FaceChoices(graph)
     state = choices.start()
-    if not run(choices, state, limit, deadline):
+    if not run_greedily(choices, state, limit, deadline):
         return None
     return SearchResult(graph, row.name, _accumulation=state.finish())
 

@@ -1,9 +1,7 @@
 """Local Jacobian accumulation: the graph as a product of sparse matrices between depth levels, in the best bracketing.
 
-**Levels.** A segmented graph as levels of vertices, and the products of local Jacobians between them.
-
-Vertices are numbered level by level, so what lies between two levels is a range. Entries of local Jacobians are
-references, with a mark for those that are a single path of unit edges: products with them are not formed.
+**Levels.** Vertices are numbered level by level, so what lies between two levels is a range. Entries of local Jacobians
+are references, with a mark for those that are a single path of unit edges: products with them are not formed.
 
 **Bracketings.** The level of a vertex is the longest way to it from a root; terminals share the last level. Edges that
 cross levels are segmented with unit edges (copies of their tail or of their head, shared by edges with the same end),
@@ -36,15 +34,15 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.context import Context
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.accumulation import Accumulation, SharedSteps
 from accumulus.elimination.edge import EdgeElimination, edges_of_vertex
 from accumulus.errors import ArgumentError, OrderError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.options import Options
+from accumulus.search.elimination import Workload
 from accumulus.search.registry import SearchResult, register
-from accumulus.search.sweeps import Workload
-from accumulus.theory.graphs.traversal import Classes, eliminate_series
+from accumulus.theory.graphs.traversal import UnionFind, eliminate_series, longest_ways
 
 __all__ = ["Bracketing", "Levelled", "accumulate_edges", "bracketing_seconds", "local_jacobians", "multiply"]
 
@@ -88,28 +86,20 @@ class Levelled:
         by_level: list[list[tuple[int, int]]] = [[] for _ in range(self.last + 1)]
         links: list[tuple[tuple[int, int], tuple[int, int], int]] = []
 
-        def vertex(v: int, depth: int) -> tuple[int, int]:
-            if (v, depth) not in place:
-                place[v, depth] = -1
-                by_level[depth].append((v, depth))
-            return v, depth
+        def vertex(v: int, depth: int) -> None:
+            place[v, depth] = -1
+            by_level[depth].append((v, depth))
 
         for v, depth in level.items():
             vertex(v, depth)
         for j, i, label in edges:
             deadline.check()
-            if side == "tail":
-                known = level[i] - 1
-                while (j, known) not in place:
-                    vertex(j, known)
-                    known -= 1
-                links.append(((j, level[i] - 1), (i, level[i]), label))
-            else:
-                known = level[j] + 1
-                while (i, known) not in place:
-                    vertex(i, known)
-                    known += 1
-                links.append(((j, level[j]), (i, level[j] + 1), label))
+            copied, depth, step = (j, level[i] - 1, -1) if side == "tail" else (i, level[j] + 1, 1)
+            upper = depth if side == "tail" else level[j]
+            while (copied, depth) not in place:
+                vertex(copied, depth)
+                depth += step
+            links.append(((j, upper), (i, upper + 1), label))
         for v, depth in place:
             following = (v, depth + 1)
             if following in place:
@@ -160,7 +150,7 @@ class Levelled:
         """Components between levels a and b+1 from those between a and b: level b joins some of them."""
         number, label = self.components(a, b)
         here = self.width(b)
-        joined = Classes(number + here)
+        joined = UnionFind(number + here)
         edges = slice(self._level_edges[b - 1], self._level_edges[b])
         sources = label[self._sources[edges] - self._first[a + 1]].tolist()
         targets = (self._targets[edges] - self._first[b] + number).tolist()
@@ -333,17 +323,13 @@ def _sum(matrices: list[Matrix], steps: SharedSteps) -> Matrix:
 
 def _levels(graph: DifferentiationGraph, edges: list[tuple[int, int, int]]) -> dict[int, int]:
     """Longest way from a root, for all vertices of the edges; terminals on the last level."""
-    following: dict[int, list[int]] = {}
+    following: dict[int, list[int]] = {v: [] for v in sorted({v for j, i, _ in edges for v in (j, i)})}
     for j, i, _ in edges:
-        following.setdefault(j, []).append(i)
-    used = {*following, *(i for _, i, _ in edges)}
-    terminals = set(graph.terminals) & used
-    level = dict.fromkeys(used, 0)
-    for v in reversed(graph.topological_order):
-        for i in following.get(v, ()):
-            level[i] = max(level[i], level[v] + 1)
+        following[j].append(i)
+    order = (v for v in reversed(graph.topological_order) if v in following)
+    level = longest_ways(order, following.__getitem__)
     last = max(level.values())
-    return {v: last if v in terminals else level[v] for v in sorted(used)}
+    return {v: level[v] for v in following} | {v: last for v in graph.terminals if v in following}
 
 
 def _product(left: Matrix, right: Matrix, steps: SharedSteps, deadline: Deadline) -> Matrix:
@@ -503,7 +489,7 @@ def _parts(
     ends = {*graph.roots, *graph.terminals}
     if not separate:
         return [edges] if edges else []
-    joined = Classes(len(graph.vertices))
+    joined = UnionFind(len(graph.vertices))
     for j, i, _ in edges:
         if j not in ends and i not in ends:
             joined.merge(i, j)
@@ -623,6 +609,6 @@ def bracketing_seconds(work: Workload) -> float:
 
 
 @register("local-jacobians", bracketing_seconds)
-def _method(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
-    found = local_jacobians(graph, unit_products=options.objective.every_product, deadline=deadline)
+def _method(graph: DifferentiationGraph, context: Context) -> SearchResult:
+    found = local_jacobians(graph, unit_products=context.options.objective.every_product, deadline=context)
     return SearchResult(graph, "local-jacobians", _accumulation=found)

@@ -36,13 +36,13 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
+from accumulus.context import Context
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.accumulation import Accumulation, SharedSteps, Steps
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.options import Options
+from accumulus.search.elimination import Workload
 from accumulus.search.registry import SearchResult, register
-from accumulus.search.sweeps import Workload
-from accumulus.theory.graphs.traversal import reached, series_vertices, topological
+from accumulus.theory.graphs.traversal import longest_ways, reached, series_vertices, topological_order
 from accumulus.theory.methods.local_jacobians import accumulate_edges, bracketing_seconds
 
 __all__ = ["TracedPage", "pages", "trace_pages"]
@@ -182,10 +182,7 @@ class Page:
 
     def levels(self) -> dict[int, int]:
         """Longest way from a root; terminals on the last level."""
-        level = dict.fromkeys(self.successors, 0)
-        for v in self._order():
-            for i in self.successors[v]:
-                level[i] = max(level[i], level[v] + 1)
+        level = longest_ways(self._order(), self.successors.__getitem__)
         last = max(level.values(), default=0)
         level.update((t, last) for t in self.own_terminals)
         return level
@@ -198,24 +195,16 @@ class Page:
         into = {(j, i): last - level[j] for i in terminals for j in self.predecessors[i]}
         crossed = max(*out.values(), *into.values())
         if crossed > 1:
-            if max(out.values()) == crossed:
-                chosen = {edge for edge, length in out.items() if length == crossed}
-                rest = self._kept(lambda edge: edge not in chosen)
-                through = self._kept(lambda edge: edge[0] not in roots or edge in chosen)
-            else:
-                chosen = {edge for edge, length in into.items() if length == crossed}
-                rest = self._kept(lambda edge: edge not in chosen)
-                through = self._kept(lambda edge: edge[1] not in terminals or edge in chosen)
+            side, ends, lengths = (0, roots, out) if max(out.values()) == crossed else (1, terminals, into)
+            chosen = {edge for edge, length in lengths.items() if length == crossed}
+            rest = self._kept(lambda edge: edge not in chosen)
+            through = self._kept(lambda edge: edge[side] not in ends or edge in chosen)
             return self._nonempty(through, rest), "cross-level"
         above, below = level[start], last - level[end]
         by_roots = above > below or (above == below and len(roots) <= len(terminals))
         if len(terminals) == 1 or (by_roots and len(roots) > 1):
-            half = roots[: (len(roots) + 1) // 2]
-            parts = self._between(half, terminals), self._between(roots[len(half) :], terminals)
-            return self._nonempty(*parts), "roots"
-        half = terminals[: (len(terminals) + 1) // 2]
-        parts = self._between(roots, half), self._between(roots, terminals[len(half) :])
-        return self._nonempty(*parts), "terminals"
+            return self._nonempty(*(self._between(half, terminals) for half in _halves(roots))), "roots"
+        return self._nonempty(*(self._between(roots, half) for half in _halves(terminals))), "terminals"
 
     def _eliminate(self, v: int) -> None:
         self._deadline.check()
@@ -248,7 +237,7 @@ class Page:
 
     def _order(self) -> list[int]:
         """Vertices of the page, each before what it depends on."""
-        return topological({v: len(near) for v, near in self.predecessors.items()}, self.successors.__getitem__)
+        return topological_order({v: len(near) for v, near in self.predecessors.items()}, self.successors.__getitem__)
 
     def _sets(self, *, upwards: bool) -> dict[int, int]:
         """t-degree of each vertex, or its r-degree."""
@@ -293,6 +282,12 @@ class Page:
 
     def _nonempty(self, *pages: Page) -> list[Page]:
         return [page for page in pages if page.size]
+
+
+def _halves(vertices: list[int]) -> tuple[list[int], list[int]]:
+    """The first half, which is the larger one, and the rest."""
+    half = (len(vertices) + 1) // 2
+    return vertices[:half], vertices[half:]
 
 
 def _unequalled(
@@ -459,6 +454,6 @@ def _seconds(work: Workload) -> float:
 
 
 @register("pages", _seconds)
-def _method(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
-    found = pages(graph, unit_products=options.objective.every_product, deadline=deadline)
+def _method(graph: DifferentiationGraph, context: Context) -> SearchResult:
+    found = pages(graph, unit_products=context.options.objective.every_product, deadline=context)
     return SearchResult(graph, "pages", _accumulation=found)

@@ -27,8 +27,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import permutations, product
+from operator import or_
 
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph
@@ -97,7 +98,7 @@ class ReducedGraph:
         ]
 
     def graph(self) -> DifferentiationGraph:
-        """As a differentiation graph, all labels variable."""
+        """The differentiation graph, all labels variable."""
         return DifferentiationGraph(
             self.named_edges(),
             [f"y{k}" for k in range(1, len(self.roots) + 1)],
@@ -269,12 +270,8 @@ def _multisets(k: int, members: int, least: int) -> Iterator[tuple[int, ...]]:
 def _connected(graph: ReducedGraph) -> bool:
     groups = [1 << v for v in range(graph.intermediates)]
     for s in (*graph.roots, *graph.terminals, *((1 << i) | (1 << j) for i, j in graph.inner)):
-        touched = [group for group in groups if group & s]
-        groups = [group for group in groups if not group & s]
-        union = s
-        for group in touched:
-            union |= group
-        groups.append(union)
+        touched = reduce(or_, (group for group in groups if group & s), s)
+        groups = [*(group for group in groups if not group & s), touched]
     return len(groups) == 1
 
 

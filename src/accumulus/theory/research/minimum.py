@@ -1,10 +1,8 @@
 """The least number of products among all programs of the chain rule, labels not commuting.
 
-**Words.** Words: the pieces of paths that a program of the chain rule multiplies together, and where each can be cut.
-
-A *word* is a path between two vertices, read as the product of its labels; its *pair* are the two vertices. Every
-value that a program computes and uses is a set of words of one pair (below), so
-a value is a pair and a bitset, and a product joins a value of pair (x, m) with one of pair (m, y).
+**Words.** A *word* is a path between two vertices, read as the product of its labels; its *pair* are the two vertices.
+Every value that a program computes and uses is a set of words of one pair (below), so a value is a pair and a bitset,
+and a product joins a value of pair (x, m) with one of pair (m, y).
 
 Pairs of a root and a terminal are *outputs*; other pairs that are joined by a path of two or more edges are *inner*.
 
@@ -43,7 +41,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final
 
-from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.edge import EdgeElimination
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph
 
@@ -71,7 +70,7 @@ class Word:
 
 
 @dataclass(slots=True)
-class Pair:
+class VertexPair:
     """Two vertices that are joined by a path.
 
     Attributes:
@@ -110,15 +109,12 @@ class Words:
 
     def __init__(self, graph: DifferentiationGraph) -> None:
         self.graph = graph
-        ends = zip(graph.sources.tolist(), graph.targets.tolist(), graph.live_edges.tolist(), strict=True)
-        self.below: dict[int, list[int]] = {}
-        for source, target in dict.fromkeys((source, target) for source, target, live in ends if live):
-            self.below.setdefault(source, []).append(target)
+        self.below = [list(row) for row in EdgeElimination(graph).successors]
         self.words: list[Word] = []
-        self.pairs: list[Pair] = []
+        self.pairs: list[VertexPair] = []
         self.pair_of: dict[tuple[int, int], int] = {}
         self._index: dict[tuple[int, ...], int] = {}
-        for start in sorted(self.below):
+        for start in range(len(self.below)):
             for path in self._paths((start,)):
                 self._add(path)
         for word in self.words:
@@ -142,7 +138,7 @@ class Words:
         return [word for k, word in enumerate(self.pairs[pair].words) if value >> k & 1]
 
     def _paths(self, path: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-        for target in self.below.get(path[-1], ()):
+        for target in self.below[path[-1]]:
             yield (*path, target)
             yield from self._paths((*path, target))
 
@@ -154,7 +150,7 @@ class Words:
         key = path[0], path[-1]
         if key not in self.pair_of:
             self.pair_of[key] = len(self.pairs)
-            self.pairs.append(Pair(*key))
+            self.pairs.append(VertexPair(*key))
         number = self.pair_of[key]
         pair = self.pairs[number]
         bit = 1 << len(pair.words)
@@ -184,7 +180,7 @@ class OutOfStepsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
-    """What is known of the least number of products.
+    """Bounds on the least number of products, and a program.
 
     Attributes:
         lower: no program has fewer.
@@ -235,14 +231,11 @@ def accumulation_of(words: Words, products: list[Product]) -> Accumulation:
         VerificationError: if the products do not make up the Jacobian; a mistake of the search.
     """
     graph = words.graph
-    steps = Steps(len(graph.sources))
-    edges: dict[tuple[int, int], int] = {}
-    for e in graph.live_edges.nonzero()[0].tolist():
-        ends = int(graph.sources[e]), int(graph.targets[e])
-        edges[ends] = steps.sum(edges[ends], e) if ends in edges else e
+    merged = EdgeElimination(graph)  # in which parallel edges are one
+    steps, edges = merged.steps, merged.successors
     made: dict[int, list[tuple[int, int]]] = {}
     for p, pair in enumerate(words.pairs):
-        made[p] = [(pair.edge, edges[pair.start, pair.end])] if pair.edge else []
+        made[p] = [(pair.edge, edges[pair.start][pair.end])] if pair.edge else []
     sums: dict[tuple[int, int], int] = {}
 
     def value(p: int, wanted: int) -> int:
@@ -289,7 +282,7 @@ def _partition(wanted: int, parts: list[tuple[int, int]]) -> list[int]:
 
 
 class _Cover:
-    """How many vertices cut all words of a pair, each at a cut that a set of inner pairs allows."""
+    """Numbers of vertices that cut all words of a pair, each at a cut that a set of inner pairs allows."""
 
     def __init__(self, words: Words, pair: int, of_cut: dict[tuple[int, int], tuple[int, ...]]) -> None:
         self.products = words.pairs[pair].products

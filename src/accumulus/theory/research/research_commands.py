@@ -6,15 +6,16 @@ errors and Ctrl-C become messages and exit codes.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, Group
 
 from accumulus.graph.files import READABLE, load_graph
-from accumulus.show.tables import amount, counted, duration, table, text, write, write_json
+from accumulus.show.tables import amount, counted, duration, print_json, print_out, table, text
 
 if TYPE_CHECKING:
     from accumulus.theory.research.survey import Summary
@@ -51,13 +52,13 @@ def circular(
     """
     from accumulus.theory.research.survey import survey
 
-    with _Bar() as bar:
-        summary = survey(max_edges, output, jobs=jobs, steps=steps, progress=bar.update)
+    with _progress() as update:
+        summary = survey(max_edges, output, jobs=jobs, steps=steps, progress=update)
     _finish(summary, as_json)
 
 
-@app.command()
-def sample(
+@app.command("sample")
+def sample_command(
     edges: Annotated[int, typer.Option(help="Edges of every graph.", show_default=False)],
     graphs: Annotated[int, typer.Option(help="How many.")] = 1000,
     seed: Annotated[int, typer.Option(help="Of the random graphs. Same seed, same graphs.")] = 0,
@@ -66,16 +67,16 @@ def sample(
     steps: Steps = 200_000,
     as_json: AsJson = False,
 ) -> None:
-    """The same for random graphs, of sizes that 'circular' does not reach."""
+    """Decide the question of 'circular' for random graphs, of sizes that it does not reach."""
     from accumulus.theory.research.survey import sample as decide_sample
 
-    with _Bar() as bar:
-        summary = decide_sample(edges, graphs, output, seed=seed, jobs=jobs, steps=steps, progress=bar.update)
+    with _progress() as update:
+        summary = decide_sample(edges, graphs, output, seed=seed, jobs=jobs, steps=steps, progress=update)
     _finish(summary, as_json)
 
 
-@app.command()
-def decide(
+@app.command("decide")
+def decide_command(
     graph: Annotated[
         Path, typer.Argument(metavar="GRAPH", help="graph.json, or another graph file", show_default=False)
     ],
@@ -94,7 +95,7 @@ def decide(
     given = load_graph(graph)
     found = decide_graph(given, steps)
     if as_json:
-        write_json({"name": given.name, **found.to_dict()})
+        print_json({"name": given.name, **found.to_dict()})
         return
     lines = [
         f"{given.name}: {found.verdict}",
@@ -103,7 +104,7 @@ def decide(
         "",
         *found.program.split("; "),
     ]
-    write(text("\n".join(lines)))
+    print_out(text("\n".join(lines)))
 
 
 def _bounds(bounds: tuple[int, int]) -> str:
@@ -112,9 +113,9 @@ def _bounds(bounds: tuple[int, int]) -> str:
 
 def _finish(summary: Summary, as_json: bool) -> None:
     if as_json:
-        write_json(summary.to_dict())
+        print_json(summary.to_dict())
     else:
-        write(_report(summary))
+        print_out(_report(summary))
     if not summary.complete:
         raise KeyboardInterrupt
 
@@ -136,32 +137,19 @@ def _report(summary: Summary) -> Group:
     return Group(*parts)
 
 
-class _Bar:
-    """Progress on a terminal; nothing elsewhere."""
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int, int, int], None]]:
+    """Show progress on a terminal, nothing elsewhere; gives the function that is to be told of it."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    def __init__(self) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    found = TextColumn("{task.fields[found]}")
+    with Progress(*columns, found, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("graphs", total=None, found="")
 
-        console = Console(stderr=True)
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[found]}"),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._progress.add_task("graphs", total=None, found="")
+        def update(edges: int, done: int, total: int, circular: int) -> None:
+            found = f"{amount(circular)} circular" if circular else ""
+            progress.update(task, description=f"{edges} edges", completed=done, total=total, found=found)
 
-    def __enter__(self) -> _Bar:
-        self._progress.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
-        self._progress.stop()
-
-    def update(self, edges: int, done: int, total: int, circular: int) -> None:
-        found = f"{amount(circular)} circular" if circular else ""
-        self._progress.update(self._task, description=f"{edges} edges", completed=done, total=total, found=found)
+        yield update

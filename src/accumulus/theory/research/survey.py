@@ -35,6 +35,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final, Literal
 
+from accumulus.context import Context
 from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.face import eliminate_faces
 from accumulus.errors import AccumulusError, ArgumentError, ExpressionError, VerificationError
@@ -45,7 +46,7 @@ from accumulus.search.registry import get
 from accumulus.theory.algebra.relations import elimination_dependencies
 from accumulus.theory.algebra.sequence import elimination_sequence
 from accumulus.theory.algebra.sets import ExpressionSet
-from accumulus.theory.exact.eliminations import Proof
+from accumulus.theory.exact.eliminations import OptimumProof
 from accumulus.theory.research.census import ReducedGraph, random_reduced_graph, reduced_graphs
 from accumulus.theory.research.minimum import true_minimum
 
@@ -56,7 +57,7 @@ Face = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is known of a graph.
+    """Answer for a graph, with its evidence.
 
     Attributes:
         minimum: bounds of the least number of products of any program; equal if it is known.
@@ -130,7 +131,7 @@ def decide(graph: DifferentiationGraph, steps: int = 1_000_000) -> Verdict:
 
 
 def shortest_faces(graph: DifferentiationGraph, at_least: int = 0, moves: int = sys.maxsize) -> tuple[int, list[Face]]:
-    """The shortest sequence of face eliminations that branch and bound finds (`accumulus.theory.exact.line_optima`).
+    """The shortest sequence of face eliminations that branch and bound finds (`accumulus.theory.exact.searches`).
 
     Args:
         at_least: a bound that is known; a sequence that is no longer is the result.
@@ -146,9 +147,9 @@ def shortest_faces(graph: DifferentiationGraph, at_least: int = 0, moves: int = 
     if (graph.sizes > 1).any():  # faces are counted, whatever they cost
         edges = zip(graph.sources.tolist(), graph.targets.tolist(), range(len(graph.sources)), strict=True)
         graph = derive(graph, graph.vertices, graph.roots, graph.terminals, edges)
-    order = get("markowitz")(graph, Options(objective=Objective.FMA)).order
+    order = get("markowitz")(graph, Context(Options(objective=Objective.FMA))).order
     assert order is not None
-    proof = Proof(graph, Objective.FMA, order)
+    proof = OptimumProof(graph, Objective.FMA, order)
     proof.raise_bound("face", at_least)
     for _ in proof.search_sequences("face", moves):
         pass
@@ -181,7 +182,7 @@ Progress = Callable[[int, int, int, int], object]
 
 @dataclass
 class Summary:
-    """What a survey has found.
+    """Results of a survey.
 
     Attributes:
         max_edges: edges of the largest graphs asked for.
@@ -286,8 +287,8 @@ def sample(
 def _run(
     summary: Summary, stages: Iterable[tuple[int, list[str]]], jobs: int, steps: int, progress: Progress | None
 ) -> Summary:
-    _check("jobs", jobs, 1)
-    _check("steps", steps, 1)
+    for name, value in (("jobs", jobs), ("steps", steps)):
+        _check(name, value, 1)
     path = Path(summary.output)
     start = time.perf_counter()
     known = read_results(path, repair=True)

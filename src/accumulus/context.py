@@ -1,0 +1,98 @@
+"""The context of one preparation: its options, the work and the time that are left, and whom to tell of progress.
+
+A user's call makes one `Context`, and planning, rewriting and compilation hand it down as their one argument beside
+the graph or the tape. A stage that may take only part of the work gets a part of it (`part`, `within`); one that
+searches in another way gets it with other options (`having`). All of these share the work that is done and the clock.
+
+A context is passed, never found by a context variable: what a search finds depends on its options, its seed and the
+work that is left alone, and an argument shows in every signature that this is so. A variable would have to be set again
+in each thread and worker process, and a call within a call, as of nested derivatives, would read the outer one.
+
+A function that looks only at the work that is left takes a `Deadline`, which a context is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from accumulus.deadline import Deadline
+from accumulus.options import Effort, Options
+from accumulus.progress import Progress
+
+__all__ = ["Context"]
+
+#: The effort of the search for an order by the effort of the call, where the tape is rewritten afterwards: the
+#: rewriter removes the operations that a brief search leaves, so that the time is better spent there. Not on graphs of
+#: more than `SMALL` edges: there the rewriter has too little time for all of them.
+BEFORE_REWRITING: Final[dict[Effort, Effort]] = {"fast": "fast", "balanced": "fast", "thorough": "thorough"}
+SMALL: Final = 5_000
+#: Part of the work that planning may take where the tape is rewritten afterwards. Work that it leaves goes to the
+#: rewriter.
+PLANNING: Final = 0.3
+
+
+class Context(Deadline):
+    """Options, and the deadline until which searches go by them.
+
+    Args:
+        options: of the call.
+        seconds: from now on; by default the time limit of the options.
+        clock: see `Deadline`.
+        work: seconds of work; by default `accumulus.deadline.WORK` of the time.
+
+    >>> context = Context(Options(seed=3), work=30.0)
+    >>> context.part(0.5).left, context.part(0.5).options.seed
+    (15.0, 3)
+    >>> fast = context.having(effort="fast")
+    >>> fast.spend(6.0)
+    >>> fast.options.effort, context.options.effort, context.left
+    ('fast', 'balanced', 24.0)
+    """
+
+    __slots__ = ("options",)
+
+    def __init__(
+        self,
+        options: Options,
+        seconds: float | None = None,
+        clock: Callable[[], float] | None = None,
+        work: float | None = None,
+    ) -> None:
+        super().__init__(options.time_limit if seconds is None else seconds, clock, work)
+        self.options = options
+
+    def having(self, **changes: Any) -> Context:
+        """Return this context with other options; its work and its clock are the same."""
+        other = self._other(self._until, self._most, self.seconds)
+        other.options = replace(self.options, **changes)
+        return other
+
+    def unless_searched(self) -> Context:
+        """Return this context, or one without a limit if its options leave no time for a search.
+
+        The best greedy plan is found however long it takes; its work counts nowhere.
+        """
+        return self if self.options.searches else Context(self.options, math.inf)
+
+    def planning(self, edges: int) -> Context:
+        """Return the context of the search for an order in a graph of so many edges.
+
+        Where the tape is rewritten afterwards, that search is brief, and leaves most of the work to the rewriter.
+        """
+        options = self.options
+        brief = options.counts_rewritten and edges <= SMALL
+        own = self.part(PLANNING) if options.rewrites else self
+        return own.having(effort=BEFORE_REWRITING[options.effort]) if brief else own
+
+    def tell(self, stage: str, cost: int | None = None, expected: float | None = None) -> None:
+        """Tell the user's function of progress, if there is one, how far the preparation is."""
+        if callable(self.options.progress):
+            self.options.progress(Progress(stage, self.elapsed, cost, expected=expected))
+
+    def _other(self, until: float, most: float, seconds: float) -> Context:
+        other = super()._other(until, most, seconds)
+        other.options = self.options
+        return other

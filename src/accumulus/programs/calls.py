@@ -1,0 +1,380 @@
+"""Calls of compiled code: the fast paths, with as little Python in between as possible, and points where guards fail.
+
+A fast path takes arguments as they come. The compiled code checks their shapes and dtypes itself. Where it cannot take
+them it returns NotImplemented and has stored nothing; the slow path then converts them or raises an error.
+
+The kernel of a recording that decides on values has one array more than results: 1 where all guards hold, else 0.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import CaseError
+from accumulus.frontends.points import as_inputs, as_reals
+from accumulus.frontends.recorder import Recording
+from accumulus.programs.results import Results
+from accumulus.tape.interpreter import outputs_at
+from accumulus.targets import Kernel
+from accumulus.targets.kernel import aligned
+
+__all__ = [
+    "BatchPoints",
+    "FastPath",
+    "GuardedKernel",
+    "Ran",
+    "Settle",
+    "_truths",
+    "beside_constants",
+    "elsewhere",
+    "many_points",
+    "no_fast_path",
+    "one_point",
+]
+
+
+# Points where guards hold, and where they fail ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPoints:
+    """The points of a batch as a kernel takes them.
+
+    Attributes:
+        X: arrays with an axis of points in front, or behind if the batch is transposed; none where an array is shared.
+        shared: which arrays are the same at all points.
+        transposed: whether points run along the last axis.
+        threads: that may share them.
+    """
+
+    X: Sequence[NDArray[Any]]
+    shared: tuple[bool, ...]
+    transposed: bool
+    threads: int
+
+    def some(self, which: NDArray[np.intp]) -> BatchPoints:
+        """Some of the points."""
+        X = [
+            x if same else np.take(x, which, -1 if self.transposed else 0)
+            for x, same in zip(self.X, self.shared, strict=True)
+        ]
+        return BatchPoints(X, self.shared, self.transposed, self.threads)
+
+    def in_rows(self) -> BatchPoints:
+        """Return the points along the first axis."""
+        if not self.transposed:
+            return self
+        X = [
+            x if same else np.ascontiguousarray(np.moveaxis(x, -1, 0))
+            for x, same in zip(self.X, self.shared, strict=True)
+        ]
+        return BatchPoints(X, self.shared, False, self.threads)
+
+    def between(self, first: int, last: int) -> BatchPoints:
+        """The points from the first to the one before the last, where they run along the first axis."""
+        X = [x if same else x[first:last] for x, same in zip(self.X, self.shared, strict=True)]
+        return BatchPoints(X, self.shared, False, self.threads)
+
+    def one(self, which: int) -> list[NDArray[Any]]:
+        """The arrays at one point."""
+        return [
+            x if same else x[..., which] if self.transposed else x[which]
+            for x, same in zip(self.X, self.shared, strict=True)
+        ]
+
+    def inputs(self, count: int) -> NDArray[np.float64]:
+        """The inputs of the recording, (points, inputs)."""
+        columns = [
+            np.broadcast_to(x, (count, *x.shape)) if same else np.moveaxis(x, -1, 0) if self.transposed else x
+            for x, same in zip(self.X, self.shared, strict=True)
+        ]
+        return np.concatenate([column.reshape(count, -1) for column in columns], axis=1, dtype=np.float64)
+
+    def run(self, kernel: Kernel) -> tuple[NDArray[Any], ...]:
+        """The arrays that a kernel makes of the points."""
+        return kernel.batch(*self.X, shared=self.shared, threads=self.threads, transposed=self.transposed)
+
+
+class Ran:
+    """Counts of the runs of a program of a function that decides on values.
+
+    Attributes:
+        calls: at one point, where its guards held.
+        points: of batches, which it computed.
+    """
+
+    __slots__ = ("calls", "points")
+
+    def __init__(self) -> None:
+        self.calls = self.points = 0
+
+
+#: What is done about the points where guards fail: given the points, the results, and where all guards hold, (points,).
+Settle = Callable[[BatchPoints, Sequence[NDArray[Any]], NDArray[Any]], None]
+
+
+class GuardedKernel(Kernel):
+    """A kernel that says where guards hold, as one that has results only.
+
+    Args:
+        kernel: its last array says so.
+        settle: called after each batch.
+        skips: whether it is quicker to leave all points to `settle`.
+    """
+
+    def __init__(self, kernel: Kernel, settle: Settle, skips: Callable[[], bool] = lambda: False) -> None:
+        self._kernel, self._settle, self._skips = kernel, settle, skips
+        self.arguments, self.segments, self.dtype = kernel.arguments, kernel.segments[:-1], kernel.dtype
+
+    def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """Results at one point."""
+        arrays = self.batch(*(np.asarray(entry)[np.newaxis] for entry in x))
+        return tuple(array[0] for array in arrays)
+
+    def threads_for(self, count: int, threads: int) -> int:
+        """Return the number of threads that the kernel takes."""
+        return self._kernel.threads_for(count, threads)
+
+    def batch(
+        self,
+        *X: NDArray[Any],
+        shared: Sequence[bool] = (),
+        out: Sequence[NDArray[Any]] | None = None,
+        threads: int = 1,
+        transposed: bool = False,
+        zeroed: bool = False,
+    ) -> tuple[NDArray[Any], ...]:
+        """Compute a batch, see `Kernel.batch`."""
+        points = BatchPoints(X, tuple(map(bool, shared)) or (False,) * len(X), transposed, threads)
+        count = self._points(X, points.shared, transposed)
+        arrays = self.allocate(count, transposed) if out is None else tuple(out)
+        holds = _truths(count, transposed, self.dtype)
+        if self._skips():
+            holds[:] = 0.0
+        else:
+            out = [*arrays, holds]
+            self._kernel.batch(*X, shared=points.shared, out=out, threads=threads, transposed=transposed, zeroed=zeroed)
+        self._settle(points, arrays, holds.reshape(-1))
+        return arrays
+
+
+class _Memory(threading.local):
+    """Memory for arrays that say where guards hold: new memory would take longer than they do."""
+
+    entries: NDArray[np.uint8] = np.empty(0, np.uint8)
+
+
+_MEMORY: Final = _Memory()
+
+
+def _truths(count: int, transposed: bool, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An array of one number a point, which this thread uses until it asks for another."""
+    size = count * dtype.itemsize
+    if len(_MEMORY.entries) < size:
+        _MEMORY.entries = aligned((size,), np.dtype(np.uint8))
+    return _MEMORY.entries[:size].view(dtype).reshape((1, count) if transposed else (count, 1))
+
+
+def elsewhere(recording: Recording, name: str, arguments: Sequence[Any], where: str = "this point") -> CaseError:
+    """The error for a point where a guard fails, which names the first that does.
+
+    Args:
+        arguments: at the point.
+    """
+    shapes = recording.argument_shapes
+    inputs = as_inputs(as_reals(arguments, shapes), shapes)
+    held = outputs_at(recording.tape, inputs[np.newaxis])[-len(recording.guards) :, 0]
+    failed = np.flatnonzero(held == 0)
+    first = recording.guards[int(failed[0])] if len(failed) else recording.guards[-1]
+    return CaseError(
+        f"{name} decides otherwise at {where} than where it was recorded: {first}. A program, and a trace, hold for "
+        f"one case; what accumulus.jacobian({name}) returns has one for each that it meets"
+    )
+
+
+# Fast paths ----------------------------------------------------------------------------------------------------------
+
+#: Arguments → results, or NotImplemented.
+FastPath = Callable[..., Any]
+
+
+def no_fast_path(*arguments: Any) -> Any:
+    """The fast path where there is none."""
+    return NotImplemented
+
+
+def one_point(kernel: Kernel, results: Results, ran: Ran | None = None, *, matrices: bool = True) -> FastPath:
+    """The fast path for the numeric arguments of one point.
+
+    Args:
+        ran: counts calls of a guarded program, whose last array says whether its guards hold; where they do not, its
+            results are nothing.
+        matrices: whether sparse derivatives become matrices, or stay the values of their nonzeros.
+    """
+    found = kernel.point()
+    if found is None:
+        return no_fast_path
+    compute = found
+    empty, dtype, shapes, finish = np.empty, kernel.dtype, results.shapes, results.finish(matrices)
+    # calls with a known number of results take half the time
+    if results.is_single:
+        (shape,), (convert,) = shapes, finish
+        if ran is not None:
+
+            def guarded(*arguments: Any) -> Any:
+                result, holds = empty(shape, dtype), empty((), dtype)
+                if compute(*arguments, result, holds) is not None or not holds:
+                    return NotImplemented
+                ran.calls += 1
+                return result if convert is None else convert(result)
+
+            return guarded
+
+        def one(*arguments: Any) -> Any:
+            result = empty(shape, dtype)
+            if compute(*arguments, result) is not None:
+                return NotImplemented
+            return result if convert is None else convert(result)
+
+        return one
+    if ran is not None:
+        compute = _where_guards_hold(compute, dtype, ran)
+    if results.is_pair:
+        (shape_1, shape_2), (convert_1, convert_2) = shapes, finish
+
+        def pair(*arguments: Any) -> Any:
+            first, second = empty(shape_1, dtype), empty(shape_2, dtype)
+            if compute(*arguments, first, second) is not None:
+                return NotImplemented
+            return first if convert_1 is None else convert_1(first), second if convert_2 is None else convert_2(second)
+
+        return pair
+
+    make = results.maker(matrices)
+
+    def several(*arguments: Any) -> Any:
+        arrays = [empty(shape, dtype) for shape in shapes]
+        return make(arrays) if compute(*arguments, *arrays) is None else NotImplemented
+
+    return several
+
+
+def _where_guards_hold(compute: Callable[..., Any], dtype: Any, ran: Ran) -> Callable[..., Any]:
+    """A function that takes arguments and results: NotImplemented where guards fail, and counts where they hold."""
+    empty = np.empty
+
+    def call(*arrays: Any) -> Any:
+        holds = empty((), dtype)
+        if compute(*arrays, holds) is not None or not holds:
+            return NotImplemented
+        ran.calls += 1
+        return None
+
+    return call
+
+
+def beside_constants(fast: FastPath, shapes: Sequence[object], arguments: Sequence[Any]) -> FastPath:
+    """The fast path for all arguments; those without a shape must be identical (``is``) to the ones given here."""
+    constants = [(k, arguments[k]) for k, shape in enumerate(shapes) if shape is None]
+    numeric = [k for k, shape in enumerate(shapes) if shape is not None]
+    if any(isinstance(constant, np.ndarray) for _, constant in constants):
+        return no_fast_path  # its entries may have changed
+
+    def call(*given: Any) -> Any:
+        if len(given) != len(shapes):
+            return NotImplemented
+        for k, constant in constants:
+            if given[k] is not constant:
+                return NotImplemented
+        return fast(*[given[k] for k in numeric])
+
+    return call
+
+
+def many_points(
+    kernel: Kernel,
+    results: Results,
+    shared: tuple[bool, ...],
+    transposed: bool,
+    settle: Settle | None = None,
+) -> Callable[[Sequence[Any], Any, int], Any]:
+    """The fast path for batches on one thread: called with numeric arguments, `out`, and the number of threads.
+
+    Args:
+        settle: of a guarded program, what is done about points where guards fail.
+    """
+    compute = kernel.many(shared, transposed)
+    if compute is None:
+        return no_fast_path
+    expected, leading, axis = len(shared), shared.index(False), -1 if transposed else 0
+    most = kernel.most_points  # compiled code is not interrupted
+    if settle is not None:
+        compute = _settled(compute, settle, shared, transposed, kernel.dtype)
+        kernel = GuardedKernel(kernel, settle)
+
+    def points_of(arguments: Sequence[Any], threads: int) -> int:
+        """The number of points; -1 if the slow path has to take them."""
+        points = arguments[leading] if len(arguments) == expected else None
+        if type(points) is not np.ndarray or not points.ndim:
+            return -1
+        count: int = points.shape[axis]
+        return -1 if count > most or (threads > 1 and kernel.threads_for(count, threads) > 1) else count
+
+    def several(arguments: Sequence[Any], out: Any, threads: int) -> Any:
+        count = points_of(arguments, threads)
+        if count < 0:
+            return NotImplemented
+        arrays = kernel.allocate(count, transposed) if out is None else results.check_out(out, count, transposed)
+        if compute(*arguments, *arrays) is not None:
+            return NotImplemented
+        return results.rebuild(arrays, count, transposed)
+
+    if not results.is_single:
+        return several
+    (shape,), (convert,) = results.shapes, results.finish_batch(transposed)
+    dtype, at_one_point = kernel.dtype, slice(None, -1) if transposed else slice(1, None)
+
+    def one(arguments: Sequence[Any], out: Any, threads: int) -> Any:
+        if out is None:
+            count = points_of(arguments, threads)
+            if count < 0:
+                return NotImplemented
+            out = aligned((*shape, count) if transposed else (count, *shape), dtype)
+        elif threads > 1 or type(out) is not np.ndarray or len(arguments) != expected:
+            return several(arguments, out, threads)
+        elif out.shape[at_one_point] != shape or out.shape[axis] > most:
+            return NotImplemented
+        # `compute` checks that all arrays have the same number of points
+        if compute(*arguments, out) is not None:
+            return NotImplemented
+        return out if convert is None else convert(out)
+
+    return one
+
+
+def _settled(
+    compute: Callable[..., Any], settle: Settle, shared: tuple[bool, ...], transposed: bool, dtype: Any
+) -> Callable[..., Any]:
+    """A function that takes arguments and results of a batch, at all points of which they are right then."""
+    expected, leading = len(shared), shared.index(False)
+
+    def call(*arrays: Any) -> Any:
+        points = arrays[leading]
+        count = points.shape[-1 if transposed else 0]
+        holds = _truths(count, transposed, dtype)
+        if compute(*arrays, holds) is not None:
+            return NotImplemented
+        X = [np.asarray(x, dtype) for x in arrays[:expected]]
+        results = [
+            array.reshape((-1, count) if transposed else (count, -1)) if count else array for array in arrays[expected:]
+        ]
+        settle(BatchPoints(X, shared, transposed, 1), results, holds.reshape(-1))
+        return None
+
+    return call

@@ -1,0 +1,391 @@
+"""From recordings to code that computes derivatives: in a straight line, or as loops over bodies.
+
+Both transformations return a `Derivation`, and all that follows is the same for both: compiling, calls, batches, files,
+reports (`program.py`). A straight line is linearised, planned, emitted and rewritten as a whole. Loops are
+differentiated body by body and array by array; products with weights are gradients there (w·J is that of w·f), and for
+products with directions, J·v and those of a Hessian, the directions are one more array, which the inputs depend on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.context import Context
+from accumulus.elimination.emit import emit
+from accumulus.frontends.decisions import holds_of
+from accumulus.frontends.recorder import Recording
+from accumulus.graph.linearize import Linearization
+from accumulus.programs.graphs import (
+    Start,
+    cheapest,
+    counts_of,
+    entries_of_seeds,
+    inputs_of,
+    linearized,
+    plan_of,
+    rounds_of,
+)
+from accumulus.programs.kinds import Kind, Seeds
+from accumulus.programs.preparation import Preparation
+from accumulus.programs.rewritten import others_for, primal_operations, rewritten, without_dead
+from accumulus.programs.selection import Selection
+from accumulus.programs.sparse import Nonzeros
+from accumulus.resubstitution.optimise import ByValue, is_by_value
+from accumulus.rewriting.canonical import canonical
+from accumulus.rewriting.optimise import Rounds
+from accumulus.search.plan import Plan
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.live import needed
+from accumulus.tape.moving import narrowed
+from accumulus.tape.operations import BY_NAME
+from accumulus.tape.tape import Tape
+from accumulus.targets.code import Compilable, LoopNest, StraightLine
+
+if TYPE_CHECKING:
+    from accumulus.show.report import Report
+    from accumulus.show.structure import StructureReport
+
+__all__ = [
+    "Accumulated",
+    "Derivation",
+    "Facts",
+    "LoopFacts",
+    "differentiated",
+    "has_attached",
+    "loop_nest",
+    "straight_line",
+]
+
+_ATTACH: Final = BY_NAME["attach"].code
+
+
+class Facts(Protocol):
+    """Facts on how code was found."""
+
+    def report(self, program: Any) -> Any:
+        """Return the report on a program of that code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulated:
+    """Graph and plan of straight-line code.
+
+    Attributes:
+        linearization: the graph of the derivatives.
+        plan: how they are accumulated; verified.
+        by_value: what else is known of the code, if it was rewritten by value.
+    """
+
+    linearization: Linearization
+    plan: Plan
+    by_value: ByValue | None = None
+
+    def report(self, program: Any) -> Report:
+        """Return what was won and why: counts by method, operations by kind, time of each stage."""
+        from accumulus.show.report import Report
+
+        return Report.of(program)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopFacts:
+    """Sizes of the derivatives that loops compute.
+
+    Attributes:
+        products: products of derivatives between arrays.
+        jacobian_shape: entries of the results, and of the differentiated arguments.
+        nonzero_count: structural nonzeros of the Jacobian.
+    """
+
+    products: int
+    jacobian_shape: tuple[int, int]
+    nonzero_count: int
+
+    def report(self, program: Any) -> StructureReport:
+        """Return which bodies there are, how often they run, and what they cost."""
+        from accumulus.show.structure import StructureReport
+
+        return StructureReport.of(program)
+
+
+@dataclass(slots=True)
+class Derivation:
+    """Code for a kind of derivatives, not compiled yet.
+
+    Attributes:
+        recording: of what is differentiated.
+        kind: what is returned.
+        selection: the differentiated arguments.
+        code: its outputs are the values, where the kind returns them; then derivatives; then whether all guards hold.
+        nonzeros: structural ones of the derivatives, by position among these.
+        facts: how it was found.
+        from_cache: the stages whose results were taken from the cache.
+        cut_short: the stage in which the clock ended a search, so that another run may find another program; or empty.
+        join: makes what is returned at a point of all its results; by default they are in the recording's structure.
+    """
+
+    recording: Recording
+    kind: Kind
+    selection: Selection
+    code: Compilable
+    nonzeros: Nonzeros
+    facts: Facts
+    from_cache: list[str] = field(default_factory=list)
+    cut_short: str = ""
+    join: Callable[[Sequence[Any]], Any] | None = None
+
+
+# In a straight line --------------------------------------------------------------------------------------------------
+
+
+def straight_line(
+    recording: Recording,
+    kind: Kind,
+    selection: Selection,
+    preparation: Preparation,
+    *,
+    given: tuple[Linearization, Plan | None] | None = None,
+    starts: Sequence[Start] = (),
+) -> Derivation:
+    """Return the derivatives of a recording without loops: planned, written and rewritten.
+
+    Args:
+        given: a graph and a plan for it, or None, instead of finding them.
+        starts: graphs of the derivatives, whose tapes have the same outputs, instead; the one whose program promises to
+            be the shortest is rewritten.
+    """
+    options, values = preparation.options, recording.results
+    if given is not None:
+        starts = [Start(*given)]
+    elif not starts:
+        with preparation.stage("linearize"):
+            starts = [Start(linearized(recording, kind, selection, preparation.name))]
+    operations, guarded = np.array([counts_of(start.linearization, start.plan) for start in starts]).T
+    preparation.expect(int(operations.max()), int(guarded.sum()))
+    emitted = [_emitted(start, preparation) for start in starts]
+    with preparation.stage("optimise"):
+        chosen = 0
+        if len(starts) > 1:
+            skipped = 0 if kind.values else values
+            chosen = cheapest([_without(tape, skipped) for _, tape in emitted], preparation.context)
+    start, (plan, tape) = starts[chosen], emitted[chosen]
+    nonzeros = Nonzeros.of(start.linearization, sorted(plan.accumulation.entries))
+    if kind.symmetric:
+        nonzeros = _halved(tape, nonzeros, start.linearization, plan, recording, selection)
+
+    # the outputs of a tape that was emitted, as the kernel has them
+    def arranged(tape: Tape) -> Tape:
+        if recording.guards:  # behind all else
+            tape.outputs.append(tape.outputs.pop(values))
+        # primal operations are found through the function's values, so these outputs are removed after them
+        if not (kind.values or options.exact_order):
+            del tape.outputs[:values]
+        return tape
+
+    def others() -> Iterator[Tape]:
+        if not kind.symmetric:
+            own = [other for k, (_, other) in enumerate(emitted) if k != chosen]
+            yield from map(arranged, chain(own, others_for(start.linearization, preparation.context)))
+
+    with preparation.stage("optimise"):
+        rounds = rounds_of(start, kind)
+        code, recalled, by_value = _optimised(arranged(tape), kind, values, preparation, rounds, others)
+    return Derivation(
+        recording,
+        kind,
+        selection,
+        code,
+        nonzeros,
+        Accumulated(start.linearization, plan, by_value),
+        ["plan"] * plan.recalled + ["optimise"] * recalled,
+        preparation.context.cut_short or "plan" * plan.cut_short,
+    )
+
+
+def _without(tape: Tape, skipped: int) -> Tape:
+    """A tape without its first outputs."""
+    wanted = tape.copy()
+    del wanted.outputs[:skipped]
+    return wanted
+
+
+def _emitted(start: Start, preparation: Preparation) -> tuple[Plan, Tape]:
+    """The plan of a start, and its derivatives on a tape."""
+    plan = start.plan
+    if plan is None:
+        with preparation.stage("plan"):
+            plan = plan_of(start.linearization, preparation.context)
+    with preparation.stage("emit"):
+        return plan, emit(plan.accumulation)
+
+
+def _halved(
+    tape: Tape,
+    nonzeros: Nonzeros,
+    linearization: Linearization,
+    plan: Plan,
+    recording: Recording,
+    selection: Selection,
+) -> Nonzeros:
+    """Entries of a Hessian at both of their places; where both were planned, the cheaper half of them stays."""
+    inputs = inputs_of(recording, selection.positions)
+    skipped = recording.results - len(inputs)
+    if linearization.graph.mirror is not None:
+        return nonzeros.mirrored(inputs, skipped)
+    first = len(tape.outputs) - len(plan.accumulation.entries)
+    own, entries = tape.outputs[:first], np.array(tape.outputs[first:], np.int64)
+    ways = [nonzeros.of_one_triangle(inputs, skipped, upper=upper) for upper in (False, True)]
+    costs = [sum(needed(tape, [*own, *entries[np.unique(way.outputs)].tolist()])) for way in ways]
+    chosen = ways[int(np.argmin(costs))]
+    kept, places = np.unique(chosen.outputs, return_inverse=True)
+    tape.outputs = [*own, *entries[kept].tolist()]
+    return Nonzeros(chosen.rows, chosen.columns, places.astype(np.intp))
+
+
+def _optimised(
+    given: Tape,
+    kind: Kind,
+    values: int,
+    preparation: Preparation,
+    rounds: Rounds,
+    others: Callable[[], Iterable[Tape]],
+) -> tuple[StraightLine, bool, ByValue | None]:
+    """The code of a tape, whether it was in the cache, and what is known if it was rewritten by value."""
+    options = preparation.options
+    kept = values if options.exact_order else 0
+    recalled, by_value = False, None
+    if options.rewrites:
+        tape, recalled, least = rewritten(given, preparation.context, rounds, preparation.points, kept, others)
+        if is_by_value(given, options.effort):
+            by_value = ByValue(given, tape, kept, least)
+    else:
+        tape = canonical(given, kept)
+    primal: frozenset[int] = frozenset()
+    if kept:
+        primal = primal_operations(tape, values)
+        if not kind.values:
+            del tape.outputs[:values]
+            # not by `canonical`, which would rewrite the remaining primal operations
+            tape, primal = without_dead(tape, primal)
+    return StraightLine(tape, primal), recalled, by_value
+
+
+# As loops ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LoopDerivatives:
+    """Derivatives as loops, by references on their tape.
+
+    Attributes:
+        values: of the recording's results, where the kind returns them.
+        guards: 1 where each holds.
+        entries: structural nonzeros of the derivatives, row by row.
+        nonzeros: their places, as `Results` takes them.
+        products: scalar products between bodies.
+    """
+
+    tape: BlockTape
+    values: NDArray[np.int64]
+    guards: NDArray[np.int64]
+    entries: NDArray[np.int64]
+    nonzeros: Nonzeros
+    products: int
+
+
+def loop_nest(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> Derivation:
+    """Return the derivatives of a recording with loops, as loops.
+
+    Raises:
+        SizeError: if the products between arrays are too many for memory.
+    """
+    from accumulus.resubstitution.optimise import optimise_bodies
+    from accumulus.tape.fusion import fuse
+
+    context = preparation.context
+    with preparation.stage("plan"):
+        found = differentiated(recording, kind, selection, context)
+    tape, parts = found.tape, [found.values[: recording.results * kind.values], found.entries]
+    if recording.guards:  # behind all else
+        parts.append(np.array([holds_of(tape, found.guards)]))
+    tape.outputs = np.concatenate(parts)
+    maps = fuse(tape)
+    with preparation.stage("optimise"):
+        if context.options.rewrites:
+            optimise_bodies(maps, context)
+        else:
+            for each in maps:
+                each.body = canonical(each.body, each.sensitive)
+    shape = recording.results, len(inputs_of(recording, selection.positions))
+    facts = LoopFacts(found.products, shape, len(found.entries))
+    code = LoopNest(tape, maps)
+    return Derivation(recording, kind, selection, code, found.nonzeros, facts, cut_short=context.cut_short)
+
+
+def differentiated(recording: Recording, kind: Kind, selection: Selection, context: Context) -> LoopDerivatives:
+    """Return the derivatives of a recording with loops.
+
+    Raises:
+        SizeError: if the products between arrays are too many for memory.
+    """
+    from accumulus.arrays.jacobian import differentiate  # not what every process needs
+
+    given, results = recording.loops, recording.results
+    assert given is not None
+    inputs = inputs_of(recording, selection.positions)
+    own, places = given.outputs, selection.places
+    rows_before = sum(int(np.prod(shape)) for shape in recording.result_shapes[: kind.skipped])
+    values, guards = own[:results], own[results:]
+    # rows of the derivatives, and outputs before those that they are of
+    rows_of, before = np.arange(rows_before, results), values[:rows_before]
+    if kind.seeds is Seeds.COTANGENTS:
+        before = values
+        weights = entries_of_seeds(recording, selection)
+        ends = [given.sums(given.apply("multiply", row, values), [0, results]) for row in weights]
+        rows_of, wanted = np.arange(len(weights)), np.stack(ends).reshape(-1)
+    else:
+        if places is not None:
+            rows_of, inputs = places.rows + rows_before, inputs[places.columns]
+            before = values if kind.values else values[:0]
+        wanted = values[rows_of]
+    try:
+        given.outputs = np.concatenate([_fixed(given, before), wanted, guards])
+        directions = entries_of_seeds(recording, selection) if kind.seeds is Seeds.TANGENTS else None
+        chosen = given if places is None else narrowed(given)
+        found = differentiate(chosen, inputs, context, directions)
+    finally:
+        given.outputs = own
+    made, outputs = found.tape, found.tape.outputs
+    rows, columns, entries = rows_of[found.rows - len(before)], found.columns, outputs[found.values :]
+    if places is not None and places.pairs is not None:
+        width, place = places.size[1], np.zeros(given.inputs, np.int64)
+        place[inputs] = places.columns
+        keys = (rows.astype(np.int64) - rows_before) * width + place[columns]
+        kept = np.isin(keys, places.pairs @ np.array([width, 1]))
+        rows, columns, entries = rows[kept], columns[kept], entries[kept]
+    values = outputs[: results if places is None or kind.values else 0]
+    guards = outputs[found.values - len(guards) : found.values]
+    if places is not None:
+        made.outputs = np.concatenate([values, guards, entries])
+        made = narrowed(made)
+        values, guards, entries = np.split(made.outputs, np.cumsum([len(values), len(guards)]))
+    nonzeros = Nonzeros(rows, columns, np.arange(len(rows), dtype=np.int32))
+    return LoopDerivatives(made, values, guards, entries, nonzeros, found.products)
+
+
+def _fixed(tape: BlockTape, references: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Values without derivatives."""
+    if not len(references):
+        return references
+    return np.asarray(tape.apply("attach", references, tape.constant(0.0)), np.int64)
+
+
+def has_attached(tape: BlockTape) -> bool:
+    """Return True if values have derivatives of their own."""
+    return any(_ATTACH in block.codes for block in tape.blocks)

@@ -1,0 +1,389 @@
+"""The graph of what is wanted of a recording, and its plan: of the Jacobian, or of products with it.
+
+A direction is one more terminal, on which the arguments depend by its entries; a weight is one more root, which depends
+on the results by its entries. So the search over orders of elimination decides whether forward, reverse, or something
+in between is cheapest, and the Jacobian is formed only where that is.
+
+**Starts of products.** A product with one direction computes f and, beside each of its operations, what that does to
+the direction. So it is short where f is, and the rewriter finds a short f far more easily than a short product: it has
+a third of the operations. Hence f is rewritten first, and the product is that of the shorter f; of H·v the gradient is
+rewritten likewise. A shorter f need not have the shorter product, nor is the cheapest order of elimination known before
+the rewriter has been there: several starts are emitted, and the one that comes to least in a short search is kept. Two
+orders are compared: one runs from the directions (the weights) through the graph, the other forms the Jacobian first,
+which is shorter where its entries share most of what they are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.context import Context
+from accumulus.frontends.decisions import holds_of
+from accumulus.frontends.recorder import Recording
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.linearize import Linearization, linearize
+from accumulus.native.machine import prepare
+from accumulus.options import Options
+from accumulus.programs.kinds import Kind, Seeds
+from accumulus.programs.preparation import Preparation
+from accumulus.programs.rewritten import rewritten
+from accumulus.programs.selection import Selection
+from accumulus.rewriting.optimise import MOVES, Rounds, preview
+from accumulus.search.elimination import sweep_counts
+from accumulus.search.find import find_plan
+from accumulus.search.plan import Plan
+from accumulus.search.vertex_orders import greedy_orders
+from accumulus.tape.live import needed
+from accumulus.tape.operations import BY_NAME
+from accumulus.tape.passes import rows_of
+from accumulus.tape.tape import Tape
+
+__all__ = [
+    "AFTER",
+    "BEFORE",
+    "Start",
+    "along_seeds",
+    "cheapest",
+    "counts_of",
+    "entries_of_seeds",
+    "in_directions",
+    "inputs_of",
+    "linearize_arguments",
+    "linearized",
+    "plan_of",
+    "rounds_of",
+    "shortened",
+    "starts_of",
+]
+
+#: One in so many labels has a condition, if many have.
+FEW: Final = 50
+_SELECT: Final = BY_NAME["select"].code
+
+#: What the stages from planning on need, beside one another.
+_KERNELS: Final = (
+    *("elimination.vertex", "elimination.labels", "search.order"),
+    *("rewriting.rewrite", "rewriting.signs", "tape.passes"),
+)
+
+
+def linearized(
+    recording: Recording, kind: Kind, selection: Selection, name: str, *, joined: bool = True, keeping: bool = False
+) -> Linearization:
+    """The graph of a kind of derivative by the selected arguments; the rest is as for `linearize_arguments`."""
+    skipped = sum(int(np.prod(shape)) for shape in recording.result_shapes[: kind.skipped])
+    found = linearize_arguments(recording, selection, name, skipped, joined=joined, keeping=keeping)
+    if kind.seeds is Seeds.TANGENTS:
+        return in_directions(recording, selection, found)
+    if kind.seeds is Seeds.COTANGENTS:
+        return _weighted(recording, selection, found)
+    return found
+
+
+def linearize_arguments(
+    recording: Recording,
+    selection: Selection,
+    name: str,
+    skipped: int = 0,
+    *,
+    joined: bool = True,
+    keeping: bool = False,
+) -> Linearization:
+    """Graph of the recorded function with respect to the selected arguments, of what is wanted of its Jacobian.
+
+    Where it decides on values, the tape has one output more than the graph: 1 where all guards hold, else 0.
+
+    Args:
+        skipped: entries of the results, the first, whose derivatives are not wanted.
+        joined: if not, there is an output for each guard.
+        keeping: as for `linearize`.
+    """
+    columns, places, wanted = inputs_of(recording, selection.positions), selection.places, None
+    rows = np.arange(skipped, recording.results)
+    if places is not None:
+        columns, rows = columns[places.columns], places.rows + skipped
+        if places.pairs is not None:
+            wanted = np.stack(
+                [places.pairs[:, 0] + skipped, np.searchsorted(places.columns, places.pairs[:, 1])], axis=1
+            )
+    if not recording.guards and len(rows) == recording.results:
+        return linearize(recording.scalars, columns.tolist(), name=name, wanted=wanted, keeping=keeping)
+    tape, results = recording.scalars.copy(), recording.results
+    guards = tape.outputs[results:]
+    if guards and joined:
+        guards = [holds_of(tape, np.array(guards))]
+    # with a derivative of zero they are no roots
+    zero, is_root = tape.constant(0.0), np.zeros(results, bool)
+    is_root[rows] = True
+    values = [
+        r if root or r < 0 else tape.apply("attach", r, zero)
+        for r, root in zip(tape.outputs[:results], is_root.tolist(), strict=True)
+    ]
+    tape.outputs = [*values, *guards]
+    found = linearize(tape, columns.tolist(), name=name, wanted=wanted, keeping=keeping)
+    return replace(found, rows=found.rows[:results])
+
+
+def inputs_of(recording: Recording, argnums: Sequence[int]) -> NDArray[np.int64]:
+    """Return the inputs of the tape that belong to some arguments, in their order."""
+    parts = [np.arange(recording.tape.inputs)[recording.argument_slices[k]] for k in argnums]
+    return np.concatenate([*parts, np.empty(0, np.int64)], dtype=np.int64)
+
+
+def entries_of_seeds(recording: Recording, selection: Selection) -> NDArray[np.int64]:
+    """Inputs of the tape that are entries of directions or weights: a row for each."""
+    parts = [inputs_of(recording, [seed]).reshape(selection.seed_count, -1) for seed in selection.seeds]
+    return np.concatenate(parts, axis=1)
+
+
+def in_directions(recording: Recording, selection: Selection, found: Linearization) -> Linearization:
+    """The graph by directions: these are its terminals."""
+    graph = found.graph
+    count = selection.seed_count
+    labels = entries_of_seeds(recording, selection)
+    used = np.unique(np.asarray(graph.targets)[np.isin(graph.targets, graph.terminals)])
+    # of the arguments' entries, those that nothing depends on are left out
+    kept = np.ones(len(graph.vertices), bool)
+    kept[list(graph.terminals)] = False
+    kept[used] = True
+    number = count + np.cumsum(kept) - 1
+    sources = np.concatenate([number[graph.sources], np.tile(number[used], count)])
+    targets = np.concatenate([number[graph.targets], np.repeat(np.arange(count), len(used))])
+    directed = DifferentiationGraph.from_tape(
+        found.tape,
+        np.concatenate([np.array(graph.labels, np.int64), labels[:, used].reshape(-1)]),
+        [f"d{k}" for k in range(count)] + [name for name, keep in zip(graph.vertices, kept, strict=True) if keep],
+        number[list(graph.roots)].tolist() if graph.roots else [],
+        range(count),
+        sources,
+        targets,
+        name=graph.name,
+    )
+    return Linearization(directed, found.rows, tuple(range(count)))
+
+
+def _weighted(recording: Recording, selection: Selection, found: Linearization) -> Linearization:
+    """The graph of weighted results: these are its roots."""
+    graph, tape = found.graph, found.tape.copy()
+    count = selection.seed_count
+    weights = entries_of_seeds(recording, selection)
+    rows = np.array(found.rows, np.int64)
+    first = len(graph.vertices)
+    sources, targets, labels = [], [], []
+    for direction in range(count):
+        for place, root in enumerate(graph.roots):
+            sources.append(first + direction)
+            targets.append(root)
+            # results that are equal are one root
+            labels.append(tape.sum(weights[direction, np.flatnonzero(rows == place)].tolist()))
+    weighted = DifferentiationGraph.from_tape(
+        tape,
+        [*graph.labels, *labels],
+        [*graph.vertices, *(f"w{k}" for k in range(count))],
+        range(first, first + count) if graph.roots else [],
+        graph.terminals,
+        np.concatenate([graph.sources, np.array(sources, np.int64)]),
+        np.concatenate([graph.targets, np.array(targets, np.int64)]),
+        name=graph.name,
+    )
+    return Linearization(weighted, tuple(range(count)) if graph.roots else (-1,) * count, found.columns)
+
+
+def plan_of(linearization: Linearization, context: Context) -> Plan:
+    """The plan by which derivatives of a kind are accumulated; verified.
+
+    The one of a Hessian is that of the Jacobian of the gradient's recording, of whose entries those of one triangle are
+    kept (`accumulus.programs.results`).
+    """
+    graph = linearization.graph
+
+    def before() -> None:
+        if context.options.rewrites:  # all kernels that the stages from now on need, side by side
+            with context.paused():
+                prepare(*_KERNELS)
+
+    return find_plan(graph, context.planning(len(graph.sources)), keep_best=False, before=before)
+
+
+def counts_of(linearization: Linearization, plan: Plan | None = None) -> tuple[int, int]:
+    """Operations that derivatives are written out with, at least about so many, and those that conditions reach."""
+    graph = linearization.graph
+    if plan is not None:
+        steps = len(plan.accumulation.steps)
+    else:
+        counted, _ = sweep_counts(graph)
+        # what is too large to be counted may be sparse: nothing is refused for what it may come to
+        steps = min((priced.steps for priced in counted.values()), default=len(graph.sources))
+    if graph.tape is None:
+        return steps, 0
+    codes, labels = np.frombuffer(graph.tape.codes, np.uint8), np.array(graph.labels, np.int64)
+    conditional = int(np.count_nonzero(codes[labels[labels >= 0]] == _SELECT))
+    # what is eliminated next to a condition has it, too: all, if they are not few
+    return graph.tape.operations + steps, steps if FEW * conditional > len(labels) else conditional
+
+
+# Starts of products ---------------------------------------------------------------------------------------------------
+
+
+#: How a function is rewritten before it is differentiated once or twice, and afterwards its gradient and its products,
+#: which then have less to win.
+BEFORE: Final = {1: Rounds(MOVES // 2), 2: Rounds(MOVES // 2, (0.35, 0.6, 0.45))}
+AFTER: Final = {1: Rounds(MOVES // 2), 2: Rounds(MOVES // 2, (0.35, 0.5))}
+#: How products are rewritten of functions that were not.
+ALONE: Final = Rounds(MOVES // 2, (0.35, 0.5))
+#: Operations of a function that is rewritten first, at most; and part of the time that this may take.
+MOST: Final = 2_000
+_SHARE: Final = 0.3
+#: Jacobians are formed that take no more products and sums than so many times the edges, which a direction takes.
+_FORMED: Final = 1.6
+#: Moves of the search that compares starts, for each node.
+LOOKS: Final = 60
+#: Starts of more operations than this, as a multiple of the fewest, are not looked at.
+_MORE: Final = 1.15
+#: The sweep for one direction, or one row of weights.
+_SWEEPS: Final = {Seeds.TANGENTS: "forward", Seeds.COTANGENTS: "reverse"}
+#: Operations whose derivatives may come to depend on how their arguments, or what they choose from, are rounded. A
+#: value with a derivative of its own loses that in the rewriter.
+_STAY: Final = frozenset(
+    BY_NAME[name].code
+    for name in (
+        *("select", "attach", "less", "less_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_not"),
+        *("floor", "ceil", "sign", "fmod"),
+    )
+)
+_ADD, _SUBTRACT, _NEGATIVE, _MULTIPLY, _DIVIDE, _POWER = (
+    BY_NAME[name].code for name in ("add", "subtract", "negative", "multiply", "divide", "power")
+)
+_LINEAR: Final = (_ADD, _SUBTRACT, _NEGATIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A graph of derivatives, and how it is planned.
+
+    Attributes:
+        linearization: whose tape has the same outputs as those of other starts.
+        plan: for its graph; None for one that is searched for.
+        is_short: whether what it differentiates has been rewritten.
+    """
+
+    linearization: Linearization
+    plan: Plan | None = None
+    is_short: bool = False
+
+
+def shortened(recording: Recording, preparation: Preparation, rounds: Rounds) -> Recording | None:
+    """The recording with fewer operations, to be differentiated; None where that is not to be had or not safe."""
+    options, tape = preparation.options, recording.tape
+    if not _may_be_rewritten(options) or not isinstance(tape, Tape) or recording.guards or tape.operations > MOST:
+        return None
+    if not _keeps_derivatives(tape):
+        return None
+    with preparation.stage("optimise"):
+        made = rewritten(tape, preparation.context.part(_SHARE), rounds, preparation.points).tape
+    if _with_tangents(made) >= _with_tangents(tape):
+        return None
+    return replace(recording, tape=made, other=None)
+
+
+def starts_of(
+    recording: Recording, kind: Kind, selection: Selection, preparation: Preparation, is_short: bool = False
+) -> list[Start]:
+    """Products with the Jacobian of a recording: along the seeds, and by the Jacobian."""
+    with preparation.stage("linearize"):
+        found = linearized(recording, kind, selection, preparation.name)
+    preparation.expect(*counts_of(found))
+    start = along_seeds(found, kind, selection, preparation, is_short)
+    formed = _formed(recording, found, selection, preparation) if _may_be_rewritten(preparation.options) else None
+    return [start] if formed is None else [start, Start(found, formed, is_short)]
+
+
+def along_seeds(
+    found: Linearization, kind: Kind, selection: Selection, preparation: Preparation, is_short: bool
+) -> Start:
+    """The product that runs through a graph from the seeds; of several at once as planned."""
+    options = preparation.options
+    if selection.seed_count > 1 or not _may_be_rewritten(options):
+        return Start(found, None, is_short)
+    with preparation.stage("plan"):
+        sweep = replace(options, method=_SWEEPS[kind.seeds], executor=None)
+        return Start(found, find_plan(found.graph, Context(sweep), keep_best=False), is_short)
+
+
+def rounds_of(start: Start, kind: Kind) -> Rounds:
+    """Return how the derivatives that a start has emitted are rewritten."""
+    if start.is_short:
+        return AFTER[kind.order]
+    return ALONE if kind.has_seeds else Rounds()
+
+
+def _formed(recording: Recording, found: Linearization, selection: Selection, preparation: Preparation) -> Plan | None:
+    """The plan that forms the Jacobian and multiplies it; None if there is none, or it would take too long to try."""
+    tape = recording.tape
+    if not isinstance(tape, Tape) or tape.operations > MOST or recording.guards:
+        return None
+    with preparation.stage("linearize"):
+        own = linearize_arguments(recording, selection, preparation.name)
+    with preparation.stage("plan"):
+        priced = [greedy.priced for greedy in greedy_orders(own.graph, preparation.options.objective)]
+        if min(each.cost[0] + each.additions for each in priced) > _FORMED * len(own.graph.sources):
+            return None
+        context = preparation.context.having(method="vertex", executor=None)
+        plan = plan_of(own, context)
+        if plan.order is None:
+            return None
+        graph, names = found.graph, [own.graph.vertices[v] for v in plan.order]
+        inner = [graph.vertices[v] for v in graph.intermediates]
+        eliminated, left = set(inner), [name for name in inner if name not in set(names)]
+        order = [*(name for name in names if name in eliminated), *left]
+        return find_plan(graph, context.having(method="auto"), order, keep_best=False)
+
+
+def _may_be_rewritten(options: Options) -> bool:
+    """Return True if operations of rewritten programs are what counts, and nobody asks for another way."""
+    plain = options.counts_rewritten and options.method == "auto" and not options.exact_order
+    return plain and options.effort != "fast" and options.searches
+
+
+def _with_tangents(tape: Tape) -> int:
+    """Operations of a tape together with what its operations do to a direction, about."""
+    rows = rows_of(tape, tape.inputs)[np.frombuffer(needed(tape), bool)[tape.inputs :]]
+    codes, first, second = rows[:, :3].T
+    constant = (first < 0) | (second < 0)
+    products = np.where(constant, 2, np.where(first == second, 3, 4))
+    quotients = np.where(constant, 3, 4)
+    linear = np.isin(codes, _LINEAR)
+    others = np.where(linear, np.where(constant & (codes != _NEGATIVE), 1, 2), 3)
+    return int(np.where(codes == _MULTIPLY, products, np.where(codes == _DIVIDE, quotients, others)).sum())
+
+
+def _keeps_derivatives(tape: Tape) -> bool:
+    """Return True if rewritten programs have the same derivatives, also where single operations have none.
+
+    Half powers become products with roots, and powers one apart products with the lower one: those have no derivative
+    at 0.
+    """
+    if any(code in _STAY for code in set(tape.codes[tape.inputs :])):
+        return False
+    powers = [k for k in range(tape.inputs, len(tape)) if tape.codes[k] == _POWER and tape.second[k] < 0]
+    there = {(tape.first[k], tape.value_of(tape.second[k])) for k in powers}
+    return not any(
+        p > 1.0 and not p.is_integer() and ((2.0 * p).is_integer() or (base, p - 1.0) in there) for base, p in there
+    )
+
+
+def cheapest(tapes: Sequence[Tape], context: Context) -> int:
+    """Return which of some tapes the rewriter makes the shortest, by a short search; the first among equals."""
+    if len(tapes) == 1:
+        return 0
+    counts = [sum(needed(tape)) for tape in tapes]
+    within = [k for k, count in enumerate(counts) if count <= _MORE * min(counts)]
+    if len(within) == 1:
+        return within[0]
+    costs = {k: preview(tapes[k], context, LOOKS) for k in within}
+    return min(costs, key=lambda k: costs[k])

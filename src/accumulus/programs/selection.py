@@ -1,0 +1,426 @@
+"""Selections: which arguments to differentiate by, which are constants, and what of the matrix is wanted.
+
+The matrix is that of all entries of the results, in C order, one result after the other, by all entries of the
+differentiated arguments: of one result and one argument what `sparse` returns. Of it there may be some rows and
+columns, some entries, or a band; only the work for what is wanted is planned and compiled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import ArgumentError
+from accumulus.frontends.calls import Restructured, constant_key
+from accumulus.frontends.kinds import shape_of
+from accumulus.frontends.location import numbered
+from accumulus.frontends.trees import Branch, Leaf, Structure, grafted, together
+from accumulus.memory import check_fits
+from accumulus.programs.sparse import Nonzeros
+
+__all__ = ["Chosen", "Selection", "Wanted", "arranged", "checked_argnums", "key_of_examples", "static_positions"]
+
+Integers = NDArray[np.int64]
+Size = tuple[int, int]
+
+
+# Arguments -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Selection of differentiated arguments, and how the derivatives of a result are arranged.
+
+    Attributes:
+        positions: of numbers and arrays among the arguments.
+        structure: with a leaf for each of them.
+        seeds: positions of the arguments that are directions, one for each of these, or weights of the results.
+        several: how many directions or weights there are, along the first axis of each; None for one, without an axis.
+        places: what of the matrix of derivatives is wanted, and returned in the place of all; None for all.
+    """
+
+    positions: tuple[int, ...]
+    structure: Structure
+    seeds: tuple[int, ...] = ()
+    several: int | None = None
+    places: Wanted | None = None
+
+    @property
+    def seed_count(self) -> int:
+        """Return the number of directions or weights."""
+        return 1 if self.several is None else self.several
+
+    @property
+    def whole(self) -> Selection:
+        """Return the selection with all derivatives."""
+        return replace(self, places=None)
+
+    @classmethod
+    def of(cls, positions: int | Sequence[int]) -> Selection:
+        """One argument, whose derivative stands alone, or several, whose derivatives are a tuple."""
+        if isinstance(positions, int):
+            return cls((positions,), Leaf())
+        return cls(tuple(positions), together([Leaf()] * len(positions)))
+
+
+def checked_argnums(
+    argnums: int | Sequence[int] | Selection, shapes: Sequence[tuple[int, ...] | None], name: str
+) -> Selection:
+    """The arguments to differentiate by, counted from the first.
+
+    Args:
+        argnums: as users give them; a selection is checked.
+        shapes: of all arguments; None for those that are no numbers.
+        name: of the function, for messages.
+
+    Raises:
+        ArgumentError: if there is no such argument, it is not numeric, or is named twice.
+    """
+    if isinstance(argnums, Selection):
+        return argnums
+    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    checked = []
+    for position in positions:
+        if not isinstance(position, int) or not -len(shapes) <= position < len(shapes):
+            raise ArgumentError(f"argnums is {argnums!r}; {name} was called with {len(shapes)} arguments")
+        if shapes[position] is None:
+            raise ArgumentError(
+                f"argument {position} of {name} is not numeric; expected one that can be differentiated by"
+            )
+        checked.append(position % len(shapes))
+    if len(set(checked)) < len(checked):
+        raise ArgumentError(f"argnums is {argnums!r}; expected each argument once")
+    return Selection.of(checked[0] if isinstance(argnums, int) else checked)
+
+
+def arranged(call: Restructured, asked: int | str | Sequence[int | str], name: str) -> Selection:
+    """The numbers in some arguments of a call, whose derivatives are arranged as these are.
+
+    Args:
+        asked: positions of arguments, or their names by keyword; one alone, or several.
+        name: of the function, for messages.
+
+    Raises:
+        ArgumentError: if there is no such argument, there are no numbers in it, or it is named twice.
+    """
+    alone = isinstance(asked, int | str)
+    places: list[int | str] = []
+    for place in (asked,) if isinstance(asked, int | str) else asked:
+        count = len(call.positional)
+        if isinstance(place, int) and not -count <= place < count:
+            raise ArgumentError(f"argnums is {asked!r}; {name} was called with {count} arguments by position")
+        if isinstance(place, str) and place not in call.keywords:
+            raise ArgumentError(f"argnames is {asked!r}; {place} was not given, and has no default")
+        places.append(place % count if isinstance(place, int) else place)
+    if len(set(places)) < len(places):
+        raise ArgumentError(f"argnums and argnames are {asked!r}; expected each argument once")
+    structures: list[Structure] = []
+    positions: list[int] = []
+    for place in places:
+        structure, numbers = call.place_of(place)
+        if not numbers:
+            what = f"argument {place}" if isinstance(place, int) else place
+            raise ArgumentError(f"{what} of {name} holds no numbers; expected what can be differentiated by")
+        _check_independent(structure)
+        structures.append(grafted(structure, Leaf()))
+        positions += numbers
+    return Selection(tuple(positions), structures[0] if alone else together(structures))
+
+
+def _check_independent(structure: Structure) -> None:
+    """Refuse derivatives by an object of which attributes may depend on others."""
+    if not isinstance(structure, Branch):
+        return
+    if structure.container.derived:
+        kind, name = structure.container.kind.__name__, structure.container.derived[0]
+        raise ArgumentError(
+            f"{kind}.{name} is no argument of its constructor, which may compute it from the others, so that "
+            f"derivatives by these would miss it. Make {name} a property, or tell how to make a {kind} of its parts: "
+            f"accumulus.register({kind}, …)"
+        )
+    for part in structure.parts:
+        _check_independent(part)
+
+
+def key_of_examples(examples: Sequence[Any], static: frozenset[int], name: str) -> tuple[Hashable, ...]:
+    """Return the key of programs: shapes of numeric arguments, values of others, and of those that are static."""
+    key = []
+    for k, example in enumerate(examples):
+        shape = None if k in static else shape_of(example, numbered(name, k))
+        key.append(constant_key(example, numbered(name, k)) if shape is None else shape)
+    return tuple(key)
+
+
+def static_positions(static: int | Sequence[int], count: int) -> frozenset[int]:
+    """Positions of the arguments that are passed on as they are, counted from the first, among so many arguments.
+
+    Raises:
+        ArgumentError: if there is no such argument.
+    """
+    given = (static,) if isinstance(static, int) else tuple(static)
+    if any(not isinstance(k, int) or not -count <= k < count for k in given):
+        raise ArgumentError(f"static_argnums is {static!r}; {count} arguments were given")
+    return frozenset(k % count for k in given)
+
+
+# Rows, columns and entries -------------------------------------------------------------------------------------------
+
+
+class Chosen:
+    """Request for parts of matrices of any size.
+
+    Args:
+        rows, columns: positions, a slice, or a mask; None for all.
+        entries: positions of rows, and as many of columns; or a sparse matrix whose stored entries are meant.
+        banded: diagonals below and above the main one.
+        sparse: whether matrices are returned, not arrays.
+
+    Raises:
+        ArgumentError: if these are no such, or cannot go together.
+    """
+
+    def __init__(self, rows: Any, columns: Any, entries: Any, banded: Any, *, sparse: bool) -> None:
+        if entries is not None and (rows is not None or columns is not None):
+            raise ArgumentError("entries is given beside rows or columns; expected one or the other")
+        if banded is not None and (rows is not None or columns is not None or entries is not None or sparse):
+            raise ArgumentError("banded is given beside rows, columns, entries or sparse; expected it without these")
+        self._sparse = sparse
+        self._rows, self._columns = _choice("rows", rows), _choice("columns", columns)
+        self._entries = None if entries is None else _entries(entries)
+        self._banded = None if banded is None else _bandwidths(banded)
+
+    def places(self, size: Size, name: str) -> Wanted:
+        """Return the selection of a matrix of this size, the derivative of a function of this name.
+
+        Raises:
+            ArgumentError: if it does not have what is wanted.
+        """
+        if self._banded is not None:
+            return _Band(size, np.arange(size[0]), np.arange(size[1]), None, name, *self._banded)
+        if self._entries is None:
+            rows = _positions(self._rows, size[0], f"rows of the derivative of {name}")
+            columns = _positions(self._columns, size[1], f"columns of the derivative of {name}")
+            return _Block(size, np.sort(rows), np.sort(columns), None, name, rows, columns)
+        rows, columns, shape = self._entries
+        if shape not in (None, size):
+            raise ArgumentError(f"entries is a matrix of shape {shape}; the derivative of {name} has shape {size}")
+        rows = _positions(rows, size[0], f"entries, of the derivative of {name}, rows", once=False)
+        columns = _positions(columns, size[1], f"entries, of the derivative of {name}, columns", once=False)
+        pairs = np.unique(np.stack([rows, columns], axis=1), axis=0)
+        if self._sparse and len(pairs) < len(rows):
+            raise ArgumentError("entries names a place twice; expected each once where a sparse matrix is returned")
+        own = np.unique(rows), np.unique(columns)
+        return (_Pattern if self._sparse else _Entries)(size, *own, pairs, name, rows, columns)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """Selection of a matrix of known size.
+
+    Attributes:
+        size: of the matrix.
+        rows, columns: that something is wanted of, in order.
+        pairs: which of their entries are, (n, 2), row by row; None for all of them.
+        name: of the function.
+    """
+
+    size: Size
+    rows: Integers
+    columns: Integers
+    pairs: Integers | None
+    name: str
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of what is returned, as an array."""
+        return self.matrix
+
+    @property
+    def matrix(self) -> Size:
+        """Of what is returned, as a matrix of which nonzeros have places."""
+        raise NotImplementedError
+
+    def arranged(self, nonzeros: Nonzeros) -> Nonzeros:
+        """Structural nonzeros of the whole matrix at the places where they are returned, row by row there."""
+        raise NotImplementedError
+
+    @property
+    def pattern(self) -> Nonzeros | None:
+        """Places of the stored entries of a sparse result, where these are not its structural nonzeros."""
+        return None
+
+    def lower_triangle(self) -> Integers:
+        """Places (row, column) on or below the diagonal of a symmetric matrix that have what is wanted."""
+        pairs = self.pairs
+        if pairs is None:
+            pairs = np.stack(np.meshgrid(self.rows, self.columns, indexing="ij"), axis=-1).reshape(-1, 2)
+        return np.unique(np.sort(pairs, axis=1)[:, ::-1], axis=0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Block(Wanted):
+    """Rows and columns in the order in which they are given."""
+
+    given_rows: Integers
+    given_columns: Integers
+
+    @property
+    def matrix(self) -> Size:
+        return len(self.given_rows), len(self.given_columns)
+
+    def arranged(self, nonzeros: Nonzeros) -> Nonzeros:
+        found = []
+        for positions, given, count in zip(
+            (nonzeros.rows, nonzeros.columns), (self.given_rows, self.given_columns), self.size, strict=True
+        ):
+            place = np.full(count, -1, np.int64)
+            place[given] = np.arange(len(given))
+            found.append(place[positions])
+        inside = (found[0] >= 0) & (found[1] >= 0)
+        return Nonzeros(found[0][inside], found[1][inside], nonzeros.outputs[inside]).in_order()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Entries(Wanted):
+    """Entries one after the other, in the order in which they are given."""
+
+    given_rows: Integers
+    given_columns: Integers
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.given_rows),)
+
+    @property
+    def matrix(self) -> Size:
+        return 1, len(self.given_rows)
+
+    def arranged(self, nonzeros: Nonzeros) -> Nonzeros:
+        found, at = self._found(nonzeros)
+        return Nonzeros(np.zeros(len(at), np.int64), at, nonzeros.outputs[found])
+
+    def _found(self, nonzeros: Nonzeros) -> tuple[Integers, Integers]:
+        """Nonzeros at the entries, and the positions of these entries; others are zero everywhere."""
+        width = self.size[1]
+        known = nonzeros.rows.astype(np.int64) * width + nonzeros.columns
+        order = np.argsort(known)
+        keys = self.given_rows * width + self.given_columns
+        places = np.searchsorted(known, keys, sorter=order)
+        inside = np.flatnonzero(places < len(known))
+        found: Integers = order[places[inside]]
+        same = known[found] == keys[inside]
+        return found[same], inside[same]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pattern(_Entries):
+    """A sparse matrix of the size of the whole one, with entries stored where they are wanted."""
+
+    @property
+    def matrix(self) -> Size:
+        return self.size
+
+    def arranged(self, nonzeros: Nonzeros) -> Nonzeros:
+        found, at = self._found(nonzeros)
+        return Nonzeros(self.given_rows[at], self.given_columns[at], nonzeros.outputs[found]).in_order()
+
+    @property
+    def pattern(self) -> Nonzeros:
+        return Nonzeros(self.given_rows, self.given_columns, np.zeros(len(self.given_rows), np.intp)).in_order()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Band(Wanted):
+    """Diagonals: entry (i, j) at (upper + i - j, j), as LAPACK, `scipy.linalg.solve_banded` and LSODA have it."""
+
+    lower: int
+    upper: int
+
+    @property
+    def matrix(self) -> Size:
+        return self.lower + self.upper + 1, self.size[1]
+
+    def arranged(self, nonzeros: Nonzeros) -> Nonzeros:
+        below = nonzeros.rows.astype(np.int64) - nonzeros.columns
+        outside = np.flatnonzero((below > self.lower) | (-below > self.upper))
+        if len(outside):
+            i, j = int(nonzeros.rows[outside[0]]), int(nonzeros.columns[outside[0]])
+            needed = max(0, int(below.max())), max(0, int(-below.min()))
+            raise ArgumentError(
+                f"banded is {(self.lower, self.upper)}, and entry ({i}, {j}) of the derivative of {self.name} is "
+                f"outside of that band; expected banded={needed}, which holds all that can be other than zero"
+            )
+        check_fits(8 * math.prod(self.matrix), f"a band of {self.matrix[0]:,} diagonals", "ask for sparse results")
+        return Nonzeros(self.upper + below, nonzeros.columns, nonzeros.outputs).in_order()
+
+
+def _choice(option: str, given: Any) -> Any:
+    """Positions, a mask or a slice, as arrays of our own; None for all."""
+    if given is None or isinstance(given, slice):
+        return given
+    array = np.array(given)
+    if array.dtype == bool:
+        return array.ravel()
+    if array.size == 0:
+        return np.zeros(0, np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ArgumentError(f"{option} is {given!r:.80}; expected positions, one after the other, a slice, or a mask")
+    return array.astype(np.int64)
+
+
+def _positions(given: Any, count: int, what: str, *, once: bool = True) -> Integers:
+    """Positions, counted from the first, of some of so many."""
+    if given is None:
+        return np.arange(count)
+    if isinstance(given, slice):
+        try:
+            return np.arange(count)[given]
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(f"{what} are {given!r}; expected a slice of whole numbers: {error}") from None
+    if given.dtype == bool:
+        if len(given) != count:
+            raise ArgumentError(f"{what} are a mask of {len(given)} entries; expected {count}")
+        return np.flatnonzero(given)
+    wrong = given[(given < -count) | (given >= count)]
+    if len(wrong):
+        raise ArgumentError(f"{what} have {wrong[0]}; there are {count}, counted from 0")
+    found: Integers = given % max(count, 1)
+    if once and len(np.unique(found)) < len(found):
+        raise ArgumentError(f"{what} have a position twice; expected each once")
+    return found
+
+
+def _entries(given: Any) -> tuple[Integers, Integers, Size | None]:
+    """Rows and columns of entries, and the shape of the matrix that has them, if one is given."""
+    wrong = ArgumentError(
+        f"entries is {given!r:.80}; expected a pair (rows, columns) of as many positions each, or a sparse matrix"
+    )
+    shape = None
+    if hasattr(given, "tocoo"):
+        matrix = given.tocoo()
+        rows, columns, shape = matrix.row, matrix.col, (int(matrix.shape[0]), int(matrix.shape[1]))
+    else:
+        try:
+            rows, columns = given
+        except (TypeError, ValueError):
+            raise wrong from None
+    rows, columns = _choice("rows of entries", rows), _choice("columns of entries", columns)
+    if any(not isinstance(each, np.ndarray) or each.dtype == bool for each in (rows, columns)):
+        raise wrong
+    if len(rows) != len(columns):
+        raise wrong
+    return rows, columns, shape
+
+
+def _bandwidths(given: Any) -> Size:
+    whole = isinstance(given, tuple | list) and len(given) == 2
+    if not whole or any(isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0 for k in given):
+        raise ArgumentError(
+            f"banded is {given!r}; expected how many diagonals there are below and above the main one, as (1, 2)"
+        )
+    return int(given[0]), int(given[1])

@@ -1,0 +1,464 @@
+"""One interpreter of programs, scalar ones and those over arrays, over domains.
+
+A *domain* says what values are and what operations make of them: floating-point numbers, numbers with bounds on their
+errors, residues, intervals, SymPy's expressions, references of another program. It is a small class with a method for
+each operation, or kind of operations, whose values it computes; `run` does the rest: the order, operands and constants,
+sums, products of matrices, and recurrences step by step. `NUMBERS`, NumPy's arithmetic, is the slow, obvious reference
+that every compiled target is compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from functools import partial
+from itertools import compress, islice
+from typing import Any, Final, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import ArgumentError
+from accumulus.tape.blocks import Block, BlockTape
+from accumulus.tape.columns import Column, Range, references_in
+from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation, helpers
+from accumulus.tape.tape import Tape
+
+__all__ = [
+    "NUMBERS",
+    "Copies",
+    "Domain",
+    "Memory",
+    "Partial",
+    "advance",
+    "applied",
+    "copied",
+    "evaluate",
+    "outputs_at",
+    "resume",
+    "run",
+    "values",
+]
+
+Integers = NDArray[np.int64]
+_NOT_EQUAL: Final = BY_NAME["not_equal"].code
+#: What computes an operation, and from how many operands; 0 if from the program, the place and the operands.
+Rule = tuple[Callable[..., Any], int]
+#: Shape of a product of matrices: (m, k, n), of an m × k matrix and a k × n one.
+Shape = tuple[int, int, int]
+
+
+class Domain:
+    """What values are, and what operations make of them.
+
+    The rule of an operation is the method with the name of its row in the table, else the one with the name of its kind
+    (`Operation.kind`), else `function`; the last two take the row before the operands. Rules named in `located` take
+    the program and the reference, or the block, before that.
+
+    Attributes:
+        located: names of operations and kinds whose rules need to know where they are.
+        parts: of how many arrays values are, in programs over arrays; one array if it is 1, else a tuple.
+    """
+
+    located: frozenset[str] = frozenset()
+    parts: int = 1
+
+    def number(self, number: Any) -> Any:
+        """Return the value of a constant, or those of an array of them."""
+        return number
+
+    def numbers(self, numbers: Sequence[float]) -> Iterable[Any]:
+        """Return the value of each of some constants."""
+        return map(self.number, numbers)
+
+    def rule(self, row: Operation) -> Callable[..., Any]:
+        """Return what computes an operation from the values of its arguments."""
+        name = self._name(row)
+        own: Callable[..., Any] = getattr(self, name)
+        return own if name == row.name else partial(own, row)
+
+    def _name(self, row: Operation) -> str:
+        return row.name if hasattr(self, row.name) else row.kind if hasattr(self, row.kind) else "function"
+
+    def rules(self, codes: Iterable[int]) -> dict[int, Rule]:
+        """Return the rule of each operation, and how many operands it takes: 0 if it needs to know where it is."""
+        found: dict[int, Rule] = {}
+        for code in codes:
+            if code != INPUT:
+                row = OPERATIONS[code]
+                found[code] = self.rule(row), 0 if self.located and self._name(row) in self.located else row.arity
+        return found
+
+    def function(self, row: Operation, *operands: Any) -> Any:
+        """Compute an operation that has no rule of its own."""
+        raise NotImplementedError(f"{type(self).__name__} has no rule for {row.name}")
+
+    def routine(self, body: Tape) -> Callable[..., Sequence[Any]]:
+        """Return what computes the outputs of a body that has many instances from the values of its inputs."""
+        rules, numbers, begin = self.rules(set(body.codes)), list(self.numbers(body.constants[::-1])), body.inputs
+
+        def compute(*given: Any) -> Sequence[Any]:
+            found = [*given, *[None] * body.operations, *numbers]
+            advance(body, rules, found, range(begin, len(body)))
+            return [found[output] for output in body.outputs]
+
+        return compute
+
+    def sums(self, terms: Any, offsets: Integers) -> Any:
+        """Compute the sums of segments of a column, given where they begin and where the last one ends."""
+        raise NotImplementedError(f"{type(self).__name__} has no rule for sums")
+
+    def matmul(self, left: Any, right: Any, shape: Shape) -> Any:
+        """Compute a product of matrices, row by row."""
+        raise NotImplementedError(f"{type(self).__name__} has no rule for products of matrices")
+
+
+def run(program: Tape | BlockTape, domain: Domain, inputs: Any) -> Any:
+    """Return the values of a program's outputs.
+
+    Args:
+        inputs: a value for each input; of a program over arrays one value that holds all of them.
+
+    >>> class Depths(Domain):
+    ...     def number(self, number):
+    ...         return 0
+    ...     def function(self, row, *operands):
+    ...         return 1 + max(operands)
+    >>> tape = Tape(1)
+    >>> tape.outputs = [tape.add(tape.apply("exp", 0), tape.constant(2.0))]
+    >>> run(tape, Depths(), [0])
+    [2]
+    """
+    if isinstance(program, Tape):
+        found = values(program, domain, inputs)
+        return [found[output] for output in program.outputs]
+    return resume(program, domain, inputs).read(program.outputs)
+
+
+class Partial(Domain):
+    """A domain in which values may be None, undefined: then so is what is made of them, but for choices."""
+
+    def rule(self, row: Operation) -> Callable[..., Any]:
+        """Return the rule of an operation; it is not asked for undefined operands."""
+        compute = super().rule(row)
+        if row.name == "select":
+            return compute
+        if row.arity > 2 or self._name(row) in self.located:
+            return lambda *operands: None if None in operands else compute(*operands)
+        if row.arity == 1:
+            return lambda x: None if x is None else compute(x)
+        return lambda x, y: None if x is None or y is None else compute(x, y)
+
+
+# Scalars -------------------------------------------------------------------------------------------------------------
+
+
+def values(tape: Tape, domain: Domain, inputs: Iterable[Any], live: Iterable[int] | None = None) -> list[Any]:
+    """Return the values of a tape's inputs, operations and constants, each at its reference.
+
+    Args:
+        live: marks of what is needed, if not everything is computed.
+    """
+    # constants count down from the end, after the values that are still to come
+    found = [*inputs, *[None] * tape.operations, *domain.numbers(tape.constants[::-1])]
+    references: Iterable[int] = range(tape.inputs, len(tape))
+    if live is not None:
+        references = compress(references, islice(live, tape.inputs, None))
+    advance(tape, domain.rules(set(tape.codes)), found, references)
+    return found
+
+
+def advance(
+    tape: Tape, rules: Mapping[int, Rule], found: MutableMapping[int, Any] | list[Any], references: Iterable[int]
+) -> None:
+    """Compute some operations, in their order; all that they take is there."""
+    codes, first, second, third = tape.codes, tape.first, tape.second, tape.third
+    for reference in references:
+        rule, arity = rules[codes[reference]]
+        if arity == 1:
+            found[reference] = rule(found[first[reference]])
+        elif arity == 2:
+            found[reference] = rule(found[first[reference]], found[second[reference]])
+        elif arity == 3:
+            found[reference] = rule(found[first[reference]], found[second[reference]], found[third[reference]])
+        else:
+            found[reference] = rule(tape, reference, *[found[a] for a in tape.arguments(reference)])
+
+
+# Arrays --------------------------------------------------------------------------------------------------------------
+
+
+class Memory:
+    """Values of a program over arrays in rows: constants, the last first, then inputs and results.
+
+    Args:
+        known: values of the inputs and of the results that are there.
+
+    Attributes:
+        parts: an array of all rows for each part of a value.
+    """
+
+    def __init__(self, program: BlockTape, domain: Domain, known: Any) -> None:
+        constants = program.constants[::-1]
+        self._first, self._is_one = len(constants), domain.parts == 1
+        given, numbers = ((known,), (domain.number(constants),)) if self._is_one else (known, domain.number(constants))
+        self.parts: list[NDArray[np.float64]] = []
+        for part, number in zip(given, numbers, strict=True):
+            points = part.shape[1:]
+            rows = np.empty((len(constants) + len(program), *points))
+            rows[: self._first] = number.reshape(-1, *(1,) * len(points))
+            rows[self._first : self._first + len(part)] = part
+            self.parts.append(rows)
+
+    def read(self, operands: Column, *, is_whole: bool = True) -> Any:
+        """Return the values of a column; if they need not be whole, one row of values that are all the same."""
+        if isinstance(operands, Range) and (operands.step == 1 or (operands.step == 0 and not is_whole)):
+            begin = self._first + operands.start
+            index: Any = slice(begin, begin + (operands.count if operands.step else 1))
+        else:
+            index = self._first + references_in(operands)
+        return self.parts[0][index] if self._is_one else self.at(index)
+
+    def at(self, index: Any) -> Any:
+        """Return the values in some rows."""
+        return self.parts[0][index] if self._is_one else tuple(part[index] for part in self.parts)
+
+    def write(self, start: int, count: int, found: Any) -> None:
+        """Keep results, from one reference on."""
+        place = slice(self._first + start, self._first + start + count)
+        if self._is_one:
+            self.parts[0][place] = found
+        else:
+            for part, value in zip(self.parts, found, strict=True):
+                part[place] = value
+
+    def results(self) -> Any:
+        """Return the values of inputs and results."""
+        return self.at(slice(self._first, None))
+
+    def run_steps(self, block: Block, domain: Domain) -> None:
+        """Compute the results of a recurrence, step by step."""
+        assert block.body is not None
+        assert block.steps is not None
+        compute, steps, count = domain.routine(block.body), block.steps, block.count
+        columns = [self._first + references_in(operands) for operands in block.operands]
+        start = self._first + block.start
+        tables = [part[start : start + block.size].reshape(-1, count, *part.shape[1:]) for part in self.parts]
+        read, is_one = self.parts[0].__getitem__ if self._is_one else self.at, self._is_one
+        spans: Iterable[Any]
+        if len(steps) == count + 1:  # numbers, rather than arrays of one
+            spans = range(count)
+            taken = zip(*(places.tolist() for places in columns), strict=True) if columns else iter([()] * count)
+        else:
+            spans = [slice(*ends) for ends in zip(steps[:-1].tolist(), steps[1:].tolist(), strict=True)]
+            taken = (tuple(places[span] for places in columns) for span in spans)
+        for span, places in zip(spans, taken, strict=True):
+            found = compute(*map(read, places))
+            if is_one:
+                for row, value in zip(tables[0], found, strict=True):
+                    row[span] = value
+            else:
+                for output, value in enumerate(found):
+                    for table, part in zip(tables, value, strict=True):
+                        table[output][span] = part
+
+
+def resume(program: BlockTape, domain: Domain, known: Any, first: int = 0, memory: Any = Memory) -> Any:
+    """Return what holds the values of a program over arrays, whose blocks from the first that is given on are computed.
+
+    Args:
+        known: values of inputs and of results of the blocks before.
+        memory: holds them.
+    """
+    held = memory(program, domain, known)
+    rules: dict[int, Rule] = {}
+    for block in program.blocks[first:]:
+        if block.body is not None:
+            held.run_steps(block, domain)
+            continue
+        if block.offsets is not None:
+            found = domain.sums(held.read(block.operands[0]), block.offsets)
+        elif block.shape is not None:
+            left, right = map(held.read, block.operands)
+            found = domain.matmul(left, right, block.shape)
+        else:
+            if block.code not in rules:
+                rules |= domain.rules([block.code])
+            rule, arity = rules[block.code]
+            operands = [held.read(each, is_whole=False) for each in block.operands]
+            found = rule(*operands) if arity else rule(program, block, *operands)
+        held.write(block.start, block.size, found)
+    return held
+
+
+# Domains -------------------------------------------------------------------------------------------------------------
+
+
+class _Numbers(Domain):
+    """Double precision by NumPy, elementwise: numbers, or arrays of points."""
+
+    def number(self, number: Any) -> Any:
+        """Return NumPy's numbers, since Python's raise where IEEE gives infinity or NaN."""
+        return np.float64(number)
+
+    def rule(self, row: Operation) -> Callable[..., Any]:
+        """Return NumPy's function."""
+        return row.by_numpy
+
+    def routine(self, body: Tape) -> Callable[..., Sequence[Any]]:
+        """Return a function that is compiled from Python's source, which saves the way through tables."""
+        names = {f"c{k}": np.float64(value) for k, value in enumerate(body.constants)}
+
+        def name(reference: int) -> str:
+            return f"t{reference}" if reference >= 0 else f"c{-1 - reference}"
+
+        lines = [f"def function({', '.join(f't{k}' for k in range(body.inputs))}):"]
+        for reference in range(body.inputs, len(body)):
+            formula = body.operation(reference).numpy.format(*map(name, body.arguments(reference)))
+            lines.append(f"    t{reference} = {formula}")
+        lines.append(f"    return ({''.join(f'{name(output)}, ' for output in body.outputs)})")
+        scope: dict[str, Any] = {"__name__": __name__, "np": np, **names}
+        text = "\n".join(lines)
+        text = "\n".join([*helpers(text), text])
+        if "special." in text:
+            from scipy import special
+
+            scope["special"] = special
+        exec(text, scope)  # the table's own text
+        return scope["function"]  # type: ignore[no-any-return]
+
+    def sums(self, terms: Any, offsets: Integers) -> Any:
+        """Add terms in NumPy's order."""
+        return np.add.reduceat(terms, offsets[:-1], axis=0)
+
+    def matmul(self, left: Any, right: Any, shape: Shape) -> Any:
+        """Multiply matrices, at one point or at many.
+
+        >>> print(NUMBERS.matmul(np.array([1.0, 2.0, 3.0, 4.0]), np.array([10.0, 1.0]), (2, 2, 1)))
+        [12. 34.]
+        """
+        m, k, n = shape
+        points = left.shape[1:]
+        x, y = (np.moveaxis(part, 0, -1).reshape(*points, *size) for part, size in ((left, (m, k)), (right, (k, n))))
+        return np.moveaxis(np.matmul(x, y).reshape(*points, m * n), -1, 0)
+
+
+NUMBERS: Final = _Numbers()
+
+
+class _Arithmetic(Domain):
+    """A function for each name of an operation."""
+
+    def __init__(self, arithmetic: Mapping[str, Callable[..., Any]], number: Callable[[float], Any]) -> None:
+        self._arithmetic, self._number = arithmetic, number
+
+    def number(self, number: Any) -> Any:
+        return self._number(number)
+
+    def rule(self, row: Operation) -> Callable[..., Any]:
+        return self._arithmetic[row.name]
+
+
+@overload
+def evaluate(
+    program: Tape,
+    inputs: Sequence[Any],
+    arithmetic: Mapping[str, Callable[..., Any]] | None = None,
+    number: Callable[[float], Any] = np.float64,
+) -> list[Any]: ...
+@overload
+def evaluate(program: BlockTape, inputs: NDArray[np.float64]) -> NDArray[np.float64]: ...
+def evaluate(
+    program: Tape | BlockTape,
+    inputs: Any,
+    arithmetic: Mapping[str, Callable[..., Any]] | None = None,
+    number: Callable[[float], Any] = np.float64,
+) -> list[Any] | NDArray[np.float64]:
+    """Return the values of a program's outputs.
+
+    Args:
+        inputs: one number, or array of points, for each input; for a program over arrays an array of shape (inputs,) or
+            (inputs, points).
+        arithmetic: a function for each operation name; by default NumPy's, elementwise. With mpmath's or Fraction's
+            functions the same tape runs in high precision or exactly.
+        number: makes a number of that arithmetic from a float constant.
+
+    Raises:
+        ArgumentError: if the number of inputs is wrong.
+
+    >>> tape = Tape(1)
+    >>> tape.outputs = [tape.multiply(0, tape.apply("exp", 0))]
+    >>> float(evaluate(tape, [0.0])[0])
+    0.0
+    """
+    if len(inputs) != program.inputs:
+        raise ArgumentError(f"the tape has {program.inputs} inputs, {len(inputs)} values were given")
+    with np.errstate(all="ignore"):
+        if arithmetic is not None:
+            return run(program, _Arithmetic(arithmetic, number), inputs)  # type: ignore[no-any-return]
+        if isinstance(program, Tape):
+            # the product makes NumPy's numbers of Python's, which raise where IEEE gives infinity or NaN
+            inputs = [np.multiply(1.0, x) for x in inputs]
+        return run(program, NUMBERS, inputs)  # type: ignore[no-any-return]
+
+
+def outputs_at(tape: Tape | BlockTape, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return all outputs of a program at points of shape (points, inputs), as (outputs, points)."""
+    values = np.empty((len(tape.outputs), len(inputs)))
+    if not isinstance(tape, BlockTape):
+        for row, value in zip(values, evaluate(tape, list(np.ascontiguousarray(inputs.T))), strict=True):
+            row[:] = value
+    elif any(block.steps is not None for block in tape.blocks):  # step by step, for all points at once
+        values[:] = evaluate(tape, inputs.T)
+    else:
+        for k, point in enumerate(inputs):
+            values[:, k] = evaluate(tape, point)
+    return values
+
+
+class Copies(Domain):
+    """References of another program, onto which operations are written.
+
+    Args:
+        made: the program that is written, a `Tape` or a `BlockTape`.
+        is_eager: whether all constants are written first; else they are numbers until one is used.
+    """
+
+    def __init__(self, made: Any, *, is_eager: bool = False) -> None:
+        self.made, self._is_eager = made, is_eager
+
+    def numbers(self, numbers: Sequence[float]) -> Iterable[Any]:
+        """Return references of constants, the last of which come first, or themselves."""
+        return [self.made.constant(number) for number in reversed(numbers)][::-1] if self._is_eager else numbers
+
+    def at(self, value: int | float) -> int:
+        """Return the reference of a value."""
+        return int(self.made.constant(value)) if isinstance(value, float) else value
+
+    def rule(self, row: Operation) -> Callable[..., Any]:
+        """Return what writes an operation."""
+        made, at, code = self.made, self.at, row.code
+        if code == _NOT_EQUAL:
+            return lambda x, y: applied(made, code, [at(x), at(y)])
+        write = made.apply_code
+        return lambda *operands: int(write(code, [*map(at, operands)]))
+
+
+def copied(tape: Tape, made: Any, given: Sequence[int], live: Iterable[int] | None = None) -> list[int]:
+    """Return the references of a tape's outputs on another, onto which its operations are written.
+
+    Args:
+        given: references there of the tape's inputs.
+        live: marks of what is needed, if not everything is written.
+    """
+    domain = Copies(made)
+    found = values(tape, domain, given, live)
+    return [domain.at(found[output]) for output in tape.outputs]
+
+
+def applied(tape: Any, code: int, references: Sequence[int]) -> int:
+    """Write an operation of a body onto the tape around it, where truth values are no numbers any more."""
+    if code == _NOT_EQUAL:
+        truth, zero = max(references), min(references)
+        if tape.is_boolean(truth) and zero < 0 and tape.value_of(zero) == 0.0:
+            return truth
+    return int(tape.apply_code(code, references))

@@ -1,0 +1,457 @@
+"""The `cuda` target: CUDA C, as a dialect of the C target's printer, and kernels launched through CuPy.
+
+Of a scalar program the text is a kernel in which one thread computes one point, every value in a register. Points may
+lie anywhere; neighbouring threads read and write neighbouring numbers where they are columns: the distance from point
+to point 1, that from entry to entry the number of points. Of a program over arrays it is one kernel with its loops,
+one after the other, whose threads compute a point each. Numbers between loops are in a work space that the caller
+gives, so much for each thread that is launched; threads take the points in turns, so there may be fewer of them.
+
+CuPy is imported when the first kernel is made. It compiles the source by NVRTC, caches what comes of it, and launches
+on its current stream, a thread a point, arrays of NumPy or arrays on the GPU; results of NumPy arrays are waited for,
+those of arrays on the GPU are not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import CompileError
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.fusion import Map
+from accumulus.tape.tape import Tape
+from accumulus.targets.c.c_expressions import Body, argument_names, array_names, check_name
+from accumulus.targets.c.c_header import REALS, Result, function_text
+from accumulus.targets.c.c_loops import LoopSource
+from accumulus.targets.c.c_mathematics import Mathematics
+from accumulus.targets.c.c_places import WORK
+from accumulus.targets.kernel import Kernel, LongSegment, Segment, Shape
+from accumulus.targets.llvm.special_functions import SPECIAL_FUNCTIONS
+from accumulus.targets.target import Target
+
+__all__ = ["TARGET", "CudaKernel", "CudaLoops", "OnDevice", "device_of", "source"]
+
+# Functions ------------------------------------------------------------------------------------------------------------
+
+
+class _Mathematics(Mathematics):
+    """What a kernel calls: CUDA's own functions, and what it does not have."""
+
+    truth = "bool"
+    qualifier = "static __device__"
+    widened = "{}"
+
+    def __init__(self, name: str, dtype: str) -> None:
+        super().__init__(name, dtype)
+        self.multiply_add = f"fma{self._suffix}"
+
+    def function(self, function: str) -> str:
+        """What a function is called."""
+        if function in SPECIAL_FUNCTIONS:
+            self._special[function] = None
+            return f"{self._name}_{function}"
+        return f"{function}{self._suffix}"
+
+    def prelude(self) -> list[str]:
+        """Numbers that have no literal, and special functions."""
+        return [
+            "#ifndef INFINITY",
+            "#define INFINITY __int_as_float(0x7f800000)",
+            "#endif",
+            "#ifndef NAN",
+            "#define NAN __int_as_float(0x7fffffff)",
+            "#endif",
+            "",
+            *self._definitions("fma"),
+        ]
+
+
+# Scalar programs ------------------------------------------------------------------------------------------------------
+
+
+def source(
+    tape: Tape,
+    segments: tuple[Segment, ...],
+    dtype: str,
+    arguments: Sequence[Shape],
+    name: str = "f",
+    exact: frozenset[int] = frozenset(),
+) -> str:
+    """A file with one kernel, for nvcc, NVRTC or CuPy's ``RawModule``.
+
+    Raises:
+        ArgumentError: if `name` is not an identifier of C.
+    """
+    check_name(name, "CUDA")
+    real, inputs = REALS[dtype], argument_names(arguments)
+    results = [Result(*pair) for pair in zip(array_names(segments, inputs), segments, strict=True)]
+    for result in results:
+        result.whole = True  # there are no tiles: entries are stored where they belong
+    mathematics = _Mathematics(name, dtype)
+    places = [(each, k) for each, shape in zip(inputs, arguments, strict=True) for k in range(prod(shape))]
+    written = Body(tape, places, results, mathematics, dtype, exact=exact)
+    lines: list[str] = []
+    for part in written.parts:
+        lines += written.statements(part, lambda array, row: f"{array}[{row} * {array}_entry]")[0]
+
+    parameters, moved = ["long long points"], []
+    for kind, names in (("const ", inputs), ("", [result.name for result in results])):
+        for each in names:
+            parameters.append(f"{kind}{real} *__restrict__ {each}, long long {each}_point, long long {each}_entry")
+            moved.append(f"{each} += p * {each}_point;")
+    body = [
+        "const long long p = (long long)blockIdx.x * blockDim.x + threadIdx.x;",
+        "if (p >= points) return;",
+        *moved,
+        *(line for result in results for line in _zeros(result)),
+        *lines,
+    ]
+    listed = ",\n        ".join(parameters)
+    text = [
+        f"// {tape.operations} operations a point, one a thread: blocks and threads in x, as many as points at least.",
+        "// After each array come the distances, in numbers, from one point to the next (0 if all points share it) and",
+        "// from one entry to the next; quickest are 1 and the number of points. Results overlap no other array.",
+        "// Compile with --fmad=false: products are fused with sums where the text says so.",
+        "",
+        *mathematics.prelude(),
+        function_text(f'extern "C" __global__ void {name}(\n        {listed})', body),
+    ]
+    return "\n".join(text)
+
+
+def _zeros(result: Result) -> list[str]:
+    """Loops over the structural zeros."""
+    lines, end = [], 0
+    for position in (*result.positions, result.length):
+        if position > end:
+            store = f"{result.name}[i * {result.name}_entry] = 0;"
+            lines.append(f"for (long long i = {end}; i < {position}; i++) {store}")
+        end = position + 1
+    return lines
+
+
+# Programs over arrays -------------------------------------------------------------------------------------------------
+
+#: Words of C that CUDA has others for, or none without a header.
+_WORDS: Final = (
+    "#define restrict __restrict__",
+    "#define ptrdiff_t long long",
+    "#define {macro}_INLINE static __device__ __forceinline__",
+    "#define {macro}_APART static __device__ __noinline__",
+    "#define {macro}_LANES",
+    "#define {macro}_HIDDEN(table)",
+    "#define {macro}_MADD(a, b, c) fma(a, b, c)",
+)
+
+
+def loop_source(
+    tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: Sequence[Shape], name: str
+) -> str:
+    """A file with one kernel, for nvcc, NVRTC or CuPy's ``RawModule``.
+
+    Raises:
+        ArgumentError: if `name` is not an identifier of C.
+    """
+    return _LoopSource(tape, maps, segments, arguments, name).text
+
+
+class _LoopSource(LoopSource):
+    """A program over arrays as a kernel; arguments and attributes as for `LoopSource`, but that all is `code`."""
+
+    def __init__(
+        self,
+        tape: BlockTape,
+        maps: Sequence[Map],
+        segments: Sequence[LongSegment],
+        arguments: Sequence[Shape],
+        name: str = "f",
+    ) -> None:
+        super().__init__(tape, maps, segments, arguments, check_name(name, "CUDA"), _Mathematics(name, "float64"))
+
+    @property
+    def text(self) -> str:
+        """The whole file."""
+        return self.code
+
+    def _header(self) -> str:
+        return ""
+
+    def _code(self) -> str:
+        name, arrays, loops = self._name, [*self._arguments, *self._results], self._loops
+        parameters = ["long long points"]
+        parameters += [
+            f"{each}, long long {array.name}_point"
+            for each, array in zip(self._declared.parameters, arrays, strict=False)
+        ]
+        parameters.append(self._declared.parameters[-1])
+        constants, run = self._body()
+        listed = ",\n        ".join(parameters)
+        point = [f"{array.name} + p * {array.name}_point" for array in arrays]
+        kernel = [
+            "const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x;",
+            f"{WORK} += thread * {self.work};",
+            *constants,
+            "for (long long p = thread; p < points; p += (long long)gridDim.x * blockDim.x)",
+            f"    {name}_run({', '.join([*point, WORK])});",
+        ]
+        about = [
+            f"// {self.operations} operations a point in {len(loops.calls)} loops; threads, in x, take points in turn.",
+            "// After each array comes the distance, in numbers, from one point to the next (0 if all points share",
+            f"// it); entries of a point follow each other. {WORK} has {self.work} numbers for each thread of the",
+            "// launch, not only for those that have a point. Results and the work space overlap no other array.",
+            "// Compile with --fmad=false: products are fused with sums where the text says so.",
+            "",
+        ]
+        functions = [
+            function_text(f"static __device__ void {name}_run({', '.join(self._declared.parameters)})", run),
+            function_text(f'extern "C" __global__ void {name}(\n        {listed})', kernel),
+        ]
+        texts = [*loops.helpers, *loops.texts, *functions]
+        tables = [table.replace("static const", "static __device__ const", 1) for table in self._places.tables(texts)]
+        words = [word.format(macro=self._macro) for word in _WORDS]
+        parts = [*about, *words, "", *self._mathematics.prelude(), *tables, *texts]
+        return "\n".join(parts)
+
+
+# Kernels --------------------------------------------------------------------------------------------------------------
+
+
+_NAME: Final = "f"
+#: Threads of a block.
+BLOCK: Final = 128
+#: Threads of a launch that have a work space, at most, and the part of the free memory that all of these take.
+WORKING: Final = 1 << 16
+WORK_PART: Final = 4
+#: Part of the free memory that arguments and results of one launch take, where these come from NumPy arrays.
+MOVED_PART: Final = 2
+
+
+def _cupy() -> Any:
+    """CuPy, on a machine with a GPU.
+
+    Raises:
+        CompileError: if there is none.
+    """
+    advice = "Program.source('cuda') writes the kernel anywhere; target='llvm' compiles for the processor"
+    try:
+        import cupy
+    except ImportError as error:
+        raise CompileError(
+            f"target 'cuda' launches kernels through CuPy, which cannot be imported ({error}). Install the CuPy of "
+            f"your version of CUDA, as by `pip install cupy-cuda12x`, on a machine with one of NVIDIA's GPUs. {advice}"
+        ) from None
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise CompileError(
+            f"target 'cuda' needs one of NVIDIA's GPUs, and CUDA finds none ({error}). {advice}"
+        ) from None
+    if not count:
+        raise CompileError(f"target 'cuda' needs one of NVIDIA's GPUs, and CUDA finds none. {advice}")
+    return cupy
+
+
+class OnDevice:
+    """A kernel on the GPU, of arrays that are there.
+
+    Args:
+        text: its source.
+        lengths: of the result arrays, at one point.
+        sizes: entries of each argument, at one point.
+        dtype: of all numbers.
+        work: numbers in the work space of each thread; None for kernels without one, which take distances between
+            entries, too.
+    """
+
+    def __init__(
+        self, text: str, sizes: Sequence[int], lengths: Sequence[int], dtype: np.dtype[Any], work: int | None
+    ) -> None:
+        self.cupy = _cupy()
+        self._sizes, self._lengths, self._dtype, self._work = list(sizes), list(lengths), dtype, work
+        module = self.cupy.RawModule(code=text, options=("--fmad=false",))
+        self._launch = module.get_function(_NAME)
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether points may be columns."""
+        return self._work is None
+
+    def __call__(self, X: Sequence[Any], points: int, shared: Sequence[bool], transposed: bool = False) -> list[Any]:
+        """New arrays of results, (points, length) or (length, points) each.
+
+        Args:
+            X: arguments on the GPU, C-contiguous, as for `Kernel.batch`.
+        """
+        cupy = self.cupy
+        results = [
+            cupy.empty((length, points) if transposed else (points, length), self._dtype) for length in self._lengths
+        ]
+        if not points:
+            return results
+        threads = self._threads(points)
+        blocks = -(-threads // BLOCK)
+        given: list[Any] = [np.int64(points)]
+        alike = [*shared, *[False] * len(results)]
+        for array, size, same in zip([*X, *results], [*self._sizes, *self._lengths], alike, strict=True):
+            point, entry = (0, 1) if same else (1, points) if transposed else (size, 1)
+            given += [array, np.int64(point), *([np.int64(entry)] if self.takes_columns else [])]
+        if self._work is not None:
+            given.append(cupy.empty(max(1, blocks * BLOCK * self._work), self._dtype))
+        self._launch((blocks,), (BLOCK,), tuple(given))
+        return results
+
+    def _threads(self, points: int) -> int:
+        if not self._work:
+            return points
+        room = self._free() // WORK_PART // (self._work * self._dtype.itemsize)
+        return max(1, min(points, WORKING, room // BLOCK * BLOCK))
+
+    def _free(self) -> int:
+        """Bytes of the GPU's memory that nothing takes."""
+        return int(self.cupy.cuda.runtime.memGetInfo()[0])
+
+    def run(
+        self,
+        X: Sequence[NDArray[Any]],
+        out: Sequence[NDArray[Any]],
+        first: int,
+        last: int,
+        transposed: bool,
+        shared: Sequence[bool],
+    ) -> None:
+        """As `Kernel.run`, with as many points at a time as the GPU has memory for."""
+        entries = sum(self._sizes) + sum(self._lengths)
+        most = max(1, self._free() // MOVED_PART // max(1, entries * self._dtype.itemsize))
+        rows = transposed and not self.takes_columns
+        for start in range(first, last, most):
+            part = slice(start, min(start + most, last))
+            given = [self._moved(x, part, same, transposed, rows) for x, same in zip(X, shared, strict=True)]
+            results = self(given, part.stop - start, shared, transposed and not rows)
+            for array, result in zip(out, results, strict=True):
+                found = self.cupy.asnumpy(result)
+                if transposed:
+                    array[:, part] = found.T if rows else found
+                else:
+                    array[part] = found
+
+    def _moved(self, x: NDArray[Any], part: slice, same: bool, transposed: bool, rows: bool) -> Any:
+        chosen = x if same else x[..., part] if transposed else x[part]
+        if rows and not same:
+            chosen = np.moveaxis(chosen, -1, 0)
+        return self.cupy.asarray(np.ascontiguousarray(chosen))
+
+    def on_device(self, X: Sequence[Any], points: int, shared: Sequence[bool], transposed: bool) -> list[Any]:
+        """As a call, of arrays on the GPU in any order and of any real type."""
+        cupy = self.cupy
+        rows = transposed and not self.takes_columns
+        given = [
+            cupy.ascontiguousarray(cupy.moveaxis(x, -1, 0) if rows and not same else x, dtype=self._dtype)
+            for x, same in zip((cupy.asarray(x) for x in X), shared, strict=True)
+        ]
+        results = self(given, points, shared, transposed and not rows)
+        return [cupy.ascontiguousarray(result.T) for result in results] if rows else results
+
+
+class CudaKernel(Kernel):
+    """Kernel on the GPU, of a program without loops."""
+
+    def __init__(
+        self,
+        tape: Tape,
+        segments: tuple[Segment, ...],
+        dtype: str,
+        arguments: tuple[Shape, ...],
+        exact: frozenset[int] = frozenset(),
+        cache: bool = False,
+    ) -> None:
+        del cache  # CuPy has its own
+        start = time.perf_counter()
+        self.arguments, self.segments, self.dtype = arguments, segments, np.dtype(dtype)
+        self._tape, self._exact = tape, exact
+        self.source = source(tape, segments, dtype, arguments, _NAME, exact)
+        emitted = time.perf_counter()
+        lengths = [segment.length for segment in segments]
+        self.device = OnDevice(self.source, [*map(prod, arguments)], lengths, self.dtype, None)
+        self.seconds = {"emit": emitted - start, "compile": time.perf_counter() - emitted}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CudaKernel, (self._tape, self.segments, str(self.dtype), self.arguments, self._exact)
+
+    def threads_for(self, count: int, threads: int) -> int:
+        """One, which waits for the GPU."""
+        return 1
+
+    def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """Results at one point: an array of its shape for each argument → one of shape (length,) for each segment."""
+        out = tuple(np.empty((1, segment.length), self.dtype) for segment in self.segments)
+        self.device.run(self._point(x), out, 0, 1, False, (True,) * len(x))
+        return tuple(array[0] for array in out)
+
+    def run(
+        self,
+        X: Sequence[NDArray[Any]],
+        out: Sequence[NDArray[Any]],
+        first: int,
+        last: int,
+        transposed: bool = False,
+        zeroed: bool = False,
+        shared: tuple[bool, ...] = (),
+    ) -> None:
+        """Compute points first … last-1 of a batch."""
+        del zeroed  # zeros are written again
+        self.device.run(X, out, first, last, transposed, shared or (False,) * len(X))
+
+
+class CudaLoops:
+    """Loops over arrays on the GPU; arguments as for `LoopSource`."""
+
+    def __init__(
+        self,
+        tape: BlockTape,
+        maps: Sequence[Map],
+        segments: Sequence[LongSegment],
+        arguments: tuple[Shape, ...],
+        cache: bool = False,
+    ) -> None:
+        self._given = tape, tuple(maps), tuple(segments), arguments, cache
+        written = _LoopSource(tape, maps, segments, arguments, _NAME)
+        lengths = [segment.length for segment in segments]
+        self.cleared = [False] * len(segments)  # it clears what it has to
+        self.device = OnDevice(written.text, [*map(prod, arguments)], lengths, np.dtype(float), written.work)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CudaLoops, self._given
+
+    def __call__(
+        self, arguments: Sequence[NDArray[np.float64]], results: Sequence[NDArray[np.float64]], threads: int = 1
+    ) -> None:
+        """Compute one point, on one thread of the GPU, see `accumulus.targets.kernel.CompiledLoops`."""
+        out = [result.reshape(1, -1) for result in results]
+        self.device.run(arguments, out, 0, 1, False, (True,) * len(arguments))
+
+    def run(
+        self,
+        X: Sequence[NDArray[Any]],
+        out: Sequence[NDArray[Any]],
+        first: int,
+        last: int,
+        transposed: bool,
+        shared: Sequence[bool],
+    ) -> None:
+        """Compute points of a batch, a thread each."""
+        self.device.run(X, out, first, last, transposed, shared)
+
+
+def device_of(kernel: Kernel) -> OnDevice:
+    """What a kernel of this target launches."""
+    owner: Any = kernel if isinstance(kernel, CudaKernel) else vars(kernel)["_loops"]
+    found: OnDevice = owner.device
+    return found
+
+
+TARGET: Final = Target(CudaKernel, source, comment="//", loops=CudaLoops, loop_source=loop_source)

@@ -1,1 +1,0 @@
-"""The `cuda` target: source for NVIDIA's GPUs, one thread a point."""

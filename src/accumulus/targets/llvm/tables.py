@@ -1,0 +1,450 @@
+"""Programs by tables, for programs that are too large for LLVM to have each operation and each store as instructions.
+
+A store costs LLVM as much time as an operation, and results are often more than operations: the Jacobian of a running
+sum of squares has n values and n²/2 places, and zeros between them. So programs of more than `LARGEST_WRITTEN_OUT`
+results put their distinct values into slots of the frame. A loop over a table of slots and positions carries them to
+the result arrays, which are filled before, with zeros, or with a copy of a row of constants.
+
+The largest programs are loops over runs of equal operations (`accumulus.targets.schedule`). All values are in the
+frame, each a vector of the block's points. One function brings the inputs there, one computes, and one carries the
+results to their places. For each kind of operation there is one loop, over rows of a table: the slot of the result,
+and those of the arguments.
+
+Tables are NumPy arrays beside the code, imported by name: as text they would take longer to read than the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.tape import Tape
+from accumulus.targets.kernel import Segment
+from accumulus.targets.llvm.instructions import Functions, Instructions
+from accumulus.targets.llvm.vectors import ATTRIBUTES, POISON, Layout, Signature, Vectors
+from accumulus.targets.schedule import PRODUCT_MINUS, TAKEN, WITHOUT_PRODUCT, Group, Runs
+
+__all__ = ["Places", "Slotted", "WithTables", "by_tables", "loops", "places", "scatter"]
+
+# Results --------------------------------------------------------------------------------------------------------------
+
+#: Programs of more results than that are stored by tables; zeros in runs shorter than the second count as results.
+LARGEST_WRITTEN_OUT, SHORT_RUN = 3000, 32
+#: Entries that one turn of the loop stores, if it computes one point; tables are filled up to whole turns.
+UNROLLED: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class WithTables:
+    """Functions, and the arrays that they read.
+
+    Attributes:
+        text: LLVM IR.
+        tables: the arrays, by name.
+    """
+
+    text: list[str]
+    tables: dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the entries of one result array come from.
+
+    Attributes:
+        length: of the array.
+        positions: of entries that are computed, ascending.
+        slots: which of the distinct values each of them is.
+        constant_positions, constants: entries that are known; all others are zeros.
+    """
+
+    length: int
+    positions: NDArray[np.int64]
+    slots: NDArray[np.int64]
+    constant_positions: NDArray[np.int64]
+    constants: NDArray[np.float64]
+
+    @property
+    def zeros(self) -> int:
+        """How many entries are structural zeros."""
+        return self.length - len(self.positions) - len(self.constants)
+
+
+def by_tables(segments: Sequence[Segment]) -> bool:
+    """Whether a program has so many results that they are stored by tables."""
+    count = 0
+    for segment in segments:
+        occupied = np.sort(np.array(segment.positions, np.int64))
+        gaps = np.diff(occupied, prepend=-1, append=segment.length) - 1
+        count += len(occupied) + int(gaps[gaps < SHORT_RUN].sum())
+    return count > LARGEST_WRITTEN_OUT
+
+
+def places(tape: Tape, segments: Sequence[Segment]) -> tuple[list[Places], list[int]]:
+    """Where the results come from, and the references of the distinct values in the order of their first places."""
+    outputs = np.array(tape.outputs, np.int64)
+    constants = np.array(tape.constants, np.float64)
+    arrays = []
+    for segment in segments:
+        positions = np.array(segment.positions, np.int64)
+        ascending = np.argsort(positions)
+        arrays.append((positions[ascending], outputs[np.array(segment.outputs, np.int64)][ascending]))
+    every = np.concatenate([np.empty(0, np.int64), *(references for _, references in arrays)])
+    distinct, first = np.unique(every[every >= 0], return_index=True)
+    in_turn = np.argsort(first)
+    slot = np.empty(len(distinct), np.int64)
+    slot[in_turn] = np.arange(len(distinct))
+    found = []
+    for segment, (positions, references) in zip(segments, arrays, strict=True):
+        computed = references >= 0
+        found.append(
+            Places(
+                segment.length,
+                positions[computed],
+                slot[np.searchsorted(distinct, references[computed])],
+                positions[~computed],
+                constants[-1 - references[~computed]],
+            )
+        )
+    return found, distinct[in_turn].tolist()
+
+
+class Slotted(Layout):
+    """Loads as another layout does; results go to slots of the frame, from `first` on."""
+
+    def __init__(self, layout: Layout, first: int) -> None:
+        super().__init__(layout.signature)
+        self._layout, self._first = layout, first
+
+    def begin(self, vectors: Vectors, value: Callable[[int], str]) -> None:
+        """Start a function."""
+        super().begin(vectors, value)
+        self._layout.begin(vectors, value)
+
+    def load_entries(self, argument: int, entry: int) -> dict[int, str]:
+        """As the other layout does."""
+        return self._layout.load_entries(argument, entry)
+
+    def store(self, group: Group) -> None:
+        """Store values to their slots."""
+        v = self.vectors
+        for slot, reference in enumerate(group.references, self._first + group.start):
+            if reference is not None:
+                v.store(self.value(reference), "%frame", slot * v.lanes, v.lanes * v.bytes)
+
+
+def scatter(
+    arrays: Sequence[Places], slots: NDArray[np.int64], lanes: int, dtype: str, tile: int, zeroed: bool
+) -> WithTables:
+    """The function ``scatter(%o0, …, %frame)``, which brings the results of a block to their places.
+
+    Args:
+        slots: of the frame, for each distinct value.
+        lanes: points of a block.
+        tile: distance between the entries of a result, for results that are entries × points in memory that was
+            cleared before; 0 for points × entries.
+        zeroed: structural zeros are in place already.
+    """
+    writer = _Writer(lanes, np.dtype(dtype), tile)
+    for k, array in enumerate(arrays):
+        if array.constants.size and not (tile or zeroed):
+            writer.copy_row(k, array)
+        else:
+            if array.zeros and not (tile or zeroed):
+                writer.clear_row(k, array.length)
+            # by their bits, since zeros of either sign are equal
+            bits, indices = np.unique(array.constants.view(np.int64), return_inverse=True)
+            with np.errstate(over="ignore"):
+                writer.tables[f"constants_{k}"] = np.repeat(bits.view(np.float64).astype(dtype), lanes)
+            writer.loop(f"constants_{k}_at", f"@constants_{k}", k, array.length, indices, array.constant_positions)
+        writer.loop(f"results_{k}_at", "%frame", k, array.length, slots[array.slots], array.positions)
+    pointers = ", ".join(f"ptr noalias %{name}" for name in [*(f"o{k}" for k in range(len(arrays))), "frame"])
+    head = [f"@{name} = external constant i8" for name in writer.tables]
+    head.append(f"define internal void @scatter({pointers}) nounwind noinline {{")
+    return WithTables([*head, "start:", *writer.lines, "ret void", "}"], writer.tables)
+
+
+class _Writer:
+    """Lines of the function, and its tables."""
+
+    def __init__(self, lanes: int, dtype: np.dtype[Any], tile: int) -> None:
+        self.lines: list[str] = []
+        self.tables: dict[str, NDArray[Any]] = {}
+        self._lanes, self._dtype, self._tile = lanes, dtype, tile
+        self._real = "double" if dtype.itemsize == 8 else "float"
+        self._label = "start"
+
+    def clear_row(self, k: int, length: int) -> None:
+        """Zeros, for each point."""
+        self._fill(k, length, "memset.p0", "i8 0")
+
+    def copy_row(self, k: int, array: Places) -> None:
+        """Zeros and constants, for each point."""
+        row = self.tables[f"row_{k}"] = np.zeros(array.length, self._dtype)
+        with np.errstate(over="ignore"):
+            row[array.constant_positions] = array.constants
+        self._fill(k, array.length, "memcpy.p0.p0", f"ptr @row_{k}")
+
+    def _fill(self, k: int, length: int, function: str, source: str) -> None:
+        size = length * self._dtype.itemsize
+        for lane in range(self._lanes):
+            self.lines += [
+                f"%row.{k}.{lane} = getelementptr inbounds {self._real}, ptr %o{k}, i64 {lane * length}",
+                f"call void @llvm.{function}.i64(ptr %row.{k}.{lane}, {source}, i64 {size}, i1 false)",
+            ]
+
+    def loop(
+        self, name: str, source: str, k: int, length: int, indices: NDArray[np.int64], positions: NDArray[np.int64]
+    ) -> None:
+        """Bring vectors from `source` to their positions."""
+        if not len(positions):
+            return
+        turn = UNROLLED if self._lanes == 1 else 1
+        pairs = np.stack([indices * self._lanes, positions * (self._tile or 1)], axis=1)
+        missing = pairs[-1:].repeat(-len(pairs) % turn, axis=0)  # what is stored twice is as right as what is once
+        kind = np.dtype(np.int32 if pairs.max() < 1 << 31 else np.int64)
+        table = self.tables[name] = np.concatenate([pairs, missing]).astype(kind)
+        word = f"i{8 * kind.itemsize}"
+        self.lines += [
+            f"br label %{name}",
+            f"{name}:",
+            f"%{name}.k = phi i64 [ 0, %{self._label} ], [ %{name}.next, %{name} ]",
+        ]
+        for step in range(turn):
+            tag = f"{name}.{step}"
+            self.lines += [
+                f"%{tag} = add i64 %{name}.k, {step}",
+                f"%{tag}.pair = getelementptr inbounds [2 x {word}], ptr @{name}, i64 %{tag}",
+                f"%{tag}.index = load {word}, ptr %{tag}.pair",
+                f"%{tag}.second = getelementptr inbounds {word}, ptr %{tag}.pair, i64 1",
+                f"%{tag}.position = load {word}, ptr %{tag}.second",
+                f"%{tag}.from = getelementptr inbounds {self._real}, ptr {source}, {word} %{tag}.index",
+                f"%{tag}.to = getelementptr inbounds {self._real}, ptr %o{k}, {word} %{tag}.position",
+                *self._moved(tag, length),
+            ]
+        self.lines += [
+            f"%{name}.next = add i64 %{name}.k, {turn}",
+            f"%{name}.more = icmp slt i64 %{name}.next, {len(table)}",
+            f"br i1 %{name}.more, label %{name}, label %{name}.done",
+            f"{name}.done:",
+        ]
+        self._label = f"{name}.done"
+
+    def _moved(self, tag: str, length: int) -> list[str]:
+        kind, size = f"<{self._lanes} x {self._real}>", self._dtype.itemsize
+        lines = [f"%{tag}.value = load {kind}, ptr %{tag}.from, align {size}"]
+        if self._tile:
+            return [*lines, f"store {kind} %{tag}.value, ptr %{tag}.to, align {size}"]
+        for lane in range(self._lanes):
+            lines += [
+                f"%{tag}.{lane}.entry = extractelement {kind} %{tag}.value, i32 {lane}",
+                f"%{tag}.{lane}.to = getelementptr inbounds {self._real}, ptr %{tag}.to, i64 {lane * length}",
+                f"store {self._real} %{tag}.{lane}.entry, ptr %{tag}.{lane}.to",
+            ]
+        return lines
+
+
+# Operations -----------------------------------------------------------------------------------------------------------
+
+#: Operations of one turn of a loop that computes one point: each waits for memory, so several begin side by side.
+BEGUN: Final = 4
+WIDTH: Final = 4
+
+
+def loops(
+    program: Runs, constants: Sequence[float], signature: Signature, functions: Functions, tile: int
+) -> WithTables:
+    """The functions ``inputs(%x0, …, %frame)`` and ``operations(%frame)``; they use one slot more than the program.
+
+    Args:
+        constants: of the tape.
+        tile: distance between the entries of an argument, for arguments that are entries × points; 0 for points ×
+            entries.
+    """
+    lanes, dtype = functions.lanes, functions.dtype
+    turn = BEGUN if lanes == 1 else 1
+    with np.errstate(over="ignore"):
+        values = np.array(constants, np.float64).astype(dtype)
+    tables = _tables(program, lanes, turn) | {"constants": values}
+    text = [
+        *(f"@{name} = external constant i8" for name in tables),
+        *_inputs(signature, lanes, dtype, tile),
+        *_operations(program, functions, turn, len(tables["runs"]), f"i{8 * tables['rows'].itemsize}"),
+    ]
+    return WithTables(text, tables)
+
+
+def _tables(program: Runs, lanes: int, turn: int) -> dict[str, NDArray[Any]]:
+    """Kind and end of each run, and the rows; rows that fill up whole turns store to the additional slot."""
+    lengths = program.runs[:, 1]
+    padded = lengths + -lengths % turn
+    ends = np.cumsum(padded)
+    # the row of each entry of the table; entries that fill up a turn repeat the last row of the run
+    place = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - padded, padded)
+    length = np.repeat(lengths, padded)
+    filled = place >= length
+    chosen = np.repeat(np.cumsum(lengths) - lengths, padded) + np.minimum(place, length - 1)
+    rows = program.rows[chosen]
+    rows[filled, 0] = program.slots
+    is_constant = np.array([constant for _, constant in program.kinds], bool).reshape(-1, 3)
+    scaled = np.ones_like(rows)
+    scaled[:, 0] = lanes
+    scaled[:, 1:] = np.where(is_constant[np.repeat(program.runs[:, 0], padded)], 1, lanes)
+    rows = rows * scaled
+    kind = np.int32 if (rows.max() if rows.size else 0) < 1 << 31 else np.int64
+    return {"runs": np.stack([program.runs[:, 0], ends], axis=1), "rows": rows.astype(kind)}
+
+
+def _inputs(signature: Signature, lanes: int, dtype: str, tile: int) -> list[str]:
+    """Bring the inputs to the first slots."""
+    v = Vectors(lanes, dtype)
+    lines, label, first = ["start:"], "start", 0
+    for k, (name, shape) in enumerate(zip(signature.arguments, signature.shapes, strict=True)):
+        count = prod(shape)
+        if not count:
+            continue
+        lines += [f"br label %{name}.loop", f"{name}.loop:"]
+        v.lines = []
+        if signature.shared[k]:
+            value = v.splat(v.let(f"getelementptr inbounds {v.real}, ptr %{name}, i64 %{name}.k"), 0)
+        elif tile:
+            at = v.let(f"mul i64 %{name}.k, {tile}")
+            value = v.load(v.let(f"getelementptr inbounds {v.real}, ptr %{name}, i64 {at}"), 0)
+        else:
+            value = POISON
+            base = v.let(f"getelementptr inbounds {v.real}, ptr %{name}, i64 %{name}.k")
+            for lane in range(lanes):
+                entry = v.let(f"load {v.real}, ptr {v.address(base, lane * count)}, align {v.bytes}")
+                value = v.let(f"insertelement {v.type} {value}, {v.real} {entry}, i32 {lane}")
+        slot = v.let(f"add i64 %{name}.k, {first}")
+        to = v.let(f"mul i64 {slot}, {lanes}")
+        v.store(value, v.let(f"getelementptr inbounds {v.real}, ptr %frame, i64 {to}"), 0)
+        lines += [
+            f"%{name}.k = phi i64 [ 0, %{label} ], [ %{name}.next, %{name}.loop ]",
+            *v.lines,
+            f"%{name}.next = add i64 %{name}.k, 1",
+            f"%{name}.more = icmp slt i64 %{name}.next, {count}",
+            f"br i1 %{name}.more, label %{name}.loop, label %{name}.done",
+            f"{name}.done:",
+        ]
+        label, first = f"{name}.done", first + count
+    pointers = ", ".join(f"ptr noalias %{name}" for name in (*signature.arguments, "frame"))
+    return [f"define internal void @inputs({pointers}) {ATTRIBUTES} {{", *lines, "ret void", "}"]
+
+
+def _operations(program: Runs, functions: Functions, turn: int, runs: int, word: str) -> list[str]:
+    """One loop for each kind of operation, and one around them over the runs; `word` is the type of a table's entry."""
+    v = Vectors(functions.lanes, functions.dtype)
+    cases = " ".join(f"i64 {k}, label %kind.{k}" for k in range(len(program.kinds)))
+    lines = [
+        f"define internal void @operations(ptr noalias %frame) {ATTRIBUTES} {{",
+        "start:",
+        f"br label %{'next' if runs else 'done'}",
+        "next:",
+        "%run = phi i64 [ 0, %start ], [ %run.next, %advance ]",
+        "%at = phi i64 [ 0, %start ], [ %end, %advance ]",
+        "%run.at = getelementptr inbounds [2 x i64], ptr @runs, i64 %run",
+        "%kind = load i64, ptr %run.at",
+        "%end.at = getelementptr inbounds i64, ptr %run.at, i64 1",
+        "%end = load i64, ptr %end.at",
+        f"switch i64 %kind, label %advance [ {cases} ]",
+    ]
+    for k, (code, constant) in enumerate(program.kinds):
+        label = f"kind.{k}"
+        v.lines = []
+        _turn(v, functions, code, constant, [f"%at.{k}"] if turn == 1 else _following(v, f"%at.{k}", turn), word)
+        lines += [
+            f"{label}:",
+            f"%at.{k} = phi i64 [ %at, %next ], [ %at.{k}.next, %{label} ]",
+            *v.lines,
+            f"%at.{k}.next = add i64 %at.{k}, {turn}",
+            f"%more.{k} = icmp slt i64 %at.{k}.next, %end",
+            f"br i1 %more.{k}, label %{label}, label %advance",
+        ]
+    return [
+        *lines,
+        "advance:",
+        "%run.next = add i64 %run, 1",
+        f"%another = icmp slt i64 %run.next, {runs}",
+        "br i1 %another, label %next, label %done",
+        "done:",
+        "ret void",
+        "}",
+    ]
+
+
+def _following(v: Vectors, first: str, count: int) -> list[str]:
+    return [first, *(v.let(f"add i64 {first}, {step}") for step in range(1, count))]
+
+
+def _turn(
+    v: Vectors, functions: Functions, code: int, constant: Sequence[bool], rows: Sequence[str], word: str
+) -> None:
+    """Compute the operations of some rows. All arguments are loaded before anything is stored, as none is a result."""
+    found = []
+    for row in rows:
+        at = v.let(f"getelementptr inbounds [{WIDTH} x {word}], ptr @rows, i64 {row}")
+        places = [_field(v, at, field, word) for field in range(1 + int(TAKEN[code]))]
+        arguments = [
+            _argument(v, f"{word} {place}", is_constant, _is_truth(code, k))
+            for k, (place, is_constant) in enumerate(zip(places[1:], constant, strict=False))
+        ]
+        found.append((places[0], arguments))
+    for place, arguments in found:
+        value = _computed(v, functions, code, arguments)
+        v.store(value, v.let(f"getelementptr inbounds {v.real}, ptr %frame, {word} {place}"), 0)
+
+
+def _field(v: Vectors, at: str, field: int, word: str) -> str:
+    return v.let(f"load {word}, ptr {v.let(f'getelementptr inbounds {word}, ptr {at}, i64 {field}')}")
+
+
+def _is_truth(code: int, argument: int) -> bool:
+    return code < len(OPERATIONS) and OPERATIONS[code].arguments[argument] == "boolean"
+
+
+def _argument(v: Vectors, place: str, is_constant: bool, is_truth: bool) -> str:
+    """The vector of an argument; truth values are stored as numbers."""
+    source = "@constants" if is_constant else "%frame"
+    base = v.let(f"getelementptr inbounds {v.real}, ptr {source}, {place}")
+    value = v.splat(base, 0) if is_constant else v.load(base, 0)
+    return v.let(f"fcmp une {v.type} {value}, zeroinitializer") if is_truth else value
+
+
+def _computed(v: Vectors, functions: Functions, code: int, arguments: Sequence[str]) -> str:
+    if code >= len(OPERATIONS):
+        a, b, c = arguments
+        if code == WITHOUT_PRODUCT:
+            a = v.let(f"fneg {v.type} {a}")
+        if code == PRODUCT_MINUS:
+            c = v.let(f"fneg {v.type} {c}")
+        fused = functions.intrinsic("llvm.fma", 3)
+        return v.let(f"call {v.type} {fused}({v.type} {a}, {v.type} {b}, {v.type} {c})")
+    operation = OPERATIONS[code]
+    template = Tape.of_rows(3, np.array([[0, 0, 0, 0]] * 3 + [[code, 0, 1, 2]]), [], [])
+    instructions = Instructions(template, v, _Given(), functions, {}, contract=False)
+    instructions.values = dict(enumerate(arguments))
+    instructions.operation(3)
+    value = instructions.values[3]
+    return v.let(f"uitofp {v.mask} {value} to {v.type}") if operation.result == "boolean" else value
+
+
+class _Given(Layout):
+    """Of operations whose arguments are there, and whose results go nowhere from here."""
+
+    def __init__(self) -> None:
+        super().__init__(Signature((), (), (), 0))
+
+    def load_entries(self, argument: int, entry: int) -> dict[int, str]:
+        """Nothing is loaded."""
+        raise AssertionError("all arguments are given")
+
+    def store(self, group: Group) -> None:
+        """Nothing is stored."""
+        raise AssertionError("no results are stored")

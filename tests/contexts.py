@@ -1,0 +1,37 @@
+"""Contexts of tests: options by keyword, and the seconds that a search has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accumulus.context import Context
+from accumulus.deadline import Deadline
+from accumulus.options import Options
+from accumulus.rewriting.optimise import Rounds, by_rules
+from accumulus.tape.tape import Tape
+
+
+def within(seconds: float | None = None, **options: Any) -> Context:
+    """Return a context of these options; by default it lasts for their time limit."""
+    return Context(Options(**options), seconds)
+
+
+def timed(deadline: Deadline, **options: Any) -> Context:
+    """Return a context with the work and the clock of a deadline."""
+    context = within(**options)
+    for name in ("_account", "_until", "_most", "seconds"):
+        setattr(context, name, getattr(deadline, name))
+    return context
+
+
+def rewritten_by_rules(
+    tape: Tape,
+    *,
+    kept_outputs: int = 0,
+    rounds: Rounds | None = None,
+    deadline: Deadline | None = None,
+    **options: Any,
+) -> Tape:
+    """Return what rules make of a tape, with the options of the search by keyword."""
+    context = within(**options) if deadline is None else timed(deadline, **options)
+    return by_rules(tape, context, kept_outputs=kept_outputs, rounds=rounds)
