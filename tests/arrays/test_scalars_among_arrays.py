@@ -157,3 +157,14 @@ def test_any_mixture(steps):
     np.testing.assert_allclose(written, expected, rtol=1e-12, atol=1e-12)
     for reference, truth in zip(truths[0], truths[1], strict=True):
         assert tapes[0].is_boolean(reference) == tapes[1].is_boolean(truth)
+
+
+def test_what_has_kept_the_tape_of_scalars_cannot_write_on_it_once_there_are_loops():
+    program = BlockTape(2, scalar=True)
+    kept = program.open
+    kept.multiply(0, 1)
+    assert program.in_loops(blocks.LONG)
+    for write in (lambda: kept.add(0, 1), lambda: kept.constant(7.0)):
+        with pytest.raises(AttributeError):
+            write()
+    assert len(program) == 3

@@ -16,6 +16,7 @@ sys.path.append(str(Path(__file__).resolve().parent))
 import arrays
 import checking
 import with_jax
+from looped import unrolled
 from rolling import rolling
 from scalars import Scalars
 
@@ -236,6 +237,62 @@ def test_programs_that_failed_once(name, rolled):
         found = np.concatenate([np.ravel(each) for each in found])
         told = np.isfinite(best) & np.isfinite(error) & np.isfinite(expected)
         assert np.all(np.abs(found - best)[told] <= (100 * error + max(1e-6, rtol) * (1 + np.abs(best)))[told])
+
+
+#: Programs with loops, whose files were refused, whose JAX source did not run, or which lost a slope.
+LOOPED = {
+    "a median": """
+    v, s = np.exp(-v * v), s * s + 0.5
+    return np.inner(v, np.array([1.0, 2.0, 0.5])), np.median(v) * s
+""",
+    "a norm, and a branch on numbers": """
+    v, s = np.cumsum(v).reshape(np.shape(v)), np.where(s > 0.5, s, s * s)
+    return np.linalg.norm(A, -np.inf, axis=(1, 0)) * np.nanmedian(v), np.sin(s)
+""",
+    "a slope at half a period": """
+    A = np.exp(-A * A)
+    r = np.zeros((2, 3))
+    for k in range(3):
+        r[0, k] = v[k] * M[0, k]
+        r[1, -1 - k] += s * A[k, 1]
+        r[1] -= 0.5 * v
+    v = r[1] * 1.0
+    y = np.unwrap(v * 4, period=3.0, discont=2.0)
+    return np.piecewise(v, [v < 0, v >= 0], [lambda x: -x, lambda x: x * x]), y
+""",
+    "a quantile": """
+    v = np.arctan2(v, 2 + s * s)
+    return A.sum(axis=(0, 1), keepdims=True), np.quantile(v, 0.3) - np.percentile(M, 40, method="hazen")
+""",
+}
+
+
+@pytest.mark.parametrize("name", LOOPED)
+def test_looped_programs_that_failed_once(name, tmp_path):
+    scope = dict(arrays.scope())
+    exec("def f(v, A, M, s):" + LOOPED[name], scope)
+    point = [
+        np.array([-0.5, 257.0, 0.25]),
+        np.array([[-2.0, 0.0, 3.0], [-2.0, 98.0, 98.0], [10.0, 0.25, -0.5]]),
+        np.array([[10.0, 247.0, 49.0, -1.0], [-1.0, 0.94346918, 2.1585797, -0.5]]),
+        195.0,
+    ]
+    with unrolled(0):
+        looped = acc.value_and_jacobian(scope["f"], (0, 1, 2, 3), cache=False, effort="fast")
+        found = looped(*point)
+    with unrolled(10**9):
+        expected = acc.value_and_jacobian(scope["f"], (0, 1, 2, 3), cache=False, optimise=False)(*point)
+    np.testing.assert_allclose(arrays.flat(found), arrays.flat(expected), rtol=1e-9, atol=1e-9)
+    acc.save(looped, tmp_path / "f.accumulus")
+    loaded = acc.load(tmp_path / "f.accumulus")
+    np.testing.assert_array_equal(arrays.flat(loaded(*point)), arrays.flat(found))
+    jax = pytest.importorskip("jax")
+    names = {}
+    exec(looped.compile(*point).source("jax"), names)
+    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
+        results = names["f"](*point)
+    entries = np.concatenate([np.ravel(each) for each in results])
+    np.testing.assert_allclose(np.sort(entries), np.sort(arrays.flat(found)), rtol=1e-9, atol=1e-9)  # in another order
 
 
 def test_jax_decides_nothing_by_functions_that_it_rounds():

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
 from types import CellType, CodeType, FrameType, FunctionType, ModuleType, TracebackType
@@ -179,8 +179,13 @@ def in_library(frame: FrameType) -> bool:
 
 def is_library_code(code: CodeType, scope: Mapping[str, object]) -> bool:
     """Return True if code with these global variables belongs to this package or to an array library."""
-    top = str(scope.get("__name__", "")).partition(".")[0]
-    return top in LIBRARIES or code.co_filename.startswith(PACKAGE_DIRECTORY)
+    return code.co_filename.startswith(PACKAGE_DIRECTORY) or _is_of_library(str(scope.get("__name__", "")))
+
+
+@cache
+def _is_of_library(module: str) -> bool:
+    """Return True for a module of an array library; asked for every frame around every scalar operation."""
+    return module.partition(".")[0] in LIBRARIES
 
 
 def user_place() -> Place | None:
@@ -223,7 +228,7 @@ def _is_between(frame: FrameType) -> bool:
 def user_line() -> frozenset[tuple[str, int]]:
     """File and line of that place, quickly; none if there is none."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and in_library(frame):
+    while frame is not None and is_library_code(frame.f_code, frame.f_globals):
         frame = frame.f_back
     return frozenset() if frame is None else frozenset({(frame.f_code.co_filename, frame.f_lineno)})
 

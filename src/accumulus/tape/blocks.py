@@ -366,6 +366,8 @@ class BlockTape:
         self.folded_zero_signs |= scalars.folded_zero_signs
         if scalars.operations:
             self._segment = _Segment.of(self, scalars)
+        # whoever has kept the tape would write references that are others' now: that raises
+        scalars.codes, scalars.constants = bytes(scalars.codes), ()  # type: ignore[assignment]
 
     @property
     def open(self) -> Any:
