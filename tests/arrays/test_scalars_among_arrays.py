@@ -20,8 +20,8 @@ from accumulus.tape.blocks import BlockTape
 from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.fusion import fuse
 from accumulus.tape.interpreter import evaluate
+from accumulus.tape.moving import unroll
 from accumulus.tape.tape import Tape
-from accumulus.tape.unrolling import unroll
 from accumulus.targets.code import LoopNest
 from accumulus.targets.kernel import LongSegment
 

@@ -29,8 +29,8 @@ from accumulus.frontends.decisions import Guard
 from accumulus.frontends.location import Place, user_place
 from accumulus.frontends.trees import Leaf, Structure, flatten, unflatten
 from accumulus.tape.blocks import BlockTape
+from accumulus.tape.moving import unroll
 from accumulus.tape.tape import Tape
-from accumulus.tape.unrolling import unroll
 
 __all__ = ["FRONT_ENDS", "Inputs", "Recorder", "Recording", "References", "holder_of", "is_plain", "recorder_of"]
 
