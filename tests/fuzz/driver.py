@@ -4,6 +4,7 @@
                                                              threads, forks and kills
     python tests/fuzz/driver.py --functions NAME…            these functions alone: special.jv, or all without a name
     python tests/fuzz/driver.py --programs 1000 --seed 7     fewer, others
+    python tests/fuzz/driver.py --constructs 10000           more constructs in every kind, target and way
     python tests/fuzz/driver.py --thorough 10000             thorough ones, too, of which the clock cut none short
     python tests/fuzz/driver.py --only 4711                  the program of one seed, as it is drawn: a reproducer
     python tests/fuzz/driver.py --log build/fuzz.log         the same in parts: goes on where it was stopped, of the
@@ -33,6 +34,7 @@ from typing import Any, Final, TypeVar
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # for the references of all tests
 sys.path.append(str(Path(__file__).resolve().parents[1] / "functions"))
 
+import constructs
 import derivative_checks
 import stress
 import structured_checks
@@ -95,6 +97,11 @@ def _run(options: argparse.Namespace, log: MutableMapping[str, Any]) -> int:
     failed |= bool(kinds["wrong"] + kinds["crash"])
     if options.thorough:
         failed |= _thorough(first + THOROUGH, options, console)
+    if options.constructs:
+        kinds, _ = _programs(range(first, first + options.constructs), options, console, "construct")
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()) if count)
+        console.print(f"{options.constructs:,} constructs in a kind, a target and a way: {counts}")
+        failed |= bool(kinds["wrong"] + kinds["crash"])
     if options.sweep:
         kinds, _ = _programs(range(sweep.count()), options, console, "sweep")
         counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()) if count)
@@ -128,9 +135,11 @@ def _thorough(first: int, options: argparse.Namespace, console: Console) -> bool
 
 
 def checked(number: int, how: str = "program") -> Outcome:
-    """The outcome of the program of a number, of a thorough one, or of a case of the sweep."""
+    """The outcome of the program of a number, of a thorough one, of a construct, or of a case of the sweep."""
     if how == "sweep":
         return sweep.check_case(number)
+    if how == "construct":
+        return constructs.check_case(constructs.drawn_case(number), number)
     if how == "thorough":
         return check_kind(number, thorough=True)
     if number % FORMS == 1:
@@ -254,6 +263,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=int, default=100_000, help="how many (default 100,000)")
     parser.add_argument("--thorough", type=int, default=0, help="and how many thorough ones that are whole (default 0)")
+    parser.add_argument("--constructs", type=int, default=3_000, help="and how many constructs (default 3,000)")
     parser.add_argument("--seed", type=int, default=0, help="of the run (default 0)")
     parser.add_argument("--log", type=Path, help="file of what was done, to go on with")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")

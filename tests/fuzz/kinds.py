@@ -329,28 +329,29 @@ KINDS: Final[dict[str, Callable[[Drawn], Posed]]] = {
 # Other ways to the same program -----------------------------------------------------------------------------------
 
 
-def in_another_way(posed: Posed, way: str, result: Any, dtype: str) -> None:
+def in_another_way(posed: Posed, way: str, result: Any, dtype: str, demanded: bool = False) -> None:
     """Hold what a derivative returned against a batch of it, a file of it, or its source.
 
     Raises:
         Disagreement: if they differ.
+        CompileError: if `demanded`, where a language has no source for it.
     """
     if way == "alone" or not isinstance(posed.derivative, acc.Derivative):
         return
     if way == "batch":
         together = tuple(_stacked(each, 3) for each in posed.arguments)
         parts = posed.derivative.batch(*together)
-        for one, several in zip(_arrays(result), _arrays(parts), strict=True):
+        for one, several in zip(arrays_of(result), arrays_of(parts), strict=True):
             if hasattr(one, "toarray"):
                 continue
-            _demand_close(np.broadcast_to(one, np.shape(several)), several, "batch", dtype)
+            demand_close(np.broadcast_to(one, np.shape(several)), several, "batch", dtype)
         return
     if way == "file":
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "f.accumulus")
             acc.save(posed.derivative, path)
             loaded = acc.load(path)
-        for one, other in zip(_arrays(result), _arrays(loaded(*posed.arguments)), strict=True):
+        for one, other in zip(arrays_of(result), arrays_of(loaded(*posed.arguments)), strict=True):
             if not np.array_equal(_numbers(one), _numbers(other), equal_nan=True):
                 raise Disagreement(f"file: {one} and {other}")
         return
@@ -362,6 +363,8 @@ def in_another_way(posed: Posed, way: str, result: Any, dtype: str) -> None:
     try:
         text = program.source(way)
     except CompileError:  # no loops, or no such function in that language
+        if demanded:
+            raise
         return
     names: dict[str, Any] = {}
     exec(compile(text, "<source>", "exec"), names)
@@ -373,9 +376,9 @@ def in_another_way(posed: Posed, way: str, result: Any, dtype: str) -> None:
         found = jax.jit(names["f"])(*given)
     else:
         found = names["f"](*given)
-    own = _arrays(result)
+    own = arrays_of(result)
     for one, other in zip(own, found[: len(own)], strict=True):  # whether guards hold comes last
-        _demand_close(_numbers(one), np.asarray(other), f"source for {way}", dtype)
+        demand_close(_numbers(one), np.asarray(other), f"source for {way}", dtype)
 
 
 def _without_none(tree: Any) -> Any:
@@ -392,11 +395,12 @@ def _stacked(tree: Any, count: int) -> Any:
     return None if tree is None else np.stack([np.asarray(tree, float)] * count)
 
 
-def _arrays(tree: Any) -> list[Any]:
+def arrays_of(tree: Any) -> list[Any]:
+    """The arrays of a structure, in order."""
     if isinstance(tree, dict):
-        return [array for each in tree.values() for array in _arrays(each)]
+        return [array for each in tree.values() for array in arrays_of(each)]
     if isinstance(tree, (tuple, list)):
-        return [array for each in tree for array in _arrays(each)]
+        return [array for each in tree for array in arrays_of(each)]
     return [] if tree is None else [tree]
 
 
@@ -404,7 +408,7 @@ def _numbers(array: Any) -> Floats:
     return np.ravel(array.data if hasattr(array, "toarray") else array)
 
 
-def _demand_close(one: Floats, other: Floats, what: str, dtype: str) -> None:
+def demand_close(one: Floats, other: Floats, what: str, dtype: str) -> None:
     """Equal up to what other libraries' functions, fused products and their consequences do."""
     one, other = np.ravel(one), np.ravel(other)
     if one.shape != other.shape:
@@ -452,7 +456,7 @@ def check_kind(seed: int, thorough: bool = False) -> Outcome:
                 result = posed.derivative(*posed.arguments)
                 cut_short = thorough and _is_cut_short(posed.derivative, time.monotonic() - start, options)
                 in_another_way(posed, way, result, options["dtype"])
-            outcome, remark = _judged(posed.claims(result), options["dtype"])
+            outcome, remark = judged(posed.claims(result), options["dtype"])
     except Undecided as why:
         outcome, remark = "undecided", str(why)
     except Disagreement as why:
@@ -498,7 +502,7 @@ def check_form(seed: int) -> Outcome:
             posed = Posed(acc.value_and_jacobian(f, tuple(range(len(given))), **options), tuple(given), claims)
             result = posed.derivative(*posed.arguments)
             in_another_way(posed, way, result, "float64")
-            outcome, remark = _judged(posed.claims(result), "float64")
+            outcome, remark = judged(posed.claims(result), "float64")
     except Undecided as why:
         outcome, remark = "undecided", str(why)
     except Disagreement as why:
@@ -508,7 +512,8 @@ def check_form(seed: int) -> Outcome:
     return Outcome(seed, outcome, f"{form}: {remark}", f"{source}# {form}, {way}, {options}\n# at {point}\n")  # type: ignore[arg-type]
 
 
-def _judged(claims: Claims, dtype: str) -> tuple[str, str]:
+def judged(claims: Claims, dtype: str) -> tuple[str, str]:
+    """Whether claims are right or wrong, or nothing is told; and which is wrong."""
     told = False
     unit = float(np.finfo(dtype).eps)
     for name, found, (want, off) in claims:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import arrays
 import calls
 import checking
+import constructs
 import forms
 import kinds
 import numpy as np
@@ -25,6 +26,7 @@ SHARDS = 4
 PROGRAMS = 45
 OF_KINDS = 40
 OF_FORMS = 16
+OF_CONSTRUCTS = 30
 FIRST = 100
 
 
@@ -42,6 +44,28 @@ def test_random_programs_of_every_kind():
         assert outcome.kind in ("right", "undecided"), f"{outcome.remark}\n{outcome.seed}\n{outcome.source}"
     right = {outcome.remark.partition(":")[0] for outcome in outcomes if outcome.kind == "right"}
     assert len(right) > 0.7 * len(kinds.KINDS)
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_every_construct_is_there_in_every_kind_target_and_way(shard):
+    cases = constructs.drawn_cases(SHARDS * OF_CONSTRUCTS, FIRST)
+    outcomes = [constructs.check_case(case) for case in cases[shard::SHARDS]]
+    for outcome in outcomes:
+        assert outcome.kind in ("right", "undecided"), f"{outcome.remark}\n{outcome.source}"
+    assert Counter(outcome.kind for outcome in outcomes)["right"] > 0.95 * OF_CONSTRUCTS
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        constructs.Case("factorisations", "jvp", "numpy", "in loops", "file"),  # a loop over no entries
+        constructs.Case("decision", "lagrangian", "llvm", "in loops", "points"),  # what holds is within a body
+    ],
+    ids=lambda case: case.construct,
+)
+def test_constructs_that_failed_once(case):
+    outcome = constructs.check_case(case)
+    assert outcome.kind == "right", outcome.remark
 
 
 def test_forms_of_other_libraries():

@@ -441,9 +441,9 @@ def holds_of(tape: Tape | BlockTape, guards: References) -> int:
 
 
 def condition_of(tape: Any, reference: int) -> int:
-    """What `as_number` made a number of."""
-    if reference >= 0 and tape.operation(reference).name == "select":
-        return int(tape.arguments(reference)[0])
+    """What `as_number` made a number of; or whether that number is not 0, if a body has both within it."""
+    if reference >= 0 and tape.operation(reference).name == "select" and (given := tape.arguments(reference)):
+        return int(given[0])
     return int(tape.apply("not_equal", reference, tape.constant(0.0)))
 
 

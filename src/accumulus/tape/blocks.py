@@ -628,6 +628,8 @@ class BlockTape:
         self.begin_loops()
         if self._segment is not None:
             self._close()
+        if not count:  # nothing is computed for no entries
+            return _range(self._size, 0)
         if self._most is not None and len(self._blocks) >= self._most:
             raise ManyBlocksError(f"a program over arrays has more than {self._most:,} blocks; expected fewer")
         block = Block(code, self._size, count, operands, offsets, body, steps, shape)
