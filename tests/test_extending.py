@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,96 @@ def run(lines: str, folder: Path) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-c", f"import sys\nsys.modules['numba'] = None\n{lines}"],
         env=environment, cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
+
+
+#: The operations of the page, by everything that there is.
+THE_PAGES_EVERYWHERE = """
+import importlib.util, pathlib, shutil, sys, tempfile
+sys.path += [{tests!r}, {targets!r}]
+import mpmath
+import numpy as np
+from cuda_shim import fake
+from looped import unrolled
+from rolling import rolling
+from scipy import special
+import accumulus as acc
+from accumulus.tape.error_bounds import evaluate_with_bounds
+
+mpmath.mp.dps = 50
+EXACT = {{"exp10": lambda x: mpmath.mpf(10) ** x, "wrightomega": lambda x: mpmath.lambertw(mpmath.exp(x)).real}}
+gcc = ["c"] if shutil.which("gcc") else []
+cuda = ["cuda"] if shutil.which("g++") else []
+sys.modules["cupy"] = fake()
+POINTS = np.array([-30.0, -2.0, -0.7, 0.0, 0.4, 1.0, 2.5, 40.0])
+has_jax = importlib.util.find_spec("jax") is not None
+if has_jax:
+    import jax
+    jax.config.update("jax_enable_x64", True)
+
+for name, exact in EXACT.items():
+    f = getattr(special, name)
+    wanted = np.array([[float(mpmath.diff(exact, mpmath.mpf(x), k)) for x in POINTS] for k in range(5)])
+
+    def close(found, wanted, what):
+        assert np.allclose(found, wanted, rtol=1e-13, atol=0), (name, what, found, wanted)
+
+    # every order, nested, in every target, at points and in batches, of one precision and the other
+    for target in ("llvm", "numpy", *gcc, *cuda):
+        g = f
+        for order in range(5):
+            derivative = acc.compile(g, target=target, cache=False)
+            close([derivative(x) for x in POINTS[:3]], wanted[order, :3], (target, order))
+            close(derivative.batch(POINTS), wanted[order], (target, order, "batch"))
+            g = acc.gradient(g)
+        single = acc.gradient(f, target=target, dtype="float32", cache=False)
+        assert np.allclose(single.batch(POINTS[1:7]), wanted[1, 1:7], rtol=1e-4), target
+
+    # in every kind of derivative, as a straight line, in loops, rolled
+    def of_arrays(v):
+        return f(v) * v[::-1]
+
+    x = POINTS[1:7]
+    jacobian = np.diag(wanted[1, 1:7] * x[::-1]) + np.fliplr(np.diag(wanted[0, 1:7]))
+    for how in (lambda: unrolled(10**9), lambda: unrolled(0, 1), rolling):
+        with how():
+            close(acc.jacobian(of_arrays, cache=False)(x), jacobian, "jacobian")
+            close(acc.jvp(of_arrays, cache=False)((x,), (x,))[1], jacobian @ x, "jvp")
+            close(acc.vjp(of_arrays, cache=False)((x,), x)[1][0], x @ jacobian, "vjp")
+            close(acc.hessian(lambda v: np.sum(f(v)), cache=False)(x), np.diag(wanted[2, 1:7]), "hessian")
+            saved = acc.jacobian(of_arrays, sparse="csr", cache=False)
+            saved(x)
+            acc.save(saved, "f.accumulus")
+            close(acc.load("f.accumulus")(x).toarray(), jacobian, "file")
+    series = acc.taylor(f, cache=False)((0.4,), ([1.0, 0.0, 0.0, 0.0],))[1]
+    close(series, wanted[1:, 4] / [1, 2, 6, 24], "taylor")
+    assert acc.check(of_arrays, x).passed
+    assert acc.jacobian(of_arrays, effort="thorough", time_limit=0.5, cache=False)(x).shape == (6, 6)
+
+    # in every domain
+    tape = acc.trace(of_arrays, x).tape
+    assert name in str(tape)
+    values, bounds = evaluate_with_bounds(tape, x[:, None])
+    assert np.all(np.abs(values[:, 0] - wanted[0, 1:7] * x[::-1]) <= bounds[:, 0])
+
+    # in every language
+    program = acc.gradient(f, cache=False).compile(0.4)
+    for language in ("llvm", "numpy", "c", "cuda", "jax"):
+        text = program.source(language)
+        if language == "numpy" or language == "jax" and has_jax:
+            scope = {{}}
+            exec(text, scope)
+            close(scope["f"](np.float64(0.4))[0], wanted[1, 4], language)
+"""
+
+
+@pytest.mark.skipif(find_spec("mpmath") is None, reason="needs mpmath")
+def test_the_pages_operations_work_everywhere(tmp_path):
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for change in re.findall(r"^```diff\n(.*?)^```", SECTIONS["An operation"], re.MULTILINE | re.DOTALL):
+        apply(change, tmp_path)
+    tests = ROOT / "tests"
+    done = run(THE_PAGES_EVERYWHERE.format(tests=str(tests), targets=str(tests / "targets")), tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 #: An operation that NumPy, C99 and JAX have, with a derivative.
