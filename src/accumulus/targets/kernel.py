@@ -2,7 +2,8 @@
 
 A kernel takes each argument as an array of its own, which is read where it lies. It allocates results, checks those
 that it is given, and divides the points of a batch among threads; how a range of points is computed is the target's.
-`LoopKernel` is the kernel of loops over arrays, of any target, which are called point by point.
+`LoopKernel` is the kernel of loops over arrays, of any target, which are called point by point, or for
+some points at once where a target has that.
 """
 
 from __future__ import annotations
@@ -516,6 +517,9 @@ class LoopKernel(Kernel):
         if isinstance(self._loops, LoopsOverPoints):
             self._loops.run(X, out, first, last, transposed, alike)
             return
+        together = getattr(self._loops, "together", None)
+        if together is not None and (lanes := together(last - first)) is not None:
+            first = lanes.run(X, out, first, last, transposed, alike)
         rows = [np.zeros(segment.length) for segment in self.segments] if transposed else []
         for point in range(first, last):
             at = (..., point) if transposed else point

@@ -16,7 +16,7 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,9 @@ from accumulus.targets.llvm.module import Text
 from accumulus.targets.llvm.vectors import POISON, Vectors
 from accumulus.targets.nests import Entries, MatrixProduct, Nest, Nests, Place
 from accumulus.versions import digest
+
+if TYPE_CHECKING:
+    from accumulus.targets.llvm.lanes import PointsInLanes
 
 __all__ = ["DRIVER", "FORWARD", "SCATTERED", "SUMS", "Body", "LLVMLoops", "WorkspaceLayout", "compiled", "kind_of"]
 
@@ -122,27 +125,34 @@ class Body:
     stores: tuple[str, ...]
     sensitive: int
 
+    def written(self, vectors: Vectors, leaves: Any, functions: Functions) -> tuple[list[str], list[str]]:
+        """Write the operations of instances: the loads of addresses, and the names of results."""
+        body = self.tape
+        exact = frozenset(reference for reference, mark in enumerate(as_written(body, self.sensitive)) if mark)
+        instructions = Instructions(body, vectors, leaves, functions, {}, contract=True, exact=exact)
+        for reference in range(body.inputs, len(body)):
+            instructions.operation(reference)
+        results = []
+        for output in body.outputs:
+            value = instructions.value(output)
+            if body.is_boolean(output):
+                value = vectors.let(f"uitofp {vectors.mask} {value} to {vectors.type}")
+            results.append(value)
+        pointers = [f"p{k}" for k in range(body.inputs)] + [f"r{k}x" for k in range(len(body.outputs))]
+        pointers += [f"t{k}x" for k, kind in enumerate(self.stores) if kind == SCATTERED]
+        opening = ["%w = load ptr, ptr %at"]
+        for k, pointer in enumerate(pointers, 1):
+            opening += [f"%at{k} = getelementptr ptr, ptr %at, i64 {k}", f"%{pointer} = load ptr, ptr %at{k}"]
+        return opening, results
+
 
 def _loop(given: Body, functions: Functions) -> list[str]:
     """A function that computes instances, as many as a vector has lanes or more; the last vector may overlap."""
-    body = given.tape
     vectors = Vectors(functions.lanes, "float64")
-    leaves = _Leaves(given.kinds)
-    exact = frozenset(reference for reference, mark in enumerate(as_written(body, given.sensitive)) if mark)
-    instructions = Instructions(body, vectors, leaves, functions, {}, contract=True, exact=exact)  # type: ignore[arg-type]
-    for reference in range(body.inputs, len(body)):
-        instructions.operation(reference)
-    for k, output in enumerate(body.outputs):
-        value = instructions.value(output)
-        if body.is_boolean(output):
-            value = vectors.let(f"uitofp {vectors.mask} {value} to {vectors.type}")
+    opening, results = given.written(vectors, _Leaves(given.kinds), functions)
+    for k, value in enumerate(results):
         _store(vectors, given.stores[k], k, value)
     lanes = functions.lanes
-    pointers = [f"p{k}" for k in range(body.inputs)] + [f"r{k}x" for k in range(len(body.outputs))]
-    pointers += [f"t{k}x" for k, kind in enumerate(given.stores) if kind == SCATTERED]
-    opening = ["%w = load ptr, ptr %at"]
-    for k, pointer in enumerate(pointers, 1):
-        opening += [f"%at{k} = getelementptr ptr, ptr %at, i64 {k}", f"%{pointer} = load ptr, ptr %at{k}"]
     return [
         f'define void @{given.name}({_ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
         "start:",
@@ -259,7 +269,7 @@ def _sums(name: str, lanes: int, table: bool) -> list[str]:
     ]
 
 
-def _driver() -> list[str]:
+def driver() -> list[str]:
     """A function that makes so many calls one after the other, each a row: function, addresses, instances."""
     return [
         f"define void @{DRIVER}(ptr %calls, i64 %count) nounwind {{",
@@ -283,24 +293,50 @@ def _driver() -> list[str]:
 
 def compiled(bodies: Sequence[Body], lanes: int, cache: bool) -> Library:
     """Loops over bodies, loops of sums, and what calls them all."""
-    parts = [repr((lanes, [(body.name, body.kinds, body.stores, body.sensitive) for body in bodies])).encode()]
-    parts += [to_bytes(body.tape) for body in bodies]
-    key = digest([version(), b"maps", *parts])
-    code = load(key) if cache else None
-    exports = [*(body.name for body in bodies), *SUMS, DRIVER]
-    if code is None:
-        functions = Functions(lanes, "float64")
-        loops = {body.name: _loop(body, functions) for body in bodies}
+    functions = Functions(lanes, "float64")
+
+    def others() -> tuple[list[str], list[str]]:
         vector = f"<{lanes} x double>"
         gather = f"{vector} @llvm.masked.gather.v{lanes}f64.v{lanes}p0(<{lanes} x ptr>, i32, <{lanes} x i1>, {vector})"
         reduce = f"double @llvm.vector.reduce.fadd.v{lanes}f64(double, {vector})"
-        shared = [*functions.text(), f"declare {gather}", f"declare {reduce}"]
-        others = [*_sums(SUMS[0], lanes, table=False), *_sums(SUMS[1], lanes, table=True), *_driver()]
-        images = compile_modules(Text(shared, loops, others).modules())
+        sums = [*_sums(SUMS[0], lanes, table=False), *_sums(SUMS[1], lanes, table=True)]
+        return [f"declare {gather}", f"declare {reduce}"], [*sums, *driver()]
+
+    return code_of("maps", bodies, functions, lambda body: _loop(body, functions), cache, SUMS, others)
+
+
+def code_of(
+    kind: str,
+    bodies: Sequence[Body],
+    functions: Functions,
+    loop: Callable[[Body], list[str]],
+    cache: bool,
+    sums: Sequence[str],
+    others: Callable[[], tuple[list[str], list[str]]],
+) -> Library:
+    """Compile a function for each body, and what is beside them, or take them from the cache.
+
+    Args:
+        kind: of functions, which the cache tells apart.
+        functions: that they call.
+        loop: what is written for a body.
+        sums: names of the functions that sum.
+        others: declarations, and functions that no body has.
+    """
+    parts = [
+        repr((functions.lanes, [(body.name, body.kinds, body.stores, body.sensitive) for body in bodies])).encode()
+    ]
+    parts += [to_bytes(body.tape) for body in bodies]
+    key = digest([version(), kind.encode(), *parts])
+    code = load(key) if cache else None
+    if code is None:
+        loops = {body.name: loop(body) for body in bodies}
+        declarations, beside = others()
+        images = compile_modules(Text([*functions.text(), *declarations], loops, beside).modules())
         code = Code(images, tuple(sorted(functions.imported)), {})
         if cache:
             store(key, code)
-    return Library(code, exports, objects(np.dtype(float)))
+    return Library(code, [*(body.name for body in bodies), *sums, DRIVER], objects(np.dtype(float)))
 
 
 # Where numbers are while a program runs: in one array, the workspace --------------------------------------------------
@@ -364,6 +400,10 @@ class WorkspaceLayout:
 
 #: Bytes of a row in the table of calls.
 ROW: Final = 32
+#: Bytes of the numbers of all points that are computed at once, at most: they have to stay near the processor.
+MOST_IN_LANES: Final = 1 << 20
+#: Seconds that compiling for points in lanes takes, and each operation of a body; those of a call beside its loops.
+LANES, LANES_AN_OPERATION, CALL = 1e-2, 2e-4, 1e-5
 #: Seconds to find a number by a table, roughly.
 FINDING: Final = 6e-10
 
@@ -459,6 +499,12 @@ class LLVMLoops:
         self._tables = {id(column): self._layout.table(column) for step in self._steps for column in step.nest.loads}
         self._products = {k: self._product(step) for k, step in enumerate(self._steps) if step.nest.shape is not None}
         self._idle: list[_Workspace] = []
+        self._in_lanes: Any = None
+        self._points = 0
+        self._seconds = CALL + sum(step.seconds for step in self._steps)
+        self._operations = sum(body.tape.operations for body in self._bodies.values())
+        numbers = self._layout.size + sum(segment.length for segment in segments)
+        self._bytes = 8 * self._lanes * numbers
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LLVMLoops, self._given  # machine code does not travel
@@ -521,6 +567,28 @@ class LLVMLoops:
             else:
                 self._run(calls, rows)
         self._idle.append(workspace)
+
+    def together(self, points: int) -> PointsInLanes | None:
+        """Return what computes as many points at once as a vector has lanes, once enough were asked for."""
+        self._points += points
+        if self._in_lanes is None and self._points * self._seconds >= LANES + LANES_AN_OPERATION * self._operations:
+            self._in_lanes = False  # for other threads, until it is there
+            if not self._products and self._bytes <= MOST_IN_LANES:
+                self._in_lanes = self._compiled_lanes()
+        return self._in_lanes or None
+
+    def _compiled_lanes(self) -> PointsInLanes:
+        from accumulus.targets.llvm.lanes import SUMS as IN_LANES
+        from accumulus.targets.llvm.lanes import PointsInLanes
+
+        _, _, segments, cache = self._given
+        nests = [
+            (IN_LANES.get((step.function, bool(step.parts(self._lanes)[1][0])), step.function), step.nest)
+            for step in self._steps
+        ]
+        lengths = [each.length for each in segments]
+        bodies = [*self._bodies.values()]
+        return PointsInLanes(nests, bodies, self._layout, self._tables, lengths, self._constants, cache)
 
     def _workspace(self) -> _Workspace:
         values = np.zeros(self._layout.size)
