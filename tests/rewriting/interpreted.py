@@ -21,13 +21,13 @@ import numpy as np
 from accumulus.native.machine import kernel
 from accumulus.native.state import Records, interpret
 from accumulus.rewriting import network as network_module
-from accumulus.rewriting.compiled.rewrite_state import CONSTANT, OUTPUT
+from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT, OUTPUT
 from accumulus.rewriting.network import Network
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 
 ROOM = "accumulus.rewriting.compiled"
 #: The modules of the kernel, each after those that it imports.
-PARTS = ("nodes", "moves", "kernel")
+PARTS = ("nodes", "kernel")
 #: Their texts.
 SOURCES: Mapping[str, str] = {
     part: (Path(network_module.__file__).parent / "compiled" / f"rewrite_{part}.py").read_text(encoding="utf-8")

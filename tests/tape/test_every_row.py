@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from accumulus.errors import ArgumentError
-from accumulus.resubstitution.points import run_at_points
 from accumulus.resubstitution.proofs import Point, largest
-from accumulus.rewriting.stand_ins import FUNCTIONS
+from accumulus.rewriting.running import FUNCTIONS, run_at_points
 from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import OPERATIONS, Operation

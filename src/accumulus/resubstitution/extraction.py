@@ -26,7 +26,8 @@ from accumulus.deadline import LOOK, Deadline
 from accumulus.interrupts import interruptible
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers
-from accumulus.resubstitution.compiled.states import ARGUMENTS, CODE, DEEPEST, NODE, THRESHOLD_COUNT, ExtractionState
+from accumulus.resubstitution.compiled.definitions_kernel import ARGUMENTS, CODE, NODE
+from accumulus.resubstitution.compiled.extraction_kernel import DEEPEST, THRESHOLD_COUNT, ExtractionState
 from accumulus.resubstitution.values import Definition, DefinitionTable
 
 __all__ = ["MOST_DEFINITIONS", "Extraction", "Least", "cheaper"]

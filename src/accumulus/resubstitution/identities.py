@@ -19,11 +19,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from accumulus.errors import VerificationError
-from accumulus.resubstitution.compiled.states import COPY
+from accumulus.resubstitution.compiled.definitions_kernel import COPY
 from accumulus.resubstitution.proofs import MOST_COMPARISONS, NoRootError, Point, prove, random_prime
 from accumulus.resubstitution.values import Definition, Reading, Values, normal
 from accumulus.rewriting.equivalence import all_choices, verify_by_any
-from accumulus.rewriting.stand_ins import ANGLES, EXPONENTIALS
+from accumulus.rewriting.running import ANGLES, EXPONENTIALS
 from accumulus.tape.interpreter import Domain, evaluate, run
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape

@@ -18,27 +18,19 @@ from accumulus.deadline import Deadline
 from accumulus.errors import VerificationError
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers, Records
-from accumulus.resubstitution.compiled.states import (
-    CODE,
-    COPY,
-    DIFFERENCE,
-    PRODUCT,
-    SECOND,
-    Helper,
-    HelpersState,
-    Wanted,
-)
+from accumulus.resubstitution.compiled.definitions_kernel import CODE, COPY, SECOND
+from accumulus.resubstitution.compiled.pairs_kernel import DIFFERENCE, PRODUCT, Helper, HelpersState, Wanted
 from accumulus.resubstitution.extraction import Least
-from accumulus.resubstitution.points import RealPoints, Reals, points_of
+from accumulus.resubstitution.points import RealPoints, points_of
 from accumulus.resubstitution.proofs import MOST_COMPARISONS
 from accumulus.resubstitution.universe import WORSE, Candidates, Divisors, Rounding, Universe
 from accumulus.resubstitution.values import PRICES, Definition, Reading, Values
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.compiled.rewrite_state import CONSTANT
+from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT
 from accumulus.rewriting.equivalence import Verification, all_choices
-from accumulus.rewriting.signs import Definitions, signed_tape, with_few_changes, with_signed_zeros
-from accumulus.rewriting.stand_ins import EXPONENTIALS, FUNCTIONS, WITH_EXPONENTIALS, WITH_LAWS
-from accumulus.tape.live import needed, seeing_zero_signs
+from accumulus.rewriting.running import EXPONENTIALS, FUNCTIONS, WITH_EXPONENTIALS, WITH_LAWS, Reals
+from accumulus.rewriting.signs import Definitions, settled, written
+from accumulus.tape.live import needed
 from accumulus.tape.operations import INPUT, UNIT
 from accumulus.tape.passes import commands, extended
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SUBTRACT, Tape
@@ -301,19 +293,8 @@ def _written(values: Values, chosen: dict[int, Definition], kept_outputs: int, *
         outputs=np.array([turned[abs(a)] * a for a in _followed(values.base.outputs, copies)], np.int64),
         exact=np.zeros(count, bool),
     )
-    seeing = seeing_zero_signs(values.base.tape)
-    if len(seeing):
-        inputs = values.base.tape.inputs
-        staying = np.flatnonzero(np.frombuffer(needed(values.base.tape, seeing.tolist()), bool)[inputs:]) + inputs
-        signed = with_signed_zeros(network, values.base.tape, staying, meanings[staying])
-        if signed is None:
-            return None
-        network = signed
-    found = signed_tape(network, values.base.tape)
-    if not is_last:
-        return found
-    found = canonical(found, kept_outputs)
-    return min(found, with_few_changes(found), key=lambda tape: tape.operations)
+    found = written(network, values.base.tape, meanings)
+    return found if found is None or not is_last else settled(canonical(found, kept_outputs))
 
 
 def _followed(values: Iterable[int], copies: Mapping[int, int]) -> list[int]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers
-from accumulus.resubstitution.compiled.states import (
+from accumulus.resubstitution.compiled.definitions_kernel import (
     ARGUMENTS,
     CODE,
     COPY,
@@ -32,9 +32,8 @@ from accumulus.resubstitution.compiled.states import (
     DefinitionsState,
 )
 from accumulus.resubstitution.extraction import Extraction
-from accumulus.resubstitution.points import LOST, Reals, agree, operation_with_bounds, run_at_points, within
 from accumulus.resubstitution.values import PRICES, Definition, DefinitionTable, Reading, Values
-from accumulus.rewriting.running import SLACK, UNIT
+from accumulus.rewriting.running import LOST, SLACK, UNIT, Reals, agree, operation_with_bounds, run_at_points, within
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.operations import UNIT as ADDITION
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
@@ -163,7 +162,9 @@ class Rounding:
                 each = chosen[value]
                 nodes = [abs(a) for a in each.arguments]
                 arguments = [at[n] if a > 0 else -at[n] for n, a in zip(nodes, each.arguments, strict=True)]
-                made, bound = operation_with_bounds(each.code, arguments, [bounds[n] for n in nodes], self._span)
+                made, bound = arguments[0], bounds[nodes[0]]
+                if each.code != COPY:
+                    made, bound = operation_with_bounds(each.code, arguments, [bounds[n] for n in nodes], self._span)
                 made, bounds[value] = within(self._span, made, bound)
                 at[value] = each.sign * made
             limits = self._bounds.copy()

@@ -22,29 +22,22 @@ from numpy.typing import NDArray
 from accumulus.errors import VerificationError
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers, Records
-from accumulus.resubstitution.compiled.states import (
-    DIFFERENCE,
-    ENTER,
-    FILTER_BITS,
+from accumulus.resubstitution.compiled.definitions_kernel import ENTER, NODE, WIDTH, DefinitionsState
+from accumulus.resubstitution.compiled.pairs_kernel import DIFFERENCE, FILTER_BITS, TRY, Found, ValuePairsState
+from accumulus.resubstitution.compiled.reading_kernel import (
     INDEX,
     INPUT,
     KEY_BITS,
-    NODE,
     NUMBER,
     OTHER,
     READ,
-    TRY,
-    WIDTH,
-    DefinitionsState,
     Form,
-    Found,
     Made,
     ReadingState,
-    ValuePairsState,
 )
-from accumulus.resubstitution.points import LOST, RealPoints, Reals, run_at_points
+from accumulus.resubstitution.points import RealPoints
 from accumulus.rewriting.equivalence import Verification
-from accumulus.rewriting.running import SLACK, UNIT, Run
+from accumulus.rewriting.running import LOST, SLACK, UNIT, Reals, Run, run_at_points
 from accumulus.rewriting.scaling import with_short_constants
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import IN_SEARCH, OPERATIONS

@@ -1,126 +1,79 @@
-"""Compiled work on definitions: each once in a table, what rounding does to them, and a choice without circles.
-
-And arithmetic of a tape at real points, with first-order bounds on the error of each value: sums, products, quotients,
-changes of sign and choices; at the first operation that is none of these it hands back. About two nanoseconds an
-operation and point.
-"""
+"""Compiled work on definitions: each once in a table, what rounding does to them, and a choice without circles."""
 
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Annotated, Final
 
 from accumulus.native.decorators import compiled
+from accumulus.native.state import NO_FLOATS, NOTHING, Axes, Floats, Integers, State
 from accumulus.native.words import definition_hash
-from accumulus.resubstitution.compiled.states import (
-    BOUNDED,
-    CODE,
-    COPY,
-    ENTER,
-    EXCESS,
-    FIRST,
-    NODE,
-    SECOND,
-    SIGN,
-    THIRD,
-    WIDTH,
-    BoundsState,
-    DefinitionsState,
-)
-from accumulus.tape.operations import BY_NAME
+from accumulus.rewriting.compiled.running_kernel import times
+from accumulus.tape.tape import ADD, MULTIPLY
 
-__all__ = ["perform_bounds", "perform_definitions"]
+__all__ = [
+    "ARGUMENTS",
+    "CODE",
+    "COPY",
+    "ENTER",
+    "EXCESS",
+    "FIRST",
+    "NODE",
+    "ORDER",
+    "SECOND",
+    "SIGN",
+    "WIDTH",
+    "DefinitionsState",
+    "perform",
+]
 
-# Values with bounds on their errors ----------------------------------------------------------------------------------
-
-ADD: Final = BY_NAME["add"].code
-SUBTRACT: Final = BY_NAME["subtract"].code
-MULTIPLY: Final = BY_NAME["multiply"].code
-DIVIDE: Final = BY_NAME["divide"].code
-NEGATIVE: Final = BY_NAME["negative"].code
-SELECT: Final = BY_NAME["select"].code
-
-
-@compiled
-def _place(state: BoundsState, reference: int) -> int:
-    """Where the values of a reference begin."""
-    return (reference if reference >= 0 else reference + state.places) * state.points
+#: The code of a definition that is another value itself.
+COPY: Final = -1
+#: What to do: enter definitions into the table, find how uncertain they are, choose some without circles.
+ENTER, EXCESS, ORDER = range(3)
+#: Columns of definitions.
+NODE, CODE, FIRST, SECOND, THIRD, SIGN = range(6)
+WIDTH: Final = 6
+ARGUMENTS: Final = slice(FIRST, THIRD + 1)
 
 
-@compiled
-def _run_arithmetic(state: BoundsState, r: int, code: int) -> None:
-    """A sum, difference, product, quotient or change of sign at all points."""
-    own, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
-    values = state.values
-    for p in range(state.points):
-        x, y = values[first + p], values[second + p]
-        if code == ADD:
-            values[own + p] = x + y
-        elif code == SUBTRACT:
-            values[own + p] = x - y
-        elif code == MULTIPLY:
-            values[own + p] = x * y
-        elif code == DIVIDE:
-            values[own + p] = x / y
-        else:
-            values[own + p] = -x
-        if abs(values[own + p]) > state.largest:
-            values[own + p] = math.inf if values[own + p] > 0.0 else -math.inf
+class DefinitionsState(State):
+    """Definitions of values; see `accumulus.resubstitution.values.Definition`."""
 
-
-@compiled
-def _times(size: float, error: float) -> float:
-    """What a factor makes of an error: nothing of one that is unbounded, if it is 0 itself."""
-    return 0.0 if size == 0.0 or error == 0.0 else size * error
-
-
-@compiled
-def _bound_arithmetic(state: BoundsState, r: int, code: int) -> None:
-    """Bounds of one of these, once its values are there."""
-    own, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
-    values, errors = state.values, state.errors
-    for p in range(state.points):
-        size, by_first, by_second = abs(values[own + p]), errors[first + p], errors[second + p]
-        if code == MULTIPLY:
-            of_first, of_second = _times(abs(values[second + p]), by_first), _times(abs(values[first + p]), by_second)
-            errors[own + p] = of_second + of_first + size
-        elif code == DIVIDE:
-            errors[own + p] = (by_first + size * by_second) / abs(values[second + p]) + size
-        elif code == NEGATIVE:
-            errors[own + p] = by_first
-        else:
-            errors[own + p] = by_first + by_second + size
-        if size > state.largest:
-            errors[own + p] = math.inf
-        elif 0.0 < size < state.smallest:
-            errors[own + p] += state.smallest
-
-
-@compiled
-def _choose_value(state: BoundsState, r: int) -> None:
-    """One of two values, by a third, at all points."""
-    own, condition = _place(state, r), _place(state, state.rows[r, 1])
-    first, second = _place(state, state.rows[r, 2]), _place(state, state.rows[r, 3])
-    for p in range(state.points):
-        taken = (first if state.values[condition + p] != 0.0 else second) + p
-        state.values[own + p] = state.values[taken]
-        if state.mode == BOUNDED:
-            state.errors[own + p] = state.errors[taken]
-
-
-def perform_bounds(state: BoundsState) -> int:
-    """Run operations from `begin` on; returns the first that is left, `end` if there is none."""
-    for r in range(state.begin, state.end):
-        code = state.rows[r, 0]
-        if code in (ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE):
-            _run_arithmetic(state, r, code)
-            if state.mode == BOUNDED:
-                _bound_arithmetic(state, r, code)
-        elif code == SELECT:
-            _choose_value(state, r)
-        else:
-            return r
-    return state.end
+    mode: int = ENTER  # what to do
+    rows: Annotated[Integers, Axes(WIDTH)] = NOTHING  # definitions, by their columns
+    count: int = 0  # of them
+    # for ENTER, numbers of definitions, plus one, by what they say; open addressing, 0 where there is none
+    table: Integers = NOTHING
+    table_bits: int = 0  # of its size
+    indexed: int = 0  # so many definitions are in the table
+    given: Annotated[Integers, Axes(WIDTH)] = NOTHING  # definitions to be entered, (given_count, WIDTH)
+    given_count: int = 0  # how many
+    # for ENTER, written: which definition each of these is. Else the definitions in question, so many.
+    numbers: Integers = NOTHING
+    number_count: int = 0  # how many
+    points: int = 0  # for EXCESS, the number of real points
+    # of each value at each point, (values · points,)
+    reals: Floats = NO_FLOATS
+    bounds: Floats = NO_FLOATS
+    generic: Integers = NOTHING  # which points are in general position, (points,); and which `inside` of the domain
+    inside: Integers = NOTHING
+    outside: float = 1.0  # how many times more uncertain definitions may be elsewhere
+    # what is beyond the first is infinite; what is below the second has errors of its size
+    largest: float = 0.0
+    smallest: float = 0.0
+    slack: float = 0.0  # so many units of rounding are not more uncertain
+    rounding: float = 0.0  # by how much equal values may differ for each unit of their errors
+    lost: float = 0.0  # of two values that have lost more than this, as a part of themselves, nothing can be said
+    # written: how many times as uncertain each definition makes its value, at worst, (number_count,)
+    excess: Floats = NO_FLOATS
+    is_given: Integers = NOTHING  # for ORDER, which values are numbers or inputs, (values,)
+    preferred: Integers = NOTHING  # the definition that each value has rather than another, plus one; 0 for none
+    chosen: Integers = NOTHING  # written: the definition of each value, plus one; 0 for what none makes, (values,)
+    missing: Integers = NOTHING  # room for a number for each definition in question
+    heads: Integers = NOTHING  # room for a number for each value; `nexts`, for each definition and argument
+    nexts: Annotated[Integers, Axes(3)] = NOTHING
+    queue: Integers = NOTHING  # room for a number for each definition, twice
 
 
 # The table --------------------------------------------------------------------------------------------------------
@@ -190,7 +143,7 @@ def _excess_at(state: DefinitionsState, k: int, p: int, worst: float) -> float:
         bound = by_first + by_second + abs(v)
     elif code == MULTIPLY:
         v = x * y
-        bound = _times(abs(x), by_second) + _times(abs(y), by_first) + abs(v)
+        bound = times(abs(x), by_second) + times(abs(y), by_first) + abs(v)
     else:
         v = x / y
         bound = (by_first + abs(v) * by_second) / abs(y) + abs(v)
@@ -300,7 +253,7 @@ def _choose(state: DefinitionsState) -> None:
             use = state.nexts[user, (use - 1) % 3]
 
 
-def perform_definitions(state: DefinitionsState) -> int:
+def perform(state: DefinitionsState) -> int:
     """Do what `mode` says; returns how many definitions there are."""
     if state.mode == ENTER:
         _index(state)

@@ -13,23 +13,69 @@ from __future__ import annotations
 from typing import Final
 
 from accumulus.native.decorators import compiled
+from accumulus.native.state import Floats, Integers, Record, Records, State
 from accumulus.native.words import bit, bits_of, scattered, shifted_right, wrapped
-from accumulus.resubstitution.compiled.states import (
-    DIFFERENCE,
-    FILL,
-    FILTER_BITS,
-    HELPER_KEY_BITS,
-    KEY_BITS,
-    PRODUCT,
-    QUOTIENT,
-    SUM,
-    HelpersState,
-    ValuePairsState,
-)
+from accumulus.resubstitution.compiled.reading_kernel import KEY_BITS
 
-__all__ = ["perform_helpers", "perform_pairs"]
+__all__ = [
+    "DIFFERENCE",
+    "FILTER_BITS",
+    "HELPER_KEY_BITS",
+    "PRODUCT",
+    "TRY",
+    "Found",
+    "Helper",
+    "HelpersState",
+    "ValuePairsState",
+    "Wanted",
+    "perform",
+    "perform_helpers",
+]
 
 # Pairs ---------------------------------------------------------------------------------------------------------------
+
+#: What to do: fill the table, try pairs.
+FILL, TRY = range(2)
+#: How two values make a third.
+SUM, DIFFERENCE, PRODUCT, QUOTIENT = range(4)
+#: Logarithm of the number of bits by which keys of no value are told before they are looked up.
+FILTER_BITS: Final = 16
+
+
+class Found(Record):
+    """A value that is made of two others."""
+
+    node: int  # the value, its negative where that is what is made
+    way: int  # how
+    # of what
+    first: int
+    second: int
+
+
+class ValuePairsState(State):
+    """Values at points, and the table by which they are found."""
+
+    mode: int = FILL  # what to do
+    points: int  # at which there are values
+    # of each value at each point, (values · points,); of the first, 0, there is none
+    real: Floats
+    imaginary: Floats
+    errors: Floats  # bounds on the error of each, in units of rounding, (values · points,)
+    open: Integers  # whether a value may have another definition, (values,)
+    count: int  # of values
+    keys: Integers  # of each value: its first part at the first point, without the last bits
+    table: Integers  # values by their keys, open addressing; 0 where there is none
+    table_bits: int  # of its size
+    filter: Integers  # a bit for each key that there is, and some that there are not, (2 ** FILTER_BITS / 64,)
+    inverses: Floats  # of the squared size of each value at the first point
+    rounding: float  # by how much equal values may differ for each unit of their errors
+    # the first values of the pairs that are tried in a call
+    begin: int = 0
+    end: int = 0
+    found: Records[Found]  # what they make
+    found_count: int = 0  # how many
+    found_limit: int  # how many there is room for
+
 
 #: Last bits of a mantissa with which the next key may be the one.
 NEAR: Final = 1 << 13
@@ -156,7 +202,7 @@ def _fill(state: ValuePairsState) -> None:
             state.filter[at >> 6] = state.filter[at >> 6] | bit(at & 63)
 
 
-def perform_pairs(state: ValuePairsState) -> int:
+def perform(state: ValuePairsState) -> int:
     """Fill the table, or try all pairs whose first value is between `begin` and `end`; returns how many are found."""
     if state.mode == FILL:
         _fill(state)
@@ -168,6 +214,44 @@ def perform_pairs(state: ValuePairsState) -> int:
 
 
 # Helpers -------------------------------------------------------------------------------------------------------------
+
+#: Bits of a mantissa that are left out of keys.
+HELPER_KEY_BITS: Final = 20
+
+
+class Wanted(Record):
+    """What would make values that are there by one more operation."""
+
+    key: int  # of it; 0 where there is none
+    last: int  # the value that wanted it last
+    count: int  # how many values want it; 0 if it is there
+
+
+class Helper(Record):
+    """A value that is not there, and that several that are would be made by."""
+
+    count: int  # how many
+    way: int  # how it is made, as `accumulus.resubstitution.compiled.states` has it
+    # of what
+    first: int
+    second: int
+
+
+class HelpersState(State):
+    """Values at one point, and what is wanted there."""
+
+    # of each value, (values,)
+    real: Floats
+    imaginary: Floats
+    count: int  # of values
+    open: Integers  # whether a value may have another definition, (values,)
+    divides: Integers  # whether something is divided by a value, (values,)
+    wanted: Records[Wanted]  # by their keys, open addressing
+    table_bits: int  # of its size
+    found: Records[Helper]  # helpers, each once
+    found_count: int = 0  # how many
+    found_limit: int  # how many there is room for
+
 
 #: What is less is zero but for rounding, and what is more is of no use.
 SMALLEST: Final = 1e-12
