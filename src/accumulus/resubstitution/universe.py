@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,12 @@ from accumulus.resubstitution.compiled.definitions_kernel import (
     ARGUMENTS,
     CODE,
     COPY,
-    EXCESS,
     FIRST,
     NODE,
-    ORDER,
     SECOND,
     SIGN,
-    DefinitionsState,
+    OrderState,
+    RoundingState,
 )
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.values import PRICES, Definition, DefinitionTable, Reading, Values
@@ -38,7 +37,7 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.operations import UNIT as ADDITION
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
 
-__all__ = ["WORSE", "Candidates", "Divisors", "Rounding", "Universe"]
+__all__ = ["WORSE", "Candidates", "Divisors", "Rounding"]
 
 # Rounding ------------------------------------------------------------------------------------------------------------
 
@@ -79,11 +78,9 @@ class Rounding:
         rows = definitions.rows[numbers]
         is_plain = np.isin(rows[:, CODE], (ADD, MULTIPLY, DIVIDE, COPY))
         plain = np.flatnonzero(is_plain)
-        state = DefinitionsState(
-            mode=EXCESS,
+        state = RoundingState(
             rows=rows[plain],
-            numbers=np.arange(len(plain)),
-            number_count=len(plain),
+            count=len(plain),
             points=len(self._points),
             reals=self._reals,
             bounds=self._bounds,
@@ -97,7 +94,7 @@ class Rounding:
             smallest=self._span.smallest,
             excess=np.zeros(len(plain)),
         )
-        kernel("resubstitution.definitions")(state.address)
+        kernel("resubstitution.rounding")(state.address)
         found[plain] = state.excess
         with np.errstate(all="ignore"):
             for code in np.unique(rows[~is_plain, CODE]):
@@ -286,7 +283,7 @@ class Divisors:
         return found
 
 
-# Universe ------------------------------------------------------------------------------------------------------------
+# Candidates ----------------------------------------------------------------------------------------------------------
 
 #: How many times as uncertain as it was a result may be, at most.
 WORSE: Final = 4.0
@@ -294,41 +291,35 @@ WORSE: Final = 4.0
 MORE: Final = (4.0, 16.0, math.inf)
 
 
-class Universe(NamedTuple):
-    """What programs compute.
-
-    Attributes:
-        values: all of it.
-        start: the cheapest of the programs.
-        known: so many of the definitions, the first ones, are those of programs.
-        candidates: numbers of all definitions that may be taken.
-        rounding: of these.
-    """
-
-    values: Values
-    start: Reading
-    known: int
-    candidates: Integers
-    rounding: Rounding
-
-
 class Candidates:
-    """Definitions that may be chosen: those that leave values no more uncertain than they may be.
+    """Definitions of what programs compute that may be chosen.
 
     Args:
-        universe: of the values.
-        factor: how many times as uncertain a definition may make its value as it was.
-        slack: so many units of rounding besides.
+        values: all that programs compute.
+        start: the cheapest of the programs.
+        known: so many of the definitions, the first ones, are those of programs.
+
+    Attributes:
+        rounding: of programs.
     """
 
-    def __init__(self, universe: Universe, factor: float, slack: float) -> None:
-        self._universe, self._factor = universe, factor
-        self._numbers = universe.candidates
-        self._excess: Reals = universe.rounding.excess(universe.values.definitions, self._numbers, slack)
+    def __init__(self, values: Values, start: Reading, known: int) -> None:
+        self.values, self._start, self._known = values, start, known
+        self.rounding = Rounding(values, [values.base, start])
+        rows = values.definitions.rows
+        may_be = np.arange(len(rows)) < known
+        may_be[known:] = Divisors(values, known).allow(rows[known:])
+        may_be[list(values.fixed.values())] = False
+        self._all = np.flatnonzero(may_be)
+
+    def tolerate(self, factor: float, slack: float) -> None:
+        """Let those be chosen that make a value no more than so many times, and units of rounding, as uncertain."""
+        self._numbers, self._factor = self._all, factor
+        self._excess = self.rounding.excess(self.values.definitions, self._all, slack)
 
     def extraction(self, seed: int) -> Extraction:
         """The choice among them; where a value has none, more uncertain ones of programs are taken."""
-        values, start, known, *_ = self._universe
+        values, start, known = self.values, self._start, self._known
         numbers, excess, factor = self._numbers, self._excess, self._factor
         preferred = start.own | values.fixed
         roots = [*map(abs, values.base.outputs), *values.fixed]
@@ -352,11 +343,11 @@ class Candidates:
 
     def drop_faults(self, chosen: Mapping[int, Definition]) -> bool:
         """Leave out the definitions at which a choice of them goes wrong at some point; whether there are such."""
-        values, rounding = self._universe.values, self._universe.rounding
-        definitions, numbers = values.definitions, self._numbers
+        values, numbers = self.values, self._numbers
+        definitions = values.definitions
         # a value's last definition is no fault
         ways = np.bincount(definitions.rows[numbers[self._excess <= self._factor], NODE], minlength=len(values))
-        faults = rounding.faults(chosen, {each for each in chosen.values() if ways[each.node] < 2}, WORSE)
+        faults = self.rounding.faults(chosen, {each for each in chosen.values() if ways[each.node] < 2}, WORSE)
         kept = ~np.isin(numbers, [definitions.add(fault) for fault in faults])
         self._numbers, self._excess = numbers[kept], self._excess[kept]
         return bool(faults)
@@ -375,11 +366,10 @@ def _without_circles(values: Values, allowed: Integers, preferred: Mapping[int, 
     count = len(values)
     wanted = np.zeros(count, np.int64)
     wanted[np.fromiter(preferred, np.int64)] = 1 + np.fromiter(preferred.values(), np.int64)
-    state = DefinitionsState(
-        mode=ORDER,
+    state = OrderState(
         rows=values.definitions.rows,
         numbers=np.ascontiguousarray(allowed),
-        number_count=len(allowed),
+        count=len(allowed),
         is_given=values.is_given.astype(np.int64),
         preferred=wanted,
         chosen=np.zeros(count, np.int64),
@@ -388,5 +378,5 @@ def _without_circles(values: Values, allowed: Integers, preferred: Mapping[int, 
         nexts=np.zeros((len(allowed), 3), np.int64),
         queue=np.zeros(2 * len(allowed), np.int64),
     )
-    kernel("resubstitution.definitions")(state.address)
+    kernel("resubstitution.order")(state.address)
     return state.chosen
