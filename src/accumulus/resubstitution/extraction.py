@@ -170,7 +170,7 @@ _SOLVED, _TIME, _INFEASIBLE = 0, 1, 2
 
 
 class Least(NamedTuple):
-    """What is known of all choices of definitions.
+    """A bound on all choices of definitions.
 
     Attributes:
         values: that are computed in one of them, and their `definitions`.

@@ -207,7 +207,7 @@ class _Finder:
         return found
 
     def _symbols(self, pair: _Pair, written: Set[int]) -> list[int]:
-        """What stands for any number in both formulas."""
+        """Values that stand for any number in both formulas."""
         numbers = self._values.numbers
         return [v for v in self._uses(pair, written) if v not in numbers and self._define(v, written) is None]
 
@@ -311,7 +311,7 @@ class _Finder:
 
 
 def _is_exact(tape: Tape) -> bool:
-    """Whether formulas are equal as polynomials if at all: without rounded numbers, roots, and functions with laws."""
+    """Return True if formulas have no rounded numbers, roots or functions with laws: equal as polynomials if at all."""
     finite = [number * SHORT for number in tape.constants if math.isfinite(number)]
     has_laws = bool(_WITH_LAWS.intersection(tape.codes))
     return not has_laws and all(number == round(number) for number in finite)

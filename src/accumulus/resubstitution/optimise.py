@@ -68,17 +68,17 @@ BRIEF: Final = (280, 1200)
 
 
 def is_by_value(tape: Tape, effort: str) -> bool:
-    """Whether a tape is rewritten by value as well as by rules."""
+    """Return True if a tape is rewritten by value as well as by rules."""
     return effort == "thorough" and tape.operations <= MOST_OPERATIONS
 
 
 def looks_at_points(tape: Tape, effort: str) -> bool:
-    """Whether what becomes of a tape may depend on the points of its domain."""
+    """Return True if what becomes of a tape may depend on the points of its domain."""
     return is_by_value(tape, effort) or (effort == "balanced" and BRIEF[0] <= tape.operations <= BRIEF[1])
 
 
 def is_brief(tape: Tape, kept_outputs: int, rounds: Rounds | None, deadline: Deadline) -> bool:
-    """Whether a tape is rewritten by value once by default: where first results come no later for it.
+    """Return True if a tape is rewritten by value once by default: where first results come no later for it.
 
     Not what is differentiated afterwards, or has little to win, which has rounds of its own.
     """
@@ -332,7 +332,7 @@ class ByValue:
 
     @property
     def excess(self) -> float | None:
-        """How much more the program costs than any choice of definitions must, as a part of that; None if not known.
+        """Excess of the program's cost over any choice of definitions, as a part of that; None if not known.
 
         An addition is 1, a division or root 3, a function 5, a change of sign nothing.
         """
@@ -350,14 +350,14 @@ class ByValue:
 
     @cached_property
     def proof(self) -> Proof:
-        """Which outputs are proved to be what they were."""
+        """Proof that outputs are what they were."""
         from accumulus.resubstitution.proofs import prove
 
         return prove(self.base, self._tape)
 
     @cached_property
     def _verified(self) -> tuple[Verification, bool]:
-        """What has tested all outputs, and whether that is for all ways in which comparisons may come out."""
+        """Test of all outputs, and True if that is for all ways in which comparisons may come out."""
         from accumulus.resubstitution.proofs import MOST_COMPARISONS
 
         choices = all_choices(self.base, MOST_COMPARISONS)
@@ -382,7 +382,7 @@ class ByValue:
 
     @property
     def unexplained(self) -> int:
-        """How many values are computed in another way for which no identity was found that is short enough."""
+        """Number of values that are computed in another way for which no identity was found that is short enough."""
         return self._identities[1]
 
     @cached_property

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.native.state import Integers
 from accumulus.rewriting.running import DOUBLE, SINGLE, SPANS, RealRuns, Reals, Span
 from accumulus.tape.tape import Tape
 
@@ -117,11 +116,19 @@ def _near_zeros(tape: Tape, sets: Sequence[Reals], span: Span, rng: np.random.Ge
         return [next(found) if some else points[:0] for points, some in zip(sets, enough, strict=True)]
     if not sets:
         return []
-    values, low, high = (
-        np.concatenate(drawn) for drawn in zip(*(_ways(tape, each, rng) for each in finite), strict=True)
-    )
+    # values that may be zero between two points each
+    drawn = []
+    for each in finite:
+        values = rng.integers(tape.inputs, len(tape), size=4 * ZEROS)
+        drawn.append((values, *(each[rng.integers(len(each), size=len(values))] for _ in range(2))))
+    values, low, high = (np.concatenate(columns) for columns in zip(*drawn, strict=True))
     runs = RealRuns(tape, len(values), span, bounds=False)
-    before, after = (_at(runs, values, x) for x in (low, high))
+
+    def value_at(points: Reals) -> Reals:
+        found: Reals = runs.at(points)[0][values, np.arange(len(values))]
+        return found
+
+    before, after = value_at(low), value_at(high)
     crosses = (np.sign(before) * np.sign(after) < 0).reshape(len(sets), -1)
     # of each set so many
     crossing = np.flatnonzero(crosses & (np.cumsum(crosses, axis=1) <= ZEROS))
@@ -129,25 +136,9 @@ def _near_zeros(tape: Tape, sets: Sequence[Reals], span: Span, rng: np.random.Ge
     values, low, way = values[crossing], low[crossing], high[crossing] - low[crossing]
     runs = RealRuns(tape, len(values), span, bounds=False)
 
-    def on_way(t: Reals) -> Reals:
-        return _at(runs, values, low + t[:, np.newaxis] * way)
-
-    zeros = _zeros(on_way, before[crossing], after[crossing])
+    zeros = _zeros(lambda t: value_at(low + t[:, np.newaxis] * way), before[crossing], after[crossing])
     near = [np.split(low + (zeros * (1 - near))[:, np.newaxis] * way, np.cumsum(counts)[:-1]) for near in NEAR]
     return [np.concatenate(parts) for parts in zip(*near, strict=True)]
-
-
-def _ways(tape: Tape, points: Reals, rng: np.random.Generator) -> tuple[Integers, Reals, Reals]:
-    """Values of a tape, and for each two of the points, between which it may be zero."""
-    values = rng.integers(tape.inputs, len(tape), size=4 * ZEROS)
-    low, high = (points[rng.integers(len(points), size=len(values))] for _ in range(2))
-    return values, low, high
-
-
-def _at(runs: RealRuns, values: Integers, points: Reals) -> Reals:
-    """Values of a tape, each at a point of its own."""
-    found: Reals = runs.at(points)[0][values, np.arange(len(values))]
-    return found
 
 
 def _zeros(f: Callable[[Reals], Reals], before: Reals, after: Reals) -> Reals:

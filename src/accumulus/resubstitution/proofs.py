@@ -68,7 +68,7 @@ _Root = tuple[int, int]
 
 
 class Proof(NamedTuple):
-    """What is proved of a program.
+    """Proof of a program's outputs.
 
     Attributes:
         outputs: whether each is proved to be what it was.
@@ -113,7 +113,7 @@ def prove(tape: Tape, other: Tape, seed: int = 0) -> Proof:
 
 
 def _chance(tape: Tape, other: Tape) -> tuple[float, int]:
-    """How probable it is that what differs is equal at a point, as a power of two; and how many points are enough."""
+    """Return the probability that what differs is equal at a point, as a power of two; and how many points do."""
     degree, height = (sum(both) for both in zip(_largest(tape), _largest(other), strict=True))
     codes = tape.codes[tape.inputs :] + other.codes[other.inputs :]
     functions, roots = sum(code not in _FIELD for code in codes), codes.count(_SQRT)
@@ -174,24 +174,15 @@ class _Comparison:
     def _at_all_signs(self, unsure: Sequence[_Root]) -> set[int] | None:
         """Outputs that are equal at some point whatever the signs of such roots are; None if none is found."""
         ways = [dict(zip(unsure, way, strict=True)) for way in product((False, True), repeat=len(unsure))]
-        for prime, seed in self._places():
-            try:
-                at = [self._equal_at(self._point(prime, seed, signs)) for signs in ways]
-            except _NoRootError:
-                continue
-            return set.intersection(*at)
+        for equal, _ in self._tried(ways):
+            return set.intersection(*equal)
         return None
 
     def _counted(self) -> list[_Root] | None:
         """Roots whose signs are not seen to be free; None if none of them can be computed."""
         residues: list[Mapping[_Root, bool | None]] = []
-        for prime, seed in self._places():
-            point = self._point(prime, seed, {})
-            try:
-                self._equal_at(point)
-            except _NoRootError:
-                continue
-            residues.append(point.residues)
+        for _, found in self._tried([{}]):
+            residues.append(found)
             roots = {root for each in residues for root in each}
             free = [root for root in sorted(roots) if not self._nested[root[0]][root[1]]]
             dependent = _dependent({root: [each.get(root) is not False for each in residues] for root in free})
@@ -199,15 +190,21 @@ class _Comparison:
                 return sorted(roots - set(free)) + dependent
         return None
 
-    def _places(self) -> Iterator[tuple[int, int]]:
+    def _tried(
+        self, ways: Sequence[Mapping[_Root, bool]]
+    ) -> Iterator[tuple[list[set[int]], Mapping[_Root, bool | None]]]:
+        """Yield outputs that are equal, by each choice of signs, and residues, where all roots can be computed."""
         for _ in range(TRIES):
-            yield _random_prime(self._rng), self._rng.getrandbits(62)
-
-    def _point(self, prime: int, seed: int, signs: Mapping[_Root, bool]) -> _Point:
-        return _Point(prime, self._tapes[0].inputs, seed, self._chosen, signs)
+            prime, seed = _random_prime(self._rng), self._rng.getrandbits(62)
+            points = [_Point(prime, self._tapes[0].inputs, seed, self._chosen, signs) for signs in ways]
+            try:
+                equal = [self._equal_at(point) for point in points]
+            except _NoRootError:
+                continue
+            yield equal, points[0].residues
 
     def _equal_at(self, point: _Point) -> set[int]:
-        one, two = ([values[k] for k in tape.outputs] for tape, values in ((t, point.run(t)) for t in self._tapes))
+        one, two = ([found[k] for k in tape.outputs] for tape in self._tapes for found in [point.run(tape)])
         return {k for k, (a, b) in enumerate(zip(one, two, strict=True)) if a is not None and a == b}
 
 

@@ -294,7 +294,7 @@ class Resubstitution:
 
 
 def cost(tape: Tape) -> int:
-    """What the operations cost that the outputs need, in the unit of weights; a change of sign as much as a sum."""
+    """Return the cost of the operations that the outputs need; a change of sign costs as much as a sum."""
     marks = needed(tape)
     return sum(PRICES[tape.codes[r]] or UNIT for r in range(tape.inputs, len(tape)) if marks[r])
 

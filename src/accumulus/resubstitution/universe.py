@@ -1,4 +1,4 @@
-"""What some programs for the same compute, all ways to make it, and which of these may be chosen.
+"""Definitions of what programs compute: those that may be chosen.
 
 **Divisors.** What a value is divided by is zero only where that value was infinite or undefined before.
 
@@ -46,7 +46,7 @@ OUTSIDE: Final = 8.0
 
 
 class Rounding:
-    """What is known of errors at real points.
+    """Errors of programs and definitions at real points.
 
     Args:
         values: what programs compute.
@@ -66,7 +66,7 @@ class Rounding:
             self._limits = np.fmax(self._limits, np.fmax(reading.bounds, np.abs(reading.at)))
 
     def excess(self, definitions: DefinitionTable, numbers: Integers, slack: float) -> Reals:
-        """How many times as uncertain definitions make their values, at worst, as these are with some roundings more.
+        """Return how many times as uncertain definitions make their values, at worst, as these are with some roundings.
 
         Infinite where a definition is not finite and the value is, or is another number.
 
@@ -103,7 +103,7 @@ class Rounding:
         return found
 
     def _excess(self, code: int, rows: Integers, slack: float) -> Reals:
-        """The same for definitions by one operation, in NumPy."""
+        """Return that for definitions by one operation, in NumPy."""
         arguments = rows[:, FIRST : FIRST + OPERATIONS[code].arity].T
         nodes, signs = np.abs(arguments), np.sign(arguments)[..., np.newaxis]
         at, bounds = operation_with_bounds(
@@ -188,7 +188,7 @@ class Rounding:
 
 
 def _growth(definition: Definition, off: Reals) -> Reals:
-    """How many times as far off a value is as what it is made of, or as it may be; 0 if that has no meaning any more.
+    """Return how many times as far off a value is as what it is made of, or as it may be; 0 if that has no meaning.
 
     Args:
         off: how many times as uncertain values are as they may be, (values, points).
@@ -224,7 +224,7 @@ _SELECT: Final = BY_NAME["select"].code
 
 
 class Divisors:
-    """Which divisions are defined wherever their value was.
+    """Divisions that are defined wherever their value was.
 
     Args:
         known: so many of the definitions, the first ones, are those of programs.

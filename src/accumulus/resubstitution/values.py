@@ -23,7 +23,7 @@ from accumulus.errors import VerificationError
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers, Records
 from accumulus.resubstitution.compiled.definitions_kernel import NODE, WIDTH
-from accumulus.resubstitution.compiled.pairs_kernel import DIFFERENCE, FILTER_BITS, TRY, Found, ValuePairsState
+from accumulus.resubstitution.compiled.pairs_kernel import DIFFERENCE, FILTER_BITS, Found, ValuePairsState
 from accumulus.resubstitution.compiled.reading_kernel import (
     INDEX,
     INPUT,
@@ -138,7 +138,7 @@ _CODES: Final = (ADD, ADD, MULTIPLY, DIVIDE)
 
 
 class Reading(NamedTuple):
-    """What a program computes.
+    """Values of a program.
 
     Attributes:
         tape: the program.
@@ -235,7 +235,7 @@ class Values:
         return state.value_real[nodes, column], state.value_imaginary[nodes, column]
 
     def read(self, tape: Tape, *, is_base: bool = False) -> Reading | None:
-        """What a program for the same computes; None if what is rounded as written is written in another way there."""
+        """Read a program for the same; None if what is rounded as written is written in another way there."""
         if not is_base:
             tape = with_short_constants(tape, self.base.tape.constants)
         try:
@@ -300,7 +300,7 @@ class Values:
         )
         search = kernel("resubstitution.pairs")
         search(pairs.address)
-        pairs.begin, pairs.mode = 1, TRY
+        pairs.begin = 1
         while pairs.begin < len(told) and not stop():
             pairs.end = min(len(told), pairs.begin + max(1, PAIRS // len(told)))
             search(pairs.address)

@@ -65,20 +65,20 @@ def _pick(state: ExtractionState, count: int) -> int:
 
 @compiled
 def _is_given(state: ExtractionState, n: int) -> bool:
-    """Whether a value has no definition."""
+    """Return True if a value has no definition."""
     given: bool = state.firsts[n] == state.firsts[n + 1]
     return given
 
 
 @compiled
 def _is_dead(state: ExtractionState, n: int) -> bool:
-    """Whether an argument is there, has a definition and no use."""
+    """Return True if an argument is there, has a definition and no use."""
     return n != 0 and state.uses[n] == 0 and not _is_given(state, n)
 
 
 @compiled
 def _reaches(state: ExtractionState, start: int, goal: int) -> bool:
-    """Whether a value is computed from another."""
+    """Return True if a value is computed from another."""
     if start == goal:
         return True
     marks, stack, mark = state.marks, state.stack, state.mark
@@ -103,7 +103,7 @@ def _reaches(state: ExtractionState, start: int, goal: int) -> bool:
 
 @compiled
 def _is_circular(state: ExtractionState, n: int, definition: int) -> bool:
-    """Whether a definition takes what is computed from the value itself."""
+    """Return True if a definition takes what is computed from the value itself."""
     state.mark += 1
     found = False
     for k in range(3):

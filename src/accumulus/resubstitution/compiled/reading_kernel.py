@@ -42,7 +42,7 @@ class Made(Record):
 
 
 class Form(Record):
-    """What a value is made of, and the value, negative where its negative is made."""
+    """A way to make a value, negative where its negative is made."""
 
     code: int  # of the operation, or one of the other kinds of forms
     # values, or the position of an input, or the bits of a number
@@ -122,7 +122,7 @@ BEST: Final = -math.inf
 
 @compiled
 def _form_place(state: ReadingState, code: int, first: int, second: int, third: int) -> int:
-    """Where in the table a form is, or would be."""
+    """Return the place of a form in the table, or for it."""
     mask = (1 << state.table_bits) - 1
     place = definition_hash(code, first, second, third, state.table_bits)
     while state.form_table[place]:
@@ -274,7 +274,7 @@ def _value_of_reference(state: ReadingState, exact: bool, reference: int) -> int
 
 @compiled
 def _is_same(state: ReadingState, node: int, r: int, sign: float) -> bool:
-    """Whether a reference is a value at all complex points."""
+    """Return True if a reference is a value at all complex points."""
     count = state.complex_points
     for p in range(count):
         i, j = r * count + p, node * count + p
@@ -287,7 +287,7 @@ def _is_same(state: ReadingState, node: int, r: int, sign: float) -> bool:
 
 @compiled
 def _is_same_number(state: ReadingState, node: int, r: int, sign: float) -> bool:
-    """Whether what a reference is at real points is a value, and undefined where that is."""
+    """Return True if what a reference is at real points is a value, and undefined where that is."""
     count = state.real_points
     for q in range(count):
         x, y = sign * state.reals[r * count + q], state.value_reals[node * count + q]
@@ -345,7 +345,7 @@ def _normal(state: ReadingState, node: int, code: int, a: int, b: int, c: int, s
 
 @compiled
 def _trivial(state: ReadingState, code: int, a: int, b: int) -> int:
-    """What an operation makes of equal values, of 0 and of 1, wherever it is defined; 0 of all others."""
+    """Return what an operation makes of equal values, of 0 and of 1, wherever it is defined; 0 of all others."""
     if code not in (ADD, MULTIPLY, DIVIDE):
         return 0
     zero, one = _number_of(state, 0.0), _number_of(state, 1.0)
