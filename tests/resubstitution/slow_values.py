@@ -7,12 +7,12 @@ import math
 import numpy as np
 
 from accumulus.errors import VerificationError
-from accumulus.resubstitution.compiled.states import COPY, KEY_BITS
-from accumulus.resubstitution.points import LOST, SELECT, operation_with_bounds, within
+from accumulus.resubstitution.compiled.definitions_kernel import COPY
+from accumulus.resubstitution.compiled.reading_kernel import KEY_BITS
 from accumulus.resubstitution.values import KNOWN, NUMBERS, normal
-from accumulus.rewriting.running import SLACK, UNIT
+from accumulus.rewriting.running import LOST, SLACK, UNIT, operation_with_bounds, within
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
-from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT
 
 INFINITE = math.inf
 

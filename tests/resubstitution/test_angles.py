@@ -12,10 +12,10 @@ from programs import programs
 
 import accumulus as acc
 from accumulus.resubstitution.optimise import optimise
-from accumulus.resubstitution.points import DOUBLE, operation_with_bounds
 from accumulus.resubstitution.relations import with_sums_of_angles
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify_by_any
+from accumulus.rewriting.running import DOUBLE, operation_with_bounds
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape

@@ -20,11 +20,11 @@ from accumulus.elimination.emit import emit
 from accumulus.errors import RewritingWarning
 from accumulus.resubstitution import optimise as module
 from accumulus.resubstitution.optimise import BRIEF, briefly, optimise, rewrite
-from accumulus.resubstitution.points import run_at_points
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify_by_any
 from accumulus.rewriting.optimise import Rounds
 from accumulus.rewriting.optimise import by_rules as rules
+from accumulus.rewriting.running import run_at_points
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 

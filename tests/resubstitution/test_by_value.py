@@ -19,7 +19,6 @@ import accumulus as acc
 from accumulus.deadline import FOREVER
 from accumulus.errors import RewritingWarning
 from accumulus.programs import rewritten
-from accumulus.resubstitution import resubstitute
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.optimise import optimise
 from accumulus.resubstitution.points import points_of
@@ -315,13 +314,13 @@ def cheapest(values: Values, definitions, roots) -> int:
 def test_what_is_chosen_is_made_of_what_is_there(example, monkeypatch):
     """Values that only definitions make which rounding forbids are no gifts: nothing would compute them."""
     verdicts = []
-    is_verified = resubstitute._is_verified
+    is_verified = Resubstitution._is_verified
 
-    def noted(verification, tape):
-        verdicts.append(is_verified(verification, tape))
+    def noted(self, tape, turn):
+        verdicts.append(is_verified(self, tape, turn))
         return verdicts[-1]
 
-    monkeypatch.setattr(resubstitute, "_is_verified", noted)
+    monkeypatch.setattr(Resubstitution, "_is_verified", noted)
     init, excess = Rounding.__init__, Rounding.excess
 
     def noting(self, values, taken):

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 import accumulus as acc
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.options import SWITCH
-from accumulus.resubstitution.compiled.states import COPY
+from accumulus.resubstitution import optimise as tape_cache
+from accumulus.resubstitution.compiled.definitions_kernel import COPY
 from accumulus.resubstitution.extraction import Extraction, cheaper
 from accumulus.resubstitution.values import PRICES, Definition, DefinitionTable
-from accumulus.rewriting import tape_cache
 from accumulus.tape.operations import UNIT
-from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape, to_bytes
 
 GIVEN = (1, 2)
 MADE = tuple(range(3, 10))
@@ -140,9 +140,11 @@ def test_notes_are_those_of_their_tape(tmp_path, monkeypatch):
     for tape, name in zip(tapes, ("add", "multiply"), strict=True):
         tape.outputs = [tape.apply(name, 0, 1)]
     tape_cache.store_tape("key", tapes[0], {"least": (1, 2, 3)})
-    assert tape_cache.stored_notes("key", tapes[0]) == {"least": [1, 2, 3]}
-    assert tape_cache.stored_notes("key", tapes[1]) == {}
-    assert tape_cache.stored_notes("other", tapes[0]) == {}
+    found, notes = tape_cache.stored_tape("key", tapes[0], 0)
+    assert to_bytes(found) == to_bytes(tapes[0])
+    assert notes == {"least": [1, 2, 3]}
+    assert tape_cache.stored_tape("key", tapes[1], 0) is None
+    assert tape_cache.stored_tape("other", tapes[0], 0) is None
 
 
 @pytest.mark.parametrize("time_limit", [0.0, 0.05])

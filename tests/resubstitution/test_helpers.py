@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from programs import RATIONAL, SMOOTH, programs
 
 from accumulus.deadline import FOREVER
-from accumulus.resubstitution.compiled.states import HELPER_KEY_BITS
+from accumulus.resubstitution.compiled.pairs_kernel import HELPER_KEY_BITS
 from accumulus.resubstitution.points import points_of
 from accumulus.resubstitution.resubstitute import MOST_HELPED, MOST_HELPERS, Resubstitution, with_helpers
 from accumulus.resubstitution.values import Values

@@ -118,7 +118,7 @@ MUTANTS = {
         test_proofs.test_roots_of_which_a_product_is_a_square_have_all_signs,
     ),
     "proofs: all powers are one": Mutant(
-        ((proofs.Point, "power", lambda self, tape, r, x, y: x), (proofs.Point, "_by_chance", lambda *_: 5)),
+        ((proofs._Point, "power", lambda self, tape, r, x, y: x), (proofs._Point, "_by_chance", lambda *_: 5)),
         partial(test_proofs.test_what_is_no_identity_is_not_proved, lambda x, *_: x**4, lambda x, *_: x**5),
     ),
     "proofs: comparisons come out in one way": Mutant(
@@ -126,7 +126,7 @@ MUTANTS = {
         partial(test_proofs.test_what_is_no_identity_is_not_proved, smaller, lambda x, *_: x),
     ),
     "identities: comparisons come out in one way": Mutant(
-        ((identities, "all_choices", lambda tape, most: [dict.fromkeys(all_choices(tape, most)[0], False)]),),
+        ((proofs, "all_choices", lambda tape, most: [dict.fromkeys(all_choices(tape, most)[0], False)]),),
         test_identities.test_no_branch_is_overlooked,
     ),
     "identities: roots are polynomials": Mutant(

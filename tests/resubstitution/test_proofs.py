@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from programs import RATIONAL, Program, programs, small_fraction
 
 import accumulus as acc
-from accumulus.resubstitution.proofs import Point, Size, _dependent, largest, prove, random_prime
+from accumulus.resubstitution.proofs import _dependent, _largest, _Point, _random_prime, _Size, prove
 from accumulus.rewriting.canonical import canonical
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME, OPERATIONS
@@ -208,17 +208,17 @@ def test_degrees_are_not_too_small():
     for _ in range(5):
         x = tape.multiply(x, x)
     tape.outputs = [x]
-    assert largest(tape) == Size(32, 0)
+    assert _largest(tape) == _Size(32, 0)
     # of a sum over one denominator, only that
     tape = Tape(4)
     tape.outputs = [tape.divide(0, 3)]
     for k in range(1, 3):
         tape.outputs = [tape.add(tape.outputs[0], tape.divide(k, 3))]
-    assert largest(tape).degree == 2
+    assert _largest(tape).degree == 2
     tape = Tape(1)
     tape.outputs = [tape.divide(tape.apply("sqrt", tape.add(0, tape.constant(0.25))), tape.apply("sin", 0))]
     # √(4x + 1) · (1 + t²) / (2 · 2t): a half, and two
-    assert largest(tape).degree >= 3
+    assert _largest(tape).degree >= 3
 
 
 @given(
@@ -230,7 +230,7 @@ def test_degrees_are_not_too_small():
 def test_degrees_and_heights_bound_those_of_sympy(program):
     tape = canonical(program.tape())
     symbols = sympy.symbols("x0:2")
-    size = largest(tape)
+    size = _largest(tape)
     for k in range(tape.inputs, len(tape)):
         try:
             value = evaluate_at(tape, k, symbols)
@@ -255,7 +255,7 @@ def evaluate_at(tape, reference, symbols):
 def test_primes_are_primes():
     rng = random.Random(7)
     for _ in range(20):
-        prime = random_prime(rng)
+        prime = _random_prime(rng)
         assert prime % 4 == 3
         assert 2**60 <= prime < 2**61
         assert sympy.isprime(prime)
@@ -267,8 +267,8 @@ def test_roots_are_roots(seed, number):
     tape = Tape(1)
     root = tape.apply("sqrt", tape.constant(float(number)))
     tape.outputs = [root]
-    prime = random_prime(random.Random(seed))
-    values = Point(prime, 1, seed, {}).run(tape)
+    prime = _random_prime(random.Random(seed))
+    values = _Point(prime, 1, seed, {}).run(tape)
     a, b = values[root] if root >= 0 else (1, 0)
     if root >= 0:
         assert ((a * a - b * b) % prime, 2 * a * b % prime) == (number % prime, 0)

@@ -14,11 +14,12 @@ from slow_values import SlowValues, at_real_points
 import accumulus as acc
 from accumulus.errors import RewritingWarning
 from accumulus.programs import rewritten
-from accumulus.resubstitution.points import DOUBLE, SINGLE, SPANS, RealPoints, RealRuns, points_of, run_at_points
+from accumulus.resubstitution.points import RealPoints, points_of
 from accumulus.resubstitution.universe import Rounding
 from accumulus.resubstitution.values import Definition, Values
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices
+from accumulus.rewriting.running import DOUBLE, SINGLE, SPANS, RealRuns, run_at_points
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import DIVIDE, Tape
 

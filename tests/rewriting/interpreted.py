@@ -21,13 +21,14 @@ import numpy as np
 from accumulus.native.machine import kernel
 from accumulus.native.state import Records, interpret
 from accumulus.rewriting import network as network_module
-from accumulus.rewriting.compiled.rewrite_state import CONSTANT, OUTPUT
+from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT, OUTPUT
 from accumulus.rewriting.network import Network
+from accumulus.tape.live import seeing_zero_signs
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 
 ROOM = "accumulus.rewriting.compiled"
 #: The modules of the kernel, each after those that it imports.
-PARTS = ("nodes", "moves", "kernel")
+PARTS = ("nodes", "kernel")
 #: Their texts.
 SOURCES: Mapping[str, str] = {
     part: (Path(network_module.__file__).parent / "compiled" / f"rewrite_{part}.py").read_text(encoding="utf-8")
@@ -167,7 +168,7 @@ def check(network: Any) -> None:
             assert abs(rows[n][k]) in places, f"node {n} needs node {rows[n][k]}, which is dead"
             places[abs(rows[n][k])].append(3 * n + k)
     held = {*range(1, 4), *range(4, 4 + inputs), *outputs}
-    held |= {abs(n) for n in now.meanings[network._seeing].tolist()}  # for life
+    held |= {abs(n) for n in now.meanings[seeing_zero_signs(network._tape)].tolist()}  # for life
     for n in live:
         assert uses[n] == len(places[n]) + (n in held), f"uses of node {n}"
         listed, place, before = [], heads[n], 0

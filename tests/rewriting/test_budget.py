@@ -18,7 +18,7 @@ from accumulus.graph.linearize import linearize
 from accumulus.options import EFFORTS
 from accumulus.rewriting import optimise as optimiser
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.compiled.rewrite_state import ANNEAL
+from accumulus.rewriting.compiled.rewrite_nodes import ANNEAL
 from accumulus.rewriting.equivalence import Verification, verify
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.optimise import preview

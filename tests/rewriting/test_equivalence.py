@@ -16,8 +16,7 @@ from strategies import tapes
 
 from accumulus.errors import VerificationError
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.equivalence import verify
-from accumulus.rewriting.stand_ins import Branches
+from accumulus.rewriting.equivalence import Branches, verify
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME, OPERATIONS

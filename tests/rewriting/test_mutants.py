@@ -21,7 +21,7 @@ from strategies import tapes
 
 from accumulus.errors import VerificationError
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.compiled.rewrite_state import RewriteState
+from accumulus.rewriting.compiled.rewrite_nodes import RewriteState
 from accumulus.rewriting.equivalence import verify
 from accumulus.tape.operations import IN_SEARCH, UNIT
 from accumulus.tape.tape import Tape

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from programs import SMOOTH, programs
 
 from accumulus.errors import VerificationError
-from accumulus.rewriting.running import SLACK, UNIT, Run
-from accumulus.rewriting.stand_ins import FUNCTIONS
+from accumulus.rewriting.running import FUNCTIONS, SLACK, UNIT, At, Run
 from accumulus.tape.tape import Tape
 
 FIELD = ("add", "subtract", "multiply", "divide", "negative")
@@ -34,7 +33,7 @@ def size(z):
 def test_arithmetic_is_that_of_python(program, seed):
     tape, rng = program.tape(), random.Random(seed)
     points = [[complex(rng.gauss(0, 1), rng.choice([0.0, rng.gauss(0, 1)])) for _ in range(tape.inputs)] for _ in "ab"]
-    run = Run(tape, points, [1, 2], [{}, {}], [{}, {}])
+    run = Run(tape, [At(point, oracle, {}) for oracle, point in enumerate(points, 1)], [{}, {}])
     for p in range(2):
         real, imaginary, errors = run.real[:, p].tolist(), run.imaginary[:, p].tolist(), run.errors[:, p].tolist()
         at = [complex(x, y) for x, y in zip(real, imaginary, strict=True)]
@@ -73,11 +72,11 @@ def test_functions_are_their_stand_ins_and_truths_choose():
     chosen = tape.apply("select", truth, tape.apply("sin", 0), tape.apply("logical_not", truth))
     tape.outputs = [chosen, tape.apply("exp", 1)]
     point = [0.3 + 0.2j, -0.7 + 0.1j]
-    run = Run(tape, [point, point], [0, 0], [{}, {}], [{truth: True}, {truth: False}])
+    run = Run(tape, [At(point, 0, {}), At(point, 0, {})], [{truth: True}, {truth: False}])
     values, errors = run.outputs()
     assert values[0, 0] == FUNCTIONS[tape.codes[tape.arguments(chosen)[1]]](point[0])
     assert (values[1, 0], errors[1, 0]) == (1.0, 0.0)
     assert values[0, 1] == FUNCTIONS[tape.codes[tape.outputs[1]]](point[1])
     assert list(run.is_truth) == [0, 0, *(int(r in (truth, truth + 2, chosen)) for r in range(2, len(tape)))]
     with pytest.raises(VerificationError, match="not there before"):
-        Run(tape, [point], [0], [{}], None)
+        Run(tape, [At(point, 0, {})], None)

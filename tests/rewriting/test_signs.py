@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from programs import RATIONAL, small_fraction
 
 from accumulus.native.state import interpret
-from accumulus.rewriting import network as network_module
 from accumulus.rewriting import signs
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled import signs_kernel
-from accumulus.rewriting.compiled.rewrite_state import CONSTANT
+from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT
 from accumulus.rewriting.compiled.signs_kernel import COUNT, SORT, TURN
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.signs import Definitions, signed_tape, with_few_changes
@@ -56,7 +55,7 @@ def random_tape(rng: random.Random, operations: int, names=NAMES) -> Tape:
 
 def definitions(tape: Tape, visits: int = 0, seed: int = 0) -> Definitions:
     """The network of a tape, as it is handed to `write`."""
-    with mock.patch.object(network_module, "signed_tape", side_effect=lambda found, _: found):
+    with mock.patch.object(signs, "signed_tape", side_effect=lambda found, _: found):
         network = Network(tape, IN_SEARCH, seed=seed)
         if visits:
             network.anneal(visits, 1e6 * UNIT, 1e6 * UNIT, 0.1)

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from accumulus.errors import ArgumentError
-from accumulus.resubstitution.points import run_at_points
-from accumulus.resubstitution.proofs import Point, largest
-from accumulus.rewriting.stand_ins import FUNCTIONS
+from accumulus.resubstitution.proofs import _largest, _Point
+from accumulus.rewriting.running import FUNCTIONS, run_at_points
 from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import OPERATIONS, Operation
@@ -75,8 +74,8 @@ def test_interpreters_agree(row):
 @each_row
 def test_exact_domains_take_it(row):
     tape, _ = program(row)
-    found = [Point(2**61 - 1, tape.inputs, 1, {}).run(tape)[tape.outputs[0]] for _ in range(2)]
+    found = [_Point(2**61 - 1, tape.inputs, 1, {}).run(tape)[tape.outputs[0]] for _ in range(2)]
     assert found[0] == found[1]
     assert found[0] is not None
-    assert largest(tape).degree >= 0
+    assert _largest(tape).degree >= 0
     assert callable(FUNCTIONS[row.code])

@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "NOTHING",
+    "NO_FLOATS",
     "Axes",
     "Field",
     "Floats",
@@ -52,6 +53,7 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 #: Default of an array that not every caller gives.
 NOTHING: Final[Integers] = np.zeros(0, np.int64)
+NO_FLOATS: Final[Floats] = np.zeros(0)
 
 _INTEGER, _FLOAT = Struct("q"), Struct("d")
 _INTEGERS, _FLOATS = np.dtype(np.int64), np.dtype(np.float64)

@@ -18,9 +18,8 @@ from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.emit import emit
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.programs.sparse import Nonzeros
-from accumulus.resubstitution.optimise import looks_at_points, rewrite
+from accumulus.resubstitution.optimise import looks_at_points, rewrite, store_tape, stored_tape, tape_key
 from accumulus.resubstitution.relations import with_relations, with_sums_of_angles
-from accumulus.rewriting import tape_cache
 from accumulus.rewriting.optimise import Rounds, by_rules
 from accumulus.search.find import find_plan
 from accumulus.tape.live import as_written, needed, signed_rows
@@ -65,16 +64,16 @@ def rewritten(
     cached = options.caches
     with context.paused():
         looks = looks_at_points(tape, options.effort)
-        key = tape_cache.tape_key(tape, context, kept_outputs, rounds, points if looks else None)
-        known = tape_cache.stored_tape(key, tape, kept_outputs) if cached else None
-        notes = {} if known is None else tape_cache.stored_notes(key, known)
-    if known is not None and isinstance(work := notes.get("work"), int):
-        context.recall(work)
+        key = tape_key(tape, context, kept_outputs, rounds, points if looks else None)
+        known = stored_tape(key, tape, kept_outputs) if cached else None
+    if known is not None:
+        found, notes = known
+        context.recall(notes["work"])
         if "least" not in notes:
-            return Rewritten(known, True, None)
+            return Rewritten(found, True, None)
         from accumulus.resubstitution.extraction import Least  # not what every process needs
 
-        return Rewritten(known, True, Least(*notes["least"]))
+        return Rewritten(found, True, Least(*notes["least"]))
     told: list[Least] = []
     before = context.spent
     made = rewrite(
@@ -83,7 +82,7 @@ def rewritten(
     least = told[-1] if told else None
     if cached and not context.cut_short:
         notes = {"work": context.spent - before}
-        tape_cache.store_tape(key, made, notes if least is None else notes | {"least": least})
+        store_tape(key, made, notes if least is None else notes | {"least": least})
     return Rewritten(made, False, least)
 
 

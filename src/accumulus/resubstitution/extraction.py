@@ -16,7 +16,7 @@ its nodes, so that the same program is solved, or not, in every run; the clock o
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -26,7 +26,8 @@ from accumulus.deadline import LOOK, Deadline
 from accumulus.interrupts import interruptible
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers
-from accumulus.resubstitution.compiled.states import ARGUMENTS, CODE, DEEPEST, NODE, THRESHOLD_COUNT, ExtractionState
+from accumulus.resubstitution.compiled.definitions_kernel import ARGUMENTS, CODE, NODE
+from accumulus.resubstitution.compiled.extraction_kernel import DEEPEST, THRESHOLD_COUNT, ExtractionState
 from accumulus.resubstitution.values import Definition, DefinitionTable
 
 __all__ = ["MOST_DEFINITIONS", "Extraction", "Least", "cheaper"]
@@ -91,22 +92,22 @@ class Extraction:
             best_chosen=chosen.copy(),
             count=count,
         )
-        self._roots = {value for value in roots if firsts[value] < firsts[value + 1]}
-        is_made = (firsts[1:] > firsts[:-1]).tolist()
-        taken = arguments[chosen].tolist() if self._roots else []
-        uses, waiting = [0] * count, list(self._roots)
-        while waiting:
-            value = waiting.pop()
-            if not is_made[value]:
-                continue
-            uses[value] += 1
-            if uses[value] == 1:
-                waiting += taken[value]
-        state.uses[:] = uses
-        live = np.flatnonzero(state.uses)
+        self._is_made = firsts[1:] > firsts[:-1]
+        self._roots = {value for value in roots if self._is_made[value]}
+        live = np.array(sorted(self._needed(chosen)), np.int64)
+        state.uses[:] = np.bincount(arguments[chosen[live]].reshape(-1), minlength=count)
+        state.uses[np.array(list(self._roots), np.int64)] += 1
+        state.uses[~self._is_made] = 0
         state.live[: len(live)], state.places[live], state.live_count = live, np.arange(len(live)), len(live)
         state.best = state.cost = int(state.prices[chosen[live]].sum())
         self._run = kernel("resubstitution.extraction")
+
+    def _needed(self, chosen: Integers) -> Iterable[int]:
+        """Values that the roots are made of by chosen definitions, without given ones."""
+        if not self._roots:
+            return ()
+        is_made, taken = self._is_made.tolist(), self._arguments[chosen].tolist()
+        return _reached(self._roots, lambda value: [a for a in taken[value] if is_made[a]])
 
     @property
     def best_cost(self) -> int:
@@ -122,17 +123,9 @@ class Extraction:
         """The cheapest choice so far, by value, of what the roots need."""
         if not self._roots:
             return {}
-        firsts, chosen = self._state.firsts, self._state.best_chosen
-        is_made, taken = (firsts[1:] > firsts[:-1]).tolist(), self._arguments[chosen].tolist()
+        chosen = self._state.best_chosen
         numbers = self._numbers[chosen].tolist()
-        found: dict[int, Definition] = {}
-        waiting = list(self._roots)
-        while waiting:
-            value = waiting.pop()
-            if value not in found and is_made[value]:
-                found[value] = self._definitions[numbers[value]]
-                waiting += taken[value]
-        return found
+        return {value: self._definitions[numbers[value]] for value in self._needed(chosen)}
 
     def exact(self, deadline: Deadline) -> tuple[dict[int, Definition], Least | None]:
         """The cheapest choice so far or one that is cheaper, and what is known of all by the deadline."""
@@ -146,6 +139,18 @@ class Extraction:
         self._state.visits = tried
         self._run(self._state.address)
         return tried
+
+
+def _reached(roots: Iterable[int], taken: Callable[[int], Iterable[int]]) -> Iterable[int]:
+    """Return roots, and all that they take, and these."""
+    found: dict[int, None] = {}
+    waiting = list(roots)
+    while waiting:
+        value = waiting.pop()
+        if value not in found:
+            found[value] = None
+            waiting += taken(value)
+    return found
 
 
 # The exact choice ----------------------------------------------------------------------------------------------------
@@ -165,7 +170,7 @@ _SOLVED, _TIME, _INFEASIBLE = 0, 1, 2
 
 
 class Least(NamedTuple):
-    """What is known of all choices of definitions.
+    """A bound on all choices of definitions.
 
     Attributes:
         values: that are computed in one of them, and their `definitions`.
@@ -202,44 +207,35 @@ def cheaper(
         prices: what a definition costs, by the code of its operation.
     """
     made = {each.node for each in definitions}
-    choosable = [
-        _Choosable(each.node, frozenset(map(abs, each.arguments)) & made, prices[each.code], each)
-        for each in sorted({*definitions, *known.values()})
-    ]
+    choosable: dict[int, list[_Choosable]] = {node: [] for node in sorted(made)}
+    for each in sorted({*definitions, *known.values()}):
+        taken = frozenset(map(abs, each.arguments)) & made
+        choosable[each.node].append(_Choosable(each.node, taken, prices[each.code], each))
     roots = made.intersection(roots)
-    cost = sum(prices[each.code] for each in known.values())
-    kept = _reached(_undominated(choosable), roots)
+    kept = _needed({node: _undominated(each) for node, each in choosable.items()}, roots)
     if not kept or len(kept) > MOST_DEFINITIONS:
         return None, None
-    found, bound = _Program(kept, roots, cost).solved(deadline)
+    found, bound = _Program(kept, roots, sum(prices[each.code] for each in known.values())).solved(deadline)
     if bound is None:
         return None, None
     chosen = None if found is None else {each.node: each.definition for each in found}
-    reached = _reached(choosable, roots)
-    return chosen, Least(len({each.node for each in reached}), len(reached), bound)
+    needed = _needed(choosable, roots)
+    return chosen, Least(len({each.node for each in needed}), len(needed), bound)
 
 
-def _undominated(choosable: Sequence[_Choosable]) -> list[_Choosable]:
-    """Without definitions beside one that is no dearer, and takes no other values."""
-    found: dict[int, list[_Choosable]] = {}
+def _undominated(choosable: Iterable[_Choosable]) -> list[_Choosable]:
+    """Definitions of a value without those beside one that is no dearer, and takes no other values."""
+    found: list[_Choosable] = []
     for each in sorted(choosable, key=lambda each: (len(each.taken), each.price)):
-        others = found.setdefault(each.node, [])
-        if each.node not in each.taken and not any(o.price <= each.price and o.taken <= each.taken for o in others):
-            others.append(each)
-    return [each for of_value in found.values() for each in of_value]
+        if each.node not in each.taken and not any(o.price <= each.price and o.taken <= each.taken for o in found):
+            found.append(each)
+    return found
 
 
-def _reached(choosable: Sequence[_Choosable], roots: Set[int]) -> list[_Choosable]:
-    """Those of values that the roots can need."""
-    found: dict[int, list[_Choosable]] = {}
-    for each in choosable:
-        found.setdefault(each.node, []).append(each)
-    seen, waiting = set(roots), list(roots)
-    while waiting:
-        new = set().union(*(each.taken for each in found[waiting.pop()])) - seen
-        seen |= new
-        waiting += new
-    return [each for node in sorted(seen) for each in found[node]]
+def _needed(choosable: Mapping[int, Sequence[_Choosable]], roots: Set[int]) -> list[_Choosable]:
+    """Definitions of values that the roots can need."""
+    values = _reached(roots, lambda value: set().union(*(each.taken for each in choosable[value])))
+    return [each for node in sorted(values) for each in choosable[node]]
 
 
 class _Program:
@@ -285,10 +281,9 @@ class _Program:
                 bound = max(bound or 0, min(steps * self._unit, self._cost))
             if result.x is None:
                 break
-            chosen = self._live({self._choosable[k].node: k for k in self._chosen(result.x)})
-            circles = self._circles(chosen)
+            found = self._chosen(result.x)
+            circles = self._circles(found)
             if not circles:
-                found = [self._choosable[k] for k in chosen.values()]
                 return found, sum(each.price for each in found) if result.status == _SOLVED else bound
             for circle in circles:
                 self._support(circle)
@@ -352,23 +347,14 @@ class _Program:
             options={"time_limit": seconds, "node_limit": int(min(nodes, MOST_NODES)), "mip_rel_gap": 0.0},
         )
 
-    def _chosen(self, x: Any) -> list[int]:
-        return [int(k) for k in np.flatnonzero(x[: len(self._choosable)] > CHOSEN)]
+    def _chosen(self, x: Any) -> list[_Choosable]:
+        """Definitions of a solution that the roots need."""
+        chosen = {each.node: each for each, at in zip(self._choosable, x, strict=False) if at > CHOSEN}
+        return [chosen[node] for node in _reached(self._roots, lambda node: chosen[node].taken)]
 
-    def _live(self, chosen: Mapping[int, int]) -> dict[int, int]:
-        """Those of chosen definitions that the roots need, by value."""
-        found: dict[int, int] = {}
-        waiting = list(self._roots)
-        while waiting:
-            node = waiting.pop()
-            if node not in found:
-                found[node] = chosen[node]
-                waiting += self._choosable[chosen[node]].taken
-        return found
-
-    def _circles(self, chosen: Mapping[int, int]) -> list[set[int]]:
+    def _circles(self, found: Iterable[_Choosable]) -> list[set[int]]:
         """Values that are made of each other."""
         import networkx as nx
 
-        edges = ((node, other) for node, place in chosen.items() for other in self._choosable[place].taken)
+        edges = ((each.node, other) for each in found for other in each.taken)
         return [circle for circle in nx.strongly_connected_components(nx.DiGraph(edges)) if len(circle) > 1]

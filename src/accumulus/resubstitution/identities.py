@@ -9,21 +9,19 @@ are put back that need not be written out. What is equal when it is multiplied o
 from __future__ import annotations
 
 import math
-import random
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from accumulus.errors import VerificationError
-from accumulus.resubstitution.compiled.states import COPY
-from accumulus.resubstitution.proofs import MOST_COMPARISONS, NoRootError, Point, prove, random_prime
+from accumulus.resubstitution.compiled.definitions_kernel import COPY
+from accumulus.resubstitution.proofs import are_equal_somewhere, prove
 from accumulus.resubstitution.values import Definition, Reading, Values, normal
-from accumulus.rewriting.equivalence import all_choices, verify_by_any
-from accumulus.rewriting.stand_ins import ANGLES, EXPONENTIALS
+from accumulus.rewriting.equivalence import verify_by_any
+from accumulus.rewriting.running import ANGLES, EXPONENTIALS
 from accumulus.tape.interpreter import Domain, evaluate, run
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
@@ -33,8 +31,6 @@ __all__ = ["Identity", "are_equal_expanded", "identities"]
 #: Operations of all formulas that are tried, at most, and how many one counts for besides.
 MOST_TRIED: Final = 60_000
 EACH_TRIED: Final = 20
-#: Points at which a formula is tried until all of its roots can be computed.
-TRIES: Final = 8
 #: Real points at which formulas are told apart first, and by how much, as a part of them.
 POINTS: Final = 4
 FAR: Final = 1e-7
@@ -196,31 +192,24 @@ class _Finder:
             return None
         return self._new.get(value)
 
-    def _symbols(self, pair: _Pair, written: Set[int]) -> list[int]:
-        """Return what stands for any number in both formulas, in the order of its appearance."""
-        found: dict[int, None] = {}
-        seen: set[int] = set()
-
-        def visit(value: int) -> None:
-            if value in seen or value in self._values.numbers:
-                return
-            seen.add(value)
-            definition = self._define(value, written)
-            if definition is None:
-                found[value] = None
-            else:
-                each_of(definition)
-
-        def each_of(definition: Definition) -> None:
-            for argument in definition.arguments:
-                visit(abs(argument))
-
-        each_of(pair.given)
+    def _uses(self, pair: _Pair, written: Set[int]) -> Counter[int]:
+        """Values, and how often the formulas would write them."""
+        found: Counter[int] = Counter()
+        waiting = [pair.given, *([] if pair.now is None else [pair.now])]
         if pair.now is None:
-            visit(pair.value)
-        else:
-            each_of(pair.now)
-        return list(found)
+            found[pair.value] = 1
+        while waiting:
+            for value in map(abs, waiting.pop().arguments):
+                found[value] += 1
+                definition = self._define(value, written)
+                if definition is not None and found[value] == 1:
+                    waiting.append(definition)
+        return found
+
+    def _symbols(self, pair: _Pair, written: Set[int]) -> list[int]:
+        """Values that stand for any number in both formulas."""
+        numbers = self._values.numbers
+        return [v for v in self._uses(pair, written) if v not in numbers and self._define(v, written) is None]
 
     def _tape(self, pair: _Pair, written: Set[int], sides: Sequence[int]) -> Tape:
         """Both sides as outputs, or one."""
@@ -255,7 +244,7 @@ class _Finder:
         """Return True if both sides are equal up to rounding, whatever the symbols are."""
         both = self._tape(pair, written, (0, 1))
         self._tried += EACH_TRIED + both.operations
-        if both.outputs[0] == both.outputs[1] or _is_equal_modulo(both):
+        if both.outputs[0] == both.outputs[1] or are_equal_somewhere(both):
             return True
         if _is_exact(both) or _is_apart(both):
             return False
@@ -285,7 +274,7 @@ class _Finder:
                     names[symbol] = 1, next(unused)
             return names[symbol]
 
-        uses = Counter(self._uses(pair, written))
+        uses = self._uses(pair, written)
         where: dict[int, str] = {}
 
         def of(value: int) -> _Text:
@@ -307,19 +296,6 @@ class _Finder:
         proved = are_named and self.is_proved(pair, written)
         return Identity(given, now, tuple(filter(None, where.values())), 1, proved)
 
-    def _uses(self, pair: _Pair, written: Set[int]) -> Iterator[int]:
-        """Values, as often as the formulas would write them."""
-        waiting = [pair.given, *([] if pair.now is None else [pair.now])]
-        seen: set[int] = set()
-        while waiting:
-            each = waiting.pop()
-            for value in map(abs, each.arguments):
-                yield value
-                definition = self._define(value, written)
-                if definition is not None and value not in seen:
-                    seen.add(value)
-                    waiting.append(definition)
-
     def _name(self, value: int) -> tuple[int, str]:
         """Sign and name of what is an input, a function of one, or an operation of the program; else no name."""
         if value in self._values.inputs:
@@ -335,7 +311,7 @@ class _Finder:
 
 
 def _is_exact(tape: Tape) -> bool:
-    """Whether formulas are equal as polynomials if at all: without rounded numbers, roots, and functions with laws."""
+    """Return True if formulas have no rounded numbers, roots or functions with laws: equal as polynomials if at all."""
     finite = [number * SHORT for number in tape.constants if math.isfinite(number)]
     has_laws = bool(_WITH_LAWS.intersection(tape.codes))
     return not has_laws and all(number == round(number) for number in finite)
@@ -347,28 +323,6 @@ def _is_apart(tape: Tape) -> bool:
     one, two = evaluate(tape, list(points))
     with np.errstate(all="ignore"):
         return bool((np.abs(one - two) > FAR * (np.abs(one) + np.abs(two))).all())
-
-
-def _is_equal_modulo(tape: Tape) -> bool:
-    """Return True if both outputs are equal at points modulo a prime, however comparisons come out."""
-    choices = all_choices(tape, MOST_COMPARISONS)
-    return choices is not None and all(_is_equal_where(tape, chosen) for chosen in choices)
-
-
-def _is_equal_where(tape: Tape, chosen: Mapping[int, bool]) -> bool:
-    for seed in range(TRIES):
-        try:
-            values = Point(_prime(), tape.inputs, seed, chosen).run(tape)
-        except NoRootError:
-            continue
-        one, two = (values[k] for k in tape.outputs)
-        return one is not None and one == two
-    return False
-
-
-@cache
-def _prime() -> int:
-    return random_prime(random.Random(0))
 
 
 # Formulas in words, with as few brackets as that takes ---------------------------------------------------------------

@@ -8,32 +8,45 @@ choice is short; what comes of it has to pass all tests that programs by value h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus import cache
 from accumulus.context import Context
 from accumulus.deadline import Deadline
 from accumulus.errors import VerificationError
 from accumulus.options import Effort, Options
 from accumulus.rewriting.canonical import canonical
+from accumulus.rewriting.equivalence import Verification, all_choices, verify_by_any
 from accumulus.rewriting.optimise import Rounds, by_rules, sketch, tidied
-from accumulus.tape.tape import Tape, to_bytes
+from accumulus.tape.tape import Tape, from_bytes, to_bytes
 from accumulus.versions import digest
 
 if TYPE_CHECKING:
     from accumulus.resubstitution.extraction import Least
     from accumulus.resubstitution.identities import Identity
     from accumulus.resubstitution.proofs import Proof
-    from accumulus.rewriting.equivalence import Verification
     from accumulus.tape.fusion import Map
 
-__all__ = ["ByValue", "briefly", "is_by_value", "looks_at_points", "optimise", "optimise_bodies", "rewrite"]
+__all__ = [
+    "ByValue",
+    "briefly",
+    "is_by_value",
+    "looks_at_points",
+    "optimise",
+    "optimise_bodies",
+    "rewrite",
+    "store_tape",
+    "stored_tape",
+    "tape_key",
+]
 
 #: Operations that a program may have to be rewritten by value.
 MOST_OPERATIONS: Final = 3000
@@ -55,17 +68,17 @@ BRIEF: Final = (280, 1200)
 
 
 def is_by_value(tape: Tape, effort: str) -> bool:
-    """Whether a tape is rewritten by value as well as by rules."""
+    """Return True if a tape is rewritten by value as well as by rules."""
     return effort == "thorough" and tape.operations <= MOST_OPERATIONS
 
 
 def looks_at_points(tape: Tape, effort: str) -> bool:
-    """Whether what becomes of a tape may depend on the points of its domain."""
+    """Return True if what becomes of a tape may depend on the points of its domain."""
     return is_by_value(tape, effort) or (effort == "balanced" and BRIEF[0] <= tape.operations <= BRIEF[1])
 
 
 def is_brief(tape: Tape, kept_outputs: int, rounds: Rounds | None, deadline: Deadline) -> bool:
-    """Whether a tape is rewritten by value once by default: where first results come no later for it.
+    """Return True if a tape is rewritten by value once by default: where first results come no later for it.
 
     Not what is differentiated afterwards, or has little to win, which has rounds of its own.
     """
@@ -250,6 +263,49 @@ def optimise_bodies(maps: Sequence[Map], context: Context) -> None:
             each.body = known[key]
 
 
+# In the cache --------------------------------------------------------------------------------------------------------
+
+
+def tape_key(
+    tape: Tape,
+    context: Context,
+    kept_outputs: int,
+    rounds: Rounds | None = None,
+    points: NDArray[np.float64] | None = None,
+) -> str:
+    """Return the key under which the tape is stored that `rewrite` makes: of everything that decides it.
+
+    Args:
+        points: at which it is looked what rounding does; None where that is not done.
+    """
+    options, rounds = context.options, rounds or Rounds()
+    given = [options.effort, context.left, int(options.seed), kept_outputs, options.dtype, rounds.moves, *rounds.hots]
+    everything = json.dumps(given).encode()
+    return cache.key_of("tapes", to_bytes(tape), everything, b"" if points is None else points.tobytes())
+
+
+def stored_tape(key: str, tape: Tape, kept_outputs: int) -> tuple[Tape, dict[str, Any]] | None:
+    """Return the tape that is stored under the key, and notes; None if there is none, or none that is right and pays.
+
+    It is never taken on trust: it is verified against the tape that it was made from, as what has just been found is.
+    """
+    content = cache.load("tapes", key)
+    if content is None:
+        return None
+    try:
+        notes, _, content = content.partition(b"\n")
+        found, start = from_bytes(content), canonical(tape, kept_outputs)
+        verify_by_any(start, found, kept_outputs=kept_outputs)
+        return (found, json.loads(notes)) if found.operations <= start.operations else None
+    except (ValueError, VerificationError):
+        return None
+
+
+def store_tape(key: str, tape: Tape, notes: Mapping[str, Any]) -> None:
+    """Store a tape under the key, if that is possible, with what else is known of it, fit for JSON."""
+    cache.store("tapes", key, json.dumps(notes).encode() + b"\n" + to_bytes(tape))
+
+
 # What is known of a program ------------------------------------------------------------------------------------------
 
 #: Points at which a program is tested for each way in which its comparisons come out; at least; and where these are.
@@ -276,7 +332,7 @@ class ByValue:
 
     @property
     def excess(self) -> float | None:
-        """How much more the program costs than any choice of definitions must, as a part of that; None if not known.
+        """Excess of the program's cost over any choice of definitions, as a part of that; None if not known.
 
         An addition is 1, a division or root 3, a function 5, a change of sign nothing.
         """
@@ -284,8 +340,7 @@ class ByValue:
             return None
         from accumulus.resubstitution.values import PRICES
 
-        tape = self._tape
-        cost = sum(PRICES[code] for code in tape.codes[tape.inputs :])
+        cost = sum(PRICES[code] for code in self._tape.codes[self._tape.inputs :])
         return max(0.0, cost / self.least.bound - 1.0)
 
     @cached_property
@@ -295,40 +350,21 @@ class ByValue:
 
     @cached_property
     def proof(self) -> Proof:
-        """Which outputs are proved to be what they were."""
+        """Proof that outputs are what they were."""
         from accumulus.resubstitution.proofs import prove
 
         return prove(self.base, self._tape)
 
-    @property
-    def identities(self) -> list[Identity]:
-        """Those that the program relies on, but for those that are seen when short formulas are multiplied out."""
-        return self._identities[0]
-
-    @property
-    def unexplained(self) -> int:
-        """How many values are computed in another way for which no identity was found that is short enough."""
-        return self._identities[1]
-
     @cached_property
-    def _identities(self) -> tuple[list[Identity], int]:
-        import numpy as np
+    def _verified(self) -> tuple[Verification, bool]:
+        """Test of all outputs, and True if that is for all ways in which comparisons may come out."""
+        from accumulus.resubstitution.proofs import MOST_COMPARISONS
 
-        from accumulus.resubstitution.identities import identities
-        from accumulus.resubstitution.points import points_of
-        from accumulus.resubstitution.values import Values
-
-        if self._choices is None or not self.base.operations:
-            return [], 0
-        try:
-            check = self._verified
-        except VerificationError:  # which `tested` does not keep to itself
-            return [], 0
-        points = points_of(self.base, None, np.random.default_rng(SEED))
-        # where the laws of exponentials and of sums of angles have been needed, these are seen
-        values = Values(self.base, check, points, self._kept_outputs)
-        made = values.read(self._tape)
-        return ([], 0) if made is None else identities(values, made)
+        choices = all_choices(self.base, MOST_COMPARISONS)
+        at: dict[str, Any] = {}
+        if choices is not None:
+            at = {"choices": choices * max(POINTS, -(-FEWEST_POINTS // len(choices))), "reaches": REACHES}
+        return verify_by_any(self.base, self._tape, SEED, kept_outputs=self._kept_outputs, **at), bool(at)
 
     @property
     def tested(self) -> int:
@@ -337,21 +373,31 @@ class ByValue:
         Raises:
             VerificationError: if one of them is wrong.
         """
-        return self._verified.points
+        return self._verified[0].points
+
+    @property
+    def identities(self) -> list[Identity]:
+        """Those that the program relies on, but for those that are seen when short formulas are multiplied out."""
+        return self._identities[0]
+
+    @property
+    def unexplained(self) -> int:
+        """Number of values that are computed in another way for which no identity was found that is short enough."""
+        return self._identities[1]
 
     @cached_property
-    def _verified(self) -> Verification:
-        from accumulus.rewriting.equivalence import verify_by_any
+    def _identities(self) -> tuple[list[Identity], int]:
+        from accumulus.resubstitution.identities import identities
+        from accumulus.resubstitution.points import points_of
+        from accumulus.resubstitution.values import Values
 
-        kept, choices = self._kept_outputs, self._choices
-        at = {} if choices is None else {"choices": choices, "reaches": REACHES}
-        return verify_by_any(self.base, self._tape, SEED, kept_outputs=kept, **at)
-
-    @cached_property
-    def _choices(self) -> list[dict[int, bool]] | None:
-        """How comparisons of the given program come out, for each point of a check; None if there are too many."""
-        from accumulus.resubstitution.proofs import MOST_COMPARISONS
-        from accumulus.rewriting.equivalence import all_choices
-
-        choices = all_choices(self.base, MOST_COMPARISONS)
-        return choices and choices * max(POINTS, -(-FEWEST_POINTS // len(choices)))
+        try:
+            check, is_whole = self._verified
+        except VerificationError:  # which `tested` does not keep to itself
+            return [], 0
+        if not is_whole or not self.base.operations:
+            return [], 0
+        # where the laws of exponentials and of sums of angles have been needed, these are seen
+        values = Values(self.base, check, points_of(self.base, None, np.random.default_rng(SEED)), self._kept_outputs)
+        made = values.read(self._tape)
+        return ([], 0) if made is None else identities(values, made)

@@ -38,6 +38,7 @@ import math
 import random
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from typing import Any, Final, NamedTuple
 
@@ -46,20 +47,7 @@ from accumulus.tape.interpreter import Domain, Partial, values
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 
-__all__ = [
-    "LARGEST_POWER",
-    "LEAST_PRIME",
-    "MOST_COMPARISONS",
-    "PRIMES",
-    "NoRootError",
-    "Number",
-    "Point",
-    "Proof",
-    "Size",
-    "largest",
-    "prove",
-    "random_prime",
-]
+__all__ = ["LEAST_PRIME", "MOST_COMPARISONS", "PRIMES", "Proof", "are_equal_somewhere", "prove"]
 
 #: Comparisons, at most: values are compared however these come out together.
 MOST_COMPARISONS: Final = 6
@@ -70,8 +58,9 @@ MOST_POINTS: Final = 8
 #: Roots of which all signs are tried, at most; points at which they are counted, beside one for each root.
 MOST_SIGNS: Final = 5
 MORE_POINTS: Final = 8
-#: Points tried for one at which all roots can be computed.
+#: Points tried for one at which all roots can be computed; and if that need not be found.
 TRIES: Final = 64
+FEW_TRIES: Final = 8
 _FIELD: Final = frozenset(BY_NAME[name].code for name in ("add", "subtract", "multiply", "divide", "negative"))
 _SQRT: Final = BY_NAME["sqrt"].code
 
@@ -79,7 +68,7 @@ _Root = tuple[int, int]
 
 
 class Proof(NamedTuple):
-    """What is proved of a program.
+    """Proof of a program's outputs.
 
     Attributes:
         outputs: whether each is proved to be what it was.
@@ -111,34 +100,52 @@ def prove(tape: Tape, other: Tape, seed: int = 0) -> Proof:
     False
     """
     choices = all_choices(tape, MOST_COMPARISONS)
-    chance = _Chance.of(tape, other)
-    if choices is None or chance.points is None:
+    bits, points = _chance(tape, other)
+    if choices is None or points > MOST_POINTS:
         return Proof((False,) * len(tape.outputs), 0.0)
     rng = random.Random(seed)
     equal = set(range(len(tape.outputs)))
     for chosen in choices:
         if equal:
-            equal &= _Comparison(tape, other, chosen, rng).equal(chance.points)
-    error = len(choices) * 2.0 ** (chance.bits * chance.points) if equal else 0.0
+            equal &= _Comparison(tape, other, chosen, rng).equal(points)
+    error = len(choices) * 2.0 ** (bits * points) if equal else 0.0
     return Proof(tuple(k in equal for k in range(len(tape.outputs))), error)
 
 
-class _Chance(NamedTuple):
-    """How probable it is that what differs is equal at a point, as a power of two, and how many points are enough."""
+def _chance(tape: Tape, other: Tape) -> tuple[float, int]:
+    """Return the probability that what differs is equal at a point, as a power of two; and how many points do."""
+    degree, height = (sum(both) for both in zip(_largest(tape), _largest(other), strict=True))
+    codes = tape.codes[tape.inputs :] + other.codes[other.inputs :]
+    functions, roots = sum(code not in _FIELD for code in codes), codes.count(_SQRT)
+    by_point = math.log2(degree + 1) - math.log2(LEAST_PRIME)
+    by_prime = math.log2(height + 1) - math.log2(60 * PRIMES)
+    bits = math.log2(1 + functions**2) + roots + max(by_point, by_prime) + 1
+    return bits, max(FEWEST_POINTS, math.ceil(CERTAIN / -bits)) if bits < 0 else MOST_POINTS + 1
 
-    bits: float
-    points: int | None
 
-    @classmethod
-    def of(cls, tape: Tape, other: Tape) -> _Chance:
-        degree, height = (sum(both) for both in zip(largest(tape), largest(other), strict=True))
-        codes = tape.codes[tape.inputs :] + other.codes[other.inputs :]
-        functions, roots = sum(code not in _FIELD for code in codes), codes.count(_SQRT)
-        by_point = math.log2(degree + 1) - math.log2(LEAST_PRIME)
-        by_prime = math.log2(height + 1) - math.log2(60 * PRIMES)
-        bits = math.log2(1 + functions**2) + roots + max(by_point, by_prime) + 1
-        points = max(FEWEST_POINTS, math.ceil(CERTAIN / -bits)) if bits < 0 else MOST_POINTS + 1
-        return cls(bits, points if points <= MOST_POINTS else None)
+def are_equal_somewhere(tape: Tape) -> bool:
+    """Return True if both outputs of a tape are equal at a point modulo a prime, however comparisons come out.
+
+    That is no proof, but much less than one takes.
+    """
+
+    def are_equal(chosen: Mapping[int, bool]) -> bool:
+        for seed in range(FEW_TRIES):
+            try:
+                found = _Point(_prime(), tape.inputs, seed, chosen).run(tape)
+            except _NoRootError:
+                continue
+            one, two = (found[k] for k in tape.outputs)
+            return one is not None and one == two
+        return False
+
+    choices = all_choices(tape, MOST_COMPARISONS)
+    return choices is not None and all(map(are_equal, choices))
+
+
+@cache
+def _prime() -> int:
+    return _random_prime(random.Random(0))
 
 
 class _Comparison:
@@ -167,24 +174,15 @@ class _Comparison:
     def _at_all_signs(self, unsure: Sequence[_Root]) -> set[int] | None:
         """Outputs that are equal at some point whatever the signs of such roots are; None if none is found."""
         ways = [dict(zip(unsure, way, strict=True)) for way in product((False, True), repeat=len(unsure))]
-        for prime, seed in self._places():
-            try:
-                at = [self._equal_at(self._point(prime, seed, signs)) for signs in ways]
-            except NoRootError:
-                continue
-            return set.intersection(*at)
+        for equal, _ in self._tried(ways):
+            return set.intersection(*equal)
         return None
 
     def _counted(self) -> list[_Root] | None:
         """Roots whose signs are not seen to be free; None if none of them can be computed."""
         residues: list[Mapping[_Root, bool | None]] = []
-        for prime, seed in self._places():
-            point = self._point(prime, seed, {})
-            try:
-                self._equal_at(point)
-            except NoRootError:
-                continue
-            residues.append(point.residues)
+        for _, found in self._tried([{}]):
+            residues.append(found)
             roots = {root for each in residues for root in each}
             free = [root for root in sorted(roots) if not self._nested[root[0]][root[1]]]
             dependent = _dependent({root: [each.get(root) is not False for each in residues] for root in free})
@@ -192,20 +190,22 @@ class _Comparison:
                 return sorted(roots - set(free)) + dependent
         return None
 
-    def _places(self) -> Iterator[tuple[int, int]]:
+    def _tried(
+        self, ways: Sequence[Mapping[_Root, bool]]
+    ) -> Iterator[tuple[list[set[int]], Mapping[_Root, bool | None]]]:
+        """Yield outputs that are equal, by each choice of signs, and residues, where all roots can be computed."""
         for _ in range(TRIES):
-            yield random_prime(self._rng), self._rng.getrandbits(62)
+            prime, seed = _random_prime(self._rng), self._rng.getrandbits(62)
+            points = [_Point(prime, self._tapes[0].inputs, seed, self._chosen, signs) for signs in ways]
+            try:
+                equal = [self._equal_at(point) for point in points]
+            except _NoRootError:
+                continue
+            yield equal, points[0].residues
 
-    def _point(self, prime: int, seed: int, signs: Mapping[_Root, bool]) -> Point:
-        return Point(prime, self._tapes[0].inputs, seed, self._chosen, signs)
-
-    def _equal_at(self, point: Point) -> set[int]:
-        one, two = ([values[k] for k in tape.outputs] for tape, values in _runs(point, self._tapes))
+    def _equal_at(self, point: _Point) -> set[int]:
+        one, two = ([found[k] for k in tape.outputs] for tape in self._tapes for found in [point.run(tape)])
         return {k for k, (a, b) in enumerate(zip(one, two, strict=True)) if a is not None and a == b}
-
-
-def _runs(point: Point, tapes: Sequence[Tape]) -> Iterator[tuple[Tape, list[Any]]]:
-    return ((tape, point.run(tape)) for tape in tapes)
 
 
 def _within_roots(tape: Tape) -> list[bool]:
@@ -239,7 +239,7 @@ def _dependent(columns: Mapping[_Root, Sequence[bool]]) -> list[_Root]:
 LEAST_PRIME: Final = 1 << 60
 PRIMES: Final = 10**16
 #: Powers with larger exponents are functions like others.
-LARGEST_POWER: Final = 1 << 16
+_LARGEST_POWER: Final = 1 << 16
 #: By these a number below 2⁶⁴ is shown to be a prime (Sorenson, Webster, Math. Comp. 86, 2017).
 _WITNESSES: Final = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 #: Hashes of close numbers are close; by this they are not.
@@ -252,11 +252,11 @@ _ZERO: Final = (0, 0)
 _ONE: Final = (1, 0)
 
 
-class NoRootError(Exception):
+class _NoRootError(Exception):
     """A number has no square root in the field; at another point it may have."""
 
 
-class Point(Partial):
+class _Point(Partial):
     """Inputs, functions and comparisons by chance, for all programs that are run there.
 
     Args:
@@ -294,38 +294,32 @@ class Point(Partial):
         """Values of a tape's inputs, operations and constants, as references have them; None if undefined.
 
         Raises:
-            NoRootError: if there is a root that cannot be computed.
+            _NoRootError: if there is a root that cannot be computed.
         """
         found = values(tape, self, self.inputs)
         self._programs += 1
         return found
 
     def number(self, number: float) -> Number | None:
-        """Return a whole number times a power of two."""
         if not math.isfinite(number):
             return None
         numerator, denominator = number.as_integer_ratio()
         return numerator * pow(denominator, -1, self.prime) % self.prime, 0
 
     def add(self, x: Number, y: Number) -> Number:
-        """Add."""
         return (x[0] + y[0]) % self.prime, (x[1] + y[1]) % self.prime
 
     def subtract(self, x: Number, y: Number) -> Number:
-        """Subtract."""
         return (x[0] - y[0]) % self.prime, (x[1] - y[1]) % self.prime
 
     def negative(self, x: Number) -> Number:
-        """Negate."""
         return -x[0] % self.prime, -x[1] % self.prime
 
     def multiply(self, x: Number, y: Number) -> Number:
-        """Multiply, i² being -1."""
         (a, b), (c, d), p = x, y, self.prime
         return (a * c - b * d) % p, (a * d + b * c) % p
 
     def divide(self, x: Number, y: Number) -> Number | None:
-        """Divide, unless by 0."""
         (a, b), p = y, self.prime
         norm = (a * a + b * b) % p
         if not norm:
@@ -334,15 +328,12 @@ class Point(Partial):
         return self.multiply(x, (a * inverse % p, -b * inverse % p))
 
     def attach(self, x: Number, _: Number) -> Number:
-        """Return the first argument."""
         return x
 
     def select(self, truth: Any, x: Any, y: Any) -> Any:
-        """Choose."""
         return None if truth is None else x if _holds(truth) else y
 
     def logic(self, row: Operation, *truths: Any) -> bool:
-        """Combine truths."""
         holds = [_holds(truth) for truth in truths]
         return not holds[0] if row.arity == 1 else all(holds) if row.name == "logical_and" else any(holds)
 
@@ -366,11 +357,10 @@ class Point(Partial):
         return self._roots[x]
 
     def power(self, tape: Tape, r: int, x: Number, y: Number) -> Number | None:
-        """Multiply as often as a constant exponent says."""
         if tape.second[r] >= 0:
             return self.function(OPERATIONS[_POWER], x, y)
         exponent = tape.value_of(tape.second[r])
-        if abs(exponent) > LARGEST_POWER:
+        if abs(exponent) > _LARGEST_POWER:
             return self._by_chance(_POWER, x, exponent), 0
         whole = math.floor(exponent)
         result, factor = _ONE, x
@@ -417,7 +407,7 @@ class Point(Partial):
             return ((root, 0) if is_residue else (0, root)), is_residue  # -1 is no square
         size = pow(norm := (a * a + b * b) % p, (p + 1) // 4, p)
         if size * size % p != norm:
-            raise NoRootError
+            raise _NoRootError
         half = pow(2, -1, p)
         real = pow(square := (a + size) * half % p, (p + 1) // 4, p)
         if real * real % p != square:
@@ -437,7 +427,7 @@ def _holds(x: Any) -> bool:
     return x if isinstance(x, bool) else x != _ZERO
 
 
-def random_prime(rng: random.Random) -> int:
+def _random_prime(rng: random.Random) -> int:
     """A prime that is 3 modulo 4, from `LEAST_PRIME` to twice that."""
     while True:
         number = rng.randrange(LEAST_PRIME, 2 * LEAST_PRIME) | 3
@@ -456,36 +446,36 @@ def _is_prime(number: int) -> bool:
 _TWO: Final = "two"
 
 
-class Size(NamedTuple):
+class _Size(NamedTuple):
     """Of a polynomial: its degree, and the logarithm to base 2 of the sum of its coefficients' magnitudes, at most."""
 
     degree: int
     bits: int
 
-    def __add__(self, other: Size) -> Size:  # type: ignore[override]  # of the product of two polynomials
-        return Size(self.degree + other.degree, self.bits + other.bits)
+    def __add__(self, other: _Size) -> _Size:  # type: ignore[override]  # of the product of two polynomials
+        return _Size(self.degree + other.degree, self.bits + other.bits)
 
-    def times(self, exponent: int) -> Size:
+    def times(self, exponent: int) -> _Size:
         """Of a power."""
-        return Size(self.degree * exponent, self.bits * exponent)
+        return _Size(self.degree * exponent, self.bits * exponent)
 
 
-_NOTHING: Final = Size(0, 0)
+_NOTHING: Final = _Size(0, 0)
 
 
 class _Quotient(NamedTuple):
     """The size of a numerator, and the exponents of what is divided by."""
 
-    above: Size
+    above: _Size
     below: Mapping[Hashable, int]
 
 
-def largest(tape: Tape) -> Size:
+def _largest(tape: Tape) -> _Size:
     """Of any value of a tape: numerator and denominator together; the most of each number."""
     domain = _Sizes()
-    found = values(tape, domain, [_Quotient(Size(1, 0), {})] * tape.inputs)[tape.inputs : len(tape)]
+    found = values(tape, domain, [_Quotient(_Size(1, 0), {})] * tape.inputs)[tape.inputs : len(tape)]
     wholes = [each.above + _product(each.below, domain.sizes) for each in found]
-    return Size(max((each.degree for each in wholes), default=0), max((each.bits for each in wholes), default=0))
+    return _Size(max((each.degree for each in wholes), default=0), max((each.bits for each in wholes), default=0))
 
 
 class _Sizes(Domain):
@@ -494,13 +484,13 @@ class _Sizes(Domain):
     located = frozenset(("divide", "sin", "cos", "power"))
 
     def __init__(self) -> None:
-        self.sizes: dict[Hashable, Size] = {_TWO: Size(0, 1)}
+        self.sizes: dict[Hashable, _Size] = {_TWO: _Size(0, 1)}
 
     def number(self, number: float) -> _Quotient:
         if not math.isfinite(number):
             return _Quotient(_NOTHING, {})
         numerator, denominator = number.as_integer_ratio()
-        return _Quotient(Size(0, numerator.bit_length()), {_TWO: denominator.bit_length() - 1})
+        return _Quotient(_Size(0, numerator.bit_length()), {_TWO: denominator.bit_length() - 1})
 
     def add(self, x: _Quotient, y: _Quotient) -> _Quotient:
         return _sum([x, y], self.sizes)
@@ -523,30 +513,30 @@ class _Sizes(Domain):
 
     def sqrt(self, x: _Quotient) -> _Quotient:  # of N/D it is that of N·D, divided by D
         square = x.above + _product(x.below, self.sizes)
-        return _Quotient(Size(-(-square.degree // 2), -(-square.bits // 2)), x.below)
+        return _Quotient(_Size(-(-square.degree // 2), -(-square.bits // 2)), x.below)
 
     def sin(self, tape: Tape, r: int, _: _Quotient) -> _Quotient:
         circle = "circle", tape.first[r]
-        self.sizes[circle] = Size(2, 1)
-        return _Quotient(Size(2, 1), {circle: 1})
+        self.sizes[circle] = _Size(2, 1)
+        return _Quotient(_Size(2, 1), {circle: 1})
 
     cos = sin
 
     def power(self, tape: Tape, r: int, base: _Quotient, _: _Quotient) -> _Quotient:
-        if tape.second[r] >= 0 or not abs(exponent := tape.value_of(tape.second[r])) <= LARGEST_POWER:
+        if tape.second[r] >= 0 or not abs(exponent := tape.value_of(tape.second[r])) <= _LARGEST_POWER:
             return self.function()
         whole = math.floor(exponent)
         times = abs(whole)
         power = _Quotient(base.above.times(times), {key: times * many for key, many in base.below.items()})
         if whole < 0:
             power = _divided(_Quotient(_NOTHING, {}), power, ("power", r), self.sizes)
-        return power._replace(above=power.above + Size(1, 0))
+        return power._replace(above=power.above + _Size(1, 0))
 
     def function(self, *_: Any) -> _Quotient:
-        return _Quotient(Size(1, 0), {})
+        return _Quotient(_Size(1, 0), {})
 
 
-def _sum(terms: list[_Quotient], sizes: Mapping[Hashable, Size]) -> _Quotient:
+def _sum(terms: list[_Quotient], sizes: Mapping[Hashable, _Size]) -> _Quotient:
     below: dict[Hashable, int] = {}
     for term in terms:
         for key, many in term.below.items():
@@ -555,10 +545,10 @@ def _sum(terms: list[_Quotient], sizes: Mapping[Hashable, Size]) -> _Quotient:
         term.above + _product({key: many - term.below.get(key, 0) for key, many in below.items()}, sizes)
         for term in terms
     ]
-    return _Quotient(Size(max(each.degree for each in above), 1 + max(each.bits for each in above)), below)
+    return _Quotient(_Size(max(each.degree for each in above), 1 + max(each.bits for each in above)), below)
 
 
-def _divided(x: _Quotient, y: _Quotient, name: Hashable, sizes: dict[Hashable, Size]) -> _Quotient:
+def _divided(x: _Quotient, y: _Quotient, name: Hashable, sizes: dict[Hashable, _Size]) -> _Quotient:
     sizes[name] = y.above
     left = _merged(x.below, {name: 1})
     for key, many in y.below.items():
@@ -574,7 +564,7 @@ def _merged(a: Mapping[Hashable, int], b: Mapping[Hashable, int]) -> dict[Hashab
     return found
 
 
-def _product(powers: Mapping[Hashable, int], sizes: Mapping[Hashable, Size]) -> Size:
+def _product(powers: Mapping[Hashable, int], sizes: Mapping[Hashable, _Size]) -> _Size:
     total = _NOTHING
     for key, many in powers.items():
         if many:

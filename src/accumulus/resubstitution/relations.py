@@ -47,7 +47,7 @@ _ONE: Final = -1
 
 
 class _Forms(NamedTuple):
-    """What operations are.
+    """Operations as linear forms.
 
     Attributes:
         forms: of each reference.
@@ -68,7 +68,7 @@ class _Relation(NamedTuple):
 
 
 def with_relations(tape: Tape, kept_outputs: int = 0) -> Tape | None:
-    """The same program with forms as combinations of others where that is cheaper; None if that is nowhere.
+    """Return the program with forms as combinations of others where that is cheaper; None if that is nowhere.
 
     Args:
         tape: in canonical form.
@@ -301,7 +301,7 @@ class _Function(NamedTuple):
 
 
 def with_sums_of_angles(tape: Tape, kept_outputs: int = 0) -> Tape | None:
-    """The same program with sines and cosines of sums in the place of what others make of them; None if it has none.
+    """Return the program with sines and cosines of sums in the place of what others make of them; None without such.
 
     It need not be shorter: other values may still need the functions of the terms.
 

@@ -18,27 +18,19 @@ from accumulus.deadline import Deadline
 from accumulus.errors import VerificationError
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers, Records
-from accumulus.resubstitution.compiled.states import (
-    CODE,
-    COPY,
-    DIFFERENCE,
-    PRODUCT,
-    SECOND,
-    Helper,
-    HelpersState,
-    Wanted,
-)
+from accumulus.resubstitution.compiled.definitions_kernel import CODE, COPY, SECOND
+from accumulus.resubstitution.compiled.pairs_kernel import DIFFERENCE, PRODUCT, Helper, HelpersState, Wanted
 from accumulus.resubstitution.extraction import Least
-from accumulus.resubstitution.points import RealPoints, Reals, points_of
+from accumulus.resubstitution.points import RealPoints, points_of
 from accumulus.resubstitution.proofs import MOST_COMPARISONS
-from accumulus.resubstitution.universe import WORSE, Candidates, Divisors, Rounding, Universe
+from accumulus.resubstitution.universe import WORSE, Candidates
 from accumulus.resubstitution.values import PRICES, Definition, Reading, Values
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.compiled.rewrite_state import CONSTANT
+from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT
 from accumulus.rewriting.equivalence import Verification, all_choices
-from accumulus.rewriting.signs import Definitions, signed_tape, with_few_changes, with_signed_zeros
-from accumulus.rewriting.stand_ins import EXPONENTIALS, FUNCTIONS, WITH_EXPONENTIALS, WITH_LAWS
-from accumulus.tape.live import needed, seeing_zero_signs
+from accumulus.rewriting.running import EXPONENTIALS, FUNCTIONS, WITH_EXPONENTIALS, WITH_LAWS, Reals
+from accumulus.rewriting.signs import Definitions, settled, written
+from accumulus.tape.live import needed
 from accumulus.tape.operations import INPUT, UNIT
 from accumulus.tape.passes import commands, extended
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SUBTRACT, Tape
@@ -81,7 +73,7 @@ class Resubstitution:
         kept_outputs: that many of the first outputs stay as they are computed.
         points: real ones.
         seed: of points.
-        fewest: complex points where values are told, and where programs are verified, at least.
+        told: complex points where values are told, at least.
         sums_of_angles: whether some values are sines and cosines of sums.
 
     Attributes:
@@ -95,13 +87,13 @@ class Resubstitution:
         kept_outputs: int,
         points: RealPoints,
         seed: int,
-        fewest: tuple[int, int] = (FEWEST_POINTS, FEWEST_POINTS),
         *,
-        sums_of_angles: bool = False,
+        told: int,
+        sums_of_angles: bool,
     ) -> None:
-        self._base, self._kept_outputs, self._points = base, kept_outputs, points
+        self._base, self._kept_outputs, self._points, self._seed = base, kept_outputs, points, seed
         self.least: Least | None = None
-        self._choices, self._seed = [[*choices] * -(-each // len(choices)) for each in fewest], seed
+        self._choices = [[*choices] * -(-each // len(choices)) for each in (told, FEWEST_POINTS)]
         # laws of functions are not seen without these, values that overflow or lose their digits not with them
         with_laws = WITH_LAWS if sums_of_angles else WITH_EXPONENTIALS
         has_laws = sums_of_angles or bool(EXPONENTIALS.keys() & set(base.codes))
@@ -145,7 +137,7 @@ class Resubstitution:
             return None
         at = points_of(base, points, np.random.default_rng(seed), dtype, few=few)
         at = at._replace(span=at.span._replace(has_rounded_angles=sums_of_angles))
-        return cls(base, choices, kept_outputs, at, seed, (told, FEWEST_POINTS), sums_of_angles=sums_of_angles)
+        return cls(base, choices, kept_outputs, at, seed, told=told, sums_of_angles=sums_of_angles)
 
     def cheapest(
         self,
@@ -167,25 +159,17 @@ class Resubstitution:
             is_exact: whether most of the work that is left is for choices that the search has not found, and a bound.
         """
         costs = [cost(tape) for tape in programs]
-        universe = self._universe(programs, costs, deadline, seed, has_helpers=has_helpers)
+        candidates = self._candidates(programs, costs, deadline, seed, has_helpers=has_helpers)
         best, lowest = programs[int(np.argmin(costs))], min(costs)
         for tolerance in TOLERANCES:
-            candidates = Candidates(universe, *tolerance)
+            candidates.tolerate(*tolerance)
             for _ in range(ATTEMPTS):
-                extraction = candidates.extraction(seed)
-                deadline.spend(ATTEMPT[0] + ATTEMPT[1] * len(universe.values))
-                extraction.anneal(moves, deadline.part(ANNEALED) if is_exact else deadline)
-                chosen = extraction.best()
-                if is_exact:
-                    chosen, least = extraction.exact(deadline.part(EXACT))
-                    self.least = least or self.least
-                    is_exact = False  # choices of fewer definitions say less
-                if sum(PRICES[each.code] for each in chosen.values()) >= lowest:
-                    return best
-                found = _written(universe.values, chosen, self._kept_outputs)
+                chosen = self._chosen(candidates, moves, deadline, seed, is_exact=is_exact)
+                is_exact = False  # choices of fewer definitions say less
+                found = self._written(candidates, chosen, lowest)
                 if found is None or cost(found) >= lowest:
                     return best
-                if not universe.rounding.is_worse(found, WORSE) and _is_verified(self._check(VERIFIED, seed), found):
+                if not candidates.rounding.is_worse(found, WORSE) and self._is_verified(found, seed):
                     return found
                 if not candidates.drop_faults(chosen) or deadline.passed:
                     break
@@ -203,27 +187,21 @@ class Resubstitution:
             finish: makes of a program one with fewer operations.
         """
         price = cost(program)
-        universe = self._universe([program], [price], deadline, seed)
-        candidates = Candidates(universe, *TOLERANCES[0])
+        candidates = self._candidates([program], [price], deadline, seed)
+        candidates.tolerate(*TOLERANCES[0])
         for _ in range(FEW_ATTEMPTS):
-            extraction = candidates.extraction(seed)
-            deadline.spend(ATTEMPT[0] + ATTEMPT[1] * len(universe.values))
-            extraction.anneal(moves, deadline)
-            chosen = extraction.best()
-            if sum(PRICES[each.code] for each in chosen.values()) >= price:
-                return None
-            found = _written(universe.values, chosen, self._kept_outputs, is_last=False)
+            chosen = self._chosen(candidates, moves, deadline, seed)
+            found = self._written(candidates, chosen, price, is_last=False)
             if found is None or deadline.passed:
                 return None
-            if not universe.rounding.is_worse(found, WORSE):
+            if not candidates.rounding.is_worse(found, WORSE):
                 finished = finish(found)
-                is_taken = cost(finished) < price and _is_verified(self._check(VERIFIED, seed), finished)
-                return finished if is_taken else None
+                return finished if cost(finished) < price and self._is_verified(finished, seed) else None
             if not candidates.drop_faults(chosen):
                 return None
         return None
 
-    def _universe(
+    def _candidates(
         self,
         programs: Sequence[Tape],
         costs: Sequence[int],
@@ -231,7 +209,7 @@ class Resubstitution:
         seed: int,
         *,
         has_helpers: bool = False,
-    ) -> Universe:
+    ) -> Candidates:
         """Return what programs compute, and all that this can be made by."""
         values = Values(self._base, self._check(TOLD, seed), self._points, self._kept_outputs)
         # the cheapest program is what others have to be better than, and begin with
@@ -247,78 +225,78 @@ class Resubstitution:
         deadline.spend(UNIVERSE[0] + UNIVERSE[1] * len(values) + UNIVERSE[2] * min(len(values), MOST_VALUES) ** 2)
         if len(values) <= MOST_VALUES:
             values.pair(lambda: deadline.passed)
-        rows = values.definitions.rows
-        is_candidate = np.arange(len(rows)) < known
-        is_candidate[known:] = Divisors(values, known).allow(rows[known:])
-        is_candidate[list(values.fixed.values())] = False
-        return Universe(values, start, known, np.flatnonzero(is_candidate), Rounding(values, [values.base, start]))
+        return Candidates(values, start, known)
+
+    def _chosen(
+        self, candidates: Candidates, moves: int, deadline: Deadline, seed: int, *, is_exact: bool = False
+    ) -> dict[int, Definition]:
+        """Return the cheapest choice of definitions that is found, by value."""
+        extraction = candidates.extraction(seed)
+        deadline.spend(ATTEMPT[0] + ATTEMPT[1] * len(candidates.values))
+        extraction.anneal(moves, deadline.part(ANNEALED) if is_exact else deadline)
+        if not is_exact:
+            return extraction.best()
+        chosen, least = extraction.exact(deadline.part(EXACT))
+        self.least = least or self.least
+        return chosen
+
+    def _written(
+        self, candidates: Candidates, chosen: dict[int, Definition], lowest: int, *, is_last: bool = True
+    ) -> Tape | None:
+        """Definitions as a tape; None if it costs as much as that, or signs of zeros are in the way.
+
+        Args:
+            is_last: whether it becomes canonical, with few changes of sign; else it is for a search to go on with.
+        """
+        if sum(PRICES[each.code] for each in chosen.values()) >= lowest:
+            return None
+        values = candidates.values
+        count = len(values)
+        codes, signs = np.full(count, CONSTANT), np.ones(count, np.int64)
+        arguments, numbers = np.zeros((count, 3), np.int64), np.zeros(count)
+        turned = np.ones(count, np.int64)
+        for value, (sign, position) in values.inputs.items():
+            codes[value], arguments[value, 0], turned[value] = INPUT, position, sign
+        for value, number in values.numbers.items():
+            numbers[value] = number
+        copies = {value: each.sign * each.arguments[0] for value, each in chosen.items() if each.code == COPY}
+
+        def followed(taken: Iterable[int]) -> list[int]:
+            """Values, or what they are copies of; negative where the negative is meant."""
+            return [(1 if a > 0 else -1) * copies.get(abs(a), abs(a)) for a in taken]
+
+        for value, each in chosen.items():
+            if value not in copies:
+                codes[value], signs[value] = each.code, each.sign
+                arguments[value, : len(each.arguments)] = [a * turned[abs(a)] for a in followed(each.arguments)]
+        network = Definitions(
+            codes=codes,
+            signs=signs,
+            arguments=arguments,
+            numbers=numbers,
+            outputs=np.array([turned[abs(a)] * a for a in followed(values.base.outputs)], np.int64),
+            exact=np.zeros(count, bool),
+        )
+        meanings = np.array([a * turned[abs(a)] for a in values.base.exact], np.int64)
+        found = written(network, values.base.tape, meanings)
+        return found if found is None or not is_last else settled(canonical(found, self._kept_outputs))
 
     def is_same(self, tape: Tape) -> bool:
         """Return True if a program computes the same."""
-        return any(_is_verified(self._check(VERIFIED, turn), tape) for turn in range(len(self._tables)))
+        return any(self._is_verified(tape, turn) for turn in range(len(self._tables)))
 
-
-def _is_verified(verification: Verification, tape: Tape) -> bool:
-    try:
-        verification.check(tape)
-    except VerificationError:
-        return False
-    return True
+    def _is_verified(self, tape: Tape, turn: int) -> bool:
+        try:
+            self._check(VERIFIED, turn).check(tape)
+        except VerificationError:
+            return False
+        return True
 
 
 def cost(tape: Tape) -> int:
-    """What the operations cost that the outputs need, in the unit of weights; a change of sign as much as a sum."""
+    """Return the cost of the operations that the outputs need; a change of sign costs as much as a sum."""
     marks = needed(tape)
     return sum(PRICES[tape.codes[r]] or UNIT for r in range(tape.inputs, len(tape)) if marks[r])
-
-
-def _written(values: Values, chosen: dict[int, Definition], kept_outputs: int, *, is_last: bool = True) -> Tape | None:
-    """Definitions as a tape; None if signs of zeros are in the way.
-
-    Args:
-        is_last: whether it becomes canonical, with few changes of sign; else it is for a search to go on with.
-    """
-    count = len(values)
-    codes, signs = np.full(count, CONSTANT), np.ones(count, np.int64)
-    arguments, numbers = np.zeros((count, 3), np.int64), np.zeros(count)
-    turned = np.ones(count, np.int64)
-    for value, (sign, position) in values.inputs.items():
-        codes[value], arguments[value, 0], turned[value] = INPUT, position, sign
-    for value, number in values.numbers.items():
-        numbers[value] = number
-    copies = {value: each.sign * each.arguments[0] for value, each in chosen.items() if each.code == COPY}
-    for value, each in chosen.items():
-        if value not in copies:
-            codes[value], signs[value] = each.code, each.sign
-            taken = _followed(each.arguments, copies)
-            arguments[value, : len(taken)] = [a * turned[abs(a)] for a in taken]
-    meanings = np.array([a * turned[abs(a)] for a in values.base.exact], np.int64)
-    network = Definitions(
-        codes=codes,
-        signs=signs,
-        arguments=arguments,
-        numbers=numbers,
-        outputs=np.array([turned[abs(a)] * a for a in _followed(values.base.outputs, copies)], np.int64),
-        exact=np.zeros(count, bool),
-    )
-    seeing = seeing_zero_signs(values.base.tape)
-    if len(seeing):
-        inputs = values.base.tape.inputs
-        staying = np.flatnonzero(np.frombuffer(needed(values.base.tape, seeing.tolist()), bool)[inputs:]) + inputs
-        signed = with_signed_zeros(network, values.base.tape, staying, meanings[staying])
-        if signed is None:
-            return None
-        network = signed
-    found = signed_tape(network, values.base.tape)
-    if not is_last:
-        return found
-    found = canonical(found, kept_outputs)
-    return min(found, with_few_changes(found), key=lambda tape: tape.operations)
-
-
-def _followed(values: Iterable[int], copies: Mapping[int, int]) -> list[int]:
-    """Values, or what they are copies of; negative where the negative is meant."""
-    return [(1 if a > 0 else -1) * copies.get(abs(a), abs(a)) for a in values]
 
 
 # Helpers -------------------------------------------------------------------------------------------------------------

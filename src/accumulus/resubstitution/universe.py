@@ -1,4 +1,4 @@
-"""What some programs for the same compute, all ways to make it, and which of these may be chosen.
+"""Definitions of what programs compute: those that may be chosen.
 
 **Divisors.** What a value is divided by is zero only where that value was infinite or undefined before.
 
@@ -12,34 +12,32 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers
-from accumulus.resubstitution.compiled.states import (
+from accumulus.resubstitution.compiled.definitions_kernel import (
     ARGUMENTS,
     CODE,
     COPY,
-    EXCESS,
     FIRST,
     NODE,
-    ORDER,
     SECOND,
     SIGN,
-    DefinitionsState,
+    OrderState,
+    RoundingState,
 )
 from accumulus.resubstitution.extraction import Extraction
-from accumulus.resubstitution.points import LOST, Reals, agree, operation_with_bounds, run_at_points, within
 from accumulus.resubstitution.values import PRICES, Definition, DefinitionTable, Reading, Values
-from accumulus.rewriting.running import SLACK, UNIT
+from accumulus.rewriting.running import LOST, SLACK, UNIT, Reals, agree, operation_with_bounds, run_at_points, within
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.operations import UNIT as ADDITION
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
 
-__all__ = ["WORSE", "Candidates", "Divisors", "Rounding", "Universe"]
+__all__ = ["WORSE", "Candidates", "Divisors", "Rounding"]
 
 # Rounding ------------------------------------------------------------------------------------------------------------
 
@@ -48,7 +46,7 @@ OUTSIDE: Final = 8.0
 
 
 class Rounding:
-    """What is known of errors at real points.
+    """Errors of programs and definitions at real points.
 
     Args:
         values: what programs compute.
@@ -68,7 +66,7 @@ class Rounding:
             self._limits = np.fmax(self._limits, np.fmax(reading.bounds, np.abs(reading.at)))
 
     def excess(self, definitions: DefinitionTable, numbers: Integers, slack: float) -> Reals:
-        """How many times as uncertain definitions make their values, at worst, as these are with some roundings more.
+        """Return how many times as uncertain definitions make their values, at worst, as these are with some roundings.
 
         Infinite where a definition is not finite and the value is, or is another number.
 
@@ -80,11 +78,9 @@ class Rounding:
         rows = definitions.rows[numbers]
         is_plain = np.isin(rows[:, CODE], (ADD, MULTIPLY, DIVIDE, COPY))
         plain = np.flatnonzero(is_plain)
-        state = DefinitionsState(
-            mode=EXCESS,
+        state = RoundingState(
             rows=rows[plain],
-            numbers=np.arange(len(plain)),
-            number_count=len(plain),
+            count=len(plain),
             points=len(self._points),
             reals=self._reals,
             bounds=self._bounds,
@@ -98,7 +94,7 @@ class Rounding:
             smallest=self._span.smallest,
             excess=np.zeros(len(plain)),
         )
-        kernel("resubstitution.definitions")(state.address)
+        kernel("resubstitution.rounding")(state.address)
         found[plain] = state.excess
         with np.errstate(all="ignore"):
             for code in np.unique(rows[~is_plain, CODE]):
@@ -107,7 +103,7 @@ class Rounding:
         return found
 
     def _excess(self, code: int, rows: Integers, slack: float) -> Reals:
-        """The same for definitions by one operation, in NumPy."""
+        """Return that for definitions by one operation, in NumPy."""
         arguments = rows[:, FIRST : FIRST + OPERATIONS[code].arity].T
         nodes, signs = np.abs(arguments), np.sign(arguments)[..., np.newaxis]
         at, bounds = operation_with_bounds(
@@ -163,7 +159,9 @@ class Rounding:
                 each = chosen[value]
                 nodes = [abs(a) for a in each.arguments]
                 arguments = [at[n] if a > 0 else -at[n] for n, a in zip(nodes, each.arguments, strict=True)]
-                made, bound = operation_with_bounds(each.code, arguments, [bounds[n] for n in nodes], self._span)
+                made, bound = arguments[0], bounds[nodes[0]]
+                if each.code != COPY:
+                    made, bound = operation_with_bounds(each.code, arguments, [bounds[n] for n in nodes], self._span)
                 made, bounds[value] = within(self._span, made, bound)
                 at[value] = each.sign * made
             limits = self._bounds.copy()
@@ -190,7 +188,7 @@ class Rounding:
 
 
 def _growth(definition: Definition, off: Reals) -> Reals:
-    """How many times as far off a value is as what it is made of, or as it may be; 0 if that has no meaning any more.
+    """Return how many times as far off a value is as what it is made of, or as it may be; 0 if that has no meaning.
 
     Args:
         off: how many times as uncertain values are as they may be, (values, points).
@@ -226,7 +224,7 @@ _SELECT: Final = BY_NAME["select"].code
 
 
 class Divisors:
-    """Which divisions are defined wherever their value was.
+    """Divisions that are defined wherever their value was.
 
     Args:
         known: so many of the definitions, the first ones, are those of programs.
@@ -285,7 +283,7 @@ class Divisors:
         return found
 
 
-# Universe ------------------------------------------------------------------------------------------------------------
+# Candidates ----------------------------------------------------------------------------------------------------------
 
 #: How many times as uncertain as it was a result may be, at most.
 WORSE: Final = 4.0
@@ -293,41 +291,35 @@ WORSE: Final = 4.0
 MORE: Final = (4.0, 16.0, math.inf)
 
 
-class Universe(NamedTuple):
-    """What programs compute.
-
-    Attributes:
-        values: all of it.
-        start: the cheapest of the programs.
-        known: so many of the definitions, the first ones, are those of programs.
-        candidates: numbers of all definitions that may be taken.
-        rounding: of these.
-    """
-
-    values: Values
-    start: Reading
-    known: int
-    candidates: Integers
-    rounding: Rounding
-
-
 class Candidates:
-    """Definitions that may be chosen: those that leave values no more uncertain than they may be.
+    """Definitions of what programs compute that may be chosen.
 
     Args:
-        universe: of the values.
-        factor: how many times as uncertain a definition may make its value as it was.
-        slack: so many units of rounding besides.
+        values: all that programs compute.
+        start: the cheapest of the programs.
+        known: so many of the definitions, the first ones, are those of programs.
+
+    Attributes:
+        rounding: of programs.
     """
 
-    def __init__(self, universe: Universe, factor: float, slack: float) -> None:
-        self._universe, self._factor = universe, factor
-        self._numbers = universe.candidates
-        self._excess: Reals = universe.rounding.excess(universe.values.definitions, self._numbers, slack)
+    def __init__(self, values: Values, start: Reading, known: int) -> None:
+        self.values, self._start, self._known = values, start, known
+        self.rounding = Rounding(values, [values.base, start])
+        rows = values.definitions.rows
+        may_be = np.arange(len(rows)) < known
+        may_be[known:] = Divisors(values, known).allow(rows[known:])
+        may_be[list(values.fixed.values())] = False
+        self._all = np.flatnonzero(may_be)
+
+    def tolerate(self, factor: float, slack: float) -> None:
+        """Let those be chosen that make a value no more than so many times, and units of rounding, as uncertain."""
+        self._numbers, self._factor = self._all, factor
+        self._excess = self.rounding.excess(self.values.definitions, self._all, slack)
 
     def extraction(self, seed: int) -> Extraction:
         """The choice among them; where a value has none, more uncertain ones of programs are taken."""
-        values, start, known, *_ = self._universe
+        values, start, known = self.values, self._start, self._known
         numbers, excess, factor = self._numbers, self._excess, self._factor
         preferred = start.own | values.fixed
         roots = [*map(abs, values.base.outputs), *values.fixed]
@@ -351,11 +343,11 @@ class Candidates:
 
     def drop_faults(self, chosen: Mapping[int, Definition]) -> bool:
         """Leave out the definitions at which a choice of them goes wrong at some point; whether there are such."""
-        values, rounding = self._universe.values, self._universe.rounding
-        definitions, numbers = values.definitions, self._numbers
+        values, numbers = self.values, self._numbers
+        definitions = values.definitions
         # a value's last definition is no fault
         ways = np.bincount(definitions.rows[numbers[self._excess <= self._factor], NODE], minlength=len(values))
-        faults = rounding.faults(chosen, {each for each in chosen.values() if ways[each.node] < 2}, WORSE)
+        faults = self.rounding.faults(chosen, {each for each in chosen.values() if ways[each.node] < 2}, WORSE)
         kept = ~np.isin(numbers, [definitions.add(fault) for fault in faults])
         self._numbers, self._excess = numbers[kept], self._excess[kept]
         return bool(faults)
@@ -374,11 +366,10 @@ def _without_circles(values: Values, allowed: Integers, preferred: Mapping[int, 
     count = len(values)
     wanted = np.zeros(count, np.int64)
     wanted[np.fromiter(preferred, np.int64)] = 1 + np.fromiter(preferred.values(), np.int64)
-    state = DefinitionsState(
-        mode=ORDER,
+    state = OrderState(
         rows=values.definitions.rows,
         numbers=np.ascontiguousarray(allowed),
-        number_count=len(allowed),
+        count=len(allowed),
         is_given=values.is_given.astype(np.int64),
         preferred=wanted,
         chosen=np.zeros(count, np.int64),
@@ -387,5 +378,5 @@ def _without_circles(values: Values, allowed: Integers, preferred: Mapping[int, 
         nexts=np.zeros((len(allowed), 3), np.int64),
         queue=np.zeros(2 * len(allowed), np.int64),
     )
-    kernel("resubstitution.definitions")(state.address)
+    kernel("resubstitution.order")(state.address)
     return state.chosen

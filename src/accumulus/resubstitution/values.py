@@ -13,7 +13,7 @@ there; elsewhere its value is one like others, and it is a copy of that.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -22,29 +22,22 @@ from numpy.typing import NDArray
 from accumulus.errors import VerificationError
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers, Records
-from accumulus.resubstitution.compiled.states import (
-    DIFFERENCE,
-    ENTER,
-    FILTER_BITS,
+from accumulus.resubstitution.compiled.definitions_kernel import NODE, WIDTH
+from accumulus.resubstitution.compiled.pairs_kernel import DIFFERENCE, FILTER_BITS, Found, ValuePairsState
+from accumulus.resubstitution.compiled.reading_kernel import (
     INDEX,
     INPUT,
     KEY_BITS,
-    NODE,
     NUMBER,
     OTHER,
     READ,
-    TRY,
-    WIDTH,
-    DefinitionsState,
     Form,
-    Found,
     Made,
     ReadingState,
-    ValuePairsState,
 )
-from accumulus.resubstitution.points import LOST, RealPoints, Reals, run_at_points
+from accumulus.resubstitution.points import RealPoints
 from accumulus.rewriting.equivalence import Verification
-from accumulus.rewriting.running import SLACK, UNIT, Run
+from accumulus.rewriting.running import LOST, SLACK, UNIT, Reals, Run, run_at_points
 from accumulus.rewriting.scaling import with_short_constants
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import IN_SEARCH, OPERATIONS
@@ -90,40 +83,31 @@ def normal(node: int, code: int, arguments: Sequence[int], sign: int) -> Definit
 
 
 class DefinitionTable:
-    """Definitions, each once, numbered in the order in which they were found."""
+    """Definitions, each once, numbered in the order in which they were found.
+
+    Attributes:
+        rows: node, code, three arguments (0 where there are fewer) and sign of each, (definitions, WIDTH).
+    """
 
     def __init__(self) -> None:
-        self._state = DefinitionsState(rows=np.zeros((0, WIDTH), np.int64))
+        self.rows: Integers = np.zeros((0, WIDTH), np.int64)
+        self._numbers: dict[bytes, int] = {}
 
     def __len__(self) -> int:
-        return self._state.count
+        return len(self.rows)
 
     def __getitem__(self, number: int) -> Definition:
-        node, code, a, b, c, sign = self._state.rows[number].tolist()
+        node, code, a, b, c, sign = self.rows[number].tolist()
         return Definition(node, code, (a, b, c) if c else (a, b) if b else (a,), sign)
-
-    def __iter__(self) -> Iterator[Definition]:
-        return map(self.__getitem__, range(len(self)))
-
-    @property
-    def rows(self) -> Integers:
-        """Node, code, three arguments (0 where there are fewer) and sign of each, (definitions, WIDTH)."""
-        return self._state.rows[: len(self)]
 
     def enter(self, rows: Integers) -> Integers:
         """Add definitions, rows in normal form, that are not there; the number of each."""
-        state = self._state
-        room, needed = len(state.rows), state.count + len(rows)
-        if needed > room:
-            grown = np.zeros((2 * needed, WIDTH), np.int64)
-            grown[: state.count] = self.rows
-            state.rows, state.table_bits, state.indexed = grown, (4 * needed - 1).bit_length(), 0
-            state.table = np.zeros(1 << state.table_bits, np.int64)
-        state.given, state.given_count = np.ascontiguousarray(rows, np.int64), len(rows)
-        state.numbers = np.zeros(len(rows), np.int64)
-        state.mode = ENTER
-        kernel("resubstitution.definitions")(state.address)
-        return state.numbers
+        known, before = self._numbers, len(self)
+        keys = np.ascontiguousarray(rows).view(f"V{8 * WIDTH}").reshape(-1).tolist()
+        numbers = np.fromiter((known.setdefault(key, len(known)) for key in keys), np.int64, len(keys))
+        distinct, places = np.unique(numbers, return_index=True)
+        self.rows = np.concatenate([self.rows, rows[places[distinct >= before]]])
+        return numbers
 
     def add(self, definition: Definition) -> int:
         """Add one definition; its number."""
@@ -136,7 +120,7 @@ class DefinitionTable:
 
 #: What a value's error may be, as a part of it, for its equals to be found.
 KNOWN: Final = 1e-11
-#: Pairs that the kernel tries in one call, and definitions that there is room for.
+#: Pairs that the kernel tries in one call, and definitions that there is room for: memory that is not written is free.
 PAIRS: Final = 200_000
 MOST: Final = 1_000_000
 #: Numbers that definitions may take whether or not a program has them.
@@ -154,7 +138,7 @@ _CODES: Final = (ADD, ADD, MULTIPLY, DIVIDE)
 
 
 class Reading(NamedTuple):
-    """What a program computes.
+    """Values of a program.
 
     Attributes:
         tape: the program.
@@ -251,7 +235,7 @@ class Values:
         return state.value_real[nodes, column], state.value_imaginary[nodes, column]
 
     def read(self, tape: Tape, *, is_base: bool = False) -> Reading | None:
-        """What a program for the same computes; None if what is rounded as written is written in another way there."""
+        """Read a program for the same; None if what is rounded as written is written in another way there."""
         if not is_base:
             tape = with_short_constants(tape, self.base.tape.constants)
         try:
@@ -311,24 +295,21 @@ class Values:
             filter=np.zeros((1 << FILTER_BITS) // 64, np.int64),
             inverses=inverses,
             rounding=SLACK * UNIT,
-            found=Records.zeros(Found, 0),
-            found_limit=0,
+            found=Records.zeros(Found, MOST),
+            found_limit=MOST,
         )
         search = kernel("resubstitution.pairs")
         search(pairs.address)
-        pairs.begin, pairs.mode = 1, TRY
-        _make_more_room(pairs, 8 * len(told))
+        pairs.begin = 1
         while pairs.begin < len(told) and not stop():
             pairs.end = min(len(told), pairs.begin + max(1, PAIRS // len(told)))
-            before = pairs.found_count
             search(pairs.address)
-            if pairs.found_count == pairs.found_limit < MOST:  # again, with room for all
-                pairs.found_count = before
-                _make_more_room(pairs, 4 * pairs.found_limit)
-            else:
-                pairs.begin = pairs.end
-        found = pairs.found.words.reshape(-1, len(Found.fields))[: pairs.found_count]
-        self.definitions.enter(_normal(found, told))
+            pairs.begin = pairs.end
+        place, way, i, j = pairs.found.words.reshape(-1, len(Found.fields))[: pairs.found_count].T
+        # but for quotients, the first of a pair is no larger than the second, and signs are those of differences only
+        first, second = told[i], np.where(way == DIFFERENCE, -1, 1) * told[j]
+        columns = told[np.abs(place)], np.array(_CODES)[way], first, second, np.zeros_like(place), np.sign(place)
+        self.definitions.enter(np.stack(columns, axis=1))
 
     def _defined(self) -> dict[int, int]:
         """Enter the definitions of the tape that has been read; the first of each value."""
@@ -380,23 +361,6 @@ class Values:
         state.mode = INDEX
         kernel("resubstitution.reading")(state.address)
         state.mode = READ
-
-
-def _make_more_room(pairs: ValuePairsState, count: int) -> None:
-    """Let there be room for so many definitions that pairs make; there may be `MOST`."""
-    before, width = pairs.found.words, len(Found.fields)
-    pairs.found_limit = min(MOST, count)
-    pairs.found = Records.zeros(Found, pairs.found_limit)
-    pairs.found.words[: width * pairs.found_count] = before[: width * pairs.found_count]
-
-
-def _normal(found: Integers, told: Integers) -> Integers:
-    """Definitions that the kernel of pairs has found, in normal form."""
-    place, way, i, j = found.T
-    first, second = told[i], np.where(way == DIFFERENCE, -1, 1) * told[j]
-    # but for quotients, the first of a pair is no larger than the second, and signs are those of differences only
-    columns = told[np.abs(place)], np.array(_CODES)[way], first, second, np.zeros_like(place), np.sign(place)
-    return np.stack(columns, axis=1)
 
 
 def _told(run: Run, size: int) -> NDArray[np.bool_]:

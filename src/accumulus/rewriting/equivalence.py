@@ -1,12 +1,12 @@
 """Equivalence of tapes: both run at random complex points, with bounds on what rounding may do.
 
-At complex points nothing is out of its domain, and identities that hold there hold. Functions have
-`accumulus.rewriting.stand_ins`. Beside each value runs a bound on its rounding error (`accumulus.rewriting.running`),
-so that what is allowed to differ is what rounding explains, and not more; and the bounds themselves may not differ by
-much.
+At complex points nothing is out of its domain, and identities that hold there hold. Functions have stand-ins, and
+beside each value runs a bound on its rounding error (`accumulus.rewriting.running`), so that what is allowed to differ
+is what rounding explains, and not more; and the bounds themselves may not differ by much.
 
 What reaches floor, ceil, sign, fmod or a comparison has to be the same to the last bit. Which comparisons hold is
-chosen: at random, and then so that every branch of the tape has been taken (`accumulus.rewriting.stand_ins`).
+chosen: at random, and then so that one branch of the tape after the other is taken. A select is reached if what takes
+its value is: it is an output, an argument of what is reached, or the branch that is taken of a select that is reached.
 
 Values that are real up to rounding do not depend on the point. They may have become numbers, and functions of numbers
 are folded, so of these it is the functions' own value that counts.
@@ -19,32 +19,35 @@ tried; one that is so there, too, has to be the very same expression. `with_expr
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.errors import VerificationError
-from accumulus.rewriting.running import SLACK, UNIT, Run
-from accumulus.rewriting.stand_ins import (
+from accumulus.rewriting.running import (
     ANGLES,
     COMPARISONS,
     EXPONENTIALS,
     FUNCTIONS,
     JUMPS,
+    SLACK,
+    UNIT,
     WITH_LAWS,
-    Branches,
+    At,
     Function,
+    Reals,
+    Run,
 )
 from accumulus.tape.live import needed, signed_zeros
-from accumulus.tape.tape import Tape
+from accumulus.tape.operations import BY_NAME
+from accumulus.tape.tape import SELECT, Tape
 
 __all__ = [
-    "SLACK",
-    "UNIT",
+    "Branches",
     "IncomparableError",
     "Verification",
     "all_choices",
@@ -118,20 +121,6 @@ def verify_by_any(tape: Tape, other: Tape, seed: int = 0, **options: Any) -> Ver
     return found
 
 
-Complexes = NDArray[np.complex128]
-Reals = NDArray[np.float64]
-
-
-class _At(NamedTuple):
-    """A point: what has to be the same for outputs to be computed again, what they are, and bounds on their errors."""
-
-    point: list[complex]
-    oracle: int
-    holds: dict[Hashable, bool]
-    outputs: Complexes
-    errors: Reals
-
-
 class Verification:
     """Values of a tape, against which other tapes are checked.
 
@@ -162,44 +151,44 @@ class Verification:
     ) -> None:
         self._tape, self._kept_outputs, self._functions = tape, kept_outputs, functions
         rng = random.Random(seed)
-        self._runs: list[_At] = []
+        self._at: list[At] = []
+        #: Outputs, and bounds on their errors, (points, outputs) each.
+        self._outputs: NDArray[np.complex128] = np.zeros((0, len(tape.outputs)), complex)
+        self._errors: Reals = np.zeros((0, len(tape.outputs)))
         #: The tape itself at all points, if it was run at all of them together.
         self._own: Run | None = None
-        waiting: list[_At] = []
-        chosen: list[Mapping[int, bool]] = []
+
+        def run(at: Sequence[At], chosen: Sequence[Mapping[int, bool]]) -> None:
+            own = Run(tape, at, chosen, functions)
+            self._own = None if self._at else own
+            self._at += at
+            outputs, errors = own.outputs()
+            self._outputs, self._errors = np.vstack([self._outputs, outputs]), np.vstack([self._errors, errors])
+            deadline.check(len(at) * (RUN[0] + RUN[1] * len(tape)))
+
+        def drawn(reach: float, signs: Sequence[float]) -> At:
+            parts = [
+                (rng.choice(signs) * rng.uniform(-1.5, -0.5), rng.choice(signs) * rng.uniform(0.01, 0.5))
+                for _ in range(tape.inputs)
+            ]
+            return At([reach * complex(*each) for each in parts], rng.getrandbits(60), {})
+
+        waiting, chosen = [], []
         for turn, each in enumerate(_choices(tape, rng, kept_outputs) if choices is None else choices):
             # at first on one side of the cuts of roots, then on both: what holds for positive numbers alone fails there
-            waiting.append(self._drawn(rng, reaches[turn % len(reaches)], (1.0, -1.0) if turn else (1.0,)))
+            waiting.append(drawn(reaches[turn % len(reaches)], (1.0, -1.0) if turn else (1.0,)))
             chosen.append(each)
-        together = max(1, TOGETHER // len(tape)) if len(tape) else len(waiting)
-        for k in range(0, len(waiting), together):
-            self._add(waiting[k : k + together], chosen[k : k + together])
-            deadline.check(len(waiting[k : k + together]) * (RUN[0] + RUN[1] * len(tape)))
+        for part in _parts(tape, len(waiting)):
+            run(waiting[part], chosen[part])
         for reach in NEARER_ZERO:
-            if _are_bounded(*_outputs(self._runs)).any(axis=0).all():
+            if _are_bounded(self._outputs, self._errors).any(axis=0).all():
                 break
-            self._add([self._drawn(rng, reach, (1.0, -1.0))], [{}])
-            deadline.check(RUN[0] + RUN[1] * len(tape))
-
-    def _drawn(self, rng: random.Random, reach: float, signs: Sequence[float]) -> _At:
-        """A point that the tape has not been run at yet."""
-        point = [
-            reach * complex(rng.choice(signs) * rng.uniform(-1.5, -0.5), rng.choice(signs) * rng.uniform(0.01, 0.5))
-            for _ in range(self._tape.inputs)
-        ]
-        return _At(point, rng.getrandbits(60), {}, np.zeros(0, complex), np.zeros(0))
-
-    def _add(self, drawn: Sequence[_At], chosen: Sequence[Mapping[int, bool]]) -> None:
-        """Run the tape at points."""
-        run = Run(self._tape, *_columns(drawn), chosen, self._functions)
-        self._own = None if self._runs else run
-        for at, outputs, errors in zip(drawn, *run.outputs(), strict=True):
-            self._runs.append(at._replace(outputs=outputs, errors=errors))
+            run([drawn(reach, (1.0, -1.0))], [{}])
 
     @property
     def points(self) -> int:
         """At how many points tapes are compared."""
-        return len(self._runs)
+        return len(self._at)
 
     def run(self, other: Tape) -> Run:
         """Another tape at all points.
@@ -209,7 +198,7 @@ class Verification:
         """
         if other is self._tape and self._own is not None:
             return self._own
-        return Run(other, *_columns(self._runs), None, self._functions)
+        return Run(other, self._at, None, self._functions)
 
     def check(self, other: Tape) -> None:
         """Check that another tape with the same inputs has the same outputs.
@@ -224,30 +213,87 @@ class Verification:
                 f"a tape of {tape.inputs} inputs and {len(tape.outputs)} outputs became one of {other.inputs} and "
                 f"{len(other.outputs)}"
             )
-        unseen = set(range(len(tape.outputs)))
-        together = max(1, TOGETHER // len(other)) if len(other) else len(self._runs)
-        for first in range(0, len(self._runs), together):
-            unseen -= self._seen(self._runs[first : first + together], other)
-        if unseen:
-            _check_same_expression(tape, other, unseen)
+        seen = np.zeros(len(tape.outputs), bool)
+        for part in _parts(other, len(self._at)):
+            run = Run(other, self._at[part], None, self._functions)
+            seen |= self._compared(part, *run.outputs()).any(axis=0)
+        if not seen.all():
+            # what could not be compared at any point has to be written alike
+            _, moved = _side_by_side(tape, other)
+            differ = [k for k in np.flatnonzero(~seen).tolist() if moved[k] != tape.outputs[k]]
+            if differ:
+                raise IncomparableError(differ)
 
-    def _seen(self, runs: Sequence[_At], other: Tape) -> set[int]:
-        """The outputs of another tape that could be compared at some points; `VerificationError` if one differs."""
-        run = Run(other, *_columns(runs), None, self._functions)
-        seen: set[int] = set(
-            np.flatnonzero(_seen(_outputs(runs), run.outputs(), self._kept_outputs).any(axis=0)).tolist()
-        )
+    def _compared(self, part: slice, b: NDArray[np.complex128], other_errors: Reals) -> NDArray[np.bool_]:
+        """Return the outputs that could be compared at some points; `VerificationError` if one differs.
+
+        Args:
+            b, other_errors: outputs and bounds on their errors, (points, outputs) each.
+        """
+        a, errors = self._outputs[part], self._errors[part]
+        with np.errstate(all="ignore"):
+            changed = ~((a == b) | (np.isnan(a) & np.isnan(b)))
+            changed[:, self._kept_outputs :] = False
+            seen = _are_bounded(a, errors)
+            sizes, other_sizes = np.hypot(a.real, a.imag), np.hypot(b.real, b.imag)
+            # what is 0 whatever the point is; a product of such has a bound that is too good
+            told = seen & ~((a == 0) & (b == 0))
+            are_nothing = (sizes <= SLACK * UNIT * errors) & (other_sizes <= SLACK * UNIT * other_errors)
+            most = FAR * (errors + np.where(are_nothing, np.maximum(sizes, 1.0), sizes))
+            unbounded = told & ~(np.isfinite(other_sizes) & (other_errors <= most))
+            off = np.hypot((a - b).real, (a - b).imag)
+            different = told & (off > SLACK * UNIT * (errors + other_errors) + 1e-300)
+        wrong = changed | unbounded | different
+        if wrong.any():
+            p, k = np.argwhere(wrong)[0].tolist()
+            how = "which rounding does not explain"
+            if unbounded[p, k]:
+                how = "and its rounding error, which was bounded, is not any more"
+            if changed[p, k]:
+                how = "though it was to be kept to the last bit"
+            raise VerificationError(
+                f"output {k} of the optimised tape is {complex(b[p, k]):.6g} at a complex point where it was "
+                f"{complex(a[p, k]):.6g}, {how}. This is a mistake of the optimiser; please report the function"
+            )
         return seen
 
 
-def _outputs(runs: Sequence[_At]) -> tuple[Complexes, Reals]:
-    """Outputs and bounds on their errors, (points, outputs) each."""
-    return np.array([at.outputs for at in runs]), np.array([at.errors for at in runs])
+def _parts(tape: Tape, points: int) -> Iterator[slice]:
+    """Parts of some points at which a tape is run together."""
+    together = max(1, TOGETHER // len(tape)) if len(tape) else max(1, points)
+    return (slice(first, first + together) for first in range(0, points, together))
 
 
-def _columns(runs: Sequence[_At]) -> tuple[list[list[complex]], list[int], list[dict[Hashable, bool]]]:
-    """Points, oracles and comparisons."""
-    return [at.point for at in runs], [at.oracle for at in runs], [at.holds for at in runs]
+def _are_bounded(outputs: NDArray[np.complex128], errors: Reals) -> NDArray[np.bool_]:
+    """Return the outputs that are numbers with a bound on their error."""
+    with np.errstate(all="ignore"):
+        found: NDArray[np.bool_] = np.isfinite(np.hypot(outputs.real, outputs.imag)) & np.isfinite(errors)
+    return found
+
+
+def with_expressions_of(tape: Tape, other: Tape, outputs: Iterable[int]) -> Tape:
+    """Another tape for the same, in which some outputs are computed as the first tape does; both with all they need."""
+    both, moved = _side_by_side(tape, other)
+    both.outputs = moved
+    for k in outputs:
+        both.outputs[k] = tape.outputs[k]
+    return both
+
+
+def _side_by_side(tape: Tape, other: Tape) -> tuple[Tape, list[int]]:
+    """A tape with another beside it, what both have once, and where the outputs of the other are on it."""
+    both = tape.copy()
+    marks, signed = needed(other), signed_zeros(other)
+    moved = list(range(len(other)))
+    for r in range(other.inputs, len(other)):
+        if marks[r]:
+            new = [moved[a] if a >= 0 else both.constant(other.value_of(a)) for a in other.arguments(r)]
+            both.signed_zeros = bool(signed[r])
+            moved[r] = both.apply_code(other.codes[r], new)
+    return both, [moved[o] if o >= 0 else both.constant(other.value_of(o)) for o in other.outputs]
+
+
+# Branches -------------------------------------------------------------------------------------------------------------
 
 
 def all_choices(tape: Tape, most: int) -> list[dict[int, bool]] | None:
@@ -276,77 +322,73 @@ def _choices(tape: Tape, rng: random.Random, kept_outputs: int) -> Iterator[Mapp
         yield branches.choose(rng)
 
 
-def _seen(before: tuple[Complexes, Reals], after: tuple[Complexes, Reals], kept: int) -> NDArray[np.bool_]:
-    """Return the outputs that could be compared at each point; `VerificationError` if one differs.
-
-    Args:
-        before, after: outputs and bounds on their errors, (points, outputs) each.
-        kept: that many of the first have to be the same to the last bit.
-    """
-    (a, errors), (b, other_errors) = before, after
-    with np.errstate(all="ignore"):
-        changed = ~((a == b) | (np.isnan(a) & np.isnan(b)))
-        changed[:, kept:] = False
-        seen = _are_bounded(a, errors)
-        sizes, other_sizes = np.hypot(a.real, a.imag), np.hypot(b.real, b.imag)
-        # what is 0 whatever the point is; a product of such has a bound that is too good
-        told = seen & ~((a == 0) & (b == 0))
-        are_nothing = (sizes <= SLACK * UNIT * errors) & (other_sizes <= SLACK * UNIT * other_errors)
-        most = FAR * (errors + np.where(are_nothing, np.maximum(sizes, 1.0), sizes))
-        unbounded = told & ~(np.isfinite(other_sizes) & (other_errors <= most))
-        off = np.hypot((a - b).real, (a - b).imag)
-        different = told & (off > SLACK * UNIT * (errors + other_errors) + 1e-300)
-    wrong = changed | unbounded | different
-    if wrong.any():
-        p, k = np.argwhere(wrong)[0].tolist()
-        how = "which rounding does not explain"
-        if unbounded[p, k]:
-            how = "and its rounding error, which was bounded, is not any more"
-        if changed[p, k]:
-            how = "though it was to be kept to the last bit"
-        raise _difference(k, complex(a[p, k]), complex(b[p, k]), how)
-    return seen
+_AND, _OR, _NOT = (BY_NAME[name].code for name in ("logical_and", "logical_or", "logical_not"))
 
 
-def _are_bounded(outputs: Complexes, errors: Reals) -> NDArray[np.bool_]:
-    """Return the outputs that are numbers with a bound on their error."""
-    with np.errstate(all="ignore"):
-        found: NDArray[np.bool_] = np.isfinite(np.hypot(outputs.real, outputs.imag)) & np.isfinite(errors)
-    return found
+class Branches:
+    """Branches of a tape, and those that have been taken."""
 
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+        live = needed(tape)
+        self._live = [r for r in range(tape.inputs, len(tape)) if live[r]]
+        self._missing = {(r, side) for r in self._live if tape.codes[r] == SELECT for side in (True, False)}
 
-def _difference(k: int, a: complex, b: complex, how: str) -> VerificationError:
-    return VerificationError(
-        f"output {k} of the optimised tape is {b:.6g} at a complex point where it was {a:.6g}, {how}. This is a "
-        "mistake of the optimiser; please report the function"
-    )
+    @property
+    def all_taken(self) -> bool:
+        """Return True if every branch has been taken, or cannot be."""
+        return not self._missing
 
+    def choose(self, rng: random.Random) -> dict[int, bool]:
+        """Comparisons by reference, and whether they have to hold so that more branches are taken."""
+        tape, missing = self._tape, self._missing
+        leads = bytearray(len(tape))  # to a branch that has not been taken
+        for r in self._live:
+            own = tape.codes[r] == SELECT and ((r, True) in missing or (r, False) in missing)
+            leads[r] = own or any(a >= 0 and leads[a] for a in tape.arguments(r))
+        reached = bytearray(len(tape))
+        for output in tape.outputs:
+            if output >= 0:
+                reached[output] = 1
+        chosen: dict[int, bool] = {}
+        before = len(missing)
+        for r in reversed(self._live):
+            if not reached[r]:
+                continue
+            arguments = tape.arguments(r)
+            if tape.codes[r] == SELECT:
+                condition, *sides = arguments
+                wanted = [
+                    (r, side) in missing or (a >= 0 and leads[a] == 1)
+                    for side, a in zip((True, False), sides, strict=True)
+                ]
+                side = wanted[0] if wanted[0] != wanted[1] else rng.random() < 0.5
+                side = self._force(condition, side, chosen)
+                missing.discard((r, side))
+                taken = sides[0 if side else 1]
+                arguments = (condition, taken)
+            for a in arguments:
+                if a >= 0:
+                    reached[a] = 1
+        if len(missing) == before:
+            missing.clear()  # what is left is out of reach
+        return chosen
 
-def with_expressions_of(tape: Tape, other: Tape, outputs: Iterable[int]) -> Tape:
-    """Another tape for the same, in which some outputs are computed as the first tape does; both with all they need."""
-    both, moved = _side_by_side(tape, other)
-    both.outputs = moved
-    for k in outputs:
-        both.outputs[k] = tape.outputs[k]
-    return both
-
-
-def _check_same_expression(tape: Tape, other: Tape, outputs: set[int]) -> None:
-    """Refuse outputs that could not be compared at any point, unless they are written alike."""
-    _, moved = _side_by_side(tape, other)
-    differ = [k for k in sorted(outputs) if moved[k] != tape.outputs[k]]
-    if differ:
-        raise IncomparableError(differ)
-
-
-def _side_by_side(tape: Tape, other: Tape) -> tuple[Tape, list[int]]:
-    """A tape with another beside it, what both have once, and where the outputs of the other are on it."""
-    both = tape.copy()
-    marks, signed = needed(other), signed_zeros(other)
-    moved = list(range(len(other)))
-    for r in range(other.inputs, len(other)):
-        if marks[r]:
-            new = [moved[a] if a >= 0 else both.constant(other.value_of(a)) for a in other.arguments(r)]
-            both.signed_zeros = bool(signed[r])
-            moved[r] = both.apply_code(other.codes[r], new)
-    return both, [moved[o] if o >= 0 else both.constant(other.value_of(o)) for o in other.outputs]
+    def _force(self, condition: int, wanted: bool, chosen: dict[int, bool]) -> bool:
+        """Choose comparisons that make a condition hold, or not, as far as they are free; what it is then."""
+        tape = self._tape
+        if condition < 0:
+            return bool(tape.value_of(condition))
+        code = tape.codes[condition]
+        if code == _NOT:
+            return not self._force(tape.first[condition], not wanted, chosen)
+        if code in (_AND, _OR):
+            both = wanted == (code == _AND)
+            one = self._force(tape.first[condition], wanted, chosen)
+            if not both and one == wanted:
+                return wanted
+            two = self._force(tape.second[condition], wanted, chosen)
+            return (one and two) if code == _AND else (one or two)
+        if code == SELECT:  # a choice between truth values
+            return wanted
+        return chosen.setdefault(condition, wanted)

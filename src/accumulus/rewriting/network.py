@@ -12,7 +12,7 @@ from accumulus.annealing import slices
 from accumulus.deadline import FOREVER, LOOK, Deadline
 from accumulus.native.machine import kernel
 from accumulus.native.state import Records
-from accumulus.rewriting.compiled.rewrite_state import (
+from accumulus.rewriting.compiled.rewrite_nodes import (
     ANNEAL,
     BUILD,
     FOR_LIFE,
@@ -26,10 +26,10 @@ from accumulus.rewriting.compiled.rewrite_state import (
     RewriteState,
     Term,
 )
-from accumulus.rewriting.signs import THRESHOLDS, Definitions, signed_tape, with_signed_zeros
+from accumulus.rewriting.signs import THRESHOLDS, Definitions, written
 from accumulus.tape.compiled.passes_state import ARITY
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
-from accumulus.tape.operations import FUSED, OPERATIONS
+from accumulus.tape.operations import FUSED, IN_SEARCH, OPERATIONS
 from accumulus.tape.passes import PROPERTIES, rows_of
 from accumulus.tape.tape import Tape
 
@@ -61,21 +61,19 @@ class Network:
     """The operations of a tape as nodes that can be rewritten.
 
     Zeros have no sign here. Operations that see it never die, nor does what they are computed from, so that all is
-    there still when the network is emitted and `with_signed_zeros` needs it.
+    there still when the network is written.
 
     Args:
-        tape: the program.
         weights: what each operation costs, by its name, in whole numbers; under `FUSED`, what a sum and a product that
             only it uses cost less together.
         kept_outputs: that many of the first outputs stay as they are computed.
         seed: of the search.
     """
 
-    def __init__(self, tape: Tape, weights: Mapping[str, int], *, kept_outputs: int = 0, seed: int = 0) -> None:
+    def __init__(
+        self, tape: Tape, weights: Mapping[str, int] = IN_SEARCH, *, kept_outputs: int = 0, seed: int = 0
+    ) -> None:
         self._tape = tape
-        self._seeing = seeing_zero_signs(tape)
-        #: Which operations those that see the signs of zeros are computed from, these included.
-        self._staying = np.frombuffer(needed(tape, self._seeing.tolist()), bool)[tape.inputs :]
         nodes = 2 * (tape.operations + tape.inputs + len(tape.outputs) + len(tape.constants)) + 4096
         table_bits, log = (2 * nodes - 1).bit_length(), LOG_PER_NODE * nodes + LOG
 
@@ -103,7 +101,7 @@ class Network:
             log_limit=log,
             thresholds=THRESHOLDS,
             random=np.array([(0x9E3779B97F4A7C15 * (seed + 1) & (1 << 63) - 1) | 1]),
-            program=self._program(kept_outputs),
+            program=_program(tape, kept_outputs),
             length=tape.operations,
             inputs=tape.inputs,
             meanings=np.zeros(len(tape) + 1, np.int64),
@@ -176,11 +174,8 @@ class Network:
             outputs=arguments[first : first + len(self._tape.outputs), 0],
             exact=np.zeros(count, bool),
         )
-        if not len(self._seeing):
-            return signed_tape(network, self._tape)
-        references = np.flatnonzero(self._staying) + self._tape.inputs
-        signed = with_signed_zeros(network, self._tape, references, state.meanings[references])
-        return self._tape if signed is None else signed_tape(signed, self._tape)
+        found = written(network, self._tape, state.meanings)
+        return self._tape if found is None else found
 
     def _search(self, mode: int, inline: float, visits: int) -> int:
         """Try that many moves, or as many as take as long as a search may without a look at the clock; how many."""
@@ -193,10 +188,10 @@ class Network:
         self._state.mode = mode
         self._run(self._state.address)
 
-    def _program(self, kept_outputs: int) -> Records[Operation]:
-        """The operations of the tape, for the kernel to read."""
-        stays = np.frombuffer(as_written(self._tape, kept_outputs), np.uint8).astype(np.int64)
-        inputs = self._tape.inputs
-        # not only what sees the signs of zeros: without them ``0 / x`` is 0, and x would be gone
-        stays[inputs:][self._staying] = FOR_LIFE
-        return Records(Operation, np.column_stack([rows_of(self._tape, inputs), stays[inputs:]]).reshape(-1))
+
+def _program(tape: Tape, kept_outputs: int) -> Records[Operation]:
+    """The operations of the tape, for the kernel to read."""
+    stays = np.frombuffer(as_written(tape, kept_outputs), np.uint8).astype(np.int64)
+    # not only what sees the signs of zeros: without them ``0 / x`` is 0, and x would be gone
+    stays[np.frombuffer(needed(tape, seeing_zero_signs(tape).tolist()), bool)] = FOR_LIFE
+    return Records(Operation, np.column_stack([rows_of(tape, tape.inputs), stays[tape.inputs :]]).reshape(-1))

@@ -16,8 +16,8 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import IncomparableError, Verification, with_expressions_of
 from accumulus.rewriting.network import MAKE, Network
 from accumulus.rewriting.scaling import with_scaled_forms, with_short_constants
-from accumulus.rewriting.signs import with_few_changes
-from accumulus.tape.operations import IN_SEARCH, UNIT
+from accumulus.rewriting.signs import settled
+from accumulus.tape.operations import UNIT
 from accumulus.tape.tape import Tape
 
 __all__ = ["Rounds", "by_rules", "preview", "sketch", "tidied"]
@@ -111,29 +111,41 @@ def by_rules(
     with context.paused():
         start = canonical(tape, kept_outputs)
     search = _Search(start, kept_outputs, context)
-    if search.best_cost == 0 or not search.begin():
+    if search.best_cost == 0 or search.left <= 0:
+        return start
+    try:
+        # half of the work is done beforehand
+        until = context.within(search.left / 2)
+        verification = Verification(start, kept_outputs=kept_outputs, deadline=until)
+    except OutOfTimeError:
         return start
     rounds = rounds or Rounds()
     tried = 0 if effort == "fast" else rounds.moves * search.size
     for turn, hot in enumerate(rounds.hots if tried else rounds.hots[:1]):
-        if (
-            not search.round(search.best if turn % 2 else begin_with or start, tried, hot)
-            and search.may_win
-            and tried
-            and not turn
-        ):
+        wins = search.round(search.best if turn % 2 else begin_with or start, tried, hot)
+        if not wins and search.may_win and tried and not turn:
             # annealing has lost more than it won; what can be had without it, can
             search.round(start, 0, hot)
     if effort == "thorough":
-        search.go_on(max(tried, MOVES * search.size))
-    search.tidy()
-    if search.best is start:
+        moves = max(tried, MOVES * search.size)
+        for turn in until_stalled(PATIENCE, lambda: search.best_cost):
+            moves = int(GROWTH * moves)
+            if context.passed or search.left <= 0:
+                break
+            search.round(start if turn % 2 else search.best, moves, HOTS[turn % len(HOTS)])
+    best = tidied(search.best, start, kept_outputs)
+    if best is start:
         return start
     try:
-        return search.verified()
+        verification.check(best)
+    except IncomparableError as error:
+        # what cannot be compared is computed as it was
+        kept = canonical(with_expressions_of(start, best, error.outputs), kept_outputs)
+        return min(start, kept, key=lambda tape: tape.operations)
     except VerificationError as error:
         warnings.warn(f"{error}; the program is used as it was before", RewritingWarning, stacklevel=2)
         return start
+    return best
 
 
 class _Search:
@@ -142,70 +154,32 @@ class _Search:
     def __init__(self, start: Tape, kept_outputs: int, context: Context) -> None:
         self.best, self.best_cost = start, start.operations
         self.size = start.operations + start.inputs
-        self._start, self._kept_outputs = start, kept_outputs
-        self._seed, self._context = context.options.seed, context
+        self._kept_outputs, self._seed, self._context = kept_outputs, context.options.seed, context
         #: Seconds of work around the moves of a round: to make a network, to write it out, to choose signs.
         self._around = 2 * (MAKE[0] + MAKE[1] * self.size) + SIGNS[0] + SIGNS[1] * self.size
         #: Whether moves have won something in the last round, before changes of sign were counted.
         self.may_win = True
 
-    def begin(self) -> bool:
-        """Run the tape as it was, for the verification; whether there is work left for a search at all."""
-        left = self._context.left - self._around
-        if left <= 0:
-            return False
-        try:
-            until = self._context.within(left / 2)
-            self._verification = Verification(self._start, kept_outputs=self._kept_outputs, deadline=until)
-        except OutOfTimeError:
-            return False
-        return True
-
-    def tidy(self) -> None:
-        """Let the numbers of the best tape be where they save products, and short."""
-        self.best = tidied(self.best, self._start, self._kept_outputs)
-
-    def verified(self) -> Tape:
-        """The best tape, if it computes what the tape as it was does; `VerificationError` if not.
-
-        Outputs that cannot be compared are computed as they were.
-        """
-        try:
-            self._verification.check(self.best)
-        except IncomparableError as error:
-            kept = canonical(with_expressions_of(self._start, self.best, error.outputs), self._kept_outputs)
-            return min(self._start, kept, key=lambda tape: tape.operations)
-        return self.best
+    @property
+    def left(self) -> float:
+        """Seconds of work that are left for moves."""
+        return self._context.left - self._around
 
     def round(self, tape: Tape, moves: int, hot: float) -> bool:
         """Rewrite a tape, annealing for so many moves; whether that is the best so far."""
-        left = self._context.left - self._around
-        if left <= 0:
+        if self.left <= 0:
             return False
-        until = self._context.within(left)
-        network = Network(tape, IN_SEARCH, kept_outputs=self._kept_outputs, seed=self._seed)
+        network = Network(tape, kept_outputs=self._kept_outputs, seed=self._seed)
         before = network.cost
-        _sweep(network, until)
-        if moves and _anneal(network, moves, hot, until):
-            _sweep(network, until)
+        _search(network, moves, hot, self._context.within(self.left))
         self._seed += 1
         self.may_win = network.best_cost < before
-        found = canonical(network.emitted(), self._kept_outputs)
-        # as it is it has fewer where a value is needed with both signs
-        found = min(found, with_few_changes(found), key=lambda tape: tape.operations)
+        found = settled(canonical(network.emitted(), self._kept_outputs))
         self._context.spend(self._around)
         if found.operations >= self.best_cost:
             return False
         self.best, self.best_cost = found, found.operations
         return True
-
-    def go_on(self, moves: int) -> None:
-        """Longer and longer rounds, until several in a row have won nothing, or no work is left."""
-        for turn in until_stalled(PATIENCE, lambda: self.best_cost):
-            moves = int(GROWTH * moves)
-            if self._context.passed or self._context.left <= self._around:
-                break
-            self.round(self._start if turn % 2 else self.best, moves, HOTS[turn % len(HOTS)])
 
 
 def sketch(
@@ -222,17 +196,14 @@ def sketch(
         moves: at random, for each operation and input.
         is_last: whether it becomes canonical, with few changes of sign; else it is for another search to go on with.
     """
-    network = Network(tape, IN_SEARCH, seed=context.options.seed)
-    context.spend(2 * (MAKE[0] + MAKE[1] * network.size))
-    _sweep(network, context)
-    if _anneal(network, moves * (tape.operations + tape.inputs), hot, context):
-        _sweep(network, context)
+    network = _network(tape, context)
+    _search(network, moves * (tape.operations + tape.inputs), hot, context)
     found = network.emitted()
     if not is_last:
         return found
     found = canonical(found)
     context.spend(SIGNS[0] + SIGNS[1] * found.operations)
-    return min(found, with_few_changes(found), key=lambda tape: tape.operations)
+    return settled(found)
 
 
 def tidied(tape: Tape, start: Tape, kept_outputs: int = 0) -> Tape:
@@ -252,13 +223,39 @@ def preview(tape: Tape, context: Context, moves: int = PREVIEW) -> int:
     Args:
         moves: at random, for each node; 0 for none but those that win.
     """
-    network = Network(canonical(tape), IN_SEARCH, seed=context.options.seed)
-    context.spend(2 * (MAKE[0] + MAKE[1] * network.size))
+    network = _network(canonical(tape), context)
     _sweep(network, context)
     if moves:
         network.anneal(moves * network.size, UNIT * HOT, UNIT * COLD, INLINE, context)
         _sweep(network, context)
     return network.best_cost
+
+
+def _network(tape: Tape, context: Context) -> Network:
+    network = Network(tape, seed=context.options.seed)
+    context.spend(2 * (MAKE[0] + MAKE[1] * network.size))
+    return network
+
+
+def _search(network: Network, moves: int, hot: float, deadline: Deadline) -> None:
+    """Try all nodes in turn, then anneal, large networks in rounds, until one wins too little for its moves; again."""
+    _sweep(network, deadline)
+    if not moves:
+        return
+    if moves <= MANY:
+        network.anneal(moves, UNIT * hot, UNIT * COLD, INLINE, deadline)
+    else:
+        tried = FIRST * network.size
+        while moves > 0 and not deadline.passed:
+            before = network.best_cost
+            network.anneal(tried, UNIT * hot, UNIT * COLD, INLINE, deadline)
+            moves -= tried
+            if before - network.best_cost < WORTH * tried / 1e6 * before:
+                break
+            tried = min(LONGER * tried, moves)
+        if network.cost != network.best_cost:  # it was left worse than it was, and sweeps take long
+            return
+    _sweep(network, deadline)
 
 
 def _sweep(network: Network, deadline: Deadline) -> None:
@@ -267,23 +264,3 @@ def _sweep(network: Network, deadline: Deadline) -> None:
         network.sweep(network.size, deadline=deadline)
         if deadline.passed:
             break
-
-
-def _anneal(network: Network, moves: int, hot: float, deadline: Deadline) -> bool:
-    """Anneal; large networks in longer and longer rounds, until one wins too little for the moves that it took.
-
-    Returns:
-        Whether sweeps may win more: not where annealing has left a large network worse than it was.
-    """
-    if moves <= MANY:
-        network.anneal(moves, UNIT * hot, UNIT * COLD, INLINE, deadline)
-        return True
-    tried = FIRST * network.size
-    while moves > 0 and not deadline.passed:
-        before = network.best_cost
-        network.anneal(tried, UNIT * hot, UNIT * COLD, INLINE, deadline)
-        moves -= tried
-        if before - network.best_cost < WORTH * tried / 1e6 * before:
-            break
-        tried = min(LONGER * tried, moves)
-    return network.cost == network.best_cost

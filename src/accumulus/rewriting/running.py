@@ -1,46 +1,228 @@
-"""Tapes at random complex points, with a bound on the rounding error of each value.
+"""Tapes at points, with a bound on the rounding error of each value: at random complex points, and at real ones.
 
-Functions have `accumulus.rewriting.stand_ins`. Arithmetic is done at all points in compiled code, the few functions
-that a tape has in Python, point by point.
+Arithmetic is done at all points in compiled code (`running_kernel`), the few functions that a tape has in Python.
+
+**Stand-ins.** At complex points functions are given others in their place that have the same symmetries, sine and
+cosine points of the unit circle, and none of them overflows: what holds for these holds because of the form of the
+program alone, and no part of it is out of sight. Only the operations that identities join stand for themselves. Floor,
+ceil, sign and fmod are arbitrary functions of the last bits of their arguments, and so are comparisons: what reaches
+them is not rewritten, and any other choice would hide branches.
+
+At real points functions are themselves, and bounds are those of first order.
 """
 
 from __future__ import annotations
 
+import cmath
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import VerificationError
 from accumulus.native.machine import kernel
-from accumulus.rewriting.compiled.running_kernel import RunningState
-from accumulus.rewriting.stand_ins import COMPARISONS, FUNCTIONS, JUMPS, Function, comparison, jump, size
-from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.rewriting.compiled.running_kernel import BOUNDED, COMPLEX, PLAIN, RunningState
+from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 from accumulus.tape.passes import rows_of
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT, Tape
 
-__all__ = ["SLACK", "UNIT", "Run"]
+__all__ = [
+    "ANGLES",
+    "COMPARISONS",
+    "DOUBLE",
+    "EXPONENTIALS",
+    "FUNCTIONS",
+    "JUMPS",
+    "LOST",
+    "SINGLE",
+    "SLACK",
+    "SPANS",
+    "UNIT",
+    "WITH_EXPONENTIALS",
+    "WITH_LAWS",
+    "At",
+    "Function",
+    "RealRuns",
+    "Reals",
+    "Run",
+    "Span",
+    "agree",
+    "operation_with_bounds",
+    "run_at_points",
+    "within",
+]
 
 #: By how many units of rounding of the running bound results may differ; first-order bounds hold to a small factor.
 SLACK: Final = 16.0
 UNIT: Final = 2.0**-53
-SLACK_UNIT: Final = SLACK * UNIT
+Complexes = NDArray[np.complex128]
+Reals = NDArray[np.float64]
+
+Function = Callable[..., Any]
+
+
+def _size(z: Any) -> float:
+    """The magnitude; infinite where that of Python raises."""
+    return math.hypot(z.real, z.imag)
+
+
+def _odd(k: float) -> Function:
+    return lambda z: cmath.asinh(k * z)
+
+
+def _even(k: float) -> Function:
+    return lambda z: cmath.asinh(k * z) ** 2
+
+
+def _general(k: float) -> Function:
+    def run(z: Any) -> Any:
+        w = cmath.asinh(k * z)
+        return w + k * (w * w + 1.0)
+
+    return run
+
+
+def _of_two(k: float) -> Function:
+    return lambda y, z: (cmath.asinh(k * y) + 0.3) * (1.0 + k * cmath.asinh(z) ** 2) + cmath.asinh(k * z + 0.2)
+
+
+def _commutative(k: float) -> Function:
+    general = _general(k)
+    return lambda y, z: general(y) + general(z) + cmath.asinh(k * y) * cmath.asinh(k * z)
+
+
+def _sine(z: Any) -> Any:
+    w = cmath.asinh(0.7 * z)
+    return 2.0 * w / (1.0 + w * w)
+
+
+def _cosine(z: Any) -> Any:
+    w = cmath.asinh(0.7 * z) ** 2
+    return (1.0 - w) / (1.0 + w)
+
+
+#: What stands for itself, or for points of the unit circle; all others get something with their symmetries. Identities
+#: that are no rules must not hold, and no argument may lead to infinity: they grow like logarithms.
+_THEMSELVES: Final[dict[str, Function]] = {
+    "sqrt": cmath.sqrt,
+    "sin": _sine,
+    "cos": _cosine,
+    "power": lambda x, y: cmath.exp(y * cmath.log(x)),
+    "logical_and": lambda x, y: bool(x) and bool(y),
+    "logical_or": lambda x, y: bool(x) or bool(y),
+    "logical_not": lambda x: not x,
+    "attach": lambda x, _: x,
+}
+
+
+def _stand_in(row: Operation) -> Function:
+    k = 0.3 + 0.017 * row.code
+    if row.name in _THEMSELVES:
+        return _THEMSELVES[row.name]
+    if row.arity == 2:
+        return _commutative(k) if row.commutative else _of_two(k)
+    return {"odd": _odd, "even": _even, None: _general}[row.parity](k)
+
+
+#: By the code of the operation.
+FUNCTIONS: Final = {row.code: _stand_in(row) for row in OPERATIONS}
+#: How much slower an exponential grows in whose place, so that none overflows: its laws hold for b^x whatever b is. No
+#: number that programs have.
+_SLOWER: Final = 0.0937214856130
+
+
+def _exponential(z: Any) -> Any:
+    return cmath.exp(_SLOWER * z)
+
+
+def _logarithm(z: Any) -> Any:
+    return cmath.log(z) / _SLOWER
+
+
+#: In place of some of these: what the laws of exponentials and logarithms make of each other is equal, too.
+EXPONENTIALS: Final[dict[int, Function]] = {
+    BY_NAME[name].code: run
+    for name, run in {
+        "exp": _exponential,
+        "expm1": lambda z: _exponential(z) - 1.0,
+        "exp2": lambda z: _exponential(math.log(2.0) * z),
+        "log": _logarithm,
+        "log1p": lambda z: _logarithm(1.0 + z),
+        "log2": lambda z: _logarithm(z) / math.log(2.0),
+        "log10": lambda z: _logarithm(z) / math.log(10.0),
+        "sinh": lambda z: cmath.sinh(_SLOWER * z),
+        "cosh": lambda z: cmath.cosh(_SLOWER * z),
+        "tanh": lambda z: cmath.tanh(_SLOWER * z),
+        "asinh": lambda z: cmath.asinh(z) / _SLOWER,
+        "acosh": lambda z: cmath.acosh(z) / _SLOWER,
+        "atanh": lambda z: cmath.atanh(z) / _SLOWER,
+    }.items()
+}
+WITH_EXPONENTIALS: Final = FUNCTIONS | EXPONENTIALS
+#: The same for sines and cosines of sums; these angles have to go around some of the circle.
+_TURNS: Final = 0.7318504926
+ANGLES: Final[dict[int, Function]] = {
+    BY_NAME["sin"].code: lambda z: cmath.sin(_TURNS * z),
+    BY_NAME["cos"].code: lambda z: cmath.cos(_TURNS * z),
+}
+WITH_LAWS: Final = WITH_EXPONENTIALS | ANGLES
+#: Codes of what compares two numbers, and of what else has jumps.
+COMPARISONS: Final = frozenset(row.code for row in OPERATIONS if row.jumps and row.result == "boolean")
+JUMPS: Final = frozenset(row.code for row in OPERATIONS if row.jumps) - COMPARISONS
+
+_EQUAL, _NOT_EQUAL = BY_NAME["equal"].code, BY_NAME["not_equal"].code
+
+
+def _bits(z: Any) -> tuple[float | None, float | None]:
+    """Return parts that are equal where two values are the same to the last bit; zeros of both signs are one."""
+    # NaN is not equal to itself
+    return z.real + 0.0 if math.isfinite(z.real) else None, z.imag + 0.0 if math.isfinite(z.imag) else None
+
+
+def _comparison(code: int, x: Any, y: Any) -> tuple[Hashable, bool]:
+    """Return an identifier of a comparison that it shares with its negation, and True if it is the negation."""
+    a, b = _bits(x), _bits(y)
+    if code in (_EQUAL, _NOT_EQUAL):
+        return (_EQUAL, *sorted((a, b), key=str)), code == _NOT_EQUAL
+    return (code, a, b), False
+
+
+def _jump(code: int, arguments: Sequence[Any], seed: int) -> complex:
+    """An arbitrary number for each value of the arguments, with the parity of the operation."""
+    sign = 1.0
+    if OPERATIONS[code].parity == "odd":
+        (z,) = arguments
+        if not z:
+            return 0j
+        if (z.real, z.imag) < (0.0, 0.0):
+            arguments, sign = (-z,), -1.0
+    mixed = hash((seed, code, *map(_bits, arguments))) * 0x9E3779B97F4A7C15
+    return sign * complex(0.5 + (mixed >> 20 & 0xFFFFF) / 2.0**20, (mixed >> 40 & 0xFFFFF) / 2.0**20 - 0.5)
+
+
+# Complex points ------------------------------------------------------------------------------------------------------
+
 #: The relative step that shows how an elementary function magnifies errors.
 STEP: Final = 1e-6
-
-_SQRT, _POWER, _SELECT, _ATTACH = (BY_NAME[name].code for name in ("sqrt", "power", "select", "attach"))
+_SQRT, _POWER, _ATTACH = (BY_NAME[name].code for name in ("sqrt", "power", "attach"))
 _IS_TRUTH: Final = np.array([row.result == "boolean" for row in OPERATIONS])
 
 
+class At(NamedTuple):
+    """A complex point: inputs, the seed of arbitrary functions, and what is known of comparisons, which is added to."""
+
+    inputs: list[complex]
+    oracle: int
+    holds: dict[Hashable, bool]
+
+
 class Run:
-    """One tape at some points.
+    """One tape at some complex points.
 
     Args:
-        points: complex, (points, inputs).
-        oracles: of each point: by which floor, ceil, sign and fmod give arbitrary numbers.
-        holds: of each point: what is known of comparisons; added to if there are choices.
+        at: the points.
         chosen: of each point: comparisons by reference, and whether they are to hold. If None, a comparison that is not
             known is refused.
         functions: what stands in for functions, by the code of the operation.
@@ -56,143 +238,105 @@ class Run:
     def __init__(
         self,
         tape: Tape,
-        points: Sequence[Sequence[complex]],
-        oracles: Sequence[int],
-        holds: Sequence[dict[Hashable, bool]],
+        at: Sequence[At],
         chosen: Sequence[Mapping[int, bool]] | None,
         functions: Mapping[int, Function] = FUNCTIONS,
     ) -> None:
-        self._functions = functions
-        self.tape, self.points = tape, len(points)
-        self._oracles, self._holds, self._chosen = oracles, holds, chosen
+        self.tape, self._at, self._chosen, self._functions = tape, at, chosen, functions
         size, places = len(tape), len(tape) + len(tape.constants)
-        self._rows = rows_of(tape)
-        real, imaginary, self.errors, self.sizes = np.zeros((4, places, self.points))
+        rows = rows_of(tape)
+        real, imaginary, self.errors, self.sizes = np.zeros((4, places, len(at)))
         self.real, self.imaginary = real, imaginary
-        at = np.array(points, complex).reshape(self.points, tape.inputs).T
-        real[: tape.inputs], imaginary[: tape.inputs] = at.real, at.imag
+        inputs = np.array([each.inputs for each in at], complex).reshape(len(at), tape.inputs).T
+        real[: tape.inputs], imaginary[: tape.inputs] = inputs.real, inputs.imag
         real[size:] = np.array(tape.constants[::-1]).reshape(-1, 1)
-        self.sizes[: tape.inputs] = np.hypot(at.real, at.imag)
+        self.sizes[: tape.inputs] = np.hypot(inputs.real, inputs.imag)
         self.sizes[size:] = np.abs(real[size:])
         self.is_truth = bytearray(places)
-        self.is_truth[:size] = _IS_TRUTH[self._rows[:, 0]].tobytes()
+        self.is_truth[:size] = _IS_TRUTH[rows[:, 0]].tobytes()
+        for r in np.flatnonzero((rows[:, 0] == SELECT) | (rows[:, 0] == _ATTACH)).tolist():
+            code, *arguments = rows[r].tolist()
+            self.is_truth[r] = any(self.is_truth[k] for k in (arguments[1:] if code == SELECT else arguments[:1]))
         # numbers are read and written one by one faster there than in arrays
-        numbers: Any = (real, imaginary, self.errors, self.sizes)
-        self._parts = tuple(memoryview(each.reshape(-1)) for each in numbers)
-        self._state = RunningState(
-            points=self.points,
-            places=places,
-            rows=self._rows,
-            begin=tape.inputs,
-            end=size,
-            real=real.reshape(-1),
-            imaginary=imaginary.reshape(-1),
-            errors=self.errors.reshape(-1),
-            sizes=self.sizes.reshape(-1),
-            rounding=SLACK_UNIT,
-        )
-        self._fill()
+        numbers: Any = [each.reshape(-1) for each in (real, imaginary, self.errors, self.sizes)]
+        self._parts = tuple(memoryview(each) for each in numbers)
+        state = RunningState(
+            mode=COMPLEX, points=len(at), places=places, rows=rows, begin=tape.inputs, end=size,
+            real=numbers[0], imaginary=numbers[1], errors=numbers[2], sizes=numbers[3], rounding=SLACK * UNIT,
+        )  # fmt: skip
+        _complete(state, self._compute)
 
-    def outputs(self) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
+    def outputs(self) -> tuple[Complexes, Reals]:
         """Outputs and bounds on their errors, that of a constant being its own size, (points, outputs) each."""
         places = np.array(self.tape.outputs, np.int64)
-        values = np.empty((len(places), self.points), complex)
+        values = np.empty((len(places), len(self._at)), complex)
         values.real, values.imag = self.real[places], self.imaginary[places]
         errors = np.where(places[:, np.newaxis] >= 0, self.errors[places], self.sizes[places])
         return values.T, errors.T
 
-    def _fill(self) -> None:
-        """Run the tape: compiled code as far as that goes, then one operation here, by turns."""
-        state, run, end = self._state, kernel("rewriting.running"), len(self.tape)
-        for r in np.flatnonzero((self._rows[:, 0] == _SELECT) | (self._rows[:, 0] == _ATTACH)).tolist():
-            code, *arguments = self._rows[r].tolist()
-            self.is_truth[r] = any(self.is_truth[k] for k in (arguments[1:] if code == _SELECT else arguments[:1]))
-        while (r := run(state.address)) < end:
-            code, a, b, _ = self._rows[r].tolist()
-            for p in range(self.points):
-                self._put(r, p, *self._operation(r, code, a, b, p))
-            state.begin = r + 1
+    def _compute(self, r: int) -> None:
+        """Compute what is not arithmetic at all points."""
+        code, arguments, count = self.tape.codes[r], self.tape.arguments(r), len(self._at)
+        for p in range(count):
+            try:
+                value, error = self._operation(r, code, p, *zip(*(self._value(a, p) for a in arguments), strict=True))
+            except (OverflowError, ZeroDivisionError, ValueError):
+                value, error = complex(math.nan), math.inf
+            for part, number in zip(self._parts, (value.real, value.imag, error, _size(value)), strict=True):
+                part[r * count + p] = number
 
-    def _at(self, reference: int, p: int) -> tuple[Any, float]:
+    def _value(self, reference: int, p: int) -> tuple[Any, float]:
         """The value of a reference at a point, and the bound on its error."""
-        place = (reference if reference >= 0 else reference + len(self.is_truth)) * self.points + p
+        place = (reference if reference >= 0 else reference + len(self.is_truth)) * len(self._at) + p
         real, imaginary, errors, _ = self._parts
         if self.is_truth[reference]:
             return bool(real[place]), 0.0
         return complex(real[place], imaginary[place]), errors[place]
 
-    def _put(self, r: int, p: int, value: Any, error: float) -> None:
-        place = r * self.points + p
-        numbers = value.real, value.imag, error, size(value)
-        for part, number in zip(self._parts, numbers, strict=True):
-            part[place] = number
+    def _operation(
+        self, r: int, code: int, p: int, arguments: tuple[Any, ...], errors: tuple[float, ...]
+    ) -> tuple[Any, float]:
+        if code in COMPARISONS:
+            return self._compare(r, code, p, *arguments), 0.0
+        if code in JUMPS:
+            return _jump(code, arguments, self._at[p].oracle), 0.0
+        run = self._functions[code]
+        if isinstance(arguments[0], bool):
+            return run(*arguments), 0.0
+        # real up to rounding: a value that does not depend on the point
+        if all(abs(z.imag) <= SLACK * UNIT * dz for z, dz in zip(arguments, errors, strict=True)):
+            return _of_reals(code, arguments, errors)
+        by_errors = 0.0
+        v = run(*arguments)
+        for k, (z, dz) in enumerate(zip(arguments, errors, strict=True)):
+            # where rounding has left no digit, bounds of first order mean nothing
+            is_divisor = dz * UNIT > STEP or (k == 0 and code in (_SQRT, _POWER))
+            if is_divisor and 2 * SLACK * UNIT * dz >= _size(z):
+                raise ZeroDivisionError
+            moved = run(*arguments[:k], z * (1 + STEP), *arguments[k + 1 :])
+            by_errors += (_size(moved - v) / (STEP * _size(z)) if z else 1.0) * dz
+        return v, by_errors + 4 * _size(v)
 
-    def _operation(self, r: int, code: int, a: int, b: int, p: int) -> tuple[Any, float]:
-        """Value and error of what is not arithmetic, at a point."""
-        x, dx = self._at(a, p)
-        try:
-            if code in COMPARISONS:
-                return self._compare(r, code, x, self._at(b, p)[0], p), 0.0
-            if code in JUMPS:
-                others = [self._at(b, p)[0]] if OPERATIONS[code].arity == 2 else []
-                return jump(code, (x, *others), self._oracles[p]), 0.0
-            if OPERATIONS[code].arity == 1:
-                return _of_one(code, self._functions[code], x, dx)
-            return _of_two(code, self._functions[code], x, dx, *self._at(b, p))
-        except (OverflowError, ZeroDivisionError, ValueError):
-            return complex(math.nan), math.inf
-
-    def _compare(self, r: int, code: int, x: Any, y: Any, p: int) -> bool:
-        key, negated = comparison(code, x, y)
-        holds = self._holds[p]
+    def _compare(self, r: int, code: int, p: int, x: Any, y: Any) -> bool:
+        key, negated = _comparison(code, x, y)
+        holds, oracle = self._at[p].holds, self._at[p].oracle
         if key not in holds:
             if self._chosen is None:
                 raise VerificationError(
                     f"{self.tape.name(r)} of the optimised tape is a comparison that was not there before, to the last "
                     "bit. This is a mistake of the optimiser; please report the function"
                 )
-            by_chance = bool(hash((self._oracles[p], key)) * 0x9E3779B97F4A7C15 >> 40 & 1)
+            by_chance = bool(hash((oracle, key)) * 0x9E3779B97F4A7C15 >> 40 & 1)
             holds[key] = self._chosen[p].get(r, by_chance) != negated
         return holds[key] != negated
 
 
-def _of_one(code: int, run: Function, x: Any, dx: float) -> tuple[Any, float]:
-    """Value of an elementary function and its error."""
-    if isinstance(x, bool):
-        return run(x), 0.0
-    if _is_real(x, dx):
-        return _of_reals(code, (x,), (dx,))
-    if _is_lost(x, dx) and (code == _SQRT or dx * UNIT > STEP):
-        raise ZeroDivisionError
-    v = run(x)
-    return v, _slope(run, x, v) * dx + 4 * size(v)
-
-
-def _of_two(code: int, run: Function, x: Any, dx: float, y: Any, dy: float) -> tuple[Any, float]:
-    """Return the value and the bound of an operation of two arguments."""
-    if isinstance(x, bool):
-        return run(x, y), 0.0
-    if _is_real(x, dx) and _is_real(y, dy):
-        return _of_reals(code, (x, y), (dx, dy))
-    if (_is_lost(x, dx) and (code == _POWER or dx * UNIT > STEP)) or (_is_lost(y, dy) and dy * UNIT > STEP):
-        raise ZeroDivisionError
-    v = run(x, y)
-    by_x, by_y = _slope(lambda x: run(x, y), x, v), _slope(lambda y: run(x, y), y, v)
-    return v, by_x * dx + by_y * dy + 4 * size(v)
-
-
-def _is_real(z: Any, error: float) -> bool:
-    """Return True if a value is a real number up to rounding: one that does not depend on the point."""
-    return bool(abs(z.imag) <= SLACK * UNIT * error)
-
-
-def _is_lost(z: Any, error: float) -> bool:
-    """Return True if rounding has left no digit of a value: bounds of first order mean nothing for such a divisor."""
-    return 2 * SLACK * UNIT * error >= size(z)
-
-
-def _slope(run: Function, z: Any, v: Any) -> float:
-    return size(run(z * (1 + STEP)) - v) / (STEP * size(z)) if z else 1.0
+def _complete(state: RunningState, compute: Callable[[int], None]) -> None:
+    """Run a tape: compiled code as far as that goes, then one operation in Python, by turns."""
+    arithmetic, end = kernel("rewriting.running"), state.end
+    while (r := arithmetic(state.address)) < end:
+        compute(r)
+        state.begin = r + 1
 
 
 def _of_reals(code: int, arguments: tuple[Any, ...], errors: tuple[float, ...]) -> tuple[Any, float]:
@@ -209,3 +353,149 @@ def _of_reals(code: int, arguments: tuple[Any, ...], errors: tuple[float, ...]) 
             other = float(run(*reals[:k], x, *reals[k + 1 :]))
             error += abs(other - v) / (SLACK * UNIT)
     return complex(v), error
+
+
+# Real points ---------------------------------------------------------------------------------------------------------
+
+
+class Span(NamedTuple):
+    """Numbers of a type with all their digits: the `largest` and the `smallest` that is positive.
+
+    Attributes:
+        has_rounded_angles: whether angles are never known better than to a unit of rounding, or none could be a sum.
+    """
+
+    largest: float
+    smallest: float
+    has_rounded_angles: bool = False
+
+
+#: Doubles that overflow are infinite here, too.
+DOUBLE: Final = Span(math.inf, float(np.finfo(np.float64).tiny))
+SINGLE: Final = Span(float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny))
+SPANS: Final = {"float64": DOUBLE, "float32": SINGLE}
+#: The relative step that shows how an elementary function magnifies errors.
+REAL_STEP: Final = 1e-7
+_OF_ANGLES: Final = frozenset(BY_NAME[name].code for name in ("sin", "cos", "tan"))
+#: Of two values that have lost more than this, as a part of themselves, nothing can be said.
+LOST: Final = 1e-3
+
+
+class RealRuns:
+    """Runs of a tape, each at as many real points as the others, in the same memory.
+
+    Args:
+        count: of the points.
+        bounds: whether there are bounds on errors, too.
+    """
+
+    def __init__(self, tape: Tape, count: int, span: Span = DOUBLE, *, bounds: bool = True) -> None:
+        self._tape, self._span, self._bounds = tape, span, bounds
+        self._values = np.empty((len(tape) + len(tape.constants), count))
+        self._errors = np.empty_like(self._values) if bounds else self._values
+        self._state = RunningState(
+            mode=BOUNDED if bounds else PLAIN, points=count, places=len(self._values), rows=rows_of(tape),
+            end=len(tape), real=self._values.reshape(-1), errors=self._errors.reshape(-1), largest=span.largest,
+            smallest=span.smallest,
+        )  # fmt: skip
+        self._give(slice(len(tape), None), np.array(tape.constants[::-1]).reshape(-1, 1))
+
+    def _give(self, places: slice, numbers: Reals) -> None:
+        """Let inputs or constants be some numbers."""
+        self._values[places] = numbers
+        given = self._values[places]
+        self._values[places], uncertain = within(self._span, given, np.zeros_like(given))
+        if self._bounds:
+            self._errors[places] = uncertain
+
+    def at(self, points: Reals) -> tuple[Reals, Reals]:
+        """Values and bounds at points, (inputs and operations, points) each; the next run overwrites them."""
+        inputs, size = self._tape.inputs, len(self._tape)
+        self._give(slice(inputs), points.T)
+        self._state.begin = inputs
+        with np.errstate(all="ignore"):
+            _complete(self._state, self._compute)
+        return self._values[:size], self._errors[:size]
+
+    def _compute(self, r: int) -> None:
+        code, arguments, values, span = self._tape.codes[r], self._tape.arguments(r), self._values, self._span
+        at = [values[a] for a in arguments]
+        if self._bounds:
+            v, error = operation_with_bounds(code, at, [self._errors[a] for a in arguments], span)
+            values[r], self._errors[r] = within(span, v, error)
+        else:
+            v = OPERATIONS[code].by_numpy(*_as_given(code, at))
+            values[r] = v if span.largest == math.inf else within(span, np.asarray(v, float), v)[0]
+
+
+def run_at_points(tape: Tape, points: Reals, span: Span = DOUBLE) -> tuple[Reals, Reals]:
+    """Values of a tape at real points, and bounds in units of rounding, (inputs and operations, points) each.
+
+    What is beyond the span is infinite, and what is below it has errors of its size.
+    """
+    return RealRuns(tape, len(points), span).at(points)
+
+
+def within(span: Span, values: Reals, errors: Reals) -> tuple[Reals, Reals]:
+    """Values and bounds as numbers of a type have them: what overflows is infinite, what vanishes has lost digits."""
+    size = np.abs(values)
+    if span.largest == math.inf:
+        is_small = (size < span.smallest) & (size > 0.0)
+        return values, np.where(is_small, errors + span.smallest, errors) if is_small.any() else errors
+    values = np.where(size > span.largest, np.copysign(np.inf, values), values)
+    errors = np.where((size < span.smallest) & (size > 0.0), errors + span.smallest, errors)
+    return values, np.where(size > span.largest, np.inf, errors)
+
+
+def agree(a: Reals, bound: Reals, b: Reals, other: Reals) -> NDArray[np.bool_]:
+    """Return True if two values are one up to rounding, as far as their bounds say anything."""
+    with np.errstate(all="ignore"):
+        allowed = SLACK * UNIT * (bound + other)
+        says = np.isfinite(a) & np.isfinite(b) & (allowed < LOST * np.fmax(np.abs(a), np.abs(b)))
+        same: NDArray[np.bool_] = ~says | (np.abs(a - b) <= allowed)
+    return same
+
+
+def _as_given(code: int, at: Sequence[Reals]) -> list[Any]:
+    """Arguments as the operation takes them: truths are numbers here."""
+    kinds = OPERATIONS[code].arguments
+    return [x != 0 if kind == "boolean" else x for x, kind in zip(at, kinds, strict=True)]
+
+
+def operation_with_bounds(
+    code: int, at: Sequence[Reals], errors: Sequence[Reals], span: Span = DOUBLE
+) -> tuple[Reals, Reals]:
+    """Return what an operation makes of values at all points, and the bound of that, to first order."""
+    row = OPERATIONS[code]
+    given = _as_given(code, at)
+    v = np.asarray(row.by_numpy(*given), float)
+    if code in (ADD, SUBTRACT):
+        return v, errors[0] + errors[1] + np.abs(v)
+    if code == MULTIPLY:
+        return v, _times(np.abs(at[0]), errors[1]) + _times(np.abs(at[1]), errors[0]) + np.abs(v)
+    if code == DIVIDE:
+        return v, (errors[0] + np.abs(v) * errors[1]) / np.abs(at[1]) + np.abs(v)
+    if code == NEGATIVE:
+        return v, errors[0]
+    if code == SELECT:
+        return v, np.where(given[0], errors[1], errors[2])
+    if row.jumps or row.result == "boolean":
+        return v, np.zeros_like(v)
+    total = 2 * np.abs(v)
+    is_rounded = span.has_rounded_angles and code in _OF_ANGLES
+    for k, error in enumerate(errors):
+        if row.arguments[k] != "real":
+            continue
+        step = REAL_STEP * np.abs(at[k]) + 1e-300
+        slopes = []
+        for moved in (at[k] + step, at[k] - step):
+            others = [*given[:k], moved, *given[k + 1 :]]
+            slopes.append(np.abs(np.asarray(row.by_numpy(*others), float) - v) / step)
+        slope = np.fmax(*slopes)  # at the border of a domain one of them is NaN
+        total = total + _times(slope, np.maximum(error, np.abs(at[k])) if is_rounded else error)
+    return v, total
+
+
+def _times(size: Reals, error: Reals) -> Reals:
+    """Return what a factor makes of an error: nothing of one that is unbounded, if it is 0 itself."""
+    return np.where((size == 0) | (error == 0), 0.0, size * error)

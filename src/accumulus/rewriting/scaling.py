@@ -19,6 +19,7 @@ from typing import Final
 
 import numpy as np
 
+from accumulus.tape.interpreter import copied
 from accumulus.tape.live import as_written, seeing_zero_signs
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import rows_of
@@ -246,20 +247,9 @@ def with_short_constants(tape: Tape, given: Iterable[float]) -> Tape:
     if len({*map(abs, constants)}) == len({*map(abs, tape.constants)}) or len(seeing_zero_signs(tape)):
         return shorter
     # numbers that have become equal may make operations equal
-    return min(shorter, _written_again(shorter), key=lambda each: each.operations)
-
-
-def _written_again(tape: Tape) -> Tape:
-    written = Tape(tape.inputs)
-    moved = list(range(tape.inputs))
-
-    def place(reference: int) -> int:
-        return moved[reference] if reference >= 0 else written.constant(tape.value_of(reference))
-
-    for reference in range(tape.inputs, len(tape)):
-        moved.append(written.apply_code(tape.codes[reference], [place(a) for a in tape.arguments(reference)]))
-    written.outputs = [place(output) for output in tape.outputs]
-    return written
+    again = Tape(tape.inputs)
+    again.outputs = copied(shorter, again, range(tape.inputs))
+    return min(shorter, again, key=lambda each: each.operations)
 
 
 def _short(number: float) -> float:

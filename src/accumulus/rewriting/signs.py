@@ -24,15 +24,15 @@ from numpy.typing import NDArray
 from accumulus.annealing import cool, thresholds
 from accumulus.native.machine import kernel
 from accumulus.rewriting.compiled import signs_kernel as kind
-from accumulus.rewriting.compiled.rewrite_state import CONSTANT, THRESHOLD_COUNT
+from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT, THRESHOLD_COUNT
 from accumulus.rewriting.compiled.signs_kernel import COUNT, SORT, TURN, SignsState
 from accumulus.tape.compiled.passes_state import ARITY, JUMPS, SIGNED, VERBATIM
-from accumulus.tape.live import seeing_zero_signs, signed_zeros
+from accumulus.tape.live import needed, seeing_zero_signs, signed_zeros
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import PROPERTIES, Integers, commands, extended, moved, rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["THRESHOLDS", "Definitions", "signed_tape", "with_few_changes", "with_signed_zeros"]
+__all__ = ["THRESHOLDS", "Definitions", "settled", "signed_tape", "with_few_changes", "written"]
 
 INPUT: Final = BY_NAME["input"].code
 ADD: Final = BY_NAME["add"].code
@@ -95,6 +95,11 @@ def signed_tape(network: Definitions, tape: Tape) -> Tape:
     # an exact sum is computed as it stands: x - y where the node is its negative, and not y - x
     signs = np.where(network.exact & (network.codes == ADD), network.signs, 1)
     return _emitted(network, _order(network), signs, tape)
+
+
+def settled(tape: Tape) -> Tape:
+    """The tape, or that with few changes of sign: as it is it has fewer where a value is needed with both signs."""
+    return min(tape, with_few_changes(tape), key=lambda each: each.operations)
 
 
 def with_few_changes(tape: Tape) -> Tape:
@@ -328,18 +333,22 @@ def _constants(tape: Tape, numbers: NDArray[np.float64]) -> Integers:
 _LOSES: Final = np.array([row.zero_signs == "lost" for row in OPERATIONS])
 
 
-def with_signed_zeros(network: Definitions, tape: Tape, staying: Integers, values: Integers) -> Definitions | None:
-    """The network with nodes that have the signs of zeros of the tape that it was made from.
+def written(network: Definitions, tape: Tape, meanings: Integers) -> Tape | None:
+    """The network as a tape on which zeros have the signs that they have on the tape that it was made from.
 
     Args:
         tape: that tape.
-        staying: references of all that operations which see the signs of zeros are computed from, and of these.
-        values: what each of them is in the network; all of them are there still.
+        meanings: what each of its references is in the network. All that operations which see the signs of zeros are
+            computed from is there still.
 
     Returns:
         That, or None where two operations that see the signs of zeros differ by these alone: they are one node.
     """
-    rows = rows_of(tape)
+    seeing = seeing_zero_signs(tape)
+    if not len(seeing):
+        return signed_tape(network, tape)
+    staying = np.flatnonzero(np.frombuffer(needed(tape, seeing.tolist()), bool)[tape.inputs :]) + tape.inputs
+    rows, values = rows_of(tape), meanings[staying]
     value = np.zeros(len(tape), np.int64)
     given = np.flatnonzero(network.codes == INPUT)
     value[network.arguments[given, 0]] = given
@@ -357,7 +366,7 @@ def with_signed_zeros(network: Definitions, tape: Tape, staying: Integers, value
     # what has no sign of zeros to keep stays as it has become, unless that is another operation
     kept = ~loses | (computed & ~has_node)
     own, has_node = own[kept], has_node[kept]
-    if not has_node[np.isin(own, seeing_zero_signs(tape))].all():
+    if not has_node[np.isin(own, seeing)].all():
         return None
     count, more = len(network.codes), int(np.count_nonzero(~has_node))
     value[own[~has_node]] = count + np.arange(more)
@@ -380,4 +389,4 @@ def with_signed_zeros(network: Definitions, tape: Tape, staying: Integers, value
     result.signs[nodes] = np.sign(value[own])
     result.arguments[nodes] = np.where(np.arange(3) < _ARITY[codes][:, np.newaxis], arguments, 0)
     result.exact[nodes] = True
-    return result
+    return signed_tape(result, tape)

@@ -6,18 +6,55 @@ few dead arguments, and what nothing uses any more dies. About a microsecond a m
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from accumulus.native.decorators import compiled
+from accumulus.native.state import Axes, Floats, Integers, State
 from accumulus.native.words import copy_many, random_bits, shifted_right
-from accumulus.resubstitution.compiled.states import DEEPEST, THRESHOLD_COUNT, ExtractionState
 
-__all__ = ["anneal_extraction"]
+__all__ = ["DEEPEST", "THRESHOLD_COUNT", "ExtractionState", "anneal"]
 
 #: Definitions of a dead value that are looked at.
 LOOKS: Final = 6
 #: What a dead argument is taken to cost.
 DEAD: Final = 64
+THRESHOLD_COUNT: Final = 1024
+#: Dead values that a move brings to life, at most.
+DEEPEST: Final = 4
+
+
+class ExtractionState(State):
+    """Values, from 1 on, each with the definitions that it may have and the one that it has.
+
+    A value without a definition is given: an input or a number. What the roots are computed from is *live*, and
+    costs what its definition costs.
+    """
+
+    # of the definitions of each value; those of value n end where those of n + 1 begin, (values + 1,)
+    firsts: Integers
+    arguments: Annotated[Integers, Axes(3)]  # values that each definition takes; 0 where it takes fewer
+    prices: Integers  # of the definitions
+    chosen: Integers  # the definition of each value, that of a value without one being 0
+    uses: Integers  # how often each value is used by live ones, or as a root
+    live: Integers  # the live values with definitions
+    places: Integers  # of each of these in that list
+    live_count: int = 0  # how many
+    marks: Integers  # of the search from value to value, and the `mark` of the last search
+    mark: int = 0
+    stack: Integers  # room for it
+    work: Integers  # values that come to life or die, four for each value
+    revived: Integers  # values that get another definition as they come to life, and `before`, the one that they had
+    before: Integers
+    thresholds: Floats  # -ln of probabilities that are spread evenly, (THRESHOLD_COUNT,)
+    random: Integers  # state of the generator, (1,)
+    visits: int = 0  # moves to try in a call
+    # and its factor for each visit
+    temperature: float = 0.0
+    cooling: float = 0.0
+    cost: int = 0  # of all live values
+    best: int = 0  # the least so far, with its definitions in `best_chosen`
+    best_chosen: Integers
+    count: int  # of values, 0 included
 
 
 @compiled
@@ -28,20 +65,20 @@ def _pick(state: ExtractionState, count: int) -> int:
 
 @compiled
 def _is_given(state: ExtractionState, n: int) -> bool:
-    """Whether a value has no definition."""
+    """Return True if a value has no definition."""
     given: bool = state.firsts[n] == state.firsts[n + 1]
     return given
 
 
 @compiled
 def _is_dead(state: ExtractionState, n: int) -> bool:
-    """Whether an argument is there, has a definition and no use."""
+    """Return True if an argument is there, has a definition and no use."""
     return n != 0 and state.uses[n] == 0 and not _is_given(state, n)
 
 
 @compiled
 def _reaches(state: ExtractionState, start: int, goal: int) -> bool:
-    """Whether a value is computed from another."""
+    """Return True if a value is computed from another."""
     if start == goal:
         return True
     marks, stack, mark = state.marks, state.stack, state.mark
@@ -66,7 +103,7 @@ def _reaches(state: ExtractionState, start: int, goal: int) -> bool:
 
 @compiled
 def _is_circular(state: ExtractionState, n: int, definition: int) -> bool:
-    """Whether a definition takes what is computed from the value itself."""
+    """Return True if a definition takes what is computed from the value itself."""
     state.mark += 1
     found = False
     for k in range(3):
@@ -210,7 +247,7 @@ def _move(state: ExtractionState, limit: float) -> None:
         copy_many(state.best_chosen, state.chosen, state.count)
 
 
-def anneal_extraction(state: ExtractionState) -> int:
+def anneal(state: ExtractionState) -> int:
     """Try as many moves as `visits` says; returns 0."""
     temperature, cooling = state.temperature, state.cooling
     for _ in range(state.visits):

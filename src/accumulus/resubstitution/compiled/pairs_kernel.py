@@ -13,23 +13,65 @@ from __future__ import annotations
 from typing import Final
 
 from accumulus.native.decorators import compiled
+from accumulus.native.state import Floats, Integers, Record, Records, State
 from accumulus.native.words import bit, bits_of, scattered, shifted_right, wrapped
-from accumulus.resubstitution.compiled.states import (
-    DIFFERENCE,
-    FILL,
-    FILTER_BITS,
-    HELPER_KEY_BITS,
-    KEY_BITS,
-    PRODUCT,
-    QUOTIENT,
-    SUM,
-    HelpersState,
-    ValuePairsState,
-)
+from accumulus.resubstitution.compiled.reading_kernel import KEY_BITS
 
-__all__ = ["perform_helpers", "perform_pairs"]
+__all__ = [
+    "DIFFERENCE",
+    "FILTER_BITS",
+    "HELPER_KEY_BITS",
+    "PRODUCT",
+    "Found",
+    "Helper",
+    "HelpersState",
+    "ValuePairsState",
+    "Wanted",
+    "perform",
+    "perform_helpers",
+]
 
 # Pairs ---------------------------------------------------------------------------------------------------------------
+
+#: How two values make a third.
+SUM, DIFFERENCE, PRODUCT, QUOTIENT = range(4)
+#: Logarithm of the number of bits by which keys of no value are told before they are looked up.
+FILTER_BITS: Final = 16
+
+
+class Found(Record):
+    """A value that is made of two others."""
+
+    node: int  # the value, its negative where that is what is made
+    way: int  # how
+    # of what
+    first: int
+    second: int
+
+
+class ValuePairsState(State):
+    """Values at points, and the table by which they are found."""
+
+    points: int  # at which there are values
+    # of each value at each point, (values · points,); of the first, 0, there is none
+    real: Floats
+    imaginary: Floats
+    errors: Floats  # bounds on the error of each, in units of rounding, (values · points,)
+    open: Integers  # whether a value may have another definition, (values,)
+    count: int  # of values
+    keys: Integers  # of each value: its first part at the first point, without the last bits
+    table: Integers  # values by their keys, open addressing; 0 where there is none
+    table_bits: int  # of its size
+    filter: Integers  # a bit for each key that there is, and some that there are not, (2 ** FILTER_BITS / 64,)
+    inverses: Floats  # of the squared size of each value at the first point
+    rounding: float  # by how much equal values may differ for each unit of their errors
+    # the first values of the pairs that are tried in a call; 0 to fill the table
+    begin: int = 0
+    end: int = 0
+    found: Records[Found]  # what they make
+    found_count: int = 0  # how many
+    found_limit: int  # how many there is room for
+
 
 #: Last bits of a mantissa with which the next key may be the one.
 NEAR: Final = 1 << 13
@@ -38,38 +80,28 @@ SPREAD: Final = 0x9E3779B97F4A7C15 - (1 << 64)
 
 
 @compiled
-def _real_part(way: int, a: float, b: float, c: float, d: float) -> float:
-    """Of a + ib and c + id."""
+def _made(way: int, a: float, b: float, c: float, d: float) -> tuple[float, float]:
+    """Return the real and the imaginary part of what a + ib and c + id make."""
     if way == SUM:
-        return a + c
+        return a + c, b + d
     if way == DIFFERENCE:
-        return a - c
+        return a - c, b - d
     if way == PRODUCT:
-        return a * c - b * d
-    return (a * c + b * d) / (c * c + d * d)
-
-
-@compiled
-def _imaginary_part(way: int, a: float, b: float, c: float, d: float) -> float:
-    """Of a + ib and c + id."""
-    if way == SUM:
-        return b + d
-    if way == DIFFERENCE:
-        return b - d
-    if way == PRODUCT:
-        return a * d + b * c
-    return (b * c - a * d) / (c * c + d * d)
+        return a * c - b * d, a * d + b * c
+    size = c * c + d * d
+    return (a * c + b * d) / size, (b * c - a * d) / size
 
 
 @compiled
 def _is_made(state: ValuePairsState, node: int, sign: float, way: int, i: int, j: int) -> bool:
-    """Whether a pair makes a value at all points."""
+    """Return True if a pair makes a value at all points."""
     points = state.points
     for p in range(points):
         a, b = state.real[i * points + p], state.imaginary[i * points + p]
         c, d = state.real[j * points + p], state.imaginary[j * points + p]
         x, y = state.real[node * points + p], state.imaginary[node * points + p]
-        off = abs(sign * _real_part(way, a, b, c, d) - x) + abs(sign * _imaginary_part(way, a, b, c, d) - y)
+        real, imaginary = _made(way, a, b, c, d)
+        off = abs(sign * real - x) + abs(sign * imaginary - y)
         first, second, third = abs(a) + abs(b), abs(c) + abs(d), abs(x) + abs(y)
         error_first, error_second = state.errors[i * points + p], state.errors[j * points + p]
         if way <= DIFFERENCE:
@@ -156,9 +188,9 @@ def _fill(state: ValuePairsState) -> None:
             state.filter[at >> 6] = state.filter[at >> 6] | bit(at & 63)
 
 
-def perform_pairs(state: ValuePairsState) -> int:
-    """Fill the table, or try all pairs whose first value is between `begin` and `end`; returns how many are found."""
-    if state.mode == FILL:
+def perform(state: ValuePairsState) -> int:
+    """Try all pairs whose first value is from `begin` to `end`, or fill the table if `begin` is 0; returns a count."""
+    if state.begin == 0:
         _fill(state)
         return 0
     for i in range(state.begin, state.end):
@@ -169,6 +201,44 @@ def perform_pairs(state: ValuePairsState) -> int:
 
 # Helpers -------------------------------------------------------------------------------------------------------------
 
+#: Bits of a mantissa that are left out of keys.
+HELPER_KEY_BITS: Final = 20
+
+
+class Wanted(Record):
+    """A value that would make others that are there by one more operation."""
+
+    key: int  # of it; 0 where there is none
+    last: int  # the value that wanted it last
+    count: int  # how many values want it; 0 if it is there
+
+
+class Helper(Record):
+    """A value that is not there, and that several that are would be made by."""
+
+    count: int  # how many
+    way: int  # how it is made, as `accumulus.resubstitution.compiled.states` has it
+    # of what
+    first: int
+    second: int
+
+
+class HelpersState(State):
+    """Values at one point, and what is wanted there."""
+
+    # of each value, (values,)
+    real: Floats
+    imaginary: Floats
+    count: int  # of values
+    open: Integers  # whether a value may have another definition, (values,)
+    divides: Integers  # whether something is divided by a value, (values,)
+    wanted: Records[Wanted]  # by their keys, open addressing
+    table_bits: int  # of its size
+    found: Records[Helper]  # helpers, each once
+    found_count: int = 0  # how many
+    found_limit: int  # how many there is room for
+
+
 #: What is less is zero but for rounding, and what is more is of no use.
 SMALLEST: Final = 1e-12
 LARGEST: Final = 1e12
@@ -178,7 +248,7 @@ HALF: Final = 1 << (HELPER_KEY_BITS - 1)
 
 @compiled
 def _helper_key(real: float) -> int:
-    """The same for a value and its negative, and nearly always for what is equal up to rounding; 0 for none."""
+    """Return a key that a value, its negative and, nearly always, what is equal up to rounding share; 0 for none."""
     size = abs(real)
     if size > SMALLEST and size < LARGEST:
         return (bits_of(size) + HALF) >> HELPER_KEY_BITS
@@ -187,7 +257,7 @@ def _helper_key(real: float) -> int:
 
 @compiled
 def _place_of(state: HelpersState, key: int) -> int:
-    """Where a key is in the table, or would be."""
+    """Return the place of a key in the table, or for it."""
     mask = (1 << state.table_bits) - 1
     place = shifted_right(scattered(key), 64 - state.table_bits)
     while state.wanted[place].key != 0 and state.wanted[place].key != key:
@@ -224,7 +294,7 @@ def _want_for(state: HelpersState, node: int) -> None:
 
 @compiled
 def _take_off(state: HelpersState, real: float) -> None:
-    """What is there, or found, is wanted no more."""
+    """Take off a value that is there, or found."""
     key = _helper_key(real)
     if key:
         wanted = state.wanted[_place_of(state, key)]

@@ -7,25 +7,112 @@ What is not told by its value is told by its form: the operation and the values 
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Annotated, Final
 
 from accumulus.native.decorators import compiled
+from accumulus.native.state import NO_FLOATS, NOTHING, Axes, Floats, Integers, Record, Records, State
 from accumulus.native.words import bits_of, definition_hash, scattered, shifted_right
-from accumulus.resubstitution.compiled.states import (
-    COPY,
-    FIXED,
-    INDEX,
-    INPUT,
-    KEY_BITS,
-    NUMBER,
-    OF_INPUT,
-    OF_NUMBER,
-    OTHER,
-    ReadingState,
-)
-from accumulus.tape.operations import BY_NAME
+from accumulus.resubstitution.compiled.definitions_kernel import COPY
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 
-__all__ = ["perform_reading"]
+__all__ = ["INDEX", "INPUT", "KEY_BITS", "NUMBER", "OTHER", "READ", "Form", "Made", "ReadingState", "perform"]
+
+#: What to do: fill the tables, read a tape.
+INDEX, READ = range(2)
+#: What values are: computed, a number, an input.
+OTHER, NUMBER, INPUT = range(3)
+#: Codes of forms beside those of operations: inputs and numbers; what is rounded as written has this more.
+OF_INPUT, OF_NUMBER = 1 << 12, 1 << 13
+FIXED: Final = 1 << 14
+#: Bits of a mantissa that are left out of keys.
+KEY_BITS: Final = 22
+
+
+class Made(Record):
+    """A definition; see `accumulus.resubstitution.values.Definition`."""
+
+    # of the definition
+    node: int
+    code: int
+    first: int
+    second: int
+    third: int
+    sign: int
+    fixed: int  # whether it is of what has to be rounded as it is written
+
+
+class Form(Record):
+    """A way to make a value, negative where its negative is made."""
+
+    code: int  # of the operation, or one of the other kinds of forms
+    # values, or the position of an input, or the bits of a number
+    first: int
+    second: int
+    third: int
+    value: int  # what it makes
+
+
+class ReadingState(State):
+    """A tape that has been run at all points, and all values so far; numbered from 1 on."""
+
+    mode: int = INDEX  # what to do
+    # numbers of points
+    complex_points: int
+    real_points: int
+    # of the tape: inputs and operations; the first of these
+    size: int = 0
+    inputs: int = 0
+    rows: Annotated[Integers, Axes(4)] = NOTHING  # code and three arguments of each, (size, 4)
+    arities: Integers  # numbers of arguments, by code
+    constants: Floats = NO_FLOATS  # of the tape; that with the reference r is at -1 - r
+    fixed: Integers = NOTHING  # whether an operation has to be rounded as it is written, (size,)
+    told: Integers = NOTHING  # whether it can be told by its value, (size,)
+    # of each reference at each complex point, (size · complex_points,)
+    real: Floats = NO_FLOATS
+    imaginary: Floats = NO_FLOATS
+    errors: Floats = NO_FLOATS
+    # of each reference at each real point, (size · real_points,)
+    reals: Floats = NO_FLOATS
+    bounds: Floats = NO_FLOATS
+    scores: Floats = NO_FLOATS  # how good these bounds are; less is better, (size,)
+    finite: Integers = NOTHING  # whether it is finite at all points in general position, (size,)
+    common: Integers  # at which real points values that are one are defined alike, (real_points,)
+    is_base: int = 0  # whether what is rounded as written may be new
+    output_count: int = 0  # of the tape
+    kept_outputs: int = 0  # that many of the first outputs are computed as they are
+    outputs: Integers = NOTHING  # references, then the values that they are
+    # the value of each reference, negative where its negative is meant; written, (size,)
+    meanings: Integers = NOTHING
+    # the same, but what has to be rounded as it is written stands for itself; written, (size,)
+    exact: Integers = NOTHING
+    # definitions of this tape; written. `made_count` of them, two for each operation at most.
+    made: Records[Made] = Records(Made, NOTHING)
+    made_count: int = 0
+    count: int = 1  # of values, 0 included, which is none
+    kinds: Integers  # of each value: a number, an input, or other
+    known: Integers  # whether it can be told by what it is at complex points
+    numbers: Floats  # what numbers are
+    # of inputs: the value is so many times the input at that position
+    signs: Integers
+    positions: Integers
+    # at complex points; the first real part is positive
+    value_real: Floats
+    value_imaginary: Floats
+    value_errors: Floats
+    # as those of references
+    value_reals: Floats
+    value_bounds: Floats
+    value_scores: Floats
+    value_finite: Integers
+    forms: Records[Form] = Records(Form, NOTHING)  # what values are made of; `form_count` of them
+    form_count: int = 0
+    # places in `forms`, plus one, by what they say; open addressing, 0 where there is none
+    form_table: Integers = NOTHING
+    key_table: Integers = NOTHING  # values by the first real part; open addressing, 0 where there is none
+    table_bits: int = 0  # of the sizes of both
+    rounding: float  # by how much equal values may differ for each unit of their errors
+    lost: float  # of two values that have lost more than this, as a part of themselves, nothing can be said
+
 
 # Values, found by what they are at all points, or by what makes them, and made ---------------------------------------
 
@@ -35,7 +122,7 @@ BEST: Final = -math.inf
 
 @compiled
 def _form_place(state: ReadingState, code: int, first: int, second: int, third: int) -> int:
-    """Where in the table a form is, or would be."""
+    """Return the place of a form in the table, or for it."""
     mask = (1 << state.table_bits) - 1
     place = definition_hash(code, first, second, third, state.table_bits)
     while state.form_table[place]:
@@ -187,7 +274,7 @@ def _value_of_reference(state: ReadingState, exact: bool, reference: int) -> int
 
 @compiled
 def _is_same(state: ReadingState, node: int, r: int, sign: float) -> bool:
-    """Whether a reference is a value at all complex points."""
+    """Return True if a reference is a value at all complex points."""
     count = state.complex_points
     for p in range(count):
         i, j = r * count + p, node * count + p
@@ -200,7 +287,7 @@ def _is_same(state: ReadingState, node: int, r: int, sign: float) -> bool:
 
 @compiled
 def _is_same_number(state: ReadingState, node: int, r: int, sign: float) -> bool:
-    """Whether what a reference is at real points is a value, and undefined where that is."""
+    """Return True if what a reference is at real points is a value, and undefined where that is."""
     count = state.real_points
     for q in range(count):
         x, y = sign * state.reals[r * count + q], state.value_reals[node * count + q]
@@ -235,12 +322,6 @@ def _find(state: ReadingState, r: int, sign: float) -> int:
 
 # Tapes ---------------------------------------------------------------------------------------------------------------
 
-ADD: Final = BY_NAME["add"].code
-SUBTRACT: Final = BY_NAME["subtract"].code
-MULTIPLY: Final = BY_NAME["multiply"].code
-DIVIDE: Final = BY_NAME["divide"].code
-NEGATIVE: Final = BY_NAME["negative"].code
-
 
 @compiled
 def _normal(state: ReadingState, node: int, code: int, a: int, b: int, c: int, sign: int) -> None:
@@ -264,7 +345,7 @@ def _normal(state: ReadingState, node: int, code: int, a: int, b: int, c: int, s
 
 @compiled
 def _trivial(state: ReadingState, code: int, a: int, b: int) -> int:
-    """What an operation makes of equal values, of 0 and of 1, wherever it is defined; 0 of all others."""
+    """Return what an operation makes of equal values, of 0 and of 1, wherever it is defined; 0 of all others."""
     if code not in (ADD, MULTIPLY, DIVIDE):
         return 0
     zero, one = _number_of(state, 0.0), _number_of(state, 1.0)
@@ -354,7 +435,7 @@ def _read(state: ReadingState, r: int) -> bool:
     return True
 
 
-def perform_reading(state: ReadingState) -> int:
+def perform(state: ReadingState) -> int:
     """Fill the tables, or read a tape; returns 0 if what is rounded as written is written in another way there."""
     if state.mode == INDEX:
         _index(state)

@@ -13,7 +13,7 @@ equal. Nodes without uses die, and stop costing; that is how moves win.
 Every write is logged, and a move that is not accepted is undone. A move takes about a microsecond. No allocation, no
 GIL.
 
-Nodes are found, made, used and merged in `rewrite_nodes`; the moves are in `rewrite_moves`.
+Nodes are found, made, used and merged in `rewrite_nodes`. Sums and products are moved as trees.
 """
 
 from __future__ import annotations
@@ -21,31 +21,518 @@ from __future__ import annotations
 from typing import Final
 
 from accumulus.native.decorators import compiled
-from accumulus.native.words import undo
-from accumulus.rewriting.compiled.rewrite_moves import (
-    combine_terms,
-    common_factor,
-    distribute,
-    gather,
-    leaf,
-    pair_factors,
-    pair_terms,
-    pick,
-    rebuild,
-    select_outside,
-    select_within,
-    split_quotient,
+from accumulus.native.state import Records
+from accumulus.native.words import random_bits, shifted_right, undo
+from accumulus.rewriting.compiled.rewrite_nodes import (
+    BUILD,
+    CONSTANT,
+    KEEP,
+    ONE,
+    SWEEP,
+    TERM_COUNT,
+    THRESHOLD_COUNT,
+    TREE_SIZE,
+    ZERO,
+    Entry,
+    RewriteState,
+    Term,
+    build,
+    constant,
+    define,
+    is_constant,
+    keep,
+    lookup,
+    make,
+    make_choice,
+    make_product,
+    make_quotient,
+    make_sum,
+    number,
+    pop,
+    push,
+    renew,
+    settle,
+    sign_of,
 )
-from accumulus.rewriting.compiled.rewrite_nodes import build, define, keep, make_sum, pop, renew, settle
-from accumulus.rewriting.compiled.rewrite_state import BUILD, KEEP, SWEEP, THRESHOLD_COUNT, RewriteState
 from accumulus.tape.operations import BY_NAME
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SELECT
 
 __all__ = ["anneal"]
 
-ADD: Final = BY_NAME["add"].code
-MULTIPLY: Final = BY_NAME["multiply"].code
-DIVIDE: Final = BY_NAME["divide"].code
-SELECT: Final = BY_NAME["select"].code
+
+#: Uses of a node that are looked at for a pair that is computed elsewhere.
+LOOK: Final = 24
+
+
+@compiled
+def pick(state: RewriteState, bound: int) -> int:
+    """A random number below a bound."""
+    return (shifted_right(random_bits(state.random), 24) & 0xFFFFFFFF) * bound >> 32
+
+
+@compiled
+def looked_into(state: RewriteState) -> bool:
+    """Decide at random to look into a sum or product that is used elsewhere, too."""
+    return (shifted_right(random_bits(state.random), 20) & 1023) < state.inline
+
+
+@compiled
+def enter(entry: Entry, n: int, sign: int) -> None:
+    """Let an entry be a leaf of a tree."""
+    entry.node = n
+    entry.sign = sign
+    entry.left = -1
+    entry.removed = 0
+
+
+@compiled
+def gather(state: RewriteState, tree: Records[Entry], root: int, sums: bool) -> int:
+    """The terms of a sum, or the factors of a product, as the leaves of a tree; the number of its entries.
+
+    The sign of a term is that with which it counts; that of a factor is -1 if it divides. Terms and factors that are
+    used elsewhere, too, are sometimes looked into.
+    """
+    count = 1
+    enter(tree[0], root, 1)
+    place = 0
+    while place < count and count + 2 <= TREE_SIZE:
+        entry = tree[place]
+        n = entry.node
+        code = state.codes[n]
+        if (code == ADD) if sums else (code in (MULTIPLY, DIVIDE)):
+            opened = place == 0 or state.uses[n] == 1
+            if not opened and state.inline:
+                opened = looked_into(state)
+            if opened:
+                a, b = state.arguments[n, 0], state.arguments[n, 1]
+                sign = entry.sign
+                if sums:
+                    sign *= state.signs[n]
+                    enter(tree[count], abs(a), sign * sign_of(a))
+                    enter(tree[count + 1], abs(b), sign * sign_of(b))
+                else:
+                    enter(tree[count], abs(a), sign)
+                    enter(tree[count + 1], abs(b), -sign if code == DIVIDE else sign)
+                entry.left = count
+                entry.right = count + 1
+                count += 2
+        place += 1
+    return count
+
+
+@compiled
+def rebuild(state: RewriteState, tree: Records[Entry], count: int, sums: bool) -> int:
+    """The value of the root without the leaves that were removed; what has not changed stays as it is."""
+    neutral = ZERO if sums else ONE
+    for place in range(count - 1, -1, -1):
+        entry = tree[place]
+        n = entry.node
+        value = n
+        if entry.removed:
+            value = neutral
+        elif entry.left >= 0:
+            left, right = tree[entry.left], tree[entry.right]
+            a, b = left.value, right.value
+            if a != left.node or b != right.node:
+                x, y = state.arguments[n, 0], state.arguments[n, 1]
+                value = make(state, state.codes[n], sign_of(x) * a, sign_of(y) * b, 0) * state.signs[n]
+        entry.value = value
+    return tree[0].value
+
+
+@compiled
+def leaf(state: RewriteState, tree: Records[Entry], count: int) -> int:
+    """A random leaf that was not removed, or -1."""
+    start = pick(state, count)
+    for t in range(count):
+        place = start + t
+        if place >= count:
+            place -= count
+        if tree[place].left < 0 and not tree[place].removed:
+            return place
+    return -1
+
+
+@compiled
+def partner(state: RewriteState, tree: Records[Entry], count: int, i: int, sums: bool) -> int:
+    """A leaf that the leaf i is paired with elsewhere, or -1."""
+    x, sign = tree[i].node, tree[i].sign
+    place = state.heads[x]
+    for _ in range(pick(state, 4)):
+        if place:
+            place = state.nexts[place]
+    looked = 0
+    while place and looked < LOOK:
+        looked += 1
+        user = place // 3
+        code = state.codes[user]
+        if (code == ADD) if sums else (code in (MULTIPLY, DIVIDE)):
+            k = place - 3 * user
+            mine, other = state.arguments[user, k], state.arguments[user, 1 - k]
+            y = abs(other)
+            relative = -1 if code == DIVIDE or (sums and (mine < 0) != (other < 0)) else 1
+            for j in range(count):
+                if j != i and tree[j].left < 0 and tree[j].node == y and tree[j].sign * sign == relative:
+                    return j
+        place = state.nexts[place]
+    return -1
+
+
+@compiled
+def term(entry: Entry) -> int:
+    """The value that a term of a sum contributes."""
+    return entry.node * entry.sign
+
+
+@compiled
+def times(state: RewriteState, a: int, b: int) -> int:
+    """a · b; a reciprocal that nothing uses becomes a division."""
+    for _ in range(2):
+        m = abs(b)
+        new = state.uses[m] == 0
+        if new and state.codes[m] == DIVIDE and state.arguments[m, 0] == ONE:
+            sign: int = state.signs[m]
+            return make_quotient(state, a, state.arguments[m, 1]) * sign_of(b) * sign
+        a, b = b, a
+    return make_product(state, a, b)
+
+
+@compiled
+def product_of(state: RewriteState, a: int, b: int) -> int:
+    """a · b by an identity, or 0: (x + y) · (x - y)."""
+    if state.codes[a] != ADD or state.codes[b] != ADD:
+        return 0
+    x, y = state.arguments[a, 0], state.arguments[a, 1]
+    sign: int = state.signs[a] * state.signs[b]
+    # the first argument of a sum has no sign
+    if state.arguments[b, 0] != x or state.arguments[b, 1] != -y:
+        return 0
+    y = abs(y)
+    square = make_product(state, x, x)
+    return sign * make_sum(state, square, -make_product(state, y, y))
+
+
+@compiled
+def pair_factors(state: RewriteState, count: int, guided: bool) -> int:
+    """Two factors of a product are multiplied, or divided, first."""
+    i = leaf(state, state.tree, count)
+    state.tree[i].removed = 1
+    j = partner(state, state.tree, count, i, False) if guided else leaf(state, state.tree, count)
+    if j < 0:
+        return 0
+    state.tree[j].removed = 1
+    rest = rebuild(state, state.tree, count, False)
+    x, y = state.tree[i].node, state.tree[j].node
+    above, below = state.tree[i].sign > 0, state.tree[j].sign < 0
+    if above != below:
+        pair = product_of(state, x, y) if pick(state, 2) else 0
+        if pair == 0:
+            pair = make_product(state, x, y)
+        return times(state, pair, rest) if above else make_quotient(state, rest, pair)
+    if above:
+        return times(state, make_quotient(state, x, y), rest)
+    return times(state, make_quotient(state, y, x), rest)
+
+
+@compiled
+def split_quotient(state: RewriteState, count: int) -> int:
+    """One over a divisor is computed by itself."""
+    i = leaf(state, state.tree, count)
+    if state.tree[i].sign > 0:
+        return 0
+    state.tree[i].removed = 1
+    rest = rebuild(state, state.tree, count, False)
+    x = state.tree[i].node
+    return make_product(state, rest, make_quotient(state, ONE, x))
+
+
+@compiled
+def distribute(state: RewriteState, tree: Records[Entry], count: int) -> bool:
+    """A sum among the factors of a product is multiplied out: two terms on the stack; whether there is one.
+
+    Sums with a number stay whole: x - 1 is often exact where its terms times a factor are not, and numbers that have
+    been added to others are not told apart again.
+    """
+    i = leaf(state, tree, count)
+    n = tree[i].node
+    if tree[i].sign < 0 or state.codes[n] != ADD:
+        return False
+    x, y = state.arguments[n, 0], state.arguments[n, 1]
+    if is_constant(state, x) or is_constant(state, y):
+        return False
+    tree[i].removed = 1
+    rest = rebuild(state, tree, count, False) * state.signs[n]
+    push(state, times(state, x, rest))
+    push(state, times(state, y, rest))
+    return True
+
+
+SIN: Final = BY_NAME["sin"].code
+COS: Final = BY_NAME["cos"].code
+
+
+@compiled
+def square_of(state: RewriteState, a: int) -> int:
+    """The node of which the value is the square, 0 if it is none; of the number 1, that."""
+    if a == ONE:
+        return ONE
+    if state.codes[a] != MULTIPLY:
+        return 0
+    x: int = state.arguments[a, 0]
+    return x if x == state.arguments[a, 1] else 0
+
+
+@compiled
+def sum_of(state: RewriteState, a: int, b: int) -> int:
+    """a + b by an identity, or 0: squares of sine and cosine, and differences of squares."""
+    m, n = abs(a), abs(b)
+    x, y = square_of(state, m), square_of(state, n)
+    if x == 0 or y == 0:
+        return 0
+    sign_a: int = sign_of(a) * state.signs[m]
+    sign_b = sign_of(b) * state.signs[n]
+    code_x, code_y = state.codes[x], state.codes[y]
+    if sign_a == sign_b:
+        angles = (code_x == SIN and code_y == COS) or (code_x == COS and code_y == SIN)
+        same = state.arguments[x, 0] == state.arguments[y, 0]
+        return sign_a * ONE if angles and same else 0
+    for _ in range(2):
+        if x == ONE and code_y in (SIN, COS):  # 1 - sin² is cos²
+            other = lookup(state, COS if code_y == SIN else SIN, state.arguments[y, 0], 0, 0)
+            if other > 0:
+                return sign_a * make_product(state, other, other)
+        x, y, code_x, code_y, sign_a = y, x, code_y, code_x, -sign_a
+    plus = make_sum(state, x, y)
+    return sign_a * make_product(state, plus, make_sum(state, x, -y))
+
+
+@compiled
+def pair_terms(state: RewriteState, count: int, guided: bool) -> int:
+    """Two terms of a sum are added first."""
+    i = leaf(state, state.tree, count)
+    state.tree[i].removed = 1
+    j = partner(state, state.tree, count, i, True) if guided else leaf(state, state.tree, count)
+    if j < 0:
+        return 0
+    state.tree[j].removed = 1
+    rest = rebuild(state, state.tree, count, True)
+    a, b = term(state.tree[i]), term(state.tree[j])
+    pair = 0
+    if pick(state, 2):
+        pair = sum_of(state, a, b)
+    if pair == 0:
+        pair = make_sum(state, a, b)
+    return make_sum(state, pair, rest)
+
+
+@compiled
+def lacks(state: RewriteState, n: int, x: int, side: int) -> bool:
+    """Return True if a term is seen at once not to have that factor, or divisor where the side is -1.
+
+    Most terms are no products, or products of two that are none: trees of these take longer to gather than to tell.
+    """
+    code = state.codes[n]
+    if code not in (MULTIPLY, DIVIDE):
+        return n != x or side < 0
+    a, b = abs(state.arguments[n, 0]), abs(state.arguments[n, 1])
+    if state.codes[a] in (MULTIPLY, DIVIDE) or state.codes[b] in (MULTIPLY, DIVIDE):
+        return False
+    return (a != x or side < 0) and (b != x or side != (-1 if code == DIVIDE else 1))
+
+
+@compiled
+def common_factor(state: RewriteState, count: int) -> int:
+    """A factor, or divisor, of several terms of a sum is taken out."""
+    i = leaf(state, state.tree, count)
+    factors = gather(state, state.part, state.tree[i].node, False)
+    f = leaf(state, state.part, factors)
+    x, side = state.part[f].node, state.part[f].sign
+    if x == ONE:
+        return 0
+    state.part[f].removed = 1
+    every = pick(state, 2)
+    start = pick(state, count)
+    inner = 0
+    for t in range(count):
+        j = start + t
+        if j >= count:
+            j -= count
+        if j == i or state.tree[j].left >= 0:
+            continue
+        other = state.tree[j].node
+        if lacks(state, other, x, side):
+            continue
+        others = gather(state, state.other, other, False)
+        for g in range(others):
+            entry = state.other[g]
+            if entry.left < 0 and entry.node == x and entry.sign == side:
+                entry.removed = 1
+                state.tree[j].removed = 1
+                if inner == 0:
+                    inner = rebuild(state, state.part, factors, False) * state.tree[i].sign
+                other = rebuild(state, state.other, others, False) * state.tree[j].sign
+                inner = make_sum(state, inner, other)
+                break
+        if inner != 0 and not every:
+            break
+    # what cancels is left alone: it may be there to show what rounding took, or to be NaN where a term is infinite
+    if inner == 0 or abs(inner) == ZERO:
+        return 0
+    state.tree[i].removed = 1
+    rest = rebuild(state, state.tree, count, True)
+    product = times(state, x, inner) if side > 0 else make_quotient(state, inner, x)
+    return make_sum(state, product, rest)
+
+
+@compiled
+def put(term: Term, m: int, coefficient: float) -> None:
+    """Let a term be a multiple of a node."""
+    term.node = m
+    term.coefficient = coefficient
+
+
+@compiled
+def combine_terms(state: RewriteState, n: int) -> int:
+    """A sum as a linear combination: what counts several times is added up, terms of one coefficient have it once.
+
+    Sums and multiples that are used elsewhere, too, are sometimes looked into.
+    """
+    found, waiting = state.found, state.waiting
+    put(waiting[0], n, 1.0)
+    left, count, merged = 1, 0, False
+    while left:
+        left -= 1
+        m, scale = waiting[left].node, waiting[left].coefficient
+        code = state.codes[m]
+        opened = m == n
+        if not opened and code in (ADD, MULTIPLY):
+            opened = state.uses[m] == 1
+            if not opened:
+                opened = looked_into(state)
+        if opened and left + 2 > TERM_COUNT:
+            return 0
+        a, b = state.arguments[m, 0], state.arguments[m, 1]
+        if opened and code == ADD:
+            scale *= state.signs[m]
+            put(waiting[left], abs(a), scale * sign_of(a))
+            put(waiting[left + 1], abs(b), scale * sign_of(b))
+            left += 2
+            continue
+        if opened and code == MULTIPLY and is_constant(state, a) != is_constant(state, b):
+            if is_constant(state, b):
+                a, b = b, a
+            put(waiting[left], b, scale * number(state, a) * state.signs[m])
+            left += 1
+            continue
+        if code == CONSTANT:
+            scale *= number(state, m)
+            m = ONE
+        k = 0
+        while k < count and found[k].node != m:
+            k += 1
+        if k == count:
+            if count == TERM_COUNT:
+                return 0
+            put(found[k], m, scale)
+            count += 1
+        else:
+            merged = merged or m != ONE
+            found[k].coefficient += scale
+            if found[k].coefficient == 0.0:  # what cancels is left alone, see `rewrite_sums.common_factor`
+                return 0
+    if not merged:
+        return 0
+    total = ZERO
+    for k in range(count):
+        m, scale = found[k].node, found[k].coefficient
+        if m == 0:
+            continue
+        if m == ONE:
+            total = make_sum(state, total, constant(state, scale))
+            continue
+        inner = ZERO
+        for t in range(k, count):
+            other = found[t]
+            if other.node > ONE and abs(other.coefficient) == abs(scale):
+                value = other.node if other.coefficient == scale else -other.node
+                inner = make_sum(state, inner, value)
+                other.node = 0
+        scaled = make_product(state, constant(state, scale), inner)
+        total = make_sum(state, total, scaled)
+    return total
+
+
+@compiled
+def select_within(state: RewriteState, n: int) -> int:
+    """An operation on choices under one condition becomes a choice between operations."""
+    code: int = state.codes[n]
+    sign: int = state.signs[n]
+    a, b = state.arguments[n, 0], state.arguments[n, 1]
+    chosen_a, chosen_b = state.codes[abs(a)] == SELECT, state.codes[abs(b)] == SELECT
+    if not chosen_a and not chosen_b:
+        return 0
+    condition = state.arguments[abs(a if chosen_a else b), 0]
+    sign_a, sign_b = sign_of(a), sign_of(b)
+    a1, a2, b1, b2 = a, a, b, b
+    if chosen_a:
+        sign_a *= state.signs[abs(a)]
+        a1 = sign_a * state.arguments[abs(a), 1]
+        a2 = sign_a * state.arguments[abs(a), 2]
+    if chosen_b and state.arguments[abs(b), 0] == condition:
+        sign_b *= state.signs[abs(b)]
+        b1 = sign_b * state.arguments[abs(b), 1]
+        b2 = sign_b * state.arguments[abs(b), 2]
+    first = make(state, code, a1, b1, 0)
+    second = make(state, code, a2, b2, 0)
+    return make_choice(state, condition, first, second) * sign
+
+
+@compiled
+def select_outside(state: RewriteState, n: int) -> int:
+    """A choice between two operations becomes an operation on a choice: what both have in common comes out."""
+    condition, a, b = state.arguments[n, 0], state.arguments[n, 1], state.arguments[n, 2]
+    code = state.codes[abs(a)]
+    sign: int = state.signs[n]
+    sums = pick(state, 2) == 0
+    first = gather(state, state.tree, abs(a), sums)
+    second = gather(state, state.part, abs(b), sums)
+    i = leaf(state, state.tree, first)
+    x, side = state.tree[i].node, state.tree[i].sign
+    if x in (ONE, ZERO):
+        return 0
+    if sums:
+        side *= sign_of(a)
+    for j in range(second):
+        if state.part[j].left < 0 and state.part[j].node == x:
+            other = state.part[j].sign * (sign_of(b) if sums else 1)
+            if other == side:
+                state.tree[i].removed = 1
+                state.part[j].removed = 1
+                u = rebuild(state, state.tree, first, sums) * sign_of(a)
+                v = rebuild(state, state.part, second, sums) * sign_of(b)
+                chosen = make_choice(state, condition, u, v) * sign
+                if sums:
+                    return make_sum(state, chosen, side * sign * x)
+                if side > 0:
+                    return times(state, x, chosen)
+                return make_quotient(state, chosen, x)
+    if code == state.codes[abs(b)] and code in (ADD, MULTIPLY, DIVIDE):
+        # nothing in common: arguments are chosen one by one
+        sign_a = sign_of(a) * state.signs[abs(a)]
+        sign_b = sign_of(b) * state.signs[abs(b)]
+        a1, a2 = state.arguments[abs(a), 0], state.arguments[abs(a), 1]
+        b1, b2 = state.arguments[abs(b), 0], state.arguments[abs(b), 1]
+        if code == ADD:
+            a1, a2, b1, b2 = a1 * sign_a, a2 * sign_a, b1 * sign_b, b2 * sign_b
+        else:
+            a1, b1 = a1 * sign_a, b1 * sign_b
+        if code != DIVIDE and pick(state, 2):
+            b1, b2 = b2, b1
+        left = make_choice(state, condition, a1, b1)
+        right = make_choice(state, condition, a2, b2)
+        return make(state, code, left, right, 0) * sign
+    return 0
+
 
 #: Nodes for each move that come between two bests that are kept.
 SELDOM: Final = 16

@@ -6,42 +6,139 @@ chain. A node whose definition changes is taken out of the table, put in again, 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from accumulus.native.decorators import compiled
+from accumulus.native.state import Axes, Floats, Integers, Record, Records, Undoable
 from accumulus.native.words import bits_of, copy, definition_hash, float_of, logged
-from accumulus.rewriting.compiled.rewrite_state import BUILD, CONSTANT, FOR_LIFE, ONE, OUTPUT, TWO, ZERO, RewriteState
 from accumulus.tape.compiled.passes_state import COMMUTATIVE, EVEN, ODD
 from accumulus.tape.operations import BY_NAME
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT
 
-__all__ = [
-    "build",
-    "constant",
-    "define",
-    "hold",
-    "intern",
-    "is_constant",
-    "keep",
-    "lookup",
-    "make",
-    "make_choice",
-    "make_product",
-    "make_quotient",
-    "make_sum",
-    "number",
-    "pop",
-    "push",
-    "renew",
-    "settle",
-    "sign_of",
-    "take_out",
-]
+#: Node numbers of constants that every program has.
+ZERO, ONE, TWO = 1, 2, 3
+#: Codes beyond those of the table of operations.
+CONSTANT, OUTPUT = 254, 255
+#: What a call of the kernel does.
+ANNEAL, SWEEP, BUILD, KEEP = range(4)
+#: Of an operation that has to stay as it is, even if nothing needs it in the end.
+FOR_LIFE: Final = 2
+#: Entries of a tree, at most.
+TREE_SIZE: Final = 64
+#: Terms of a linear combination, at most.
+TERM_COUNT: Final = 48
+THRESHOLD_COUNT: Final = 1024
 
-ADD: Final = BY_NAME["add"].code
-MULTIPLY: Final = BY_NAME["multiply"].code
-DIVIDE: Final = BY_NAME["divide"].code
+
+class Operation(Record):
+    """An operation of the program that is read."""
+
+    code: int  # of the operation
+    # references of its arguments
+    first: int
+    second: int
+    third: int
+    stays: int  # whether it has to stay as it is; `FOR_LIFE` if even without a use
+
+
+class Entry(Record):
+    """An entry of a tree of sums, or of products and quotients."""
+
+    node: int  # what it stands for
+    sign: int  # of a term, that with which it counts; of a factor, -1 if it divides
+    # entries of its arguments; left is -1 for a leaf
+    left: int
+    right: int
+    value: int  # what the node is without the leaves that were removed
+    removed: int  # whether the leaf was
+
+
+class Term(Record):
+    """A term of a linear combination: a multiple of a node."""
+
+    node: int
+    coefficient: float
+
+
+class RewriteState(Undoable):
+    """A network of nodes, from 1 on, and the moves that rewrite it.
+
+    The *place* of an argument is three times the number of its node, and which of its arguments it is.
+    """
+
+    mode: int  # what to do
+    codes: Integers  # operation of each node
+    # what it is computed from: nodes, negative where the negative is meant; of an input, its position; of a
+    # constant, the bits of its number
+    arguments: Annotated[Integers, Axes(3)]
+    signs: Integers  # the value of a node is that times its operation on its arguments
+    uses: Integers  # how often it is used; what is not is dead
+    heads: Integers  # place of its first use; 0 if there is none
+    # of each place, that of the next and of the previous use of the same node; 0 ends the list
+    nexts: Integers
+    previous: Integers
+    frozen: Integers  # whether the node must stay as it is
+    fused: Integers  # whether it is a sum that takes up a product
+    queued: Integers  # whether it waits to be renewed
+    freed: Integers  # whether its number is free
+    node_limit: int  # nodes that there is room for
+    next: int = 1  # the first number that no node has had
+    # price, number of arguments and properties of each operation, by its code; for properties, see
+    # `accumulus.tape.compiled.passes_state`
+    weights: Integers
+    arities: Integers
+    properties: Integers
+    credit: int  # by how much less a sum and a product that only it uses cost together
+    table: Integers  # nodes by their definitions, open addressing; 0 where there is none
+    table_bits: int  # of its size
+    log_limit: int  # writes that the log has room for
+    stack: Integers  # of nodes that come to life or die, and of what a move has made
+    stacked: int = 0  # their number
+    queue: Integers  # nodes that wait to be renewed
+    queue_count: int = 0  # their number
+    free: Integers  # numbers of nodes that are free
+    free_count: int = 0  # how many
+    touched: Integers  # nodes that the move has made or dropped
+    touched_count: int = 0  # their number
+    tree: Records[Entry]  # of the node that is moved
+    part: Records[Entry]  # of one of its terms, or of the second of its branches
+    other: Records[Entry]  # of another of its terms
+    found: Records[Term]  # terms of a linear combination, (TERM_COUNT,)
+    waiting: Records[Term]  # those that are still to be looked into, (TERM_COUNT,)
+    thresholds: Floats  # -ln of probabilities that are spread evenly, (THRESHOLD_COUNT,)
+    random: Integers  # state of the generator, (1,)
+    visits: int = 0  # moves to try in a call
+    at: int = 0  # next node of a sweep
+    inline: int = 0  # chance to look into a sum or product that is used elsewhere, too, of 1024
+    target: int = 0  # node of the move, while it is looked for
+    failed: int = 0  # whether the move came back to that, or took more of the log than there is
+    # and its factor for each visit
+    temperature: float = 0.0
+    cooling: float = 0.0
+    cost: int = 0  # of the network
+    # moves that were tried, that changed something, that were accepted
+    tried: int = 0
+    changed: int = 0
+    accepted: int = 0
+    best: int = 0  # least cost of a network that was kept
+    # its definitions
+    best_codes: Integers
+    best_arguments: Annotated[Integers, Axes(3)]
+    best_signs: Integers
+    best_next: int = 0  # its `next`
+    unkept: int = 0  # moves since then
+    program: Records[Operation]  # operations to read
+    length: int  # their number
+    inputs: int  # number of inputs
+    meanings: Integers  # value of each reference that is an input or an operation
+    outputs: Integers  # references of the outputs; once they are read, their values
+    output_count: int  # their number
+    first_output: int = 0  # node of the first; the others follow
+    numbers: Floats  # the program's constants
+    choices: int = 0  # whether there are any
+
+
 SQRT: Final = BY_NAME["sqrt"].code
-SELECT: Final = BY_NAME["select"].code
 
 
 @compiled
@@ -530,10 +627,6 @@ def settle(state: RewriteState) -> None:
             state.free_count += 1
     state.touched_count = 0
     state.logged = 0
-
-
-SUBTRACT: Final = BY_NAME["subtract"].code
-NEGATIVE: Final = BY_NAME["negative"].code
 
 
 @compiled

@@ -14,7 +14,7 @@ from typing import Annotated
 from accumulus.native.decorators import compiled
 from accumulus.native.state import NOTHING, Axes, Floats, Integers, State
 from accumulus.native.words import random_bits, shifted_right
-from accumulus.rewriting.compiled.rewrite_state import THRESHOLD_COUNT
+from accumulus.rewriting.compiled.rewrite_nodes import THRESHOLD_COUNT
 
 __all__ = [
     "COUNT",
@@ -40,49 +40,31 @@ FREE, PRODUCT, SUM, SELECT, ODD, EVEN, OTHER, OUTPUT, EXACT_SUM = range(9)
 
 
 class SignsState(State):
-    """Nodes, from 1 on; either they are brought into an order, or their signs are annealed.
+    """Nodes, from 1 on; either they are brought into an order, or their signs are annealed."""
 
-    Attributes:
-        mode: what to do.
-        arguments: nodes that each is computed from, negative where the negative is meant, 0 where there is none.
-        arities: for SORT, how many of them there are; 0 for what is no operation.
-        roots: for SORT, the outputs: nodes, negative where the negative is meant.
-        root_count: their number.
-        seen: for SORT, 1 for nodes that have been met; 0 at first.
-        stack: for SORT, room for each node, and for each of its uses, and one more.
-        order: where SORT writes.
-        kinds: of each node.
-        own: sign of what defines the node.
-        spins: sign that the node is computed with.
-        heads: the place in `arguments` of the first use of each node, in words from the beginning; 0 if there is none.
-        nexts: for each such place, that of the next use of the same node; 0 ends the list.
-        thresholds: -ln of probabilities that are spread evenly, (THRESHOLD_COUNT,).
-        random: state of the generator, (1,).
-        count: nodes of which COUNT says how many changes of sign they take.
-        first, nodes: for TURN, the first that may turn, and how many may.
-        visits: to make in a call.
-        temperature, cooling: and its factor for each visit.
-    """
-
-    mode: int = TURN
+    mode: int = TURN  # what to do
+    # nodes that each is computed from, negative where the negative is meant, 0 where there is none
     arguments: Annotated[Integers, Axes(3)]
-    arities: Integers = NOTHING
-    roots: Integers = NOTHING
-    root_count: int = 0
-    seen: Integers = NOTHING
-    stack: Integers = NOTHING
-    order: Integers = NOTHING
-    kinds: Integers = NOTHING
-    own: Integers = NOTHING
-    spins: Integers = NOTHING
+    arities: Integers = NOTHING  # for SORT, how many of them there are; 0 for what is no operation
+    roots: Integers = NOTHING  # for SORT, the outputs: nodes, negative where the negative is meant
+    root_count: int = 0  # their number
+    seen: Integers = NOTHING  # for SORT, 1 for nodes that have been met; 0 at first
+    stack: Integers = NOTHING  # for SORT, room for each node, and for each of its uses, and one more
+    order: Integers = NOTHING  # where SORT writes
+    kinds: Integers = NOTHING  # of each node
+    own: Integers = NOTHING  # sign of what defines the node
+    spins: Integers = NOTHING  # sign that the node is computed with
+    # the place in `arguments` of the first use of each node, in words from the beginning; 0 if there is none
     heads: Integers = NOTHING
-    nexts: Integers = NOTHING
-    thresholds: Floats
-    random: Integers = NOTHING
-    count: int = 0
+    nexts: Integers = NOTHING  # for each such place, that of the next use of the same node; 0 ends the list
+    thresholds: Floats  # -ln of probabilities that are spread evenly, (THRESHOLD_COUNT,)
+    random: Integers = NOTHING  # state of the generator, (1,)
+    count: int = 0  # nodes of which COUNT says how many changes of sign they take
+    # for TURN, the first that may turn, and how many may
     first: int = 0
     nodes: int = 0
-    visits: int = 0
+    visits: int = 0  # to make in a call
+    # and its factor for each visit
     temperature: float = 0.0
     cooling: float = 0.0
 

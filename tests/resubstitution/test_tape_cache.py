@@ -10,7 +10,7 @@ from accumulus import cache
 from accumulus.context import Context
 from accumulus.options import SWITCH, Options
 from accumulus.programs import rewritten
-from accumulus.rewriting import tape_cache
+from accumulus.resubstitution import optimise as tape_cache
 from accumulus.rewriting.optimise import by_rules
 from accumulus.tape.tape import Tape, to_bytes
 
@@ -39,8 +39,8 @@ def test_the_stored_tape_is_the_one_that_was_found(folder):
     made = by_rules(tape)
     key = key_of(tape, *GIVEN)
     assert tape_cache.stored_tape(key, tape, 0) is None
-    tape_cache.store_tape(key, made)
-    found = tape_cache.stored_tape(key, tape, 0)
+    tape_cache.store_tape(key, made, {})
+    found, _ = tape_cache.stored_tape(key, tape, 0)
     assert to_bytes(found) == to_bytes(made)
 
 
@@ -61,7 +61,7 @@ def wrong_tapes():
 def test_what_is_not_the_same_is_not_taken(wrong, folder):
     tape = source()
     key = key_of(tape, *GIVEN)
-    cache.store("tapes", key, to_bytes(wrong))
+    cache.store("tapes", key, b"{}\n" + to_bytes(wrong))
     assert tape_cache.stored_tape(key, tape, 0) is None
 
 
@@ -72,7 +72,7 @@ def test_what_costs_more_is_not_taken(folder):
     square = longer.multiply(1, 2)
     longer.outputs = [longer.subtract(longer.add(total, square), square)]
     key = key_of(tape, *GIVEN)
-    cache.store("tapes", key, to_bytes(longer))
+    cache.store("tapes", key, b"{}\n" + to_bytes(longer))
     assert tape_cache.stored_tape(key, tape, 0) is None
 
 
@@ -80,7 +80,7 @@ def test_what_costs_more_is_not_taken(folder):
 def test_damaged_files_are_as_good_as_none(damage, folder):
     tape = source()
     key = key_of(tape, *GIVEN)
-    tape_cache.store_tape(key, by_rules(tape))
+    tape_cache.store_tape(key, by_rules(tape), {})
     (file,) = folder.iterdir()
     file.write_bytes(damage(file.read_bytes()))
     assert tape_cache.stored_tape(key, tape, 0) is None
