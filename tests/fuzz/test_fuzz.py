@@ -76,6 +76,24 @@ def test_forms_of_other_libraries():
     assert right == set(forms.OTHERS)
 
 
+@pytest.mark.skipif(with_jax.MISSING is not None, reason="needs JAX")
+def test_ties_of_masks_have_no_curvature_that_differences_could_tell(monkeypatch):
+    def undone(rng):
+        program = arrays.random_arrays(rng)
+        return replace(
+            program, preludes=(("A", "A ** 2"),), row=None, cases=("np.sum(A, where=A > 0)",), combined="return y"
+        )
+
+    at_zero = [np.ones(3), np.diag([1.0, 2.0, 0.0]), np.ones((2, 4)), 0.1]
+    monkeypatch.setattr(kinds, "SCALARS", 0.0)
+    monkeypatch.setattr(kinds, "random_arrays", undone)
+    monkeypatch.setattr(kinds, "random_point", lambda *_: at_zero)
+    monkeypatch.setattr(kinds, "KINDS", {"hvp": kinds.hvp})
+    outcomes = [kinds.check_kind(FIRST + k) for k in range(4)]
+    assert {outcome.kind for outcome in outcomes} <= {"right", "undecided"}
+    assert any("as it is for JAX" in outcome.remark for outcome in outcomes)
+
+
 @pytest.mark.parametrize("table", ["THROUGH", "BRANCHES", "THROUGH_JAX", "BRANCHES_JAX"])
 def test_all_texts_are_drawn(table):
     texts = getattr(forms, table)

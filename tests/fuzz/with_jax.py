@@ -72,6 +72,20 @@ def jacobian(
     return runs[0], np.max([np.abs(run - runs[0]) for run in runs[1:]], axis=0)
 
 
+def hessian(program: Arrays, point: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """Second derivatives of the sum of all results, (inputs, inputs).
+
+    Raises:
+        Unavailable: as `jacobian`.
+    """
+    jax, names = _jax()
+    f, x = _text(program), np.concatenate([np.ravel(np.asarray(a, float)) for a in point])
+    try:
+        return np.asarray(jax.hessian(lambda at: names["np"].sum(f(at)))(x))
+    except (TypeError, AttributeError, NotImplementedError, ValueError, IndexError, jax.errors.JAXTypeError) as why:
+        raise Unavailable(f"{type(why).__name__}: {why}") from why
+
+
 def _steps(program: Scalars, draw: np.random.Generator | None) -> Callable[[Any], Any]:
     """The outputs of a program of scalars, every real number in between moved in its last place if `draw` is given."""
     _, names = _jax()
