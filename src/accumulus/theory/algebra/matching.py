@@ -50,8 +50,8 @@ from accumulus.theory.algebra.expression import (
     Symbol,
     added_up,
     edge_names,
+    fold,
     fresh_names,
-    inside,
     multiplied_out,
     natural,
     nodes,
@@ -389,21 +389,20 @@ def shared_graph(references: Mapping[str, Expression], entries: Mapping[Entry, E
     its own with a unit edge, likewise a terminal.
     """
     same = UnionFind()
-    ends: dict[Expression, tuple[int, int]] = {}
 
-    for node in nodes(entries.values(), references):
-        parts = [ends[part] for part in inside(node, references)]
+    def joined(node: Expression, parts: list[tuple[int, int]]) -> tuple[int, int]:
         if isinstance(node, Symbol):
-            ends[node] = (same.new(), same.new())
-        elif isinstance(node, Product):
+            return same.new(), same.new()
+        if isinstance(node, Product):
             for (_, end), (start, _) in pairwise(parts):
                 same.merge(end, start)
-            ends[node] = (parts[0][0], parts[-1][1])
-        else:
-            for start, end in parts[1:]:
-                same.merge(parts[0][0], start)
-                same.merge(parts[0][1], end)
-            ends[node] = parts[0]
+            return parts[0][0], parts[-1][1]
+        for start, end in parts[1:]:
+            same.merge(parts[0][0], start)
+            same.merge(parts[0][1], end)
+        return parts[0]
+
+    ends = fold(entries.values(), joined, references)
     outer: list[dict[Hashable, int]] = [{}, {}]
     for key, expression in entries.items():
         for side in (0, 1):
