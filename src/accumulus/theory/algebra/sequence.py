@@ -3,9 +3,8 @@
 **Replay.** A line graph in which nothing merges by itself: known sequences run in it, and every step is checked.
 
 Unlike in `accumulus.elimination.face.FaceElimination`, on which it stands, nothing is absorbed or merged unless it is
-said, so that a sequence computes exactly what it says. Vertices have numbers given by the caller, those of the graph's
-edges first. The label 1 takes no product, and two vertices whose labels are equal multiply as one: eliminating both
-⟨l,r⟩ and ⟨l',r⟩ for a copy l' of l takes one product.
+said, so that a sequence computes exactly what it says. The label 1 takes no product, and two vertices whose labels are
+equal multiply as one: eliminating both ⟨l,r⟩ and ⟨l',r⟩ for a copy l' of l takes one product.
 
 Every operation keeps the sum over all paths from every root to every terminal, so what `finish` returns is the Jacobian
 whatever the sequence was.
@@ -36,7 +35,7 @@ the least number *found*.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import islice
@@ -55,58 +54,47 @@ from accumulus.theory.algebra.values import LABEL, PRODUCT, ValueProgram, bracke
 __all__ = ["FaceSequence", "LineReplay", "Split", "Splitting", "elimination_sequence", "least_splits"]
 
 
-class LineReplay:
-    """The line graph of `graph`, being eliminated step by step.
+class LineReplay(FaceElimination):
+    """The line graph of `graph`, being eliminated step by step; every product and every sum is a vertex of its own.
 
-    Roots and terminals are numbered -1, -2, …
-
-    >>> replay = LineReplay(DifferentiationGraph([("y", "a"), ("a", "x"), ("y", "b"), ("b", "x")]))
-    >>> replay.eliminate(0, 1, 4)
-    >>> replay.eliminate(2, 3, 5)
-    >>> replay.merge([4, 5], 6)
-    >>> list(replay.finish().steps)
+    >>> line = LineReplay(DifferentiationGraph([("y", "a"), ("a", "x"), ("y", "b"), ("b", "x")]))
+    >>> line.merge([line.eliminate(0, 1), line.eliminate(2, 3)])
+    8
+    >>> list(line.finish().steps)
     [(1, 0, 1), (1, 2, 3), (0, 4, 5)]
     """
 
     def __init__(self, graph: DifferentiationGraph) -> None:
         ones = frozenset(e for e, kind in enumerate(graph.kinds.tolist()) if kind == Kind.ONE)
-        self._line = _Unmerged(graph, _Steps(len(graph.sources), ones=ones))
-        #: Vertices of the line graph by the caller's numbers.
-        self._vertex = {e: e for e in self._line.vertices()}
-        added = len(graph.roots) + len(graph.terminals)
-        self._vertex.update((-1 - k, len(graph.sources) + k) for k in range(added))
+        super().__init__(graph, _Steps(len(graph.sources), ones=ones))
 
-    def eliminate(self, i: int, j: int, k: int) -> None:
-        """Replace face ⟨i,j⟩ by a vertex k with P_i and S_j; what is isolated then goes.
+    def eliminate(self, i: int, j: int) -> int:
+        """Replace face ⟨i,j⟩ by a vertex with P_i and S_j, and return it; what is isolated then goes.
 
         Raises:
             OrderError: if there is no such face.
         """
-        made = self._line.eliminate(self._at(i), self._at(j))
-        for v in (i, j):
-            if self._vertex[v] == made:  # reused for the product
-                del self._vertex[v]
-        self._vertex[k] = made
+        self.check_face(i, j)
+        self._disconnect(i, j)
+        k = self._made(self.steps.product(self.labels[i], self.labels[j]), i, j)
+        self._settle()
+        return k
 
-    def merge(self, terms: Sequence[int], k: int) -> None:
-        """Replace vertices with the same P and S by a vertex k that has the sum of their labels.
+    def merge(self, terms: Sequence[int]) -> int:
+        """Replace vertices with the same P and S by one that has the sum of their labels, and return it.
 
         Raises:
             OrderError: if they do not have the same P and S.
         """
-        merged = self._line.merge([self._at(term) for term in terms])
-        for term in terms:
-            del self._vertex[term]
-        self._vertex[k] = merged
-
-    def split(self, v: int, copy: int, *, predecessors: Iterable[int] = (), successors: Iterable[int] = ()) -> None:
-        """Move some of v's predecessors, or some of its successors, to a copy that shares the others.
-
-        Raises:
-            OrderError: if these are not some, but not all, of them.
-        """
-        above, below = [self._at(p) for p in predecessors], [self._at(s) for s in successors]
-        self._vertex[copy] = self._line.split(self._at(v), predecessors=above, successors=below)
+        first, *others = terms
+        for v in others:
+            if first not in self or v not in self or not self._equal(first, v, v):
+                raise OrderError(f"{self.name(first)} and {self.name(v)} do not have the same P and S")
+        k = self._made(reduce(self.steps.sum, sorted(self.labels[v] for v in terms)), first, first)
+        for v in terms:
+            self._remove(v)
+        self._settle()
+        return k
 
     def join(self, v: int, copy: int) -> None:
         """Undo a split: v takes over the faces of a vertex with the same label, and the same P or the same S.
@@ -114,53 +102,6 @@ class LineReplay:
         Raises:
             OrderError: if they differ in more, or have faces in common.
         """
-        self._line.join(self._at(v), self._at(copy))
-        del self._vertex[copy]
-
-    def finish(self) -> Accumulation:
-        """The Jacobian, when every vertex runs from a root to a terminal.
-
-        Raises:
-            OrderError: if a face is left.
-        """
-        return self._line.finish()
-
-    def _at(self, number: int) -> int:
-        if number not in self._vertex:
-            raise OrderError(f"vertex {number} is not in the line graph (any more)")
-        return self._vertex[number]
-
-
-@dataclass(slots=True)
-class _Steps(SharedSteps):
-    """Steps of which equal ones are made once, and products with 1 not at all."""
-
-    ones: frozenset[int] = frozenset()
-
-    def product(self, left: int, right: int) -> int:
-        if left in self.ones:
-            return right
-        return left if right in self.ones else SharedSteps.product(self, left, right)
-
-
-class _Unmerged(FaceElimination):
-    """A face elimination that neither absorbs nor merges before it is finished."""
-
-    def merge(self, vertices: Sequence[int]) -> int:
-        """Add up the labels of vertices with the same P and S in the first of them, which stays."""
-        first, *others = vertices
-        for v in others:
-            if first not in self or v not in self or not self._equal(first, v, v):
-                raise OrderError(f"{self.name(first)} and {self.name(v)} do not have the same P and S")
-        label = reduce(self.steps.sum, sorted(self.labels[v] for v in vertices))
-        for v in others:
-            self._remove(v)
-        self._settle()
-        self.labels[first] = label
-        return first
-
-    def join(self, v: int, copy: int) -> None:
-        """Put the faces of a vertex to those of another one that has the same label and the same P or S."""
         P, S = self.predecessors, self.successors
         same_p, same_s = P[v].keys() == P[copy].keys(), S[v].keys() == S[copy].keys()
         apart = S[v].keys().isdisjoint(S[copy]) if same_p else P[v].keys().isdisjoint(P[copy])
@@ -175,11 +116,24 @@ class _Unmerged(FaceElimination):
         self._settle()
 
     def finish(self) -> Accumulation:
-        """The Jacobian, what runs between the same root and terminal added up."""
+        """The Jacobian, what runs between the same root and terminal added up.
+
+        Raises:
+            OrderError: if a face is left.
+        """
         for v in self.vertices():
             self._touch(v)
         super()._settle()
         return super().finish()
+
+    def _made(self, label: int, i: int, j: int) -> int:
+        """A new vertex with P_i and S_j."""
+        k = self._vertex(label)
+        for p in self.predecessors[i]:
+            self._connect(p, k)
+        for s in self.successors[j]:
+            self._connect(k, s)
+        return k
 
     def _settle(self) -> None:
         """Remove what is isolated; nothing is in the index, so nothing is found there to absorb or merge."""
@@ -188,6 +142,18 @@ class _Unmerged(FaceElimination):
             if v in self._changed and not (self.predecessors[v] and self.successors[v]):
                 self._remove(v)
             self._changed.discard(v)
+
+
+@dataclass(slots=True)
+class _Steps(SharedSteps):
+    """Steps of which equal ones are made once, and products with 1 not at all."""
+
+    ones: frozenset[int] = frozenset()
+
+    def product(self, left: int, right: int) -> int:
+        if left in self.ones:
+            return right
+        return left if right in self.ones else SharedSteps.product(self, left, right)
 
 
 # Sequences (Proposition 1) -------------------------------------------------------------------------------------------
@@ -255,12 +221,13 @@ def elimination_sequence(
 def _exactly(program: ValueProgram) -> Accumulation:
     """Run the program in the line graph as it stands; its sums merge what has the same P and S, which is checked."""
     line = LineReplay(program.graph)
+    vertex: dict[int, int] = {}
     for v in range(len(program)):
-        if program.kinds[v] == PRODUCT:
-            left, right = program.operands[v]
-            line.eliminate(left, right, v)
-        elif program.kinds[v] != LABEL:
-            line.merge(program.operands[v], v)
+        operands = [vertex[operand] for operand in program.operands[v]]
+        if program.kinds[v] == LABEL:
+            vertex[v] = v
+        else:
+            vertex[v] = line.eliminate(*operands) if program.kinds[v] == PRODUCT else line.merge(operands)
     return line.finish()
 
 
@@ -459,29 +426,28 @@ def _derivations(program: ValueProgram) -> list[list[_Node]]:
 class _State:
     """A line graph, as the paths through it.
 
-    `paths` has, for every path, its vertices and the nodes that they stand for there; the first and last vertex
-    are its root and terminal, which stand for nothing.
+    `paths` has, for every path, its vertices, as `LineReplay` numbers them, and the nodes that they stand for there;
+    the first and last vertex are its root and terminal, which stand for nothing.
     """
 
     value: dict[int, int]
     paths: list[list[tuple[int, _Node | None]]]
     fresh: int
     #: What was done so far, to be done again in a line graph.
-    operations: list[Callable[[LineReplay], None]] = field(default_factory=list)
+    operations: list[Callable[[LineReplay], object]] = field(default_factory=list)
     splits: list[tuple[int, Side, frozenset[int]]] = field(default_factory=list)
     faces: int = 0
 
     @classmethod
     def start(cls, program: ValueProgram, derivations: Sequence[Sequence[_Node]]) -> _State:
         graph = program.graph
-        rows = {root: -1 - row for row, root in enumerate(graph.roots)}
-        columns = {terminal: -1 - len(rows) - column for column, terminal in enumerate(graph.terminals)}
+        edges = len(graph.sources)
+        ends = {v: edges + k for k, v in enumerate((*graph.roots, *graph.terminals))}
         paths: list[list[tuple[int, _Node | None]]] = []
         for leaves in derivations:
-            first, last = rows[program.ends[leaves[0].value][0]], columns[program.ends[leaves[-1].value][1]]
+            first, last = ends[program.ends[leaves[0].value][0]], ends[program.ends[leaves[-1].value][1]]
             paths.append([(first, None), *((leaf.value, leaf) for leaf in leaves), (last, None)])
-        edges = range(len(graph.sources))
-        return cls({e: e for e in edges}, paths, max(len(program), len(edges)))
+        return cls({e: e for e in range(edges)}, paths, edges + len(ends))
 
     def copy(self) -> _State:
         paths = [list(path) for path in self.paths]
@@ -559,7 +525,7 @@ class _Search:
             assert node is not None
             assert node.parent is not None
             vertex = state.new(node.parent.value)
-            state.operations.append(methodcaller("eliminate", i, j, vertex))
+            state.operations.append(methodcaller("eliminate", i, j))
             state.faces += 1
             for k, position in places:
                 one = state.paths[k][position][1]
@@ -581,7 +547,7 @@ class _Search:
             if len(terms) == len(self.program.operands[target]):
                 merged = state.new(target)
                 vertices = [terms[term] for term in self.program.operands[target]]
-                state.operations.append(methodcaller("merge", vertices, merged))
+                state.operations.append(methodcaller("merge", vertices))
                 for vertex in vertices:
                     state.rename(all_places[vertex], merged, up=True)
                 return True
@@ -617,7 +583,7 @@ class _Search:
         step = -1 if side == "predecessors" else 1
         places = [(k, at) for k, at in state.places()[vertex] if state.paths[k][at + step][0] in moved]
         state.rename(places, copy, up=False)
-        state.operations.append(methodcaller("split", vertex, copy, **{side: moved}))
+        state.operations.append(methodcaller("split", vertex, **{side: moved}))
         state.splits.append((vertex, side, moved))
 
     def _candidates(self, state: _State) -> Iterator[tuple[int, Side, frozenset[int]]]:
@@ -680,8 +646,8 @@ def _result(program: ValueProgram, state: _State) -> Splitting:
 
 def _shown_neighbour(program: ValueProgram, state: _State, vertex: int) -> Expression | str:
     graph = program.graph
-    if vertex >= 0:
+    if vertex in state.value:
         return program.expression(state.value[vertex])
-    if vertex >= -len(graph.roots):
-        return f"root {graph.vertices[graph.roots[-1 - vertex]]}"
-    return f"terminal {graph.vertices[graph.terminals[-1 - len(graph.roots) - vertex]]}"
+    end = vertex - len(graph.sources)
+    what = "root" if end < len(graph.roots) else "terminal"
+    return f"{what} {graph.vertices[(*graph.roots, *graph.terminals)[end]]}"
