@@ -439,36 +439,32 @@ class LineSearch(PartSearch):
         lines = self.lines
         weights, masks, middles = self._tracked(state, part)
         count = max(1, -(-len(weights) // 64))
+        fields = lines.encoded(1, count)
+        for k, edge in enumerate(lines.edges):
+            fields["paths"][k] = words(masks.get(edge, 0), count)
         tracked = np.zeros((len(lines.vertices), count), np.int64)
         for v, bits in middles.items():
             tracked[lines.numbers[v]] = words(bits, count)
-        paths = np.zeros((faces.MOST_DEPTH, faces.MOST, count), np.int64)
-        labels = Records.zeros(faces.LineLabel, faces.MOST_DEPTH * faces.MOST)
-        for k, edge in enumerate(lines.edges):
-            label = labels[k]
-            label.above, label.below = _word(lines.above[k]), _word(lines.below[k])
-            label.start, label.end, label.level = lines.starts[k], lines.ends[k], lines.levels[k]
-            paths[0, k] = words(masks.get(edge, 0), count)
         frames = Records.zeros(faces.Frame, faces.MOST_DEPTH)
-        frames[0].present, frames[0].left = _word((1 << len(lines.edges)) - 1), sum(weights)
+        frames[0].left = sum(weights)
+        snapshots = np.zeros((faces.MOST_DEPTH, fields["size"]), np.int64)
+        snapshots[0] = fields["graph"]
+        colours, recoloured, ranks, order = np.zeros((4, faces.MOST), np.int64)
         return faces.FacesState(
+            **fields,
             frames=frames,
-            labels=labels,
-            paths=paths,
+            snapshots=snapshots,
             moves=Records.zeros(faces.Move, faces.MOST_DEPTH * faces.MOST_MOVES),
             log=np.zeros((faces.MOST_STEPS, 3), np.int64),
             best_log=np.zeros((faces.MOST_STEPS, 3), np.int64),
             table=Records.zeros(faces.StoredBound, (1 << _TABLE_BITS) + faces.PROBES),
             weights=np.array([*weights, 0], np.int64),
             tracked=tracked,
-            sizes=lines.sizes,
-            kinds=lines.kinds,
-            colours=np.zeros(faces.MOST, np.int64),
-            recoloured=np.zeros(faces.MOST, np.int64),
-            ranks=np.zeros(faces.MOST, np.int64),
-            order=np.zeros(faces.MOST, np.int64),
+            colours=colours,
+            recoloured=recoloured,
+            ranks=ranks,
+            order=order,
             sums=np.zeros(len(lines.vertices), np.int64),
-            words=count,
             vertices=len(lines.vertices),
             table_bits=_TABLE_BITS,
             fma=state.objective.every_product,
@@ -495,8 +491,3 @@ class LineSearch(PartSearch):
             for edge in pairwise(path):
                 masks[edge] = masks.get(edge, 0) | 1 << k
         return [weight for weight, _, _ in chosen], masks, middles
-
-
-def _word(bits: int) -> int:
-    """64 bits, as a signed integer."""
-    return int(words(bits, 1)[0])

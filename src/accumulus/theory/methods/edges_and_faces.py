@@ -37,7 +37,6 @@ from accumulus.elimination.face import FaceElimination
 from accumulus.elimination.vertex import Cost
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import kernel, prepare
-from accumulus.native.state import Integers
 from accumulus.objective import Objective
 from accumulus.options import Options
 from accumulus.search.elimination import Elimination
@@ -45,7 +44,7 @@ from accumulus.search.registry import SearchResult, register
 from accumulus.search.vertex_orders import DEAREST, vertex
 from accumulus.theory.bounds import lower_bound
 from accumulus.theory.compiled import mixed_kernel as mixed
-from accumulus.theory.compiled.faces_kernel import INNER, ROOT, TERMINAL
+from accumulus.theory.compiled.line_state import INNER, ROOT, TERMINAL
 
 __all__ = ["Lines", "MixedAnnealing", "edge", "face", "words"]
 
@@ -101,6 +100,32 @@ class Lines:
             taken.append(face)
         return taken
 
+    def encoded(self, count: int, path_words: int = 0) -> dict[str, Any]:
+        """Fields of `accumulus.theory.compiled.line_state.LineState`, with rows of so many words, as arrays."""
+        labels, vertices, edges = 64 * count, len(self.vertices), len(self.edges)
+        shapes: dict[str, tuple[int, ...]] = {
+            "present": (count,),
+            **dict.fromkeys(("above", "beneath"), (labels, count)),
+            **dict.fromkeys(("starts", "ends", "levels", "values"), (labels,)),
+            **dict.fromkeys(("out", "into"), (vertices, count)),
+            "paths": (labels, path_words),
+        }
+        graph = np.zeros(sum(map(prod, shapes.values())), np.int64)
+        pieces = np.split(graph, np.cumsum([prod(shape) for shape in shapes.values()])[:-1])
+        parts = {name: piece.reshape(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
+        rng = random.Random(_SEED)
+        parts["present"][:] = words((1 << edges) - 1, count)
+        for k in range(edges):
+            parts["above"][k], parts["beneath"][k] = words(self.above[k], count), words(self.below[k], count)
+            parts["out"][self.starts[k]] |= words(1 << k, count)
+            parts["into"][self.ends[k]] |= words(1 << k, count)
+            parts["values"].view(np.uint64)[k] = rng.getrandbits(64) | 1
+        for name in ("starts", "ends", "levels"):
+            parts[name][:edges] = getattr(self, name)
+        touched = np.zeros(count, np.int64)
+        numbers = {"words": count, "path_words": path_words, "size": graph.size}
+        return {"graph": graph, **parts, "touched": touched, "sizes": self.sizes, "kinds": self.kinds, **numbers}
+
 
 def words(bits: int, count: int) -> NDArray[np.int64]:
     """Bits in so many words of 64."""
@@ -149,13 +174,12 @@ class MixedAnnealing(Annealing):
         refinements = int(_REFINEMENTS[0] * len(ordered)) + _REFINEMENTS[1]
         length = self.count = len(ordered) + refinements
         count = -(-int(len(lines.edges) * (1 + _ROOM[0]) + _ROOM[1]) // 64)
-        graph, parts = _encoded(lines, count)
+        fields = lines.encoded(count)
         steps = -(-length // mixed.STEP)
-        snapshots = np.zeros((2 * steps, graph.size), np.int64)
-        snapshots[0] = graph
+        snapshots = np.zeros((2 * steps, fields["size"]), np.int64)
+        snapshots[0] = fields["graph"]
         self._state = mixed.MixedState(
-            graph=graph,
-            **parts,
+            **fields,
             snapshots=snapshots,
             costs=np.zeros(2 * steps, np.int64),
             prints=np.zeros(2 * steps, np.int64),
@@ -164,15 +188,10 @@ class MixedAnnealing(Annealing):
             items=np.zeros(length, np.int64),
             trial=np.zeros(length, np.int64),
             best_items=np.zeros(length, np.int64),
-            touched=np.zeros(count, np.int64),
-            sizes=lines.sizes,
-            kinds=lines.kinds,
             logarithms=thresholds(mixed.TABLE),
             log=np.zeros((0, 3), np.int64),
             random=np.ones(1, np.int64),
-            words=count,
             length=length,
-            size=graph.size,
             fma=state.objective.every_product,
             best=np.iinfo(np.int64).max,
             tie=_TIE,
@@ -260,30 +279,6 @@ def _parts(item: int) -> tuple[int, int, int, int]:
     """Kind of an item, then its vertices: the middle one, where it starts, where it ends."""
     item, kind = item >> mixed.KIND_BITS, item & (1 << mixed.KIND_BITS) - 1
     return kind, item & _IDS, item >> mixed.ID_BITS & _IDS, item >> 2 * mixed.ID_BITS
-
-
-def _encoded(lines: Lines, count: int) -> tuple[Integers, dict[str, Any]]:
-    """The line graph in one array, with rows of so many words, and the parts of it, by their names."""
-    labels, vertices, edges = 64 * count, len(lines.vertices), len(lines.edges)
-    shapes: dict[str, tuple[int, ...]] = {
-        "present": (count,),
-        **dict.fromkeys(("above", "beneath"), (labels, count)),
-        **dict.fromkeys(("starts", "ends", "levels", "values"), (labels,)),
-        **dict.fromkeys(("out", "into"), (vertices, count)),
-    }
-    graph = np.zeros(sum(map(prod, shapes.values())), np.int64)
-    pieces = np.split(graph, np.cumsum([prod(shape) for shape in shapes.values()])[:-1])
-    parts = {name: piece.reshape(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
-    rng = random.Random(_SEED)
-    parts["present"][:] = words((1 << edges) - 1, count)
-    for k in range(edges):
-        parts["above"][k], parts["beneath"][k] = words(lines.above[k], count), words(lines.below[k], count)
-        parts["out"][lines.starts[k]] |= words(1 << k, count)
-        parts["into"][lines.ends[k]] |= words(1 << k, count)
-        parts["values"].view(np.uint64)[k] = rng.getrandbits(64) | 1
-    for name in ("starts", "ends", "levels"):
-        parts[name][:edges] = getattr(lines, name)
-    return graph, parts
 
 
 # Methods -------------------------------------------------------------------------------------------------------------
