@@ -25,12 +25,9 @@ __all__ = [
     "incoming",
     "index_domains",
     "index_ranges",
-    "members_of",
     "out_degrees",
     "outgoing",
     "predecessors",
-    "reached_by",
-    "reaching",
     "root_degrees",
     "roots_of",
     "successors",
@@ -93,26 +90,30 @@ def out_degrees(graph: DifferentiationGraph) -> list[int]:
     return [len(edges) for edges in graph.out_edges]
 
 
-def reached_by(graph: DifferentiationGraph, starts: Sequence[int]) -> list[int]:
-    """For each vertex the bit set of the starts that have a path to it: bit k stands for ``starts[k]``.
+def index_ranges(graph: DifferentiationGraph, starts: Sequence[int] | None = None) -> list[int]:
+    """For each vertex the bit set of the roots that reach it: bit k stands for ``graph.roots[k]``; in the notes Y_i.
 
-    With a depth level V^a as starts this is the notes' V^a_i or Y^a_i.
-
-    Raises:
-        GraphError: for a number that is not a vertex of the graph.
-    """
-    return _handed_on(graph, starts, graph.topological_order[::-1], graph.out_edges, graph.targets.tolist())
-
-
-def reaching(graph: DifferentiationGraph, ends: Sequence[int]) -> list[int]:
-    """For each vertex the bit set of the ends that it has a path to: bit k stands for ``ends[k]``.
-
-    With a depth level V^c as ends this is the notes' V^c_i or X^c_i.
+    Args:
+        starts: vertices in the place of the roots; those of a depth level V^a give the notes' V^a_i.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
     """
-    return _handed_on(graph, ends, graph.topological_order, graph.in_edges, graph.sources.tolist())
+    order, marked = graph.topological_order[::-1], graph.roots if starts is None else starts
+    return _handed_on(graph, marked, order, graph.out_edges, graph.targets.tolist())
+
+
+def index_domains(graph: DifferentiationGraph, ends: Sequence[int] | None = None) -> list[int]:
+    """For each vertex the bit set of the terminals that it reaches: bit k for ``graph.terminals[k]``; in the notes X_i.
+
+    Args:
+        ends: vertices in the place of the terminals; those of a depth level V^c give the notes' V^c_i.
+
+    Raises:
+        GraphError: for a number that is not a vertex of the graph.
+    """
+    order, marked = graph.topological_order, graph.terminals if ends is None else ends
+    return _handed_on(graph, marked, order, graph.in_edges, graph.sources.tolist())
 
 
 def _handed_on(
@@ -134,24 +135,14 @@ def _handed_on(
     return sets
 
 
-def index_ranges(graph: DifferentiationGraph) -> list[int]:
-    """For each vertex the bit set of the positions in ``graph.roots`` of the roots that reach it; in the notes Y_i."""
-    return reached_by(graph, graph.roots)
-
-
-def index_domains(graph: DifferentiationGraph) -> list[int]:
-    """For each vertex the bit set of the positions in ``graph.terminals`` of those it reaches; in the notes X_i."""
-    return reaching(graph, graph.terminals)
-
-
 def roots_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
     """Roots with a path to a vertex; for many vertices `index_ranges` finds all at once.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
     """
-    (number,) = vertex_numbers(graph, vertex)
-    return members_of(index_ranges(graph)[number], graph.roots)
+    reached = index_domains(graph, vertex_numbers(graph, vertex))
+    return tuple(root for root in graph.roots if reached[root])
 
 
 def terminals_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
@@ -160,8 +151,8 @@ def terminals_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
     Raises:
         GraphError: for a number that is not a vertex of the graph.
     """
-    (number,) = vertex_numbers(graph, vertex)
-    return members_of(index_domains(graph)[number], graph.terminals)
+    reached = index_ranges(graph, vertex_numbers(graph, vertex))
+    return tuple(terminal for terminal in graph.terminals if reached[terminal])
 
 
 def root_degrees(graph: DifferentiationGraph) -> NDArray[np.int64]:
@@ -185,17 +176,3 @@ def _counted(count: int, ends: Sequence[int], start: NDArray[np.int32], to: NDAr
         marks[some] = 1 << np.arange(len(some))
         found += np.bitwise_count(spread_sets(marks, start, to))
     return found
-
-
-def members_of(bits: int, vertices: Sequence[int]) -> tuple[int, ...]:
-    """The vertices that a bit set stands for.
-
-    >>> members_of(0b101, [7, 8, 9])
-    (7, 9)
-    """
-    found = []
-    while bits:
-        lowest = bits & -bits
-        found.append(vertices[lowest.bit_length() - 1])
-        bits ^= lowest
-    return tuple(found)

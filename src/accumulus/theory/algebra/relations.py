@@ -9,47 +9,23 @@ Multi-Terminal"):
     s3s1|s2s4    in (Δ + s3s1)(s2s4 + Δ'): both
     s1|s2        in s1(s2 + Δ) or (Δ + s1)s2 or (Δ + s1)(s2 + Δ'): the parenthesis only adds
 
-The notes count four forms (proof of Lemma 1) and leave out those with a parenthesis on both sides; these occur in
-least-cost sets, as in (e1e3 + e2e4)(e5e7 + e6e8). The Δ may be missing: what is shared is in parentheses too, and a
-reference opens one wherever it is used.
+The Δ may be missing: what is shared is in parentheses too, and a reference opens one wherever it is used. What the
+notes leave out, and what the relations say of the order of elimination, is in docs/notes.md, section 6.
 
-Every relation says what face elimination has to look out for: ⟨s1,s2⟩, if it is multiplied somewhere, must not be
-eliminated while a path still has s1 and s2 as neighbours that belong to different parentheses. `Relation.awaits`
-lists the faces of which one has to go before: one for s1|s2s3 and s3s1|s2 (Lemma 2), either of two for s3s1|s2s4.
+**Dependencies (Lemma 2).** Which face has to go before which: for given relations ⟨s1,s2⟩ of s1|s2s3 waits for ⟨s2,s3⟩,
+and that of s3s1|s2s4 for either of ⟨s3,s1⟩ and ⟨s2,s4⟩. Of an expression set, by the theorem of
+`accumulus.theory.algebra.values`, a sum waits for every other product or sum that uses one of its terms, too, and
+everything for its operands. What waits for several things waits for all of them, and for one thing out of each of its
+lists of alternatives; such conditions are monotone, so removing whatever waits for nothing finds an order or what is
+stuck in cycles, in linear time.
 
-**Dependencies (Lemma 2).** Elimination dependencies: which face has to go before which (Lemma 2 of the notes), and
-cycles among them.
-
-If s1|s2s3 stands in one expression and s1s2 is multiplied in another, then eliminating ⟨s1,s2⟩ while the first is
-still in parentheses would break these; ⟨s2,s3⟩ has to go first. For given relations that is all
-(`elimination_dependencies`). For an expression set there are three kinds more, by the theorem of
-`accumulus.theory.algebra.values`:
-
-* s3s1|s2s4, with a parenthesis on both sides, waits for either of ⟨s3,s1⟩ and ⟨s2,s4⟩;
-* a sum s2 + Δ is a merge, which needs that s2 and all of Δ have no other faces left: it waits for every other
-  product or sum that uses one of its terms;
-* a product or sum waits for its own operands.
-
-Lemma 1 is the shortest cycle of these: with s1(s2 + Δ) and s1s2 in one set, ⟨s1,s2⟩ waits for the merge of s2 and Δ,
-since until then s1 and s2 are neighbours in parentheses, and the merge for ⟨s1,s2⟩, since it uses s2.
-
-What waits for several things waits for all of them, and for one thing out of each of its lists of alternatives;
-such conditions are monotone, so removing whatever waits for nothing finds an order or what is stuck in cycles, in
-linear time.
-
-**Lemma 1.** The lemma says that in a set of least cost two factors that have a direct relation never have an indirect
-one without a further factor: no s1(s2 + Δ), no (Δ + s1)s2. `lemma1_violations` finds such pairs, also (Δ + s1)(s2 +
-Δ'), which the notes leave out, and builds the cheaper set: what used s1·s2 uses s1·(s2 + Δ) instead, so the product
-s1·s2 goes; and the paths over s1 and Δ that come with it are taken out of wherever the set had them before
-(``"rewriting"``).
-
-The notes' proof takes them out of a sibling s1·Δ in the same parenthesis. They need not be there: the same paths may be
-bracketed as (…s1)(Δ…), or Δ may be cut in the middle, and be shared with others that stay. In general, a value v
-without the paths R is built like v: of a sum every term without its part of R; of a product l·r, where R is not all
-pairs of some left with all right paths, one product for each group of left paths that lose the same right paths.
-Where that takes at least as many products as go, the notes' proof does not cover the set; then vertex elimination in
-Markowitz's order is tried (``"elimination"``), and if that is no cheaper either the violation carries no cheaper set.
-Whether a set of least cost can look like that is not settled here.
+**Lemma 1.** `lemma1_violations` finds s1(s2 + Δ), (Δ + s1)s2 and (Δ + s1)(s2 + Δ') where s1·s2 is a product, and builds
+the cheaper set: what used s1·s2 uses s1·(s2 + Δ) instead, so the product s1·s2 goes; and the paths over s1 and Δ that
+come with it are taken out of wherever the set had them before (``"rewriting"``): a value v without the paths R is built
+like v: of a sum every term without its part of R; of a product l·r, where R is not all pairs of some left with all
+right paths, one product for each group of left paths that lose the same right paths. Where that takes at least as many
+products as go, the notes' proof does not cover the set; then vertex elimination in Markowitz's order is tried
+(``"elimination"``), and if that is no cheaper either the violation carries no cheaper set.
 
 Works on explicit paths: exponential in general, limited to `limit` of them.
 """

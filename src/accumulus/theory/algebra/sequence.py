@@ -21,10 +21,9 @@ whatever the sequence was.
 A set whose elimination dependencies are circular has no such sequence; the error names the cycle.
 
 **Splits.** A face ⟨l,r⟩ that some paths multiply now, and others only after something else, can be eliminated for the
-former alone once l is split by its predecessors, or r by its successors, such that the paths part (interior vertex
-split: Griewank and Walther 2008, p. 205; the notes: explicit splitting). Likewise a vertex that some paths add to
-others, and some multiply. Splits cost no product, and two copies have one label, so what both are multiplied by is one
-product: the set keeps its cost. With enough splits every path has vertices of its own, so some number always suffices.
+former alone once l is split by its predecessors, or r by its successors, such that the paths part (the notes: explicit
+splitting). Splits cost no product, and two copies have one label, so what both are multiplied by is one product: the
+set keeps its cost. With enough splits every path has vertices of its own, so some number always suffices.
 
 `least_splits` looks for the least number by iterative deepening. Between splits it does whatever the theorem of
 `accumulus.theory.algebra.values` allows, and joins copies again that go the same way. At every split it tries,
