@@ -63,7 +63,7 @@ from accumulus.native.state import Records
 from accumulus.search.elimination import BitRows, Elimination
 from accumulus.theory.bounds import disjoint_pairs, least_costs
 from accumulus.theory.compiled import faces_kernel as faces
-from accumulus.theory.compiled.subsets_kernel import HALF, UNREACHED, SubsetsState
+from accumulus.theory.compiled.subsets_kernel import HALF, LAST, UNREACHED, SubsetsState
 from accumulus.theory.graphs.traversal import UnionFind
 from accumulus.theory.methods.edges_and_faces import Lines, words
 
@@ -281,9 +281,14 @@ class SubsetSearch(PartSearch):
             self._state.deadline.spend(_SET_SECONDS * _SETS)
             yield self.cost
         self.expanded = search.expanded
-        if table[everything] < self.cost:
-            self.cost = int(table[everything])
-            self.order = self._order(vertices, table)
+        if table[everything] >> LAST < self.cost:
+            self.cost = int(table[everything] >> LAST)
+            order, left = list[int](), everything
+            while left:
+                last = int(table[left]) & ((1 << LAST) - 1)
+                order.append(vertices[last])
+                left &= ~(1 << last)
+            self.order = tuple(reversed(order))
         self.lower_bound = self.cost
         yield self.cost
 
@@ -319,29 +324,6 @@ class SubsetSearch(PartSearch):
         for v in vertices:
             rest = np.concatenate([rest + self._least[v], rest])
         return rest
-
-    def _order(self, vertices: Sequence[int], table: NDArray[np.int64]) -> tuple[int, ...]:
-        """The order whose costs add up to the table's last entry, from its end."""
-        gone = (1 << len(vertices)) - 1
-        order: list[int] = []
-        while gone:
-            for k, v in enumerate(vertices):
-                before = gone & ~(1 << k)
-                if before != gone and table[before] <= table[gone]:
-                    price = self._price(v, [u for t, u in enumerate(vertices) if before >> t & 1])
-                    if table[before] + price == table[gone]:
-                        order.append(v)
-                        gone = before
-                        break
-        return tuple(reversed(order))
-
-    def _price(self, v: int, gone: Sequence[int]) -> int:
-        now = self._state
-        edges = [(j, i, level) for j, row in enumerate(now.successors) for i, level in row.items()]
-        state = Elimination.of_edges(edges, now.sizes, now.intermediates, now.objective)
-        for u in gone:
-            state.eliminate(u)
-        return state.cost(v)[0]
 
 
 # Edges and faces ------------------------------------------------------------------------------------------------------
