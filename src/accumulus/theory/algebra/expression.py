@@ -224,7 +224,7 @@ class Sum(Expression):
     terms: tuple[Expression, ...]
 
     def __post_init__(self) -> None:
-        terms = tuple(sorted(_flattened(self.terms, Sum), key=_order))
+        terms = tuple(sorted(_flattened(self.terms, Sum), key=lambda term: (term._leading, term._digest)))
         object.__setattr__(self, "terms", terms)
         self._identify(b"sum", sorted(term._digest for term in terms), _leading(terms))
 
@@ -304,10 +304,6 @@ def _flattened(given: Sequence[Expression], kind: type[Product] | type[Sum]) -> 
     if len(parts) < 2:
         raise ExpressionError(f"a {kind.__name__} of {len(parts)} expressions; expected at least two")
     return tuple(parts)
-
-
-def _order(expression: Expression) -> tuple[Any, ...]:
-    return expression._leading, expression._digest
 
 
 def _leading(parts: Sequence[Expression]) -> tuple[Any, ...]:

@@ -36,7 +36,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -131,7 +131,10 @@ class Relation:
         return tuple(Face(*side) for side in sides)
 
     def __str__(self) -> str:
-        sides = ["*".join(_parenthesized(factor) for factor in side) for side in (self.before, self.after)]
+        sides = (
+            "*".join(f"({factor})" if isinstance(factor, (Sum, Product)) else str(factor) for factor in side)
+            for side in (self.before, self.after)
+        )
         return ("*" if self.direct else "|").join(sides)
 
 
@@ -214,10 +217,6 @@ def _ends(program: ValueProgram, side: int) -> dict[int, tuple[_End, ...]]:
                 found.update(dict.fromkeys(ends[term]))
         ends[v] = tuple(found)
     return ends
-
-
-def _parenthesized(factor: Expression) -> str:
-    return f"({factor})" if isinstance(factor, (Sum, Product)) else str(factor)
 
 
 # Dependencies (Lemma 2) ----------------------------------------------------------------------------------------------
@@ -468,21 +467,19 @@ def lemma1_violations(
     cost = program.multiplications
     violations = []
     for pair, joint in found.items():
+        face, relation = Face(*map(program.expression, pair)), relation_of(program, joint)
         by: Literal["rewriting", "elimination"] = "rewriting"
         cheaper = _rewritten(program, joint)
         if cheaper.multiplications >= cost:
-            by, cheaper = "elimination", _by_elimination(program.graph)
-        less = cheaper.multiplications < cost
-        violations.append(
-            Violation(
-                Face(*map(program.expression, pair)),
-                relation_of(program, joint),
-                cost,
-                _verified(cheaper) if less else None,
-                cheaper.multiplications if less else None,
-                by if less else None,
-            )
-        )
+            order = markowitz_order(program.graph, Objective.FMA)
+            assert order is not None
+            by, cheaper = "elimination", value_program(eliminate_vertices(program.graph, order[1]))
+        if cheaper.multiplications < cost:
+            expressions = cheaper.definitions()
+            expressions.to_accumulation(program.graph)  # raises unless it is the same Jacobian
+            violations.append(Violation(face, relation, cost, expressions, cheaper.multiplications, by))
+        else:
+            violations.append(Violation(face, relation, cost, None, None, None))
     return tuple(violations)
 
 
@@ -509,97 +506,63 @@ def _rewritten(program: ValueProgram, joint: Joint) -> ValueProgram:
     result.entries = {key: value[v] for key, v in program.entries.items()}
     old = result.product([value[joint.left], value[joint.right]])
     new = result.product([value[v] for v in wide])
-    return _Rewriting(result, old, new).result
+    return _replaced(result, old, new)
 
 
 def _only_added(program: ValueProgram, joint: Joint) -> tuple[int, int] | None:
     """The factors where the joint's values meet, if the values are these, or terms, or terms of terms, of these."""
-    factors = program.operands[joint.product]
-    for pair in pairwise(factors):
-        if _is_term(program, joint.left, pair[0]) and _is_term(program, joint.right, pair[1]):
-            return pair
-    return None
+
+    def has_term(value: int, term: int) -> bool:
+        return term in postorder([value], lambda v: program.operands[v] if program.kinds[v] == SUM else ())
+
+    pairs = pairwise(program.operands[joint.product])
+    return next((pair for pair in pairs if has_term(pair[0], joint.left) and has_term(pair[1], joint.right)), None)
 
 
-def _is_term(program: ValueProgram, term: int, value: int) -> bool:
-    stack = [value]
-    while stack:
-        value = stack.pop()
-        if value == term:
-            return True
-        if program.kinds[value] == SUM:
-            stack += program.operands[value]
-    return False
-
-
-class _Rewriting:
-    def __init__(self, program: ValueProgram, old: int, new: int) -> None:
-        self.program, self.old, self.new = program, old, new
-        self.items: dict[int, tuple[_Item, ...]] = {}
-        # what uses the old product gets the paths of the new one, so that one comes first
-        needed = postorder([new], program.operands.__getitem__)
-        for v in dict.fromkeys((*needed, *program.live())):
-            self.items[v] = self._items(v)
-        self.result = ValueProgram(program.graph)
-        self.made: dict[tuple[int, frozenset[_Item]], int | None] = {}
-        for key, entry in program.entries.items():
-            twice = {path for path, replaced in self.items[entry] if replaced}
-            removed = frozenset((path, False) for path, replaced in self.items[entry] if not replaced and path in twice)
-            value = self._make(entry, removed)
-            assert value is not None
-            self.result.entries[key] = value
-
-    def _items(self, v: int) -> tuple[_Item, ...]:
-        program = self.program
+def _replaced(program: ValueProgram, old: int, new: int) -> ValueProgram:
+    """The program with one value in the place of another, and without the paths that it then counts twice."""
+    items: dict[int, tuple[_Item, ...]] = {}
+    # what uses the old product gets the paths of the new one, so that one comes first
+    for v in dict.fromkeys((*postorder([new], program.operands.__getitem__), *program.live())):
         if program.kinds[v] == LABEL:
-            return (((v,), False),)
-        if v == self.old:
-            return tuple((path, True) for path, _ in self.items[self.new])
-        if program.kinds[v] == PRODUCT:
+            items[v] = (((v,), False),)
+        elif v == old:
+            items[v] = tuple((path, True) for path, _ in items[new])
+        elif program.kinds[v] == PRODUCT:
             left, right = program.operands[v]
-            return tuple((p + q, a or b) for p, a in self.items[left] for q, b in self.items[right])
-        return tuple(item for term in program.operands[v] for item in self.items[term])
+            items[v] = tuple((p + q, a or b) for p, a in items[left] for q, b in items[right])
+        else:
+            items[v] = tuple(item for term in program.operands[v] for item in items[term])
+    result = ValueProgram(program.graph)
 
-    def _make(self, v: int, removed: frozenset[_Item]) -> int | None:
+    @cache
+    def made(v: int, removed: frozenset[_Item]) -> int | None:
         """Value of the result for v without some of its items; None if nothing is left."""
-        key = (v, removed)
-        if key not in self.made:
-            self.made[key] = self._made(v, removed)
-        return self.made[key]
-
-    def _made(self, v: int, removed: frozenset[_Item]) -> int | None:
-        program, result = self.program, self.result
         if program.kinds[v] == LABEL:
             return None if removed else v
-        if v == self.old:
-            return self._make(self.new, frozenset((path, False) for path, _ in removed))
-        if program.kinds[v] != PRODUCT:
-            terms = (self._make(term, removed.intersection(self.items[term])) for term in program.operands[v])
-            left_over = [term for term in terms if term is not None]
-            return None if not left_over else left_over[0] if len(left_over) == 1 else result.sum(left_over)
-        left, right = program.operands[v]
-        # left paths by the right paths that they lose
-        groups: dict[frozenset[_Item], list[_Item]] = {}
-        for p, a in self.items[left]:
-            lost = frozenset((q, b) for q, b in self.items[right] if (p + q, a or b) in removed)
-            groups.setdefault(lost, []).append((p, a))
-        parts = []
-        for lost, kept in groups.items():
-            one = self._make(left, frozenset(self.items[left]).difference(kept))
-            other = self._make(right, lost)
-            if one is not None and other is not None:
-                parts.append(result.product([one, other]))
-        return None if not parts else parts[0] if len(parts) == 1 else result.sum(parts)
+        if v == old:
+            return made(new, frozenset((path, False) for path, _ in removed))
+        parts: list[int | None] = []
+        if program.kinds[v] == PRODUCT:
+            left, right = program.operands[v]
+            # left paths by the right paths that they lose
+            groups: dict[frozenset[_Item], list[_Item]] = {}
+            for p, a in items[left]:
+                lost = frozenset((q, b) for q, b in items[right] if (p + q, a or b) in removed)
+                groups.setdefault(lost, []).append((p, a))
+            for lost, kept in groups.items():
+                one, other = made(left, frozenset(items[left]).difference(kept)), made(right, lost)
+                if one is not None and other is not None:
+                    parts.append(result.product([one, other]))
+        else:
+            parts = [made(term, removed.intersection(items[term])) for term in program.operands[v]]
+        left_over = [part for part in parts if part is not None]
+        return None if not left_over else left_over[0] if len(left_over) == 1 else result.sum(left_over)
 
-
-def _by_elimination(graph: DifferentiationGraph) -> ValueProgram:
-    """Return the program of vertex elimination in Markowitz's order."""
-    found = markowitz_order(graph, Objective.FMA)
-    assert found is not None
-    return value_program(eliminate_vertices(graph, found[1]))
-
-
-def _verified(program: ValueProgram) -> ExpressionSet:
-    expressions = program.definitions()
-    expressions.to_accumulation(program.graph)  # raises unless it is the same Jacobian
-    return expressions
+    for key, entry in program.entries.items():
+        twice = {path for path, replaced in items[entry] if replaced}
+        removed = frozenset((path, False) for path, replaced in items[entry] if not replaced and path in twice)
+        value = made(entry, removed)
+        assert value is not None
+        result.entries[key] = value
+    return result

@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import islice
+from itertools import chain, combinations, islice
 from operator import methodcaller
 from typing import Final, Literal
 
@@ -371,19 +371,35 @@ def least_splits(
     b with predecessors a2 on its own; c with successors d1 on its own
     """
     program = bracketed(value_program(subject, graph))
-    roots = _derivations(program)
     for number in range(most + 1):
-        search = _Search(program, states)
-        found = search.run(_State.start(program, roots), number)
+        found = _searched(_State.start(program), number, iter(range(states)))
         if found is not None:
-            return _result(program, found)
+            return found.result()
     raise ExpressionError(
         f"no way with at most {most} splits was found within {states} states each; allow more with most=…, states=…"
     )
 
 
+def _searched(state: _State, splits: int, budget: Iterator[int]) -> _State | None:
+    """The state with everything eliminated, after at most so many splits; each state that is looked at takes one off
+    the budget."""
+    while state.join() or state.multiply() or state.add():
+        pass
+    if state.done():
+        return state
+    for vertex, side, moved in state.candidates() if splits else ():
+        if next(budget, None) is None:
+            return None
+        child = state.copy()
+        child.split(vertex, side, moved)
+        found = _searched(child, splits - 1, budget)
+        if found is not None:
+            return found
+    return None
+
+
 class _Node:
-    """A value at a place of a path, and what it goes into there."""
+    """A value at a place of a path, and what it goes into there; nothing at the ends of a path, and for an entry."""
 
     __slots__ = ("parent", "value")
 
@@ -392,33 +408,8 @@ class _Node:
         self.parent = parent
 
 
-def _derivations(program: ValueProgram) -> list[list[_Node]]:
-    """For every path of every entry, its edges as nodes, linked upwards to what they are computed into."""
-    counts = program.path_counts()
-    if sum(counts[entry] for entry in program.entries.values()) > _PATHS:
-        raise ExpressionError(f"the graph has more than {_PATHS} paths; expected a small graph to search for splits")
-    result = []
-    for entry in program.entries.values():
-        for number in range(counts[entry]):
-            leaves: list[_Node] = []
-            stack: list[tuple[_Node | None, int, int]] = [(None, entry, number)]
-            while stack:
-                parent, v, k = stack.pop()
-                node = _Node(v, parent)
-                if program.kinds[v] == LABEL:
-                    leaves.append(node)
-                elif program.kinds[v] == PRODUCT:
-                    left, right = program.operands[v]
-                    row, column = divmod(k, counts[right])
-                    stack += [(node, right, column), (node, left, row)]
-                else:
-                    for term in program.operands[v]:
-                        if k < counts[term]:
-                            stack.append((node, term, k))
-                            break
-                        k -= counts[term]
-            result.append(leaves)
-    return result
+_Path = list[tuple[int, _Node]]
+_Places = list[tuple[_Path, int]]
 
 
 @dataclass
@@ -426,11 +417,12 @@ class _State:
     """A line graph, as the paths through it.
 
     `paths` has, for every path, its vertices, as `LineReplay` numbers them, and the nodes that they stand for there;
-    the first and last vertex are its root and terminal, which stand for nothing.
+    the first and last vertex are its root and terminal.
     """
 
+    program: ValueProgram
     value: dict[int, int]
-    paths: list[list[tuple[int, _Node | None]]]
+    paths: list[_Path]
     fresh: int
     #: What was done so far, to be done again in a line graph.
     operations: list[Callable[[LineReplay], object]] = field(default_factory=list)
@@ -438,215 +430,183 @@ class _State:
     faces: int = 0
 
     @classmethod
-    def start(cls, program: ValueProgram, derivations: Sequence[Sequence[_Node]]) -> _State:
-        graph = program.graph
+    def start(cls, program: ValueProgram) -> _State:
+        """Every path of every entry, its edges linked upwards to what they are computed into."""
+        graph, counts = program.graph, program.path_counts()
+        if sum(counts[entry] for entry in program.entries.values()) > _PATHS:
+            raise ExpressionError(
+                f"the graph has more than {_PATHS} paths; expected a small graph to search for splits"
+            )
         edges = len(graph.sources)
         ends = {v: edges + k for k, v in enumerate((*graph.roots, *graph.terminals))}
-        paths: list[list[tuple[int, _Node | None]]] = []
-        for leaves in derivations:
-            first, last = ends[program.ends[leaves[0].value][0]], ends[program.ends[leaves[-1].value][1]]
-            paths.append([(first, None), *((leaf.value, leaf) for leaf in leaves), (last, None)])
-        return cls({e: e for e in range(edges)}, paths, edges + len(ends))
+        state = cls(program, {e: e for e in range(edges)}, [], edges + len(ends))
+        nothing = _Node(-1, None)
+        for entry in program.entries.values():
+            first, last = (ends[v] for v in program.ends[entry])
+            for number in range(counts[entry]):
+                path = [(first, nothing)]
+                stack: list[tuple[_Node | None, int, int]] = [(None, entry, number)]
+                while stack:
+                    parent, v, k = stack.pop()
+                    node = _Node(v, parent)
+                    if program.kinds[v] == LABEL:
+                        path.append((v, node))
+                    elif program.kinds[v] == PRODUCT:
+                        left, right = program.operands[v]
+                        row, column = divmod(k, counts[right])
+                        stack += [(node, right, column), (node, left, row)]
+                    else:
+                        for term in program.operands[v]:
+                            if k < counts[term]:
+                                stack.append((node, term, k))
+                                break
+                            k -= counts[term]
+                state.paths.append([*path, (last, nothing)])
+        return state
 
     def copy(self) -> _State:
         paths = [list(path) for path in self.paths]
-        return _State(dict(self.value), paths, self.fresh, list(self.operations), list(self.splits), self.faces)
+        values, operations, splits = dict(self.value), list(self.operations), list(self.splits)
+        return _State(self.program, values, paths, self.fresh, operations, splits, self.faces)
 
-    def new(self, value: int) -> int:
+    def done(self) -> bool:
+        return all(node.parent is None for path in self.paths for _, node in path)
+
+    def multiply(self) -> bool:
+        """Eliminate a face that all of its paths multiply."""
+        faces: dict[tuple[int, int], _Places] = {}
+        for path in self.paths:
+            for at in range(1, len(path) - 2):
+                faces.setdefault((path[at][0], path[at + 1][0]), []).append((path, at))
+        for (i, j), places in faces.items():
+            parents = [(path[at][1].parent, path[at + 1][1].parent) for path, at in places]
+            if any(one is None or one is not other for one, other in parents):
+                continue
+            made = parents[0][0]
+            assert made is not None
+            vertex = self._new(made.value)
+            self.operations.append(methodcaller("eliminate", i, j))
+            self.faces += 1
+            for (path, at), (parent, _) in zip(places, parents, strict=True):
+                assert parent is not None
+                path[at : at + 2] = [(vertex, parent)]
+            return True
+        return False
+
+    def add(self) -> bool:
+        """Merge vertices that all of their paths add up, where every term is there with the same P and S."""
+        groups: dict[tuple[int, frozenset[int], frozenset[int]], dict[int, int]] = {}
+        all_places = self._places()
+        for vertex, places in all_places.items():
+            target = _target(places)
+            if target is not None and self.program.kinds[target] != PRODUCT:
+                group = groups.setdefault((target, _neighbours(places, -1), _neighbours(places, 1)), {})
+                group.setdefault(self.value[vertex], vertex)
+        for (target, _, _), terms in groups.items():
+            if len(terms) == len(self.program.operands[target]):
+                merged = self._new(target)
+                vertices = [terms[term] for term in self.program.operands[target]]
+                self.operations.append(methodcaller("merge", vertices))
+                for path, at in (place for vertex in vertices for place in all_places[vertex]):
+                    parent = path[at][1].parent
+                    assert parent is not None
+                    path[at] = (merged, parent)
+                return True
+        return False
+
+    def join(self) -> bool:
+        """Join two copies with the same P or S that all of their paths treat alike."""
+        ready: dict[tuple[int, int], list[int]] = {}
+        all_places = self._places()
+        for vertex, places in all_places.items():
+            target = _target(places)
+            if target is not None:
+                ready.setdefault((self.value[vertex], target), []).append(vertex)
+        for one, other in chain.from_iterable(combinations(copies, 2) for copies in ready.values()):
+            (P, above), (S, below) = ((_neighbours(all_places[v], step) for v in (one, other)) for step in (-1, 1))
+            if (P == above and not S & below) or (S == below and not P & above):
+                self.operations.append(methodcaller("join", one, other))
+                _rename(all_places[other], one)
+                return True
+        return False
+
+    def split(self, vertex: int, side: Side, moved: frozenset[int]) -> None:
+        """Move some neighbours of a vertex to a copy."""
+        step = -1 if side == "predecessors" else 1
+        places = [(path, at) for path, at in self._places()[vertex] if path[at + step][0] in moved]
+        _rename(places, self._new(self.value[vertex]))
+        self.operations.append(methodcaller("split", vertex, **{side: moved}))
+        self.splits.append((vertex, side, moved))
+
+    def candidates(self) -> Iterator[tuple[int, Side, frozenset[int]]]:
+        """Splits worth trying: those that part the paths of what is in the way first."""
+        natural: dict[tuple[int, Side, frozenset[int]], None] = {}
+        single: dict[tuple[int, Side, frozenset[int]], None] = {}
+        sides: tuple[tuple[Side, int], ...] = (("predecessors", -1), ("successors", 1))
+        for vertex, places in self._places().items():
+            # by what they go into next, and with which neighbour
+            ways: dict[int, _Places] = {}
+            for path, at in places:
+                parent = path[at][1].parent
+                ways.setdefault(parent.value if parent else -1, []).append((path, at))
+            for side, step in sides if len(ways) > 1 else ():
+                whole = _neighbours(places, step)
+                reach = {way: _neighbours(found, step) for way, found in ways.items()}
+                for way, found in reach.items():
+                    others = frozenset().union(*(found for other, found in reach.items() if other != way))
+                    for moved in (found - others, others - found, found):
+                        if moved and moved < whole:
+                            natural[vertex, side, moved] = None
+                for neighbour in sorted(whole) if len(whole) > 1 else ():
+                    single[vertex, side, frozenset([neighbour])] = None
+        yield from natural
+        yield from (candidate for candidate in single if candidate not in natural)
+
+    def result(self) -> Splitting:
+        """Run what was found in a line graph that knows nothing of paths."""
+        program, graph = self.program, self.program.graph
+        line = LineReplay(graph)
+        for operation in self.operations:
+            operation(line)
+        accumulation = line.finish()
+        accumulation.verify()
+        shown: dict[int, Expression | str] = {v: program.expression(value) for v, value in self.value.items()}
+        for what, first, ends in (("root", 0, graph.roots), ("terminal", len(graph.roots), graph.terminals)):
+            for k, v in enumerate(ends, len(graph.sources) + first):
+                shown[k] = f"{what} {graph.vertices[v]}"
+        splits = (
+            Split(program.expression(self.value[vertex]), side, tuple(shown[neighbour] for neighbour in sorted(moved)))
+            for vertex, side, moved in self.splits
+        )
+        return Splitting(tuple(splits), self.faces, accumulation, program.definitions())
+
+    def _new(self, value: int) -> int:
         self.fresh += 1
         self.value[self.fresh - 1] = value
         return self.fresh - 1
 
-    def places(self) -> dict[int, list[tuple[int, int]]]:
+    def _places(self) -> dict[int, _Places]:
         """Return where each vertex is: paths, and positions in them."""
-        places: dict[int, list[tuple[int, int]]] = {}
-        for k, path in enumerate(self.paths):
-            for position, (vertex, node) in enumerate(path):
-                if node is not None:
-                    places.setdefault(vertex, []).append((k, position))
+        places: dict[int, _Places] = {}
+        for path in self.paths:
+            for at in range(1, len(path) - 1):
+                places.setdefault(path[at][0], []).append((path, at))
         return places
 
-    def done(self) -> bool:
-        return all(node is None or node.parent is None for path in self.paths for _, node in path)
 
-    def neighbours(self, places: Sequence[tuple[int, int]]) -> tuple[frozenset[int], frozenset[int]]:
-        """P and S of a vertex that is at these places."""
-        return (
-            frozenset(self.paths[k][position - 1][0] for k, position in places),
-            frozenset(self.paths[k][position + 1][0] for k, position in places),
-        )
-
-    def rename(self, places: Sequence[tuple[int, int]], vertex: int, up: bool) -> None:
-        """Put another vertex at these places, which stands for what the old one goes into if `up`."""
-        for k, position in places:
-            node = self.paths[k][position][1]
-            assert node is not None
-            self.paths[k][position] = (vertex, node.parent if up else node)
+def _neighbours(places: _Places, step: int) -> frozenset[int]:
+    """Return what is before (-1) or behind (1) these places of paths."""
+    return frozenset(path[at + step][0] for path, at in places)
 
 
-class _Search:
-    def __init__(self, program: ValueProgram, states: int) -> None:
-        self.program = program
-        self.states = states
-
-    def run(self, state: _State, splits: int) -> _State | None:
-        """The state with everything eliminated, after at most so many splits."""
-        self._advance(state)
-        if state.done():
-            return state
-        if splits == 0 or self.states <= 0:
-            return None
-        for vertex, side, moved in self._candidates(state):
-            self.states -= 1
-            if self.states < 0:
-                return None
-            child = state.copy()
-            self._split(child, vertex, side, moved)
-            found = self.run(child, splits - 1)
-            if found is not None:
-                return found
-        return None
-
-    def _advance(self, state: _State) -> None:
-        while self._join(state) or self._multiply(state) or self._add(state):
-            pass
-
-    def _multiply(self, state: _State) -> bool:
-        """Eliminate a face that all of its paths multiply."""
-        faces: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        for k, path in enumerate(state.paths):
-            for position in range(1, len(path) - 2):
-                faces.setdefault((path[position][0], path[position + 1][0]), []).append((k, position))
-        for (i, j), places in faces.items():
-            if not all(_meets(state.paths[k], position) for k, position in places):
-                continue
-            node = state.paths[places[0][0]][places[0][1]][1]
-            assert node is not None
-            assert node.parent is not None
-            vertex = state.new(node.parent.value)
-            state.operations.append(methodcaller("eliminate", i, j))
-            state.faces += 1
-            for k, position in places:
-                one = state.paths[k][position][1]
-                assert one is not None
-                state.paths[k][position : position + 2] = [(vertex, one.parent)]
-            return True
-        return False
-
-    def _add(self, state: _State) -> bool:
-        """Merge vertices that all of their paths add up, where every term is there with the same P and S."""
-        groups: dict[tuple[int, frozenset[int], frozenset[int]], dict[int, int]] = {}
-        all_places = state.places()
-        for vertex, places in all_places.items():
-            target = self._target(state, places)
-            if target is not None and self.program.kinds[target] != PRODUCT:
-                group = groups.setdefault((target, *state.neighbours(places)), {})
-                group.setdefault(state.value[vertex], vertex)
-        for (target, _, _), terms in groups.items():
-            if len(terms) == len(self.program.operands[target]):
-                merged = state.new(target)
-                vertices = [terms[term] for term in self.program.operands[target]]
-                state.operations.append(methodcaller("merge", vertices))
-                for vertex in vertices:
-                    state.rename(all_places[vertex], merged, up=True)
-                return True
-        return False
-
-    def _join(self, state: _State) -> bool:
-        """Join two copies with the same P or S that all of their paths treat alike."""
-        ready: dict[tuple[int, int], list[int]] = {}
-        all_places = state.places()
-        for vertex, places in all_places.items():
-            target = self._target(state, places)
-            if target is not None:
-                ready.setdefault((state.value[vertex], target), []).append(vertex)
-        for copies in ready.values():
-            for number, one in enumerate(copies):
-                P, S = state.neighbours(all_places[one])
-                for other in copies[number + 1 :]:
-                    above, below = state.neighbours(all_places[other])
-                    if (P == above and not S & below) or (S == below and not P & above):
-                        state.operations.append(methodcaller("join", one, other))
-                        state.rename(all_places[other], one, up=False)
-                        return True
-        return False
-
-    def _target(self, state: _State, places: Sequence[tuple[int, int]]) -> int | None:
-        """Return what all paths compute next from the vertex at these places, if that is one value."""
-        parents = {node.parent.value if node and node.parent else -1 for node in _nodes(state, places)}
-        target = parents.pop()
-        return None if parents or target < 0 else target
-
-    def _split(self, state: _State, vertex: int, side: Side, moved: frozenset[int]) -> None:
-        copy = state.new(state.value[vertex])
-        step = -1 if side == "predecessors" else 1
-        places = [(k, at) for k, at in state.places()[vertex] if state.paths[k][at + step][0] in moved]
-        state.rename(places, copy, up=False)
-        state.operations.append(methodcaller("split", vertex, **{side: moved}))
-        state.splits.append((vertex, side, moved))
-
-    def _candidates(self, state: _State) -> Iterator[tuple[int, Side, frozenset[int]]]:
-        """Splits worth trying: those that part the paths of what is in the way first."""
-        natural: dict[tuple[int, Side, frozenset[int]], None] = {}
-        single: dict[tuple[int, Side, frozenset[int]], None] = {}
-        all_places = state.places()
-        for vertex, places in all_places.items():
-            # by what they go into next, and with which neighbour
-            ways: dict[object, list[tuple[int, int]]] = {}
-            for k, at in places:
-                node = state.paths[k][at][1]
-                assert node is not None
-                parent = node.parent.value if node.parent else -1
-                ways.setdefault(parent, []).append((k, at))
-            if len(ways) < 2:
-                continue
-            sides: tuple[tuple[Side, int], ...] = (("predecessors", -1), ("successors", 1))
-            for side, step in sides:
-                whole = {state.paths[k][at + step][0] for k, at in places}
-                reach = {way: {state.paths[k][at + step][0] for k, at in found} for way, found in ways.items()}
-                for way, found in reach.items():
-                    others = set().union(*(found for other, found in reach.items() if other != way))
-                    for moved in (found - others, others - found, found):
-                        if moved and moved < whole:
-                            natural[vertex, side, frozenset(moved)] = None
-                for neighbour in sorted(whole):
-                    if len(whole) > 1:
-                        single[vertex, side, frozenset([neighbour])] = None
-        yield from natural
-        yield from (candidate for candidate in single if candidate not in natural)
+def _rename(places: _Places, vertex: int) -> None:
+    """Put another vertex at these places."""
+    for path, at in places:
+        path[at] = (vertex, path[at][1])
 
 
-def _nodes(state: _State, places: Sequence[tuple[int, int]]) -> list[_Node | None]:
-    return [state.paths[k][position][1] for k, position in places]
-
-
-def _meets(path: Sequence[tuple[int, _Node | None]], position: int) -> bool:
-    one, other = path[position][1], path[position + 1][1]
-    return one is not None and other is not None and one.parent is not None and one.parent is other.parent
-
-
-def _result(program: ValueProgram, state: _State) -> Splitting:
-    """Run what was found in a line graph that knows nothing of paths."""
-    line = LineReplay(program.graph)
-    for operation in state.operations:
-        operation(line)
-    accumulation = line.finish()
-    accumulation.verify()
-    splits = (
-        Split(
-            program.expression(state.value[vertex]),
-            side,
-            tuple(_shown_neighbour(program, state, neighbour) for neighbour in sorted(moved)),
-        )
-        for vertex, side, moved in state.splits
-    )
-    return Splitting(tuple(splits), state.faces, accumulation, program.definitions())
-
-
-def _shown_neighbour(program: ValueProgram, state: _State, vertex: int) -> Expression | str:
-    graph = program.graph
-    if vertex in state.value:
-        return program.expression(state.value[vertex])
-    end = vertex - len(graph.sources)
-    what = "root" if end < len(graph.roots) else "terminal"
-    return f"{what} {graph.vertices[(*graph.roots, *graph.terminals)[end]]}"
+def _target(places: _Places) -> int | None:
+    """Return what all paths compute next from the vertex at these places, if that is one value."""
+    parents = {node.value if (node := path[at][1].parent) else -1 for path, at in places}
+    target = parents.pop()
+    return None if parents or target < 0 else target
