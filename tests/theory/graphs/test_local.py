@@ -15,8 +15,7 @@ from accumulus.errors import GraphError, UnknownNameError
 from accumulus.graph.degrees import successors
 from accumulus.graph.graph import UNIT, DifferentiationGraph, Kind
 from accumulus.graph.levels import level_sets, segmented
-from accumulus.theory.graphs.local import local_jacobian
-from accumulus.theory.graphs.paths import bauer, paths
+from accumulus.theory.graphs.paths import bauer, local_jacobian, paths
 
 LABELS = (None, None, Kind.ONE, Kind.MINUS_ONE)
 

@@ -55,7 +55,6 @@ from accumulus.theory.algebra.expression import (
     multiplied_out,
     natural,
     nodes,
-    operands,
     plain_name,
     postorder,
     word_counts,
@@ -117,7 +116,9 @@ def match(
                 work += reversed(parts)
         return results[0]
 
-    if sum(size for size in matching.sizes()) > _LARGEST:
+    roots = {*(where[0] for where in matching.entries.values()), *references.values()}
+    sizes = fold(roots, lambda _, parts: sum(parts) or 1)
+    if sum(sizes[root] for root in roots) > _LARGEST:
         raise ExpressionError(f"more than {_LARGEST} products are written; expressions.shared() writes each once")
     position = {name: k for k, name in enumerate(references)}
     found = [
@@ -225,14 +226,6 @@ class Matching:
                 parts = tuple(known[part] for part in self.parts(inner))
                 known[inner] = self._numbers.setdefault((own, parts), len(self._numbers))
         return known[where]
-
-    def sizes(self) -> Iterable[int]:
-        """Number of symbols written, in each reference and entry."""
-        sizes: dict[Expression, int] = {}
-        for node in postorder(self._pairs, operands):
-            sizes[node] = sum(sizes[part] for part in operands(node)) or 1
-        roots = {*(where[0] for where in self.entries.values()), *self.references.values()}
-        return [sizes.get(root, 0) for root in roots]
 
     def words(self, where: Occurrence) -> Counter[tuple[int, ...]]:
         """Return what an occurrence stands for, multiplied out: how often it counts every path, unit edges left out."""

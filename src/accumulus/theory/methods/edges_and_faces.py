@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Collection, Generator, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final, Literal
@@ -38,7 +37,6 @@ from accumulus.elimination.vertex import Cost
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import kernel, prepare
 from accumulus.objective import Objective
-from accumulus.options import Options
 from accumulus.search.elimination import Elimination
 from accumulus.search.registry import SearchResult, register
 from accumulus.search.vertex_orders import DEAREST, vertex
@@ -329,21 +327,28 @@ def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, 
     products = best.accumulation.steps.is_product.count(1)
     if products > _EFFORTS[options.effort].most or _is_least(best, options.objective, context):
         return best
-    search = _search_from(start, context)
-    if search is None:
+    if graph.live_edges.sum() > MOST_EDGES or not 0 < start.cost(Objective.FMA) < DEAREST:
         return best
+    with context.paused():
+        prepare("theory.mixed")
+    assert start.order is not None
+    annealing = MixedAnnealing(Elimination(graph, options.objective), start.order)
+    # the order's own items: the best sequence can be hard to leave
+    known, schedule = annealing.best[1], _EFFORTS[options.effort].annealing
+    # faces go on from what edges found
     for level in levels:
         until = context.part(_EDGES) if level == "edge" and "face" in levels else context
-        interrupted = False
+        annealing.faces = level == "face"
+        sweeps, interrupted = annealing.sweeps_in(until.seconds), False
         try:
-            with closing(search.steps(level, until)) as costs:
-                for cost in costs:
-                    context.tell("plan", min(cost, best.cost(options.objective)))
-                    if until.passed:
-                        break
+            for cost in annealing.until_stalled(schedule, options.seed, sweeps, options.iterations, known, until):
+                least = best.cost(options.objective)
+                context.tell("plan", least if options.objective.on_tape else min(cost, least))
+                if until.passed:
+                    break
         except KeyboardInterrupt:
             interrupted = True
-        found = search.found(level)
+        found = SearchResult(graph, level, _accumulation=annealing.accumulation(graph))
         if found.cost(options.objective) < best.cost(options.objective):
             best = found
         if interrupted:
@@ -362,37 +367,3 @@ def _is_least(found: SearchResult, objective: Objective, deadline: Deadline) -> 
     except OutOfTimeError:
         return False
     return bound is not None and found.cost(counted) <= bound
-
-
-def _search_from(start: SearchResult, context: Context) -> _Annealed | None:
-    """The search from an order; None for what is too large for it."""
-    if start.graph.live_edges.sum() > MOST_EDGES or not 0 < start.cost(Objective.FMA) < DEAREST:
-        return None
-    with context.paused():
-        prepare("theory.mixed")
-    return _Annealed(start, context.options)
-
-
-class _Annealed:
-    """Annealing of edges, then of faces, with what edges found in hand."""
-
-    def __init__(self, start: SearchResult, options: Options) -> None:
-        assert start.order is not None
-        self._graph, self._options = start.graph, options
-        self._known = start.cost(options.objective) if options.objective.on_tape else None
-        self._annealing = MixedAnnealing(Elimination(start.graph, options.objective), start.order)
-        #: The order's own items: the best sequence can be hard to leave.
-        self._order = self._annealing.best[1]
-
-    def steps(self, level: Level, deadline: Deadline) -> Generator[int]:
-        """Anneal; yields the best cost from time to time."""
-        annealing, options = self._annealing, self._options
-        annealing.faces = level == "face"
-        schedule = _EFFORTS[options.effort].annealing
-        sweeps, known = annealing.sweeps_in(deadline.seconds), self._order
-        for cost in annealing.until_stalled(schedule, options.seed, sweeps, options.iterations, known, deadline):
-            yield cost if self._known is None else self._known
-
-    def found(self, level: Level) -> SearchResult:
-        """The best so far."""
-        return SearchResult(self._graph, level, _accumulation=self._annealing.accumulation(self._graph))
