@@ -73,7 +73,7 @@ __all__ = [
     "equivalent",
     "expand",
     "fail",
-    "fold",
+    "folded",
     "fresh_names",
     "inside",
     "latex_name",
@@ -129,7 +129,7 @@ class Expression:
         >>> (Symbol("e1") * (Symbol("e2") * Symbol("e3") + Symbol("e4"))).multiplications
         2
         """
-        return fold([self], lambda node, inner: sum(inner) + max(0, len(inner) - 1) * isinstance(node, Product))[self]
+        return folded([self], lambda node, inner: sum(inner) + max(0, len(inner) - 1) * isinstance(node, Product))[self]
 
     def latex(self) -> str:
         """The expression as LaTeX mathematics: products by juxtaposition, trailing digits as indices.
@@ -155,7 +155,7 @@ class Expression:
                 return sympy.Symbol(node.name, commutative=False)
             return sympy.Mul(*parts) if isinstance(node, Product) else sympy.Add(*parts)
 
-        return fold([self], combine)[self]
+        return folded([self], combine)[self]
 
     def __mul__(self, other: Expression) -> Expression:
         return product_of_factors((self, other)) if isinstance(other, Expression) else NotImplemented
@@ -267,7 +267,7 @@ def postorder(roots: Iterable[Node], children: Callable[[Node], Sequence[Node]])
                 stack.append((child, iter(children(child))))
 
 
-def fold(
+def folded(
     expressions: Iterable[Expression],
     combine: Callable[[Expression, list[Value]], Value],
     references: Mapping[str, Expression] | None = None,
@@ -338,7 +338,7 @@ def _written(expression: Expression, name: Callable[[str], str], times: str) -> 
         factors = zip(node.factors, parts, strict=True)
         return times.join(f"({part})" if isinstance(factor, Sum) else part for factor, part in factors)
 
-    return fold([expression], combine)[expression]
+    return folded([expression], combine)[expression]
 
 
 # Names ---------------------------------------------------------------------------------------------------------------
@@ -651,7 +651,7 @@ def _values(
             return label(node.name)
         return parts[0] if isinstance(node, Reference) else (multiply if isinstance(node, Product) else add)(parts)
 
-    return fold(expressions, combine, references)
+    return folded(expressions, combine, references)
 
 
 def equivalent(

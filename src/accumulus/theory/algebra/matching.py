@@ -50,7 +50,7 @@ from accumulus.theory.algebra.expression import (
     Symbol,
     added_up,
     edge_names,
-    fold,
+    folded,
     fresh_names,
     multiplied_out,
     natural,
@@ -117,7 +117,7 @@ def match(
         return results[0]
 
     roots = {*(where[0] for where in matching.entries.values()), *references.values()}
-    sizes = fold(roots, lambda _, parts: sum(parts) or 1)
+    sizes = folded(roots, lambda _, parts: sum(parts) or 1)
     if sum(sizes[root] for root in roots) > _LARGEST:
         raise ExpressionError(f"more than {_LARGEST} products are written; expressions.shared() writes each once")
     position = {name: k for k, name in enumerate(references)}
@@ -395,7 +395,7 @@ def shared_graph(references: Mapping[str, Expression], entries: Mapping[Entry, E
             same.merge(parts[0][1], end)
         return parts[0]
 
-    ends = fold(entries.values(), joined, references)
+    ends = folded(entries.values(), joined, references)
     outer: list[dict[Hashable, int]] = [{}, {}]
     for key, expression in entries.items():
         for side in (0, 1):

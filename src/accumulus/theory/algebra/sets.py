@@ -42,7 +42,7 @@ from accumulus.theory.algebra.expression import (
     edge_names,
     equivalent,
     fail,
-    fold,
+    folded,
     fresh_names,
     latex_name,
     nodes,
@@ -237,7 +237,7 @@ class ExpressionSet:
             made = product_of_factors(inner) if isinstance(node, Product) else sum_of_terms(inner) if inner else node
             return made, 1 + sum(size for _, size in parts)
 
-        values = fold([*self.references.values(), *self.entries.values()], combine, self.references)
+        values = folded([*self.references.values(), *self.entries.values()], combine, self.references)
         written = sum(values[expression][1] for expression in self.entries.values())
         if written > _LARGEST:
             raise ExpressionError(f"without references the set has {written} labels; expected at most {_LARGEST}")

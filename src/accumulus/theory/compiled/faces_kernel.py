@@ -34,7 +34,7 @@ from typing import Annotated, Final
 from accumulus.native.decorators import compiled
 from accumulus.native.state import Axes, Integers, Record, Records
 from accumulus.native.words import bit, copy_many, lowest, scattered, without_lowest, wrapped
-from accumulus.theory.compiled.line_state import ROOT, TERMINAL, LineState, eliminate, is_free, settle
+from accumulus.theory.compiled.line_state import ROOT, TERMINAL, LineState, eliminate_face, is_free, settle_labels
 
 __all__ = [
     "MORE",
@@ -202,7 +202,7 @@ def _product(state: FacesState, i: int, j: int) -> int:
     middle = state.ends[i]
     if state.fma or not is_free(state.levels[i], state.levels[j]):
         cost = state.sizes[state.starts[i]] * state.sizes[middle] * state.sizes[state.ends[j]]
-    k = eliminate(state, i, j)
+    k = eliminate_face(state, i, j)
     for w in range(words):
         joined = paths[i * words + w] & paths[j * words + w]
         paths[i * words + w] &= ~joined
@@ -213,7 +213,7 @@ def _product(state: FacesState, i: int, j: int) -> int:
         while paid != 0:
             state.left -= weights[(w << 6) + lowest(paid)]
             paid = without_lowest(paid)
-    settle(state)
+    settle_labels(state)
     if not state.edges:
         _record(state, i, j, k)
     return cost

@@ -14,7 +14,18 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import Integers, State
 from accumulus.native.words import bit, copy, lowest, wrapped
 
-__all__ = ["INNER", "ROOT", "TERMINAL", "LineState", "common", "element", "eliminate", "flip", "is_free", "settle"]
+__all__ = [
+    "INNER",
+    "ROOT",
+    "TERMINAL",
+    "LineState",
+    "common",
+    "element",
+    "eliminate_face",
+    "flip",
+    "is_free",
+    "settle_labels",
+]
 
 #: Kinds of the vertices of the graph.
 INNER, ROOT, TERMINAL = range(3)
@@ -148,7 +159,7 @@ def _add(state: LineState, x: int, level: int, value: int) -> None:
 
 @compiled
 def _touch(state: LineState, near: Integers) -> None:
-    """Have all labels of a row looked at by `settle`."""
+    """Have all labels of a row looked at by `settle_labels`."""
     touched = state.touched
     for w in range(state.words):
         touched[w] |= near[w]
@@ -171,10 +182,10 @@ def is_free(a: int, b: int) -> bool:
 
 
 @compiled
-def eliminate(state: LineState, i: int, j: int) -> int:
+def eliminate_face(state: LineState, i: int, j: int) -> int:
     """Replace the face ⟨i,j⟩ by its product, and return the label that this is; -1 if it is not kept.
 
-    Before anything else, `settle` is to be called.
+    Before anything else, `settle_labels` is to be called.
     """
     words, kinds = state.words, state.kinds
     start, end = state.starts[i], state.ends[j]
@@ -206,7 +217,7 @@ def eliminate(state: LineState, i: int, j: int) -> int:
 
 
 @compiled
-def settle(state: LineState) -> None:
+def settle_labels(state: LineState) -> None:
     """Remove what is isolated, and merge what has equal neighbours, among the labels that were touched and around."""
     words, kinds, touched = state.words, state.kinds, state.touched
     x = element(touched, words, 0)

@@ -27,7 +27,7 @@ from typing import Annotated, Final
 from accumulus.native.decorators import compiled
 from accumulus.native.state import Axes, Floats, Integers
 from accumulus.native.words import copy_many, random_bits, scattered, shifted_right, wrapped
-from accumulus.theory.compiled.line_state import LineState, common, element, eliminate, is_free, settle
+from accumulus.theory.compiled.line_state import LineState, common, element, eliminate_face, is_free, settle_labels
 
 __all__ = [
     "BACK",
@@ -119,14 +119,14 @@ def _product(state: MixedState, i: int, j: int) -> None:
     counted = 0 if is_free(state.levels[i], state.levels[j]) else price
     high, low = (price, counted) if state.fma else (counted, price)
     state.cost += (high << SHIFT) + low
-    k = eliminate(state, i, j)
+    k = eliminate_face(state, i, j)
     if state.overflow:
         return
     if logged >= 0:
         state.log[logged, 0], state.log[logged, 1], state.log[logged, 2] = i, j, k
         state.logged = logged + 1
     state.work -= 1
-    settle(state)
+    settle_labels(state)
 
 
 @compiled
