@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape
 
+from accumulus.graph.degrees import levels
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.graph.levels import levels
 from accumulus.text import printable
 
 __all__ = ["LARGEST", "digraph", "to_dot", "to_svg", "typeset", "write_dot"]
