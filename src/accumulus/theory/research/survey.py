@@ -74,10 +74,6 @@ class Verdict:
     sequence: tuple[Face, ...]
     steps: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
-
 
 def decide(graph: DifferentiationGraph, steps: int = 1_000_000) -> Verdict:
     """Compare the least program with the shortest face elimination.
@@ -337,7 +333,7 @@ def read_results(path: str | os.PathLike[str], *, repair: bool = False) -> dict[
     data = path.read_bytes()
     whole = data.rfind(b"\n") + 1
     lines = data[:whole].splitlines()
-    if not (_parsed(lines[0]) == _HEADER if lines else _started(data)):
+    if not (_parsed(lines[0]) == _HEADER if lines else json.dumps(_HEADER).encode().startswith(data)):
         raise ArgumentError(
             f"{path} is not a file of results: expected {json.dumps(_HEADER)} in its first line. Name another file"
         )
@@ -354,11 +350,6 @@ def read_results(path: str | os.PathLike[str], *, repair: bool = False) -> dict[
         with path.open("r+b") as file:
             file.truncate(whole)
     return results
-
-
-def _started(data: bytes) -> bool:
-    """Return whether this is the beginning of a header."""
-    return json.dumps(_HEADER).encode().startswith(data)
 
 
 def _parsed(line: bytes) -> Any:
@@ -384,7 +375,7 @@ def _check(what: str, value: int, least: int) -> None:
 def _decided(key: str, steps: int) -> Result:
     graph = ReducedGraph.parse(key)
     found = decide(graph.graph(), steps)
-    return {"graph": key, "edges": graph.named_edges(), **found.to_dict(), "limit": steps}
+    return {"graph": key, "edges": graph.named_edges(), **asdict(found), "limit": steps}
 
 
 def _results(pool: ProcessPoolExecutor | None, keys: Sequence[str], steps: int) -> Iterator[Result]:
