@@ -21,8 +21,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 from accumulus.elimination.face import FaceElimination
+from accumulus.graph.degrees import segmented
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.graph.levels import segmented
 from accumulus.graph.pictures import to_dot
 from accumulus.theory.algebra.expression import Expression, Symbol, product_of_factors, sum_of_terms
 from accumulus.theory.graphs.line import LineGraph, line_graph_to_dot

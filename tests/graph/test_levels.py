@@ -12,8 +12,8 @@ from path_sums import lettered, letters
 from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import UnknownNameError
+from accumulus.graph.degrees import cross_level_edges, level_sets, levels, segmented
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.graph.levels import cross_level_edges, level_sets, levels, segmented
 from accumulus.graph.linearize import linearize
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape

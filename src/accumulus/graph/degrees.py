@@ -1,4 +1,4 @@
-"""Neighbours and degrees of vertices, and which roots and terminals they are connected to.
+"""Neighbours, degrees and levels of vertices, and which roots and terminals they are connected to.
 
 The notes write v⁻, v⁺ for the incoming and outgoing edges of a vertex, v⁼ (or v⁻⁻) and v^# (or v⁺⁺) for its
 predecessors and successors, and the same for sets of vertices; Y_i for the roots that reach v_i (its index range) and
@@ -7,32 +7,44 @@ X_i for the terminals that it reaches (its index domain); D⁻, D⁺, D_r⁻ = |
 
 Neighbours cost what they return. Ranges and domains are bit sets, found in one pass over the edges: with r ends,
 O(edges · r / 64) time and vertices · r / 8 bytes. A vertex is connected to itself, by the path without edges.
+
+**Depth levels** (the notes, definition "depth level"). All roots are on level 0, all terminals on the last level L(X) =
+L(G), and an intermediate is on the level of the longest path from a root to it. An edge whose ends are more than one
+level apart is a cross-level edge. Segmentation puts a copy of one of its ends on every level that it crosses, joined by
+unit edges; then every edge joins two neighbouring levels, and the Jacobian is the product of the local Jacobians
+between them.
+
+Everything here is linear in the graph and the result. Where the definition leaves a choice: a vertex that no root
+reaches has no level (−1), and its edges cross nothing; a dead end, from which no terminal is within reach, has the
+level that the definition gives it, and the terminals come after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.graph.graph import DifferentiationGraph, vertex_numbers
+from accumulus.errors import unknown_name
+from accumulus.graph.graph import UNIT, DifferentiationGraph, derive, vertex_numbers
 from accumulus.tape.passes import spread_sets
 
 __all__ = [
+    "cross_level_edges",
     "in_degrees",
     "incoming",
     "index_domains",
     "index_ranges",
-    "members_of",
+    "level_sets",
+    "levels",
     "out_degrees",
     "outgoing",
     "predecessors",
-    "reached_by",
-    "reaching",
     "root_degrees",
     "roots_of",
+    "segmented",
     "successors",
     "terminal_degrees",
     "terminals_of",
@@ -93,26 +105,30 @@ def out_degrees(graph: DifferentiationGraph) -> list[int]:
     return [len(edges) for edges in graph.out_edges]
 
 
-def reached_by(graph: DifferentiationGraph, starts: Sequence[int]) -> list[int]:
-    """For each vertex the bit set of the starts that have a path to it: bit k stands for ``starts[k]``.
+def index_ranges(graph: DifferentiationGraph, starts: Sequence[int] | None = None) -> list[int]:
+    """For each vertex the bit set of the roots that reach it: bit k stands for ``graph.roots[k]``; in the notes Y_i.
 
-    With a depth level V^a as starts this is the notes' V^a_i or Y^a_i.
-
-    Raises:
-        GraphError: for a number that is not a vertex of the graph.
-    """
-    return _handed_on(graph, starts, graph.topological_order[::-1], graph.out_edges, graph.targets.tolist())
-
-
-def reaching(graph: DifferentiationGraph, ends: Sequence[int]) -> list[int]:
-    """For each vertex the bit set of the ends that it has a path to: bit k stands for ``ends[k]``.
-
-    With a depth level V^c as ends this is the notes' V^c_i or X^c_i.
+    Args:
+        starts: vertices in the place of the roots; those of a depth level V^a give the notes' V^a_i.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
     """
-    return _handed_on(graph, ends, graph.topological_order, graph.in_edges, graph.sources.tolist())
+    order, marked = graph.topological_order[::-1], graph.roots if starts is None else starts
+    return _handed_on(graph, marked, order, graph.out_edges, graph.targets.tolist())
+
+
+def index_domains(graph: DifferentiationGraph, ends: Sequence[int] | None = None) -> list[int]:
+    """For each vertex the bit set of the terminals that it reaches: bit k for ``graph.terminals[k]``; in the notes X_i.
+
+    Args:
+        ends: vertices in the place of the terminals; those of a depth level V^c give the notes' V^c_i.
+
+    Raises:
+        GraphError: for a number that is not a vertex of the graph.
+    """
+    order, marked = graph.topological_order, graph.terminals if ends is None else ends
+    return _handed_on(graph, marked, order, graph.in_edges, graph.sources.tolist())
 
 
 def _handed_on(
@@ -134,24 +150,14 @@ def _handed_on(
     return sets
 
 
-def index_ranges(graph: DifferentiationGraph) -> list[int]:
-    """For each vertex the bit set of the positions in ``graph.roots`` of the roots that reach it; in the notes Y_i."""
-    return reached_by(graph, graph.roots)
-
-
-def index_domains(graph: DifferentiationGraph) -> list[int]:
-    """For each vertex the bit set of the positions in ``graph.terminals`` of those it reaches; in the notes X_i."""
-    return reaching(graph, graph.terminals)
-
-
 def roots_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
     """Roots with a path to a vertex; for many vertices `index_ranges` finds all at once.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
     """
-    (number,) = vertex_numbers(graph, vertex)
-    return members_of(index_ranges(graph)[number], graph.roots)
+    reached = index_domains(graph, vertex_numbers(graph, vertex))
+    return tuple(root for root in graph.roots if reached[root])
 
 
 def terminals_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
@@ -160,8 +166,8 @@ def terminals_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
     Raises:
         GraphError: for a number that is not a vertex of the graph.
     """
-    (number,) = vertex_numbers(graph, vertex)
-    return members_of(index_domains(graph)[number], graph.terminals)
+    reached = index_ranges(graph, vertex_numbers(graph, vertex))
+    return tuple(terminal for terminal in graph.terminals if reached[terminal])
 
 
 def root_degrees(graph: DifferentiationGraph) -> NDArray[np.int64]:
@@ -187,15 +193,124 @@ def _counted(count: int, ends: Sequence[int], start: NDArray[np.int32], to: NDAr
     return found
 
 
-def members_of(bits: int, vertices: Sequence[int]) -> tuple[int, ...]:
-    """The vertices that a bit set stands for.
+# Levels --------------------------------------------------------------------------------------------------------------
 
-    >>> members_of(0b101, [7, 8, 9])
-    (7, 9)
+
+#: The level of vertices that no root reaches.
+_NONE: Final = -1
+
+
+def levels(graph: DifferentiationGraph) -> list[int]:
+    """Depth level of each vertex, −1 where no root reaches it; in the notes L(v).
+
+    >>> graph = DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "x"), ("y", "b"), ("y", "x")])
+    >>> levels(graph)
+    [0, 1, 2, 3]
     """
-    found = []
-    while bits:
-        lowest = bits & -bits
-        found.append(vertices[lowest.bit_length() - 1])
-        bits ^= lowest
-    return tuple(found)
+    level = [_NONE] * len(graph.vertices)
+    for root in graph.roots:
+        level[root] = 0
+    targets: list[int] = graph.targets.tolist()
+    terminals = set(graph.terminals)
+    for v in reversed(graph.topological_order):
+        if level[v] != _NONE:
+            for e in graph.out_edges[v]:
+                level[targets[e]] = max(level[targets[e]], level[v] + 1)
+    last = 1 + max((depth for v, depth in enumerate(level) if v not in terminals), default=_NONE)
+    for terminal in terminals:
+        level[terminal] = last
+    return level
+
+
+def level_sets(graph: DifferentiationGraph) -> list[tuple[int, ...]]:
+    """The vertices on each level, from the roots to the terminals; in the notes V⁰ = Y, V¹, …, Vʰ = X.
+
+    >>> level_sets(DifferentiationGraph([("y", "a"), ("a", "x"), ("y", "x")]))
+    [(0,), (1,), (2,)]
+    """
+    level = levels(graph)
+    sets: list[list[int]] = [[] for _ in range(1 + max(level, default=_NONE))]
+    for v, depth in enumerate(level):
+        if depth != _NONE:
+            sets[depth].append(v)
+    return [tuple(vertices) for vertices in sets]
+
+
+def cross_level_edges(graph: DifferentiationGraph) -> tuple[int, ...]:
+    """Edges ⟨j,i⟩ with L(i) − L(j) > 1, ascending."""
+    level = levels(graph)
+    ends = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
+    return tuple(e for e, (j, i) in enumerate(ends) if level[j] != _NONE and level[i] - level[j] > 1)
+
+
+def segmented(
+    graph: DifferentiationGraph, side: Literal["tail", "head"] = "tail", *, shared: bool = False
+) -> DifferentiationGraph:
+    """The graph with every cross-level edge cut into one edge for each level that it crosses.
+
+    Args:
+        side: which end the new vertices are copies of. From the "tail" (the source, the dependent variable) the unit
+            edges come first and the label last; from the "head" (the target) the label comes first. In the notes,
+            figure "Cross-level edge segmentation", (b) and (c).
+        shared: whether edges that are cut at the same end share its copies. Not shared, as in the notes, each cut
+            edge is a direct simple chain; shared, the levels have fewer vertices.
+
+    Returns:
+        A graph with the same Jacobian: the vertices of the given graph keep their numbers, copies have primes. An
+        edge keeps its label; unit edges are of kind `Kind.ONE` and cost nothing.
+
+    Raises:
+        UnknownNameError: for another side.
+
+    >>> graph = DifferentiationGraph([("y", "a", "e1"), ("a", "x", "e2"), ("y", "x", "e3")])
+    >>> cut = segmented(graph)
+    >>> [(cut.vertices[j], cut.vertices[i]) for j, i in zip(cut.sources, cut.targets)]
+    [('y', 'a'), ('a', 'x'), ('y', 'y′'), ('y′', 'x')]
+    """
+    if side not in ("tail", "head"):
+        raise unknown_name("side", side, ("tail", "head"))
+    level = levels(graph)
+    crossing = set(cross_level_edges(graph))
+    names: list[Hashable] = list(graph.vertices)
+    sizes: list[int] = graph.sizes.tolist()
+    fresh = _namer(graph)
+    copies: dict[tuple[int, int], int] = {}
+    edges: list[tuple[int, int, int]] = []
+
+    def copied(v: int) -> int:
+        names.append(fresh(graph.vertices[v]))
+        sizes.append(sizes[v])
+        return len(names) - 1
+
+    ends = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
+    for e, (j, i) in enumerate(ends):
+        if e not in crossing:
+            edges.append((j, i, e))
+            continue
+        tail = side == "tail"
+        near = own = j if tail else i
+        units: list[tuple[int, int, int]] = []
+        for depth in range(level[j] + 1, level[i]) if tail else range(level[i] - 1, level[j], -1):
+            known = copies.get((own, depth)) if shared else None
+            if known is None:
+                known = copies[own, depth] = copied(own)
+                units.append((near, known, UNIT) if tail else (known, near, UNIT))
+            near = known
+        edges += [*units, (near, i, e)] if tail else [(j, near, e), *reversed(units)]
+    return derive(graph, names, graph.roots, graph.terminals, edges, sizes)
+
+
+def _namer(graph: DifferentiationGraph) -> Callable[[Hashable], str]:
+    """Gives names that the graph does not have yet: v′, v′2, v′3, …"""
+    taken = set(graph.vertices)
+    counts: dict[Hashable, int] = {}
+
+    def fresh(name: Hashable) -> str:
+        while True:
+            count = counts[name] = counts.get(name, 0) + 1
+            new = f"{name}′{'' if count == 1 else count}"
+            if new not in taken:
+                taken.add(new)
+                return new
+
+    return fresh

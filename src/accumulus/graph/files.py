@@ -360,10 +360,7 @@ def load_graph(path: str | PathLike[str]) -> DifferentiationGraph:
         ArgumentError: if the name ends otherwise.
         OSError: if the file cannot be read.
     """
-    end = _end(path)
-    if end not in _FORMS:
-        raise _unknown(path, READABLE)
-    module, read, _ = _FORMS[end]
+    module, read, _ = _form(path, READABLE)
     if read is None:
         raise GraphError(
             f"{fspath(path)!r} is a picture in Graphviz's language, which does not hold all of a graph; expected "
@@ -384,25 +381,22 @@ def save_graph(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
         ArgumentError: if the name ends otherwise.
         OSError: if the file cannot be written.
     """
-    end = _end(path)
-    if end not in _FORMS:
-        raise _unknown(path, _FORMS)
-    module, _, write = _FORMS[end]
+    module, _, write = _form(path, _FORMS)
     _function(module, write)(graph, path)
 
 
-def _end(path: str | PathLike[str]) -> str:
+def _form(path: str | PathLike[str], ends: Iterable[str]) -> tuple[str, str | None, str]:
+    """Module and functions of a file's form; the error for others lists some ends."""
     if not isinstance(path, str | PathLike):
         raise ArgumentError(f"path is {path!r}; expected the name of a file")
-    return Path(path).suffix.lower()
+    end = Path(path).suffix.lower()
+    if end not in _FORMS:
+        raise ArgumentError(f"cannot tell the form of {fspath(path)!r}; expected a name that ends in {_listed(ends)}")
+    return _FORMS[end]
 
 
 def _function(module: str, name: str) -> Any:
     return getattr(import_module(f"accumulus.graph.{module}"), name)
-
-
-def _unknown(path: str | PathLike[str], ends: Iterable[str]) -> ArgumentError:
-    return ArgumentError(f"cannot tell the form of {fspath(path)!r}; expected a name that ends in {_listed(ends)}")
 
 
 def _listed(ends: Iterable[str]) -> str:

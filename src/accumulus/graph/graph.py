@@ -607,7 +607,8 @@ def derive(
         )
     kinds = [Kind.ONE if e == UNIT else Kind(int(graph.kinds[e])) for e in origins]
     symbols = [None if e == UNIT else graph.symbols[e] for e in origins]
-    constants = {k: 1.0 if e == UNIT else graph.constants[e] for k, e in enumerate(origins) if _known(graph, e)}
+    known = {UNIT, *graph.constants}
+    constants = {k: 1.0 if e == UNIT else graph.constants[e] for k, e in enumerate(origins) if e in known}
     derived = DifferentiationGraph.__new__(DifferentiationGraph)
     widths = np.ones(len(vertices), np.int64) if sizes is None else np.asarray(sizes, np.int64)
     # the public constructor numbers vertices by their names, which a derived graph must not depend on
@@ -669,7 +670,3 @@ def _numbers(given: int | Iterable[int], count: int, what: str) -> tuple[int, ..
             raise GraphError(f"the graph has no {what} {number!r}; expected {known}")
         numbers.add(int(number))
     return tuple(sorted(numbers))
-
-
-def _known(graph: DifferentiationGraph, edge: int) -> bool:
-    return edge == UNIT or edge in graph.constants

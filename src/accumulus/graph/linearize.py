@@ -164,18 +164,14 @@ def local_partials(tape: Tape, columns: Integers, *, keeping: bool = False) -> t
         active = spread(active, arguments[operations, positions], operations + tape.inputs)
         result, edges = _recorded(tape, rows, smooth & active[arguments])
         check_orders(result, len(tape))
-        zero = _are_zero(*((result, edges.labels) if keeping else _plain(result, edges.labels)))
+        plain, references = (result, None) if keeping else unattached(result)
+        zero = _are_zero(plain, edges.labels if references is None else moved(edges.labels, references))
         operations = edges.operations[zero] - tape.inputs
         cancelled = counting[operations] & (arguments[operations] == edges.arguments[zero, np.newaxis])
         if not cancelled.any():
             return result, Edges(*(column[~zero] for column in edges))
         # what depends on a column through such an argument only does not depend on it
         np.logical_and.at(counting, operations, ~cancelled)  # an operation may come twice
-
-
-def _plain(tape: Tape, labels: Integers) -> tuple[Tape, Integers]:
-    found, references = unattached(tape)
-    return found, moved(labels, references)
 
 
 def _are_zero(tape: Tape, labels: Integers) -> NDArray[np.bool_]:

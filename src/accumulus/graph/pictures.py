@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape
 
+from accumulus.graph.degrees import levels
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.graph.levels import levels
 from accumulus.text import printable
 
 __all__ = ["LARGEST", "digraph", "to_dot", "to_svg", "typeset", "write_dot"]
@@ -219,14 +219,11 @@ def _layout(graph: DifferentiationGraph) -> tuple[list[list[int]], list[list[int
         neighbours = below if turn % 2 else above
         for level_order in reversed(order) if turn % 2 else order:
             place = {v: (k + 0.5) / len(each) for each in order for k, v in enumerate(each)}
-            means = {v: _mean(v, neighbours.get(v, []), place) for v in level_order}
+            # what has no neighbours stays where it is
+            near = {v: [place[u] for u in neighbours.get(v, [v])] for v in level_order}
+            means = {v: sum(places) / len(places) for v, places in near.items()}
             level_order.sort(key=means.__getitem__)
     return ways, order
-
-
-def _mean(v: int, neighbours: list[int], place: dict[int, float]) -> float:
-    """Return where the neighbours are in the mean; where v is, if it has none."""
-    return sum(place[u] for u in neighbours) / len(neighbours) if neighbours else place[v]
 
 
 def _edge(graph: DifferentiationGraph, e: int, points: list[tuple[float, float]]) -> str:

@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.vertex import LEVELS, Cost, Priced
-from accumulus.graph.degrees import root_degrees, terminal_degrees
+from accumulus.graph.degrees import levels, root_degrees, terminal_degrees
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.graph.levels import levels
 from accumulus.objective import Objective
 
 __all__ = [

@@ -59,7 +59,7 @@ from __future__ import annotations
 import math
 import random
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -81,10 +81,11 @@ __all__ = [
     "disjoint_pairs",
     "least_costs",
     "lower_bound",
-    "paths_down",
-    "paths_up",
     "unmerged",
 ]
+
+#: Levels of labels in the order in which a flow prefers them.
+_GROUPS: Final = {Objective.FMA: ((1, 2, 3),), Objective.MULTIPLICATIONS: ((3,), (2,))}
 
 #: Level of labels by successor or predecessor, for each vertex; see `accumulus.search.elimination`.
 Neighbours = Sequence[Mapping[int, int]]
@@ -100,30 +101,23 @@ class Path:
     level: int
 
 
-def disjoint_paths(
-    v: int,
-    neighbours: Neighbours,
-    sizes: Sequence[int],
-    groups: Iterable[Collection[int]],
-    deadline: Deadline = FOREVER,
-) -> list[Path]:
-    """A maximum flow from a vertex to the ends of the graph, as paths.
+def disjoint_paths(state: Elimination, v: int, neighbours: Neighbours) -> list[Path]:
+    """A maximum flow from a vertex to the ends of the graph, as paths; each vertex lets through as much as its size.
+
+    Under "multiplications" no path leaves v through ±1.
 
     Args:
-        v: where the paths start.
         neighbours: predecessors of every vertex for paths to the roots, successors for paths to the terminals.
-        sizes: how much each vertex lets through.
-        groups: levels of the first edges, those first that are to be used most.
 
     Raises:
         OutOfTimeError: if the deadline passes before.
     """
-    flow = _Flow(v, neighbours, sizes)
-    for levels in groups:
+    flow = _Flow(v, neighbours, state.sizes)
+    for levels in _GROUPS[state.objective.of_eliminations]:
         firsts = [u for u, level in neighbours[v].items() if level in levels]
         flow.fill(firsts)
         while flow.augment(firsts):
-            deadline.check()
+            state.deadline.check()
     return flow.paths()
 
 
@@ -227,8 +221,6 @@ _FOREST_WORK: Final = 400_000
 _MOST_FORESTS: Final = 8
 #: Seconds of work to follow an edge, of a flow from a vertex or of a forest.
 _FOLLOW: Final = 1e-6
-#: Levels of labels in the order in which a flow prefers them.
-_GROUPS: Final = {Objective.FMA: ((1, 2, 3),), Objective.MULTIPLICATIONS: ((3,), (2,))}
 
 
 class Ways(NamedTuple):
@@ -274,7 +266,9 @@ def least_costs(
         exact = {}
         for v in chosen:
             state.deadline.spend(_FOLLOW * edges)
-            above, below = ways(paths_up(state, v), state.objective), ways(paths_down(state, v), state.objective)
+            above, below = (
+                ways(disjoint_paths(state, v, near), state.objective) for near in (state.predecessors, state.successors)
+            )
             exact[v] = pair_cost(state.sizes[v], above, below)
         return exact
     # vertices with edges, each after all that it depends on
@@ -291,27 +285,13 @@ def least_costs(
     return least
 
 
-def paths_up(state: Elimination, v: int) -> list[Path]:
-    """Disjoint paths from v to the roots; under "multiplications" without those that leave v through ±1."""
-    return disjoint_paths(v, state.predecessors, state.sizes, _groups(state), state.deadline)
-
-
-def paths_down(state: Elimination, v: int) -> list[Path]:
-    """Disjoint paths from v to the terminals; under "multiplications" without those that leave v through ±1."""
-    return disjoint_paths(v, state.successors, state.sizes, _groups(state), state.deadline)
-
-
 def disjoint_pairs(state: Elimination, part: Iterable[int]) -> Iterator[tuple[int, Path, Path, tuple[int, ...]]]:
     """For each vertex of a part, each disjoint path up with each one down, and the two as one path from a root."""
     for v in part:
-        below = paths_down(state, v)
-        for p in paths_up(state, v):
+        below = disjoint_paths(state, v, state.successors)
+        for p in disjoint_paths(state, v, state.predecessors):
             for q in below:
                 yield v, p, q, (*reversed(p.vertices), v, *q.vertices)
-
-
-def _groups(state: Elimination) -> tuple[tuple[int, ...], ...]:
-    return _GROUPS[state.objective.of_eliminations]
 
 
 def ways(paths: Iterable[Path], objective: Objective) -> Ways:

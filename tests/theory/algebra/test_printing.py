@@ -9,7 +9,7 @@ from hypothesis import given
 from random_sets import expressions
 
 from accumulus.errors import ExpressionError
-from accumulus.theory.algebra.expression import Reference, Symbol, expand, fold_expression, latex_name, parse, quoted
+from accumulus.theory.algebra.expression import Reference, Symbol, expand, folded, latex_name, parse, quoted
 
 
 def test_latex():
@@ -61,7 +61,7 @@ def test_sympy_expands_to_the_same_polynomial(expression):
             return Symbol(node.name)
         return type(node)(tuple(parts))
 
-    expression = fold_expression(expression, without_references)
+    expression = folded([expression], without_references)[expression]
     words = Counter()
     for term in sympy.Add.make_args(expression.sympy().expand()):
         coefficient, factors = term.args_cnc()

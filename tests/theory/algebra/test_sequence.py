@@ -153,13 +153,11 @@ def can_run(program):
         )
 
     def runs(order):
-        line = LineReplay(program.graph)
+        line, vertex = LineReplay(program.graph), {edge: edge for edge in range(len(program.graph.sources))}
         try:
             for value in order:
-                if program.kinds[value] == PRODUCT:
-                    line.eliminate(*program.operands[value], value)
-                else:
-                    line.merge(program.operands[value], value)
+                operands = [vertex[operand] for operand in program.operands[value]]
+                vertex[value] = line.eliminate(*operands) if program.kinds[value] == PRODUCT else line.merge(operands)
             if len(order) == len(values):
                 line.finish()
         except (OrderError, KeyError):
@@ -189,11 +187,11 @@ def test_replay_checks_every_step():
     graph = figure("fig:complex-dag-and-complete-path-dag", "b")
     line = LineReplay(graph)
     with pytest.raises(OrderError, match="no face"):
-        line.eliminate(0, 1, 20)
+        line.eliminate(0, 1)
     with pytest.raises(OrderError, match="same P and S"):
-        line.merge([0, 1], 20)
+        line.merge([0, 1])
     with pytest.raises(OrderError, match="split"):
-        line.split(3, 20, predecessors=[0])
+        line.split(3, predecessors=[0])
     with pytest.raises(OrderError, match="two parts"):
         line.join(0, 1)
     with pytest.raises(OrderError, match="are left"):
@@ -204,9 +202,7 @@ def test_replay_splits_and_joins():
     graph = DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "x")])
     for edges in combinations(range(2), 1):
         line = LineReplay(graph)
-        line.split(2, 3, predecessors=edges)
-        line.join(2, 3)
-        line.split(2, 3, predecessors=edges)
-        line.eliminate(edges[0], 3, 4)
-        line.eliminate(1 - edges[0], 2, 5)
+        line.join(2, line.split(2, predecessors=edges))
+        line.eliminate(edges[0], line.split(2, predecessors=edges))
+        line.eliminate(1 - edges[0], 2)
         line.finish().verify()

@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from path_sums import ONE, letters
 
 from accumulus.errors import GraphError, UnknownNameError
-from accumulus.graph.degrees import successors
+from accumulus.graph.degrees import level_sets, segmented, successors
 from accumulus.graph.graph import UNIT, DifferentiationGraph, Kind
-from accumulus.graph.levels import level_sets, segmented
-from accumulus.theory.graphs.local import local_jacobian
-from accumulus.theory.graphs.paths import bauer, paths
+from accumulus.theory.graphs.paths import bauer, local_jacobian, paths
 
 LABELS = (None, None, Kind.ONE, Kind.MINUS_ONE)
 

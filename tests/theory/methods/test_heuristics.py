@@ -57,13 +57,13 @@ def test_scores_of_vertices_are_what_the_elimination_changes(graph, data):
         "momr": changes["damage"] - changes["made"],
     }
     for name, value in scores.items():
-        assert heuristics.VertexChoices(graph, ROWS[name].score).score(None, (k,))[0] == value, name
+        assert heuristics._VertexChoices(graph, ROWS[name].score).score((k,))[0] == value, name
 
 
 @given(graph=graphs(), data=st.data())
 def test_scores_of_edges_are_what_the_elimination_changes(graph, data):
-    markowitz = heuristics.EdgeChoices(graph, ROWS["markowitz-edge"].score)
-    steps = list(markowitz.all(markowitz.start()))
+    markowitz = heuristics._EdgeChoices(graph, ROWS["markowitz-edge"].score)
+    steps = markowitz.first
     if not steps:
         return
     j, i, side = step = data.draw(st.sampled_from(steps))
@@ -78,26 +78,25 @@ def test_scores_of_edges_are_what_the_elimination_changes(graph, data):
         "momr-edge": changes["damage"] - changes["made"],
     }
     for name, value in scores.items():
-        edges = heuristics.EdgeChoices(graph, ROWS[name].score)
-        assert edges.score(edges.start(), step)[0] == value, name
+        edges = heuristics._EdgeChoices(graph, ROWS[name].score)
+        assert edges.score(step)[0] == value, name
 
 
 @given(graph=graphs())
 def test_degrees_of_faces_are_those_of_vertices_at_first(graph):
-    faces = heuristics.FaceDegrees(graph)
-    state = faces.start()
-    found = {step[0]: faces.score(state, step)[0] for step in faces.all(state)}
+    faces = heuristics._FaceDegrees(graph)
+    found = {step[0]: faces.score(step)[0] for step in faces.first}
     assert found == {k: degree for k, degree in degrees(EdgeElimination(graph)).items() if degree}
 
 
 @given(graph=graphs(), data=st.data())
 def test_maximal_reduction_counts_faces(graph, data):
-    by_number = heuristics.FaceChoices(graph)
-    state = by_number.start()
+    by_number = heuristics._FaceChoices(graph)
+    state = by_number.elimination
     faces = state.faces()
     if faces:
         face = data.draw(st.sampled_from(faces))
-        change = by_number.score(state, face)
+        change = by_number.score(face)
         state.eliminate(*face)
         # what is isolated or merged in consequence goes beyond the score
         assert len(state.faces()) - len(faces) <= change

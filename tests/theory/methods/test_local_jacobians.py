@@ -10,8 +10,8 @@ from path_sums import check
 from accumulus.elimination.edge import EdgeElimination
 from accumulus.elimination.emit import count
 from accumulus.errors import ArgumentError, OrderError, UnknownNameError
+from accumulus.graph.degrees import levels
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.graph.levels import levels
 from accumulus.theory.methods.local_jacobians import Levelled, local_jacobians, multiply
 
 COMPLEX = figure("fig:complex-dag-and-complete-path-dag", "b")

@@ -73,7 +73,7 @@ __all__ = [
     "equivalent",
     "expand",
     "fail",
-    "fold_expression",
+    "folded",
     "fresh_names",
     "inside",
     "latex_name",
@@ -129,9 +129,7 @@ class Expression:
         >>> (Symbol("e1") * (Symbol("e2") * Symbol("e3") + Symbol("e4"))).multiplications
         2
         """
-        return fold_expression(
-            self, lambda node, inner: sum(inner) + max(0, len(inner) - 1) * isinstance(node, Product)
-        )
+        return folded([self], lambda node, inner: sum(inner) + max(0, len(inner) - 1) * isinstance(node, Product))[self]
 
     def latex(self) -> str:
         """The expression as LaTeX mathematics: products by juxtaposition, trailing digits as indices.
@@ -157,7 +155,7 @@ class Expression:
                 return sympy.Symbol(node.name, commutative=False)
             return sympy.Mul(*parts) if isinstance(node, Product) else sympy.Add(*parts)
 
-        return fold_expression(self, combine)
+        return folded([self], combine)[self]
 
     def __mul__(self, other: Expression) -> Expression:
         return product_of_factors((self, other)) if isinstance(other, Expression) else NotImplemented
@@ -226,7 +224,7 @@ class Sum(Expression):
     terms: tuple[Expression, ...]
 
     def __post_init__(self) -> None:
-        terms = tuple(sorted(_flattened(self.terms, Sum), key=_order))
+        terms = tuple(sorted(_flattened(self.terms, Sum), key=lambda term: (term._leading, term._digest)))
         object.__setattr__(self, "terms", terms)
         self._identify(b"sum", sorted(term._digest for term in terms), _leading(terms))
 
@@ -269,23 +267,30 @@ def postorder(roots: Iterable[Node], children: Callable[[Node], Sequence[Node]])
                 stack.append((child, iter(children(child))))
 
 
-def fold_expression(expression: Expression, combine: Callable[[Expression, list[Value]], Value]) -> Value:
-    """Value of the expression, where `combine` makes the value of a node from those of its operands.
+def folded(
+    expressions: Iterable[Expression],
+    combine: Callable[[Expression, list[Value]], Value],
+    references: Mapping[str, Expression] | None = None,
+) -> dict[Expression, Value]:
+    """Value of every subexpression, made once by `combine` from those of its operands.
 
-    Equal subexpressions are combined once.
+    Args:
+        references: definitions, so that a reference has what it stands for as its operand.
     """
     values: dict[Expression, Value] = {}
-    for node in postorder([expression], operands):
-        values[node] = combine(node, [values[operand] for operand in operands(node)])
-    return values[expression]
+    for node in nodes(expressions, references):
+        values[node] = combine(node, [values[part] for part in inside(node, references)])
+    return values
 
 
-def inside(node: Expression, references: Mapping[str, Expression]) -> tuple[Expression, ...]:
-    """Return the operands of an expression; of a reference, what it stands for."""
-    return (references[node.name],) if isinstance(node, Reference) else operands(node)
+def inside(node: Expression, references: Mapping[str, Expression] | None) -> tuple[Expression, ...]:
+    """Return the operands of an expression; of a reference, what it stands for, if definitions are given."""
+    if isinstance(node, Reference) and references is not None:
+        return (references[node.name],)
+    return operands(node)
 
 
-def nodes(expressions: Iterable[Expression], references: Mapping[str, Expression]) -> Iterator[Expression]:
+def nodes(expressions: Iterable[Expression], references: Mapping[str, Expression] | None) -> Iterator[Expression]:
     """Yield all subexpressions, definitions of references included, operands first."""
     return postorder(expressions, lambda node: inside(node, references))
 
@@ -299,10 +304,6 @@ def _flattened(given: Sequence[Expression], kind: type[Product] | type[Sum]) -> 
     if len(parts) < 2:
         raise ExpressionError(f"a {kind.__name__} of {len(parts)} expressions; expected at least two")
     return tuple(parts)
-
-
-def _order(expression: Expression) -> tuple[Any, ...]:
-    return expression._leading, expression._digest
 
 
 def _leading(parts: Sequence[Expression]) -> tuple[Any, ...]:
@@ -337,7 +338,7 @@ def _written(expression: Expression, name: Callable[[str], str], times: str) -> 
         factors = zip(node.factors, parts, strict=True)
         return times.join(f"({part})" if isinstance(factor, Sum) else part for factor, part in factors)
 
-    return fold_expression(expression, combine)
+    return folded([expression], combine)[expression]
 
 
 # Names ---------------------------------------------------------------------------------------------------------------
@@ -644,16 +645,13 @@ def _values(
     add: Callable[[list[Value]], Value],
 ) -> dict[Expression, Value]:
     """Evaluate every subexpression: labels by their names, products and sums from the values of their operands."""
-    values: dict[Expression, Value] = {}
-    for node in nodes(expressions, references):
-        parts = [values[part] for part in inside(node, references)]
+
+    def combine(node: Expression, parts: list[Value]) -> Value:
         if isinstance(node, Symbol):
-            values[node] = label(node.name)
-        elif isinstance(node, Reference):
-            (values[node],) = parts
-        else:
-            values[node] = (multiply if isinstance(node, Product) else add)(parts)
-    return values
+            return label(node.name)
+        return parts[0] if isinstance(node, Reference) else (multiply if isinstance(node, Product) else add)(parts)
+
+    return folded(expressions, combine, references)
 
 
 def equivalent(

@@ -50,12 +50,11 @@ from accumulus.theory.algebra.expression import (
     Symbol,
     added_up,
     edge_names,
+    folded,
     fresh_names,
-    inside,
     multiplied_out,
     natural,
     nodes,
-    operands,
     plain_name,
     postorder,
     word_counts,
@@ -117,7 +116,9 @@ def match(
                 work += reversed(parts)
         return results[0]
 
-    if sum(size for size in matching.sizes()) > _LARGEST:
+    roots = {*(where[0] for where in matching.entries.values()), *references.values()}
+    sizes = folded(roots, lambda _, parts: sum(parts) or 1)
+    if sum(sizes[root] for root in roots) > _LARGEST:
         raise ExpressionError(f"more than {_LARGEST} products are written; expressions.shared() writes each once")
     position = {name: k for k, name in enumerate(references)}
     found = [
@@ -225,14 +226,6 @@ class Matching:
                 parts = tuple(known[part] for part in self.parts(inner))
                 known[inner] = self._numbers.setdefault((own, parts), len(self._numbers))
         return known[where]
-
-    def sizes(self) -> Iterable[int]:
-        """Number of symbols written, in each reference and entry."""
-        sizes: dict[Expression, int] = {}
-        for node in postorder(self._pairs, operands):
-            sizes[node] = sum(sizes[part] for part in operands(node)) or 1
-        roots = {*(where[0] for where in self.entries.values()), *self.references.values()}
-        return [sizes.get(root, 0) for root in roots]
 
     def words(self, where: Occurrence) -> Counter[tuple[int, ...]]:
         """Return what an occurrence stands for, multiplied out: how often it counts every path, unit edges left out."""
@@ -389,21 +382,20 @@ def shared_graph(references: Mapping[str, Expression], entries: Mapping[Entry, E
     its own with a unit edge, likewise a terminal.
     """
     same = UnionFind()
-    ends: dict[Expression, tuple[int, int]] = {}
 
-    for node in nodes(entries.values(), references):
-        parts = [ends[part] for part in inside(node, references)]
+    def joined(node: Expression, parts: list[tuple[int, int]]) -> tuple[int, int]:
         if isinstance(node, Symbol):
-            ends[node] = (same.new(), same.new())
-        elif isinstance(node, Product):
+            return same.new(), same.new()
+        if isinstance(node, Product):
             for (_, end), (start, _) in pairwise(parts):
                 same.merge(end, start)
-            ends[node] = (parts[0][0], parts[-1][1])
-        else:
-            for start, end in parts[1:]:
-                same.merge(parts[0][0], start)
-                same.merge(parts[0][1], end)
-            ends[node] = parts[0]
+            return parts[0][0], parts[-1][1]
+        for start, end in parts[1:]:
+            same.merge(parts[0][0], start)
+            same.merge(parts[0][1], end)
+        return parts[0]
+
+    ends = folded(entries.values(), joined, references)
     outer: list[dict[Hashable, int]] = [{}, {}]
     for key, expression in entries.items():
         for side in (0, 1):

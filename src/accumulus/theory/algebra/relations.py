@@ -9,47 +9,23 @@ Multi-Terminal"):
     s3s1|s2s4    in (Δ + s3s1)(s2s4 + Δ'): both
     s1|s2        in s1(s2 + Δ) or (Δ + s1)s2 or (Δ + s1)(s2 + Δ'): the parenthesis only adds
 
-The notes count four forms (proof of Lemma 1) and leave out those with a parenthesis on both sides; these occur in
-least-cost sets, as in (e1e3 + e2e4)(e5e7 + e6e8). The Δ may be missing: what is shared is in parentheses too, and a
-reference opens one wherever it is used.
+The Δ may be missing: what is shared is in parentheses too, and a reference opens one wherever it is used. What the
+notes leave out, and what the relations say of the order of elimination, is in docs/notes.md, section 6.
 
-Every relation says what face elimination has to look out for: ⟨s1,s2⟩, if it is multiplied somewhere, must not be
-eliminated while a path still has s1 and s2 as neighbours that belong to different parentheses. `Relation.awaits`
-lists the faces of which one has to go before: one for s1|s2s3 and s3s1|s2 (Lemma 2), either of two for s3s1|s2s4.
+**Dependencies (Lemma 2).** Which face has to go before which: for given relations ⟨s1,s2⟩ of s1|s2s3 waits for ⟨s2,s3⟩,
+and that of s3s1|s2s4 for either of ⟨s3,s1⟩ and ⟨s2,s4⟩. Of an expression set, by the theorem of
+`accumulus.theory.algebra.values`, a sum waits for every other product or sum that uses one of its terms, too, and
+everything for its operands. What waits for several things waits for all of them, and for one thing out of each of its
+lists of alternatives; such conditions are monotone, so removing whatever waits for nothing finds an order or what is
+stuck in cycles, in linear time.
 
-**Dependencies (Lemma 2).** Elimination dependencies: which face has to go before which (Lemma 2 of the notes), and
-cycles among them.
-
-If s1|s2s3 stands in one expression and s1s2 is multiplied in another, then eliminating ⟨s1,s2⟩ while the first is
-still in parentheses would break these; ⟨s2,s3⟩ has to go first. For given relations that is all
-(`elimination_dependencies`). For an expression set there are three kinds more, by the theorem of
-`accumulus.theory.algebra.values`:
-
-* s3s1|s2s4, with a parenthesis on both sides, waits for either of ⟨s3,s1⟩ and ⟨s2,s4⟩;
-* a sum s2 + Δ is a merge, which needs that s2 and all of Δ have no other faces left: it waits for every other
-  product or sum that uses one of its terms;
-* a product or sum waits for its own operands.
-
-Lemma 1 is the shortest cycle of these: with s1(s2 + Δ) and s1s2 in one set, ⟨s1,s2⟩ waits for the merge of s2 and Δ,
-since until then s1 and s2 are neighbours in parentheses, and the merge for ⟨s1,s2⟩, since it uses s2.
-
-What waits for several things waits for all of them, and for one thing out of each of its lists of alternatives;
-such conditions are monotone, so removing whatever waits for nothing finds an order or what is stuck in cycles, in
-linear time.
-
-**Lemma 1.** The lemma says that in a set of least cost two factors that have a direct relation never have an indirect
-one without a further factor: no s1(s2 + Δ), no (Δ + s1)s2. `lemma1_violations` finds such pairs, also (Δ + s1)(s2 +
-Δ'), which the notes leave out, and builds the cheaper set: what used s1·s2 uses s1·(s2 + Δ) instead, so the product
-s1·s2 goes; and the paths over s1 and Δ that come with it are taken out of wherever the set had them before
-(``"rewriting"``).
-
-The notes' proof takes them out of a sibling s1·Δ in the same parenthesis. They need not be there: the same paths may be
-bracketed as (…s1)(Δ…), or Δ may be cut in the middle, and be shared with others that stay. In general, a value v
-without the paths R is built like v: of a sum every term without its part of R; of a product l·r, where R is not all
-pairs of some left with all right paths, one product for each group of left paths that lose the same right paths.
-Where that takes at least as many products as go, the notes' proof does not cover the set; then vertex elimination in
-Markowitz's order is tried (``"elimination"``), and if that is no cheaper either the violation carries no cheaper set.
-Whether a set of least cost can look like that is not settled here.
+**Lemma 1.** `lemma1_violations` finds s1(s2 + Δ), (Δ + s1)s2 and (Δ + s1)(s2 + Δ') where s1·s2 is a product, and builds
+the cheaper set: what used s1·s2 uses s1·(s2 + Δ) instead, so the product s1·s2 goes; and the paths over s1 and Δ that
+come with it are taken out of wherever the set had them before (``"rewriting"``): a value v without the paths R is built
+like v: of a sum every term without its part of R; of a product l·r, where R is not all pairs of some left with all
+right paths, one product for each group of left paths that lose the same right paths. Where that takes at least as many
+products as go, the notes' proof does not cover the set; then vertex elimination in Markowitz's order is tried
+(``"elimination"``), and if that is no cheaper either the violation carries no cheaper set.
 
 Works on explicit paths: exponential in general, limited to `limit` of them.
 """
@@ -60,7 +36,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -155,7 +131,10 @@ class Relation:
         return tuple(Face(*side) for side in sides)
 
     def __str__(self) -> str:
-        sides = ["*".join(_parenthesized(factor) for factor in side) for side in (self.before, self.after)]
+        sides = (
+            "*".join(f"({factor})" if isinstance(factor, (Sum, Product)) else str(factor) for factor in side)
+            for side in (self.before, self.after)
+        )
         return ("*" if self.direct else "|").join(sides)
 
 
@@ -238,10 +217,6 @@ def _ends(program: ValueProgram, side: int) -> dict[int, tuple[_End, ...]]:
                 found.update(dict.fromkeys(ends[term]))
         ends[v] = tuple(found)
     return ends
-
-
-def _parenthesized(factor: Expression) -> str:
-    return f"({factor})" if isinstance(factor, (Sum, Product)) else str(factor)
 
 
 # Dependencies (Lemma 2) ----------------------------------------------------------------------------------------------
@@ -492,21 +467,19 @@ def lemma1_violations(
     cost = program.multiplications
     violations = []
     for pair, joint in found.items():
+        face, relation = Face(*map(program.expression, pair)), relation_of(program, joint)
         by: Literal["rewriting", "elimination"] = "rewriting"
         cheaper = _rewritten(program, joint)
         if cheaper.multiplications >= cost:
-            by, cheaper = "elimination", _by_elimination(program.graph)
-        less = cheaper.multiplications < cost
-        violations.append(
-            Violation(
-                Face(*map(program.expression, pair)),
-                relation_of(program, joint),
-                cost,
-                _verified(cheaper) if less else None,
-                cheaper.multiplications if less else None,
-                by if less else None,
-            )
-        )
+            order = markowitz_order(program.graph, Objective.FMA)
+            assert order is not None
+            by, cheaper = "elimination", value_program(eliminate_vertices(program.graph, order[1]))
+        if cheaper.multiplications < cost:
+            expressions = cheaper.definitions()
+            expressions.to_accumulation(program.graph)  # raises unless it is the same Jacobian
+            violations.append(Violation(face, relation, cost, expressions, cheaper.multiplications, by))
+        else:
+            violations.append(Violation(face, relation, cost, None, None, None))
     return tuple(violations)
 
 
@@ -533,97 +506,63 @@ def _rewritten(program: ValueProgram, joint: Joint) -> ValueProgram:
     result.entries = {key: value[v] for key, v in program.entries.items()}
     old = result.product([value[joint.left], value[joint.right]])
     new = result.product([value[v] for v in wide])
-    return _Rewriting(result, old, new).result
+    return _replaced(result, old, new)
 
 
 def _only_added(program: ValueProgram, joint: Joint) -> tuple[int, int] | None:
     """The factors where the joint's values meet, if the values are these, or terms, or terms of terms, of these."""
-    factors = program.operands[joint.product]
-    for pair in pairwise(factors):
-        if _is_term(program, joint.left, pair[0]) and _is_term(program, joint.right, pair[1]):
-            return pair
-    return None
+
+    def has_term(value: int, term: int) -> bool:
+        return term in postorder([value], lambda v: program.operands[v] if program.kinds[v] == SUM else ())
+
+    pairs = pairwise(program.operands[joint.product])
+    return next((pair for pair in pairs if has_term(pair[0], joint.left) and has_term(pair[1], joint.right)), None)
 
 
-def _is_term(program: ValueProgram, term: int, value: int) -> bool:
-    stack = [value]
-    while stack:
-        value = stack.pop()
-        if value == term:
-            return True
-        if program.kinds[value] == SUM:
-            stack += program.operands[value]
-    return False
-
-
-class _Rewriting:
-    def __init__(self, program: ValueProgram, old: int, new: int) -> None:
-        self.program, self.old, self.new = program, old, new
-        self.items: dict[int, tuple[_Item, ...]] = {}
-        # what uses the old product gets the paths of the new one, so that one comes first
-        needed = postorder([new], program.operands.__getitem__)
-        for v in dict.fromkeys((*needed, *program.live())):
-            self.items[v] = self._items(v)
-        self.result = ValueProgram(program.graph)
-        self.made: dict[tuple[int, frozenset[_Item]], int | None] = {}
-        for key, entry in program.entries.items():
-            twice = {path for path, replaced in self.items[entry] if replaced}
-            removed = frozenset((path, False) for path, replaced in self.items[entry] if not replaced and path in twice)
-            value = self._make(entry, removed)
-            assert value is not None
-            self.result.entries[key] = value
-
-    def _items(self, v: int) -> tuple[_Item, ...]:
-        program = self.program
+def _replaced(program: ValueProgram, old: int, new: int) -> ValueProgram:
+    """The program with one value in the place of another, and without the paths that it then counts twice."""
+    items: dict[int, tuple[_Item, ...]] = {}
+    # what uses the old product gets the paths of the new one, so that one comes first
+    for v in dict.fromkeys((*postorder([new], program.operands.__getitem__), *program.live())):
         if program.kinds[v] == LABEL:
-            return (((v,), False),)
-        if v == self.old:
-            return tuple((path, True) for path, _ in self.items[self.new])
-        if program.kinds[v] == PRODUCT:
+            items[v] = (((v,), False),)
+        elif v == old:
+            items[v] = tuple((path, True) for path, _ in items[new])
+        elif program.kinds[v] == PRODUCT:
             left, right = program.operands[v]
-            return tuple((p + q, a or b) for p, a in self.items[left] for q, b in self.items[right])
-        return tuple(item for term in program.operands[v] for item in self.items[term])
+            items[v] = tuple((p + q, a or b) for p, a in items[left] for q, b in items[right])
+        else:
+            items[v] = tuple(item for term in program.operands[v] for item in items[term])
+    result = ValueProgram(program.graph)
 
-    def _make(self, v: int, removed: frozenset[_Item]) -> int | None:
+    @cache
+    def made(v: int, removed: frozenset[_Item]) -> int | None:
         """Value of the result for v without some of its items; None if nothing is left."""
-        key = (v, removed)
-        if key not in self.made:
-            self.made[key] = self._made(v, removed)
-        return self.made[key]
-
-    def _made(self, v: int, removed: frozenset[_Item]) -> int | None:
-        program, result = self.program, self.result
         if program.kinds[v] == LABEL:
             return None if removed else v
-        if v == self.old:
-            return self._make(self.new, frozenset((path, False) for path, _ in removed))
-        if program.kinds[v] != PRODUCT:
-            terms = (self._make(term, removed.intersection(self.items[term])) for term in program.operands[v])
-            left_over = [term for term in terms if term is not None]
-            return None if not left_over else left_over[0] if len(left_over) == 1 else result.sum(left_over)
-        left, right = program.operands[v]
-        # left paths by the right paths that they lose
-        groups: dict[frozenset[_Item], list[_Item]] = {}
-        for p, a in self.items[left]:
-            lost = frozenset((q, b) for q, b in self.items[right] if (p + q, a or b) in removed)
-            groups.setdefault(lost, []).append((p, a))
-        parts = []
-        for lost, kept in groups.items():
-            one = self._make(left, frozenset(self.items[left]).difference(kept))
-            other = self._make(right, lost)
-            if one is not None and other is not None:
-                parts.append(result.product([one, other]))
-        return None if not parts else parts[0] if len(parts) == 1 else result.sum(parts)
+        if v == old:
+            return made(new, frozenset((path, False) for path, _ in removed))
+        parts: list[int | None] = []
+        if program.kinds[v] == PRODUCT:
+            left, right = program.operands[v]
+            # left paths by the right paths that they lose
+            groups: dict[frozenset[_Item], list[_Item]] = {}
+            for p, a in items[left]:
+                lost = frozenset((q, b) for q, b in items[right] if (p + q, a or b) in removed)
+                groups.setdefault(lost, []).append((p, a))
+            for lost, kept in groups.items():
+                one, other = made(left, frozenset(items[left]).difference(kept)), made(right, lost)
+                if one is not None and other is not None:
+                    parts.append(result.product([one, other]))
+        else:
+            parts = [made(term, removed.intersection(items[term])) for term in program.operands[v]]
+        left_over = [part for part in parts if part is not None]
+        return None if not left_over else left_over[0] if len(left_over) == 1 else result.sum(left_over)
 
-
-def _by_elimination(graph: DifferentiationGraph) -> ValueProgram:
-    """Return the program of vertex elimination in Markowitz's order."""
-    found = markowitz_order(graph, Objective.FMA)
-    assert found is not None
-    return value_program(eliminate_vertices(graph, found[1]))
-
-
-def _verified(program: ValueProgram) -> ExpressionSet:
-    expressions = program.definitions()
-    expressions.to_accumulation(program.graph)  # raises unless it is the same Jacobian
-    return expressions
+    for key, entry in program.entries.items():
+        twice = {path for path, replaced in items[entry] if replaced}
+        removed = frozenset((path, False) for path, replaced in items[entry] if not replaced and path in twice)
+        value = made(entry, removed)
+        assert value is not None
+        result.entries[key] = value
+    return result

@@ -3,9 +3,8 @@
 **Replay.** A line graph in which nothing merges by itself: known sequences run in it, and every step is checked.
 
 Unlike in `accumulus.elimination.face.FaceElimination`, on which it stands, nothing is absorbed or merged unless it is
-said, so that a sequence computes exactly what it says. Vertices have numbers given by the caller, those of the graph's
-edges first. The label 1 takes no product, and two vertices whose labels are equal multiply as one: eliminating both
-⟨l,r⟩ and ⟨l',r⟩ for a copy l' of l takes one product.
+said, so that a sequence computes exactly what it says. The label 1 takes no product, and two vertices whose labels are
+equal multiply as one: eliminating both ⟨l,r⟩ and ⟨l',r⟩ for a copy l' of l takes one product.
 
 Every operation keeps the sum over all paths from every root to every terminal, so what `finish` returns is the Jacobian
 whatever the sequence was.
@@ -22,10 +21,9 @@ whatever the sequence was.
 A set whose elimination dependencies are circular has no such sequence; the error names the cycle.
 
 **Splits.** A face ⟨l,r⟩ that some paths multiply now, and others only after something else, can be eliminated for the
-former alone once l is split by its predecessors, or r by its successors, such that the paths part (interior vertex
-split: Griewank and Walther 2008, p. 205; the notes: explicit splitting). Likewise a vertex that some paths add to
-others, and some multiply. Splits cost no product, and two copies have one label, so what both are multiplied by is one
-product: the set keeps its cost. With enough splits every path has vertices of its own, so some number always suffices.
+former alone once l is split by its predecessors, or r by its successors, such that the paths part (the notes: explicit
+splitting). Splits cost no product, and two copies have one label, so what both are multiplied by is one product: the
+set keeps its cost. With enough splits every path has vertices of its own, so some number always suffices.
 
 `least_splits` looks for the least number by iterative deepening. Between splits it does whatever the theorem of
 `accumulus.theory.algebra.values` allows, and joins copies again that go the same way. At every split it tries,
@@ -36,10 +34,10 @@ the least number *found*.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import islice
+from itertools import chain, combinations, islice
 from operator import methodcaller
 from typing import Final, Literal
 
@@ -55,58 +53,47 @@ from accumulus.theory.algebra.values import LABEL, PRODUCT, ValueProgram, bracke
 __all__ = ["FaceSequence", "LineReplay", "Split", "Splitting", "elimination_sequence", "least_splits"]
 
 
-class LineReplay:
-    """The line graph of `graph`, being eliminated step by step.
+class LineReplay(FaceElimination):
+    """The line graph of `graph`, being eliminated step by step; every product and every sum is a vertex of its own.
 
-    Roots and terminals are numbered -1, -2, …
-
-    >>> replay = LineReplay(DifferentiationGraph([("y", "a"), ("a", "x"), ("y", "b"), ("b", "x")]))
-    >>> replay.eliminate(0, 1, 4)
-    >>> replay.eliminate(2, 3, 5)
-    >>> replay.merge([4, 5], 6)
-    >>> list(replay.finish().steps)
+    >>> line = LineReplay(DifferentiationGraph([("y", "a"), ("a", "x"), ("y", "b"), ("b", "x")]))
+    >>> line.merge([line.eliminate(0, 1), line.eliminate(2, 3)])
+    8
+    >>> list(line.finish().steps)
     [(1, 0, 1), (1, 2, 3), (0, 4, 5)]
     """
 
     def __init__(self, graph: DifferentiationGraph) -> None:
         ones = frozenset(e for e, kind in enumerate(graph.kinds.tolist()) if kind == Kind.ONE)
-        self._line = _Unmerged(graph, _Steps(len(graph.sources), ones=ones))
-        #: Vertices of the line graph by the caller's numbers.
-        self._vertex = {e: e for e in self._line.vertices()}
-        added = len(graph.roots) + len(graph.terminals)
-        self._vertex.update((-1 - k, len(graph.sources) + k) for k in range(added))
+        super().__init__(graph, _Steps(len(graph.sources), ones=ones))
 
-    def eliminate(self, i: int, j: int, k: int) -> None:
-        """Replace face ⟨i,j⟩ by a vertex k with P_i and S_j; what is isolated then goes.
+    def eliminate(self, i: int, j: int) -> int:
+        """Replace face ⟨i,j⟩ by a vertex with P_i and S_j, and return it; what is isolated then goes.
 
         Raises:
             OrderError: if there is no such face.
         """
-        made = self._line.eliminate(self._at(i), self._at(j))
-        for v in (i, j):
-            if self._vertex[v] == made:  # reused for the product
-                del self._vertex[v]
-        self._vertex[k] = made
+        self.check_face(i, j)
+        self._disconnect(i, j)
+        k = self._made(self.steps.product(self.labels[i], self.labels[j]), i, j)
+        self._settle()
+        return k
 
-    def merge(self, terms: Sequence[int], k: int) -> None:
-        """Replace vertices with the same P and S by a vertex k that has the sum of their labels.
+    def merge(self, terms: Sequence[int]) -> int:
+        """Replace vertices with the same P and S by one that has the sum of their labels, and return it.
 
         Raises:
             OrderError: if they do not have the same P and S.
         """
-        merged = self._line.merge([self._at(term) for term in terms])
-        for term in terms:
-            del self._vertex[term]
-        self._vertex[k] = merged
-
-    def split(self, v: int, copy: int, *, predecessors: Iterable[int] = (), successors: Iterable[int] = ()) -> None:
-        """Move some of v's predecessors, or some of its successors, to a copy that shares the others.
-
-        Raises:
-            OrderError: if these are not some, but not all, of them.
-        """
-        above, below = [self._at(p) for p in predecessors], [self._at(s) for s in successors]
-        self._vertex[copy] = self._line.split(self._at(v), predecessors=above, successors=below)
+        first, *others = terms
+        for v in others:
+            if first not in self or v not in self or not self._equal(first, v, v):
+                raise OrderError(f"{self.name(first)} and {self.name(v)} do not have the same P and S")
+        k = self._made(reduce(self.steps.sum, sorted(self.labels[v] for v in terms)), first, first)
+        for v in terms:
+            self._remove(v)
+        self._settle()
+        return k
 
     def join(self, v: int, copy: int) -> None:
         """Undo a split: v takes over the faces of a vertex with the same label, and the same P or the same S.
@@ -114,53 +101,6 @@ class LineReplay:
         Raises:
             OrderError: if they differ in more, or have faces in common.
         """
-        self._line.join(self._at(v), self._at(copy))
-        del self._vertex[copy]
-
-    def finish(self) -> Accumulation:
-        """The Jacobian, when every vertex runs from a root to a terminal.
-
-        Raises:
-            OrderError: if a face is left.
-        """
-        return self._line.finish()
-
-    def _at(self, number: int) -> int:
-        if number not in self._vertex:
-            raise OrderError(f"vertex {number} is not in the line graph (any more)")
-        return self._vertex[number]
-
-
-@dataclass(slots=True)
-class _Steps(SharedSteps):
-    """Steps of which equal ones are made once, and products with 1 not at all."""
-
-    ones: frozenset[int] = frozenset()
-
-    def product(self, left: int, right: int) -> int:
-        if left in self.ones:
-            return right
-        return left if right in self.ones else SharedSteps.product(self, left, right)
-
-
-class _Unmerged(FaceElimination):
-    """A face elimination that neither absorbs nor merges before it is finished."""
-
-    def merge(self, vertices: Sequence[int]) -> int:
-        """Add up the labels of vertices with the same P and S in the first of them, which stays."""
-        first, *others = vertices
-        for v in others:
-            if first not in self or v not in self or not self._equal(first, v, v):
-                raise OrderError(f"{self.name(first)} and {self.name(v)} do not have the same P and S")
-        label = reduce(self.steps.sum, sorted(self.labels[v] for v in vertices))
-        for v in others:
-            self._remove(v)
-        self._settle()
-        self.labels[first] = label
-        return first
-
-    def join(self, v: int, copy: int) -> None:
-        """Put the faces of a vertex to those of another one that has the same label and the same P or S."""
         P, S = self.predecessors, self.successors
         same_p, same_s = P[v].keys() == P[copy].keys(), S[v].keys() == S[copy].keys()
         apart = S[v].keys().isdisjoint(S[copy]) if same_p else P[v].keys().isdisjoint(P[copy])
@@ -175,11 +115,24 @@ class _Unmerged(FaceElimination):
         self._settle()
 
     def finish(self) -> Accumulation:
-        """The Jacobian, what runs between the same root and terminal added up."""
+        """The Jacobian, what runs between the same root and terminal added up.
+
+        Raises:
+            OrderError: if a face is left.
+        """
         for v in self.vertices():
             self._touch(v)
         super()._settle()
         return super().finish()
+
+    def _made(self, label: int, i: int, j: int) -> int:
+        """A new vertex with P_i and S_j."""
+        k = self._vertex(label)
+        for p in self.predecessors[i]:
+            self._connect(p, k)
+        for s in self.successors[j]:
+            self._connect(k, s)
+        return k
 
     def _settle(self) -> None:
         """Remove what is isolated; nothing is in the index, so nothing is found there to absorb or merge."""
@@ -188,6 +141,18 @@ class _Unmerged(FaceElimination):
             if v in self._changed and not (self.predecessors[v] and self.successors[v]):
                 self._remove(v)
             self._changed.discard(v)
+
+
+@dataclass(slots=True)
+class _Steps(SharedSteps):
+    """Steps of which equal ones are made once, and products with 1 not at all."""
+
+    ones: frozenset[int] = frozenset()
+
+    def product(self, left: int, right: int) -> int:
+        if left in self.ones:
+            return right
+        return left if right in self.ones else SharedSteps.product(self, left, right)
 
 
 # Sequences (Proposition 1) -------------------------------------------------------------------------------------------
@@ -255,12 +220,13 @@ def elimination_sequence(
 def _exactly(program: ValueProgram) -> Accumulation:
     """Run the program in the line graph as it stands; its sums merge what has the same P and S, which is checked."""
     line = LineReplay(program.graph)
+    vertex: dict[int, int] = {}
     for v in range(len(program)):
-        if program.kinds[v] == PRODUCT:
-            left, right = program.operands[v]
-            line.eliminate(left, right, v)
-        elif program.kinds[v] != LABEL:
-            line.merge(program.operands[v], v)
+        operands = [vertex[operand] for operand in program.operands[v]]
+        if program.kinds[v] == LABEL:
+            vertex[v] = v
+        else:
+            vertex[v] = line.eliminate(*operands) if program.kinds[v] == PRODUCT else line.merge(operands)
     return line.finish()
 
 
@@ -405,19 +371,35 @@ def least_splits(
     b with predecessors a2 on its own; c with successors d1 on its own
     """
     program = bracketed(value_program(subject, graph))
-    roots = _derivations(program)
     for number in range(most + 1):
-        search = _Search(program, states)
-        found = search.run(_State.start(program, roots), number)
+        found = _searched(_State.start(program), number, iter(range(states)))
         if found is not None:
-            return _result(program, found)
+            return found.result()
     raise ExpressionError(
         f"no way with at most {most} splits was found within {states} states each; allow more with most=…, states=…"
     )
 
 
+def _searched(state: _State, splits: int, budget: Iterator[int]) -> _State | None:
+    """The state with everything eliminated, after at most so many splits; each state that is looked at takes one off
+    the budget."""
+    while state.join() or state.multiply() or state.add():
+        pass
+    if state.done():
+        return state
+    for vertex, side, moved in state.candidates() if splits else ():
+        if next(budget, None) is None:
+            return None
+        child = state.copy()
+        child.split(vertex, side, moved)
+        found = _searched(child, splits - 1, budget)
+        if found is not None:
+            return found
+    return None
+
+
 class _Node:
-    """A value at a place of a path, and what it goes into there."""
+    """A value at a place of a path, and what it goes into there; nothing at the ends of a path, and for an entry."""
 
     __slots__ = ("parent", "value")
 
@@ -426,262 +408,205 @@ class _Node:
         self.parent = parent
 
 
-def _derivations(program: ValueProgram) -> list[list[_Node]]:
-    """For every path of every entry, its edges as nodes, linked upwards to what they are computed into."""
-    counts = program.path_counts()
-    if sum(counts[entry] for entry in program.entries.values()) > _PATHS:
-        raise ExpressionError(f"the graph has more than {_PATHS} paths; expected a small graph to search for splits")
-    result = []
-    for entry in program.entries.values():
-        for number in range(counts[entry]):
-            leaves: list[_Node] = []
-            stack: list[tuple[_Node | None, int, int]] = [(None, entry, number)]
-            while stack:
-                parent, v, k = stack.pop()
-                node = _Node(v, parent)
-                if program.kinds[v] == LABEL:
-                    leaves.append(node)
-                elif program.kinds[v] == PRODUCT:
-                    left, right = program.operands[v]
-                    row, column = divmod(k, counts[right])
-                    stack += [(node, right, column), (node, left, row)]
-                else:
-                    for term in program.operands[v]:
-                        if k < counts[term]:
-                            stack.append((node, term, k))
-                            break
-                        k -= counts[term]
-            result.append(leaves)
-    return result
+_Path = list[tuple[int, _Node]]
+_Places = list[tuple[_Path, int]]
 
 
 @dataclass
 class _State:
     """A line graph, as the paths through it.
 
-    `paths` has, for every path, its vertices and the nodes that they stand for there; the first and last vertex
-    are its root and terminal, which stand for nothing.
+    `paths` has, for every path, its vertices, as `LineReplay` numbers them, and the nodes that they stand for there;
+    the first and last vertex are its root and terminal.
     """
 
+    program: ValueProgram
     value: dict[int, int]
-    paths: list[list[tuple[int, _Node | None]]]
+    paths: list[_Path]
     fresh: int
     #: What was done so far, to be done again in a line graph.
-    operations: list[Callable[[LineReplay], None]] = field(default_factory=list)
+    operations: list[Callable[[LineReplay], object]] = field(default_factory=list)
     splits: list[tuple[int, Side, frozenset[int]]] = field(default_factory=list)
     faces: int = 0
 
     @classmethod
-    def start(cls, program: ValueProgram, derivations: Sequence[Sequence[_Node]]) -> _State:
-        graph = program.graph
-        rows = {root: -1 - row for row, root in enumerate(graph.roots)}
-        columns = {terminal: -1 - len(rows) - column for column, terminal in enumerate(graph.terminals)}
-        paths: list[list[tuple[int, _Node | None]]] = []
-        for leaves in derivations:
-            first, last = rows[program.ends[leaves[0].value][0]], columns[program.ends[leaves[-1].value][1]]
-            paths.append([(first, None), *((leaf.value, leaf) for leaf in leaves), (last, None)])
-        edges = range(len(graph.sources))
-        return cls({e: e for e in edges}, paths, max(len(program), len(edges)))
+    def start(cls, program: ValueProgram) -> _State:
+        """Every path of every entry, its edges linked upwards to what they are computed into."""
+        graph, counts = program.graph, program.path_counts()
+        if sum(counts[entry] for entry in program.entries.values()) > _PATHS:
+            raise ExpressionError(
+                f"the graph has more than {_PATHS} paths; expected a small graph to search for splits"
+            )
+        edges = len(graph.sources)
+        ends = {v: edges + k for k, v in enumerate((*graph.roots, *graph.terminals))}
+        state = cls(program, {e: e for e in range(edges)}, [], edges + len(ends))
+        nothing = _Node(-1, None)
+        for entry in program.entries.values():
+            first, last = (ends[v] for v in program.ends[entry])
+            for number in range(counts[entry]):
+                path = [(first, nothing)]
+                stack: list[tuple[_Node | None, int, int]] = [(None, entry, number)]
+                while stack:
+                    parent, v, k = stack.pop()
+                    node = _Node(v, parent)
+                    if program.kinds[v] == LABEL:
+                        path.append((v, node))
+                    elif program.kinds[v] == PRODUCT:
+                        left, right = program.operands[v]
+                        row, column = divmod(k, counts[right])
+                        stack += [(node, right, column), (node, left, row)]
+                    else:
+                        for term in program.operands[v]:
+                            if k < counts[term]:
+                                stack.append((node, term, k))
+                                break
+                            k -= counts[term]
+                state.paths.append([*path, (last, nothing)])
+        return state
 
     def copy(self) -> _State:
         paths = [list(path) for path in self.paths]
-        return _State(dict(self.value), paths, self.fresh, list(self.operations), list(self.splits), self.faces)
+        values, operations, splits = dict(self.value), list(self.operations), list(self.splits)
+        return _State(self.program, values, paths, self.fresh, operations, splits, self.faces)
 
-    def new(self, value: int) -> int:
+    def done(self) -> bool:
+        return all(node.parent is None for path in self.paths for _, node in path)
+
+    def multiply(self) -> bool:
+        """Eliminate a face that all of its paths multiply."""
+        faces: dict[tuple[int, int], _Places] = {}
+        for path in self.paths:
+            for at in range(1, len(path) - 2):
+                faces.setdefault((path[at][0], path[at + 1][0]), []).append((path, at))
+        for (i, j), places in faces.items():
+            parents = [(path[at][1].parent, path[at + 1][1].parent) for path, at in places]
+            if any(one is None or one is not other for one, other in parents):
+                continue
+            made = parents[0][0]
+            assert made is not None
+            vertex = self._new(made.value)
+            self.operations.append(methodcaller("eliminate", i, j))
+            self.faces += 1
+            for (path, at), (parent, _) in zip(places, parents, strict=True):
+                assert parent is not None
+                path[at : at + 2] = [(vertex, parent)]
+            return True
+        return False
+
+    def add(self) -> bool:
+        """Merge vertices that all of their paths add up, where every term is there with the same P and S."""
+        groups: dict[tuple[int, frozenset[int], frozenset[int]], dict[int, int]] = {}
+        all_places = self._places()
+        for vertex, places in all_places.items():
+            target = _target(places)
+            if target is not None and self.program.kinds[target] != PRODUCT:
+                group = groups.setdefault((target, _neighbours(places, -1), _neighbours(places, 1)), {})
+                group.setdefault(self.value[vertex], vertex)
+        for (target, _, _), terms in groups.items():
+            if len(terms) == len(self.program.operands[target]):
+                merged = self._new(target)
+                vertices = [terms[term] for term in self.program.operands[target]]
+                self.operations.append(methodcaller("merge", vertices))
+                for path, at in (place for vertex in vertices for place in all_places[vertex]):
+                    parent = path[at][1].parent
+                    assert parent is not None
+                    path[at] = (merged, parent)
+                return True
+        return False
+
+    def join(self) -> bool:
+        """Join two copies with the same P or S that all of their paths treat alike."""
+        ready: dict[tuple[int, int], list[int]] = {}
+        all_places = self._places()
+        for vertex, places in all_places.items():
+            target = _target(places)
+            if target is not None:
+                ready.setdefault((self.value[vertex], target), []).append(vertex)
+        for one, other in chain.from_iterable(combinations(copies, 2) for copies in ready.values()):
+            (P, above), (S, below) = ((_neighbours(all_places[v], step) for v in (one, other)) for step in (-1, 1))
+            if (P == above and not S & below) or (S == below and not P & above):
+                self.operations.append(methodcaller("join", one, other))
+                _rename(all_places[other], one)
+                return True
+        return False
+
+    def split(self, vertex: int, side: Side, moved: frozenset[int]) -> None:
+        """Move some neighbours of a vertex to a copy."""
+        step = -1 if side == "predecessors" else 1
+        places = [(path, at) for path, at in self._places()[vertex] if path[at + step][0] in moved]
+        _rename(places, self._new(self.value[vertex]))
+        self.operations.append(methodcaller("split", vertex, **{side: moved}))
+        self.splits.append((vertex, side, moved))
+
+    def candidates(self) -> Iterator[tuple[int, Side, frozenset[int]]]:
+        """Splits worth trying: those that part the paths of what is in the way first."""
+        natural: dict[tuple[int, Side, frozenset[int]], None] = {}
+        single: dict[tuple[int, Side, frozenset[int]], None] = {}
+        sides: tuple[tuple[Side, int], ...] = (("predecessors", -1), ("successors", 1))
+        for vertex, places in self._places().items():
+            # by what they go into next, and with which neighbour
+            ways: dict[int, _Places] = {}
+            for path, at in places:
+                parent = path[at][1].parent
+                ways.setdefault(parent.value if parent else -1, []).append((path, at))
+            for side, step in sides if len(ways) > 1 else ():
+                whole = _neighbours(places, step)
+                reach = {way: _neighbours(found, step) for way, found in ways.items()}
+                for way, found in reach.items():
+                    others = frozenset().union(*(found for other, found in reach.items() if other != way))
+                    for moved in (found - others, others - found, found):
+                        if moved and moved < whole:
+                            natural[vertex, side, moved] = None
+                for neighbour in sorted(whole) if len(whole) > 1 else ():
+                    single[vertex, side, frozenset([neighbour])] = None
+        yield from natural
+        yield from (candidate for candidate in single if candidate not in natural)
+
+    def result(self) -> Splitting:
+        """Run what was found in a line graph that knows nothing of paths."""
+        program, graph = self.program, self.program.graph
+        line = LineReplay(graph)
+        for operation in self.operations:
+            operation(line)
+        accumulation = line.finish()
+        accumulation.verify()
+        shown: dict[int, Expression | str] = {v: program.expression(value) for v, value in self.value.items()}
+        for what, first, ends in (("root", 0, graph.roots), ("terminal", len(graph.roots), graph.terminals)):
+            for k, v in enumerate(ends, len(graph.sources) + first):
+                shown[k] = f"{what} {graph.vertices[v]}"
+        splits = (
+            Split(program.expression(self.value[vertex]), side, tuple(shown[neighbour] for neighbour in sorted(moved)))
+            for vertex, side, moved in self.splits
+        )
+        return Splitting(tuple(splits), self.faces, accumulation, program.definitions())
+
+    def _new(self, value: int) -> int:
         self.fresh += 1
         self.value[self.fresh - 1] = value
         return self.fresh - 1
 
-    def places(self) -> dict[int, list[tuple[int, int]]]:
+    def _places(self) -> dict[int, _Places]:
         """Return where each vertex is: paths, and positions in them."""
-        places: dict[int, list[tuple[int, int]]] = {}
-        for k, path in enumerate(self.paths):
-            for position, (vertex, node) in enumerate(path):
-                if node is not None:
-                    places.setdefault(vertex, []).append((k, position))
+        places: dict[int, _Places] = {}
+        for path in self.paths:
+            for at in range(1, len(path) - 1):
+                places.setdefault(path[at][0], []).append((path, at))
         return places
 
-    def done(self) -> bool:
-        return all(node is None or node.parent is None for path in self.paths for _, node in path)
 
-    def neighbours(self, places: Sequence[tuple[int, int]]) -> tuple[frozenset[int], frozenset[int]]:
-        """P and S of a vertex that is at these places."""
-        return (
-            frozenset(self.paths[k][position - 1][0] for k, position in places),
-            frozenset(self.paths[k][position + 1][0] for k, position in places),
-        )
-
-    def rename(self, places: Sequence[tuple[int, int]], vertex: int, up: bool) -> None:
-        """Put another vertex at these places, which stands for what the old one goes into if `up`."""
-        for k, position in places:
-            node = self.paths[k][position][1]
-            assert node is not None
-            self.paths[k][position] = (vertex, node.parent if up else node)
+def _neighbours(places: _Places, step: int) -> frozenset[int]:
+    """Return what is before (-1) or behind (1) these places of paths."""
+    return frozenset(path[at + step][0] for path, at in places)
 
 
-class _Search:
-    def __init__(self, program: ValueProgram, states: int) -> None:
-        self.program = program
-        self.states = states
-
-    def run(self, state: _State, splits: int) -> _State | None:
-        """The state with everything eliminated, after at most so many splits."""
-        self._advance(state)
-        if state.done():
-            return state
-        if splits == 0 or self.states <= 0:
-            return None
-        for vertex, side, moved in self._candidates(state):
-            self.states -= 1
-            if self.states < 0:
-                return None
-            child = state.copy()
-            self._split(child, vertex, side, moved)
-            found = self.run(child, splits - 1)
-            if found is not None:
-                return found
-        return None
-
-    def _advance(self, state: _State) -> None:
-        while self._join(state) or self._multiply(state) or self._add(state):
-            pass
-
-    def _multiply(self, state: _State) -> bool:
-        """Eliminate a face that all of its paths multiply."""
-        faces: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        for k, path in enumerate(state.paths):
-            for position in range(1, len(path) - 2):
-                faces.setdefault((path[position][0], path[position + 1][0]), []).append((k, position))
-        for (i, j), places in faces.items():
-            if not all(_meets(state.paths[k], position) for k, position in places):
-                continue
-            node = state.paths[places[0][0]][places[0][1]][1]
-            assert node is not None
-            assert node.parent is not None
-            vertex = state.new(node.parent.value)
-            state.operations.append(methodcaller("eliminate", i, j, vertex))
-            state.faces += 1
-            for k, position in places:
-                one = state.paths[k][position][1]
-                assert one is not None
-                state.paths[k][position : position + 2] = [(vertex, one.parent)]
-            return True
-        return False
-
-    def _add(self, state: _State) -> bool:
-        """Merge vertices that all of their paths add up, where every term is there with the same P and S."""
-        groups: dict[tuple[int, frozenset[int], frozenset[int]], dict[int, int]] = {}
-        all_places = state.places()
-        for vertex, places in all_places.items():
-            target = self._target(state, places)
-            if target is not None and self.program.kinds[target] != PRODUCT:
-                group = groups.setdefault((target, *state.neighbours(places)), {})
-                group.setdefault(state.value[vertex], vertex)
-        for (target, _, _), terms in groups.items():
-            if len(terms) == len(self.program.operands[target]):
-                merged = state.new(target)
-                vertices = [terms[term] for term in self.program.operands[target]]
-                state.operations.append(methodcaller("merge", vertices, merged))
-                for vertex in vertices:
-                    state.rename(all_places[vertex], merged, up=True)
-                return True
-        return False
-
-    def _join(self, state: _State) -> bool:
-        """Join two copies with the same P or S that all of their paths treat alike."""
-        ready: dict[tuple[int, int], list[int]] = {}
-        all_places = state.places()
-        for vertex, places in all_places.items():
-            target = self._target(state, places)
-            if target is not None:
-                ready.setdefault((state.value[vertex], target), []).append(vertex)
-        for copies in ready.values():
-            for number, one in enumerate(copies):
-                P, S = state.neighbours(all_places[one])
-                for other in copies[number + 1 :]:
-                    above, below = state.neighbours(all_places[other])
-                    if (P == above and not S & below) or (S == below and not P & above):
-                        state.operations.append(methodcaller("join", one, other))
-                        state.rename(all_places[other], one, up=False)
-                        return True
-        return False
-
-    def _target(self, state: _State, places: Sequence[tuple[int, int]]) -> int | None:
-        """Return what all paths compute next from the vertex at these places, if that is one value."""
-        parents = {node.parent.value if node and node.parent else -1 for node in _nodes(state, places)}
-        target = parents.pop()
-        return None if parents or target < 0 else target
-
-    def _split(self, state: _State, vertex: int, side: Side, moved: frozenset[int]) -> None:
-        copy = state.new(state.value[vertex])
-        step = -1 if side == "predecessors" else 1
-        places = [(k, at) for k, at in state.places()[vertex] if state.paths[k][at + step][0] in moved]
-        state.rename(places, copy, up=False)
-        state.operations.append(methodcaller("split", vertex, copy, **{side: moved}))
-        state.splits.append((vertex, side, moved))
-
-    def _candidates(self, state: _State) -> Iterator[tuple[int, Side, frozenset[int]]]:
-        """Splits worth trying: those that part the paths of what is in the way first."""
-        natural: dict[tuple[int, Side, frozenset[int]], None] = {}
-        single: dict[tuple[int, Side, frozenset[int]], None] = {}
-        all_places = state.places()
-        for vertex, places in all_places.items():
-            # by what they go into next, and with which neighbour
-            ways: dict[object, list[tuple[int, int]]] = {}
-            for k, at in places:
-                node = state.paths[k][at][1]
-                assert node is not None
-                parent = node.parent.value if node.parent else -1
-                ways.setdefault(parent, []).append((k, at))
-            if len(ways) < 2:
-                continue
-            sides: tuple[tuple[Side, int], ...] = (("predecessors", -1), ("successors", 1))
-            for side, step in sides:
-                whole = {state.paths[k][at + step][0] for k, at in places}
-                reach = {way: {state.paths[k][at + step][0] for k, at in found} for way, found in ways.items()}
-                for way, found in reach.items():
-                    others = set().union(*(found for other, found in reach.items() if other != way))
-                    for moved in (found - others, others - found, found):
-                        if moved and moved < whole:
-                            natural[vertex, side, frozenset(moved)] = None
-                for neighbour in sorted(whole):
-                    if len(whole) > 1:
-                        single[vertex, side, frozenset([neighbour])] = None
-        yield from natural
-        yield from (candidate for candidate in single if candidate not in natural)
+def _rename(places: _Places, vertex: int) -> None:
+    """Put another vertex at these places."""
+    for path, at in places:
+        path[at] = (vertex, path[at][1])
 
 
-def _nodes(state: _State, places: Sequence[tuple[int, int]]) -> list[_Node | None]:
-    return [state.paths[k][position][1] for k, position in places]
-
-
-def _meets(path: Sequence[tuple[int, _Node | None]], position: int) -> bool:
-    one, other = path[position][1], path[position + 1][1]
-    return one is not None and other is not None and one.parent is not None and one.parent is other.parent
-
-
-def _result(program: ValueProgram, state: _State) -> Splitting:
-    """Run what was found in a line graph that knows nothing of paths."""
-    line = LineReplay(program.graph)
-    for operation in state.operations:
-        operation(line)
-    accumulation = line.finish()
-    accumulation.verify()
-    splits = (
-        Split(
-            program.expression(state.value[vertex]),
-            side,
-            tuple(_shown_neighbour(program, state, neighbour) for neighbour in sorted(moved)),
-        )
-        for vertex, side, moved in state.splits
-    )
-    return Splitting(tuple(splits), state.faces, accumulation, program.definitions())
-
-
-def _shown_neighbour(program: ValueProgram, state: _State, vertex: int) -> Expression | str:
-    graph = program.graph
-    if vertex >= 0:
-        return program.expression(state.value[vertex])
-    if vertex >= -len(graph.roots):
-        return f"root {graph.vertices[graph.roots[-1 - vertex]]}"
-    return f"terminal {graph.vertices[graph.terminals[-1 - len(graph.roots) - vertex]]}"
+def _target(places: _Places) -> int | None:
+    """Return what all paths compute next from the vertex at these places, if that is one value."""
+    parents = {node.value if (node := path[at][1].parent) else -1 for path, at in places}
+    target = parents.pop()
+    return None if parents or target < 0 else target

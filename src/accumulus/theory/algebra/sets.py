@@ -42,6 +42,7 @@ from accumulus.theory.algebra.expression import (
     edge_names,
     equivalent,
     fail,
+    folded,
     fresh_names,
     latex_name,
     nodes,
@@ -228,21 +229,19 @@ class ExpressionSet:
         Raises:
             ExpressionError: if more than ten million products would be written.
         """
-        values: dict[Expression, Expression] = {}
-        size: dict[Expression, int] = {}
-        for node in nodes([*self.references.values(), *self.entries.values()], self.references):
+
+        def combine(node: Expression, parts: list[tuple[Expression, int]]) -> tuple[Expression, int]:
             if isinstance(node, Reference):
-                definition = self.references[node.name]
-                values[node], size[node] = values[definition], size[definition]
-            else:
-                parts = [values[operand] for operand in operands(node)]
-                combine = product_of_factors if isinstance(node, Product) else sum_of_terms
-                values[node] = combine(parts) if parts else node
-                size[node] = 1 + sum(size[operand] for operand in operands(node))
-        written = sum(size[expression] for expression in self.entries.values())
+                return parts[0]
+            inner = [expression for expression, _ in parts]
+            made = product_of_factors(inner) if isinstance(node, Product) else sum_of_terms(inner) if inner else node
+            return made, 1 + sum(size for _, size in parts)
+
+        values = folded([*self.references.values(), *self.entries.values()], combine, self.references)
+        written = sum(values[expression][1] for expression in self.entries.values())
         if written > _LARGEST:
             raise ExpressionError(f"without references the set has {written} labels; expected at most {_LARGEST}")
-        return ExpressionSet({}, {key: values[expression] for key, expression in self.entries.items()})
+        return ExpressionSet({}, {key: values[expression][0] for key, expression in self.entries.items()})
 
     def shared(self) -> ExpressionSet:
         """Return the same with a reference for everything that stands more than once.

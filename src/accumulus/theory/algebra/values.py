@@ -20,22 +20,10 @@ face and each of its sums a merge, and nothing else, if and only if its values c
 2. when the product of l and r is computed, every path that has l and r as neighbouring segments multiplies them;
 3. when a sum is computed, every path that has one of its terms as a segment goes on through that sum.
 
-*Proof.* Let the line graph have a vertex for every value that is a segment of some path, and a face wherever two are
-neighbours; paths of the line graph from roots to terminals are then the segmented paths. This holds at the
-beginning. It stays when face ⟨l,r⟩ is eliminated: the new vertex, with P_l and S_r, takes over exactly the paths
-on which l and r are neighbours, by 2 all of those that multiply them. And when the terms of a sum merge: by 3 the
-paths through a term are those through the sum, which in its contexts are bracketed alike whichever term is chosen, so
-all terms have the same P and S. Conversely, a face elimination changes all paths through the face and a merge all paths
-through the vertices, so a sequence that leaves one of 2, 3 out computes something that the program does not. ∎
+The proof, and why computing whatever is possible decides it, are in docs/notes.md, section 6.
 
-So the number of eliminated faces is the number of products, each of which is in the program anyway. With Naumann's
-rules, which merge vertices with the same P and S at once, it is the same or fewer: if two values merge that the
-program keeps apart, the paths of one can follow the brackets of the other. A program of least cost has no such values.
-
-The conditions are monotone: what may be computed stays so until it is. Computing whatever is possible, until nothing
-is, therefore decides for products of two. Products of more factors, whose brackets are open, are bracketed on the
-way: two neighbours that are multiplied elsewhere anyway come first. That choice is not exhaustive (`_PREFERENCES` are
-tried).
+Products of more factors, whose brackets are open, are bracketed on the way: two neighbours that are multiplied
+elsewhere anyway come first. That choice is not exhaustive (`_PREFERENCES` are tried).
 
 Rounds over all pairs of neighbours: time (depth of the program) × (neighbouring values at the ends of values). Vertex
 elimination of a layered graph of 200 vertices, 2,400 products, takes half a second, of 500, 30,000 products, ten.

@@ -5,10 +5,7 @@ it. The others are edges, from the front or from the back, single faces, or noth
 there does nothing. So every list ends in the Jacobian; a vertex order is a list without other items, and any edge or
 face sequence can come before the vertices.
 
-State. The line graph (`accumulus.elimination.face`) as bitset rows: predecessors and successors of each label, and for
-each vertex of the graph the labels that start and end there. Roots and terminals are no labels, and what goes from a
-root to a terminal is never kept: nothing depends on it any more. Levels and costs as in
-`accumulus.search.elimination`.
+State. The line graph as in `accumulus.theory.compiled.line_state`; costs as in `accumulus.search.elimination`.
 
 Moves. An item goes to another place, often a near one; or an item that is no vertex is forgotten, or goes elsewhere
 and becomes an edge or a face that is there at that time. The acceptance threshold is drawn first (Metropolis et al.
@@ -16,8 +13,8 @@ and becomes an edge or a face that is there at that time. The acceptance thresho
 
 Increments. The state before every STEP-th item is kept: a trial begins at the last one before the first change. It also
 ends early when it meets a kept state behind the last change: what follows costs the same. States are compared by their
-fingerprints: each label has a value modulo 2⁶⁴, random for edges, otherwise the product or sum of what it was made of;
-the fingerprint adds up a hash of every label and its successors. A best sequence is gone through again from its start.
+fingerprints: the values of edges are random, and the fingerprint adds up a hash of every label and its successors. A
+best sequence is gone through again from its start.
 
 Time: about a fifth of a microsecond for a product. The caller owns the memory. A call makes so many moves, or does so
 much work, and can be followed by the next; where it is cut does not matter to the result.
@@ -28,9 +25,9 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from accumulus.native.decorators import compiled
-from accumulus.native.state import Axes, Floats, Integers, State
-from accumulus.native.words import bit, copy, copy_many, lowest, random_bits, scattered, shifted_right, wrapped
-from accumulus.theory.compiled.faces_kernel import ROOT, TERMINAL
+from accumulus.native.state import Axes, Floats, Integers
+from accumulus.native.words import copy_many, random_bits, scattered, shifted_right, wrapped
+from accumulus.theory.compiled.line_state import LineState, common, element, eliminate_face, is_free, settle_labels
 
 __all__ = [
     "BACK",
@@ -61,52 +58,31 @@ KIND_BITS: Final = 3
 ID_BITS: Final = 20
 
 
-class MixedState(State):
-    """A sequence that is annealed. Labels and vertices are numbered; rows are bitsets of labels, of `words` words.
+class MixedState(LineState):
+    """A sequence that is annealed; the line graph is as far as a trial has got.
 
     Attributes:
-        graph: the line graph as far as a trial has got, (size,); the next nine are its parts.
-        present: which labels there are, a row.
-        above, beneath: predecessors and successors of each label, (64 * words, words).
-        starts, ends: the vertices where each label does, (64 * words,).
-        levels: of labels; see `accumulus.search.elimination`.
-        values: of labels; see the kernel.
-        out, into: the labels that start and that end at each vertex, (vertices, words).
         snapshots: memory for graphs that are kept or tried, (snapshots, size).
         costs, prints: of each snapshot: cost so far, and fingerprint.
         kept: number of the snapshot before every STEP-th item of the list; the first is of the graph as it is given.
         tried: those of the list on trial, from where it begins; else snapshots that are free.
         items, trial, best_items: the current list, the one on trial and the best so far, (length,).
-        touched: labels that have to be looked at, a row.
-        sizes, kinds: of vertices; their kinds are those of `accumulus.theory.compiled.faces_kernel`.
         logarithms: -log(u), (TABLE,).
         log: faces that were taken and their products, -1 where none is kept, (products, 3).
         random: state of the generator, (1,).
-        words, length, size: see above.
-        fma: 1 if all products count.
+        length: of the list.
         best: total of the best list.
         faces: 1 if single faces may be items.
         moves: that a call may make.
         work: products, and moves, that a call may make.
         cost: of the line graph in `graph`.
         total: of the current list.
-        overflow: 1 if there is no room for a label.
         logged: faces that were written down; -1 writes none.
         started: 0 begins with the list in `items`.
         temperature, cooling: and its factor for each move.
         tie: weight of the total that breaks ties.
     """
 
-    graph: Integers
-    present: Integers
-    above: Integers
-    beneath: Integers
-    starts: Integers
-    ends: Integers
-    levels: Integers
-    values: Integers
-    out: Integers
-    into: Integers
     snapshots: Integers
     costs: Integers
     prints: Integers
@@ -115,23 +91,16 @@ class MixedState(State):
     items: Integers
     trial: Integers
     best_items: Integers
-    touched: Integers
-    sizes: Integers
-    kinds: Integers
     logarithms: Floats
     log: Annotated[Integers, Axes(3)]
     random: Integers
-    words: int
     length: int
-    size: int
-    fma: int
     best: int
     faces: int = 0
     moves: int = 0
     work: int = 0
     cost: int = 0
     total: int = 0
-    overflow: int = 0
     logged: int = -1
     started: int = 0
     temperature: float = 0.0
@@ -139,176 +108,25 @@ class MixedState(State):
     tie: float
 
 
-# The line graph: what a product costs, and what it changes -----------------------------------------------------------
-
-
-@compiled
-def _common(a: Integers, b: Integers, words: int, x: int) -> int:
-    """The first element that two rows have in common, from x on; -1 if there is none."""
-    w = x >> 6
-    if w >= words:
-        return -1
-    bits = a[w] & b[w] & ((-1) << (x & 63))
-    while bits == 0:
-        w += 1
-        if w >= words:
-            return -1
-        bits = a[w] & b[w]
-    return (w << 6) + lowest(bits)
-
-
-@compiled
-def _element(row: Integers, words: int, x: int) -> int:
-    """The first element of a row, from x on; -1 if there is none."""
-    return _common(row, row, words, x)
-
-
-@compiled
-def _equal(a: Integers, b: Integers, words: int) -> bool:
-    """Return True if two rows are equal."""
-    w = 0
-    while w < words and a[w] == b[w]:
-        w += 1
-    return w == words
-
-
-@compiled
-def _flip(row: Integers, x: int) -> None:
-    """Take an element into a row, or out of it."""
-    row[x >> 6] ^= bit(x & 63)
-
-
-@compiled
-def _flip_among(rows: Integers, near: Integers, words: int, x: int) -> None:
-    """Take a label into the rows of all labels of another row, or out of them."""
-    other = _element(near, words, 0)
-    while other >= 0:
-        _flip(rows[other * words :], x)
-        other = _element(near, words, other + 1)
-
-
-@compiled
-def _link(state: MixedState, x: int) -> None:
-    """Put a label into the rows of its neighbours and ends, or take it out of them."""
-    words = state.words
-    _flip_among(state.beneath, state.above[x * words :], words, x)
-    _flip_among(state.above, state.beneath[x * words :], words, x)
-    _flip(state.out[state.starts[x] * words :], x)
-    _flip(state.into[state.ends[x] * words :], x)
-    _flip(state.present, x)
-
-
-@compiled
-def _twin(state: MixedState, x: int, start: int, end: int, above: Integers, beneath: Integers) -> int:
-    """A label but x with these ends, predecessors and successors; -1 if there is none."""
-    words = state.words
-    out, into = state.out[start * words :], state.into[end * words :]
-    y = _common(out, into, words, 0)
-    while y >= 0:
-        if (
-            y != x
-            and _equal(state.above[y * words :], above, words)
-            and _equal(state.beneath[y * words :], beneath, words)
-        ):
-            return y
-        y = _common(out, into, words, y + 1)
-    return -1
-
-
-@compiled
-def _add(state: MixedState, x: int, level: int, value: int) -> None:
-    """Add something of that level and value to a label."""
-    state.levels[x] = max(state.levels[x], level, 2)
-    state.values[x] = wrapped(state.values[x] + value)
-
-
-@compiled
-def _touch(state: MixedState, near: Integers) -> None:
-    """Have all labels of a row looked at by `_settle`."""
-    touched = state.touched
-    for w in range(state.words):
-        touched[w] |= near[w]
-
-
-@compiled
-def _settle(state: MixedState) -> None:
-    """Remove what is isolated, and merge what has equal neighbours, among the labels that were touched and around."""
-    words, kinds, touched = state.words, state.kinds, state.touched
-    x = _element(touched, words, 0)
-    while x >= 0:
-        _flip(touched, x)
-        if state.present[x >> 6] & bit(x & 63) != 0:
-            start, end = state.starts[x], state.ends[x]
-            above, beneath = state.above[x * words :], state.beneath[x * words :]
-            gone = (kinds[start] != ROOT and _element(above, words, 0) < 0) or (
-                kinds[end] != TERMINAL and _element(beneath, words, 0) < 0
-            )
-            if not gone:
-                y = _twin(state, x, start, end, above, beneath)
-                if y >= 0:
-                    _add(state, y, state.levels[x], state.values[x])
-                    gone = True
-            if gone:
-                _link(state, x)
-                _touch(state, above)
-                _touch(state, beneath)
-        x = _element(touched, words, 0)
-
-
-@compiled
-def _charge(state: MixedState, i: int, j: int) -> None:
-    """Add what the product of two labels costs."""
-    sizes, a, b = state.sizes, state.levels[i], state.levels[j]
-    price = sizes[state.starts[i]] * sizes[state.ends[i]] * sizes[state.ends[j]]
-    counted = 0 if a == 1 or b == 1 or (a == 2 and b == 2) else price
-    high, low = (price, counted) if state.fma else (counted, price)
-    state.cost += (high << SHIFT) + low
-
-
-@compiled
-def _free(state: MixedState) -> int:
-    """The first number that no label has; -1 if there is none."""
-    for w in range(state.words):
-        room = ~state.present[w]
-        if room != 0:
-            return (w << 6) + lowest(room)
-    return -1
+# The line graph ------------------------------------------------------------------------------------------------------
 
 
 @compiled
 def _product(state: MixedState, i: int, j: int) -> None:
     """Eliminate the face ⟨i,j⟩."""
-    words, kinds, touched = state.words, state.kinds, state.touched
-    _charge(state, i, j)
-    start, end = state.starts[i], state.ends[j]
-    level, value = max(state.levels[i], state.levels[j]), wrapped(state.values[i] * state.values[j])
-    above, beneath = state.above[i * words :], state.beneath[j * words :]
-    _flip(state.beneath[i * words :], j)
-    _flip(state.above[j * words :], i)
-    _flip(touched, i)
-    _flip(touched, j)
-    k = -1
-    if kinds[start] != ROOT or kinds[end] != TERMINAL:
-        k = _twin(state, -1, start, end, above, beneath)
-        if k >= 0:
-            _add(state, k, level, value)
-        else:
-            k = _free(state)
-            if k < 0:
-                state.overflow = 1
-                return
-            state.starts[k], state.ends[k], state.levels[k], state.values[k] = start, end, level, value
-            copy(state.above[k * words :], above, words)
-            copy(state.beneath[k * words :], beneath, words)
-            _link(state, k)
-            _touch(state, above)
-            _touch(state, beneath)
-    logged = state.logged
+    sizes, logged = state.sizes, state.logged
+    price = sizes[state.starts[i]] * sizes[state.ends[i]] * sizes[state.ends[j]]
+    counted = 0 if is_free(state.levels[i], state.levels[j]) else price
+    high, low = (price, counted) if state.fma else (counted, price)
+    state.cost += (high << SHIFT) + low
+    k = eliminate_face(state, i, j)
+    if state.overflow:
+        return
     if logged >= 0:
         state.log[logged, 0], state.log[logged, 1], state.log[logged, 2] = i, j, k
         state.logged = logged + 1
     state.work -= 1
-    _settle(state)
+    settle_labels(state)
 
 
 @compiled
@@ -316,16 +134,16 @@ def _fingerprint(state: MixedState) -> int:
     """A number that is equal for equal line graphs, whatever the numbers of their labels."""
     words, present, values = state.words, state.present, state.values
     total = 0
-    x = _element(present, words, 0)
+    x = element(present, words, 0)
     while x >= 0:
         inner, beneath = 0, state.beneath[x * words :]
-        y = _element(beneath, words, 0)
+        y = element(beneath, words, 0)
         while y >= 0:
             inner += scattered(values[y])
-            y = _element(beneath, words, y + 1)
+            y = element(beneath, words, y + 1)
         about = state.starts[x] | (state.ends[x] << ID_BITS) | (state.levels[x] << (2 * ID_BITS))
         total += scattered(values[x] + scattered(inner + 3 * about))
-        x = _element(present, words, x + 1)
+        x = element(present, words, x + 1)
     return wrapped(total)
 
 
@@ -351,16 +169,16 @@ def _face_of(state: MixedState, item: int) -> tuple[int, int]:
     v, p, s = (item >> KIND_BITS) & IDS, (item >> (KIND_BITS + ID_BITS)) & IDS, item >> (KIND_BITS + 2 * ID_BITS)
     into, far = state.into[v * words :], state.into[s * words :]
     if kind == FRONT:
-        j = _common(state.out[v * words :], far, words, 0)
-        return (_element(state.above[j * words :], words, 0) if j >= 0 else -1), j
+        j = common(state.out[v * words :], far, words, 0)
+        return (element(state.above[j * words :], words, 0) if j >= 0 else -1), j
     near = into if kind == VERTEX else state.out[p * words :]
-    i = _common(into, near, words, 0)
+    i = common(into, near, words, 0)
     while i >= 0:
         beneath = state.beneath[i * words :]
-        j = _common(beneath, far, words, 0) if kind == FACE else _element(beneath, words, 0)
+        j = common(beneath, far, words, 0) if kind == FACE else element(beneath, words, 0)
         if j >= 0:
             return i, j
-        i = _common(into, near, words, i + 1)
+        i = common(into, near, words, i + 1)
     return -1, -1
 
 
@@ -383,16 +201,16 @@ def _found(state: MixedState) -> int:
     words, x = state.words, _drawn(state, state.words << 6)
     again = True
     while True:
-        x = _element(state.present, words, x)
+        x = element(state.present, words, x)
         if x < 0:
             if not again:
                 return NOTHING
             x, again = 0, False
             continue
         beneath = state.beneath[x * words :]
-        y = _element(beneath, words, _drawn(state, words << 6))
+        y = element(beneath, words, _drawn(state, words << 6))
         if y < 0:
-            y = _element(beneath, words, 0)
+            y = element(beneath, words, 0)
         if y >= 0:
             kind = min(FRONT + _drawn(state, 4 if state.faces else 2), FACE)  # faces are drawn as often as edges
             item: int = kind | (state.starts[y] << KIND_BITS) | (state.starts[x] << (KIND_BITS + ID_BITS))

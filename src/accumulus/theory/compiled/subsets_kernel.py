@@ -20,11 +20,13 @@ from accumulus.native.state import Integers
 from accumulus.native.words import copy_many, lowest
 from accumulus.search.compiled.order_kernel import SETS, RowsState, cost_of, eliminate
 
-__all__ = ["HALF", "UNREACHED", "SubsetsState", "prove"]
+__all__ = ["HALF", "LAST", "UNREACHED", "SubsetsState", "prove"]
 
 #: Sets of the first HALF vertices have their bound in `low`, of the others in `high`.
 HALF: Final = 12
-#: Cost of sets that no order within the limit reaches.
+#: Bits of the last vertex of an order.
+LAST: Final = 5
+#: Entry of sets that no order within the limit reaches.
 UNREACHED: Final = 1 << 62
 
 
@@ -34,7 +36,7 @@ class SubsetsState(RowsState):
     Attributes:
         buffers: rows of a graph for each vertex, (vertices, vertices, SETS, words).
         owners: the set that is gone in each of them.
-        table: least cost of eliminating each set, (2**vertices,).
+        table: least cost of eliminating each set, and the last vertex of an order that costs that, (2**vertices,).
         low, high: what the vertices that are left cost at least, by the lower and by the higher bits of the set.
         limit: the most that an order may cost.
         budget: sets that a call looks at.
@@ -95,7 +97,7 @@ def prove(state: SubsetsState) -> int:
     gone = state.next
     last = min(everything, gone + state.budget)
     while gone < last:
-        known = table[gone]
+        known = table[gone] >> LAST
         if known + state.low[gone & LOWER] + state.high[gone >> HALF] <= state.limit:
             state.expanded += 1
             rows = _graph_after(state, gone)
@@ -103,8 +105,8 @@ def prove(state: SubsetsState) -> int:
             while bits != 0:
                 v = lowest(bits)
                 bits &= bits - 1
-                cost = known + cost_of(state, rows, v)
-                table[gone | (1 << v)] = min(cost, table[gone | (1 << v)])
+                entry = ((known + cost_of(state, rows, v)) << LAST) | v
+                table[gone | (1 << v)] = min(entry, table[gone | (1 << v)])
         gone += 1
     state.next = gone
     return gone

@@ -26,7 +26,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -102,7 +102,9 @@ class OptimumProof:
         self._unmerged = unmerged(graph, objective, deadline)
         self._parts: list[_KnownPart] = []
         position = {v: t for t, v in enumerate(order)}
-        prices = self._prices(order, deadline)
+        costs = np.zeros(len(order), np.int64)
+        VertexElimination(graph, objective, deadline=deadline).follow(np.array(order, np.int64), costs=costs)
+        prices = dict(zip(order, costs.tolist(), strict=True))
         for part in independent_parts(self._state):
             cost = sum(prices[v] for v in part)
             in_order = tuple(sorted(part, key=position.__getitem__))
@@ -175,13 +177,15 @@ class OptimumProof:
             )
             try:
                 for _ in search.run():
-                    if search.steps is not None and search.cost < part.cost[level]:
-                        self._keep(part, level, search)
+                    part.improve(level, search.cost)
                     yield self.cost(level)
             finally:
-                if search.steps is not None and search.cost < part.cost[level]:
-                    self._keep(part, level, search)
+                part.improve(level, search.cost)
                 part.raise_bound(level, search.lower_bound)
+                if search.steps is not None and level == "edge":
+                    part.edges = search.named_edges()
+                elif search.steps is not None:
+                    part.faces = search
             yield self.cost(level)
 
     def order(self) -> tuple[int, ...]:
@@ -217,36 +221,16 @@ class OptimumProof:
                 sequence.append(each)
         return sequence
 
-    def _keep(self, part: _KnownPart, level: Literal["edge", "face"], search: LineSearch) -> None:
-        part.improve(level, search.cost)
-        if level == "edge":
-            part.edges = search.named_edges()
-        else:
-            part.faces = search
-
-    def _prices(self, order: Sequence[int], deadline: Deadline) -> dict[int, int]:
-        """Return what each vertex costs in an order."""
-        costs = np.zeros(len(order), np.int64)
-        state = VertexElimination(self.graph, self._state.objective, deadline=deadline)
-        state.follow(np.array(order, np.int64), costs=costs)
-        return dict(zip(order, costs.tolist(), strict=True))
-
 
 # Methods -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(NamedTuple):
     """Limits of a proof: vertices of a part for orders, columns for brackets, moves for edges and faces."""
 
     vertices: int = MOST_VERTICES
     columns: int = MOST_COLUMNS
     moves: int = sys.maxsize
-
-    @property
-    def counts(self) -> tuple[int, int, int]:
-        """The three numbers."""
-        return self.vertices, self.columns, self.moves
 
 
 #: For proofs that were not asked for: some tens of milliseconds.
@@ -341,7 +325,7 @@ class _Run:
 
     def steps(self, patience: Patience) -> Generator[None]:
         """Everything that there is patience for, until it is done."""
-        first = Patience(*map(min, BRIEF.counts, patience.counts))
+        first = Patience(*map(min, BRIEF, patience))
         searches = [self._searches(first), self._searches(patience)]
         brackets = [self._brackets(first, partial=False), self._brackets(patience, partial=True)]
         # sets are quickly gone through; integer programs are quicker than the other searches, but slow to begin with

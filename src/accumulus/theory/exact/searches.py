@@ -63,7 +63,7 @@ from accumulus.native.state import Records
 from accumulus.search.elimination import BitRows, Elimination
 from accumulus.theory.bounds import disjoint_pairs, least_costs
 from accumulus.theory.compiled import faces_kernel as faces
-from accumulus.theory.compiled.subsets_kernel import HALF, UNREACHED, SubsetsState
+from accumulus.theory.compiled.subsets_kernel import HALF, LAST, UNREACHED, SubsetsState
 from accumulus.theory.graphs.traversal import UnionFind
 from accumulus.theory.methods.edges_and_faces import Lines, words
 
@@ -281,9 +281,14 @@ class SubsetSearch(PartSearch):
             self._state.deadline.spend(_SET_SECONDS * _SETS)
             yield self.cost
         self.expanded = search.expanded
-        if table[everything] < self.cost:
-            self.cost = int(table[everything])
-            self.order = self._order(vertices, table)
+        if table[everything] >> LAST < self.cost:
+            self.cost = int(table[everything] >> LAST)
+            order, left = list[int](), everything
+            while left:
+                last = int(table[left]) & ((1 << LAST) - 1)
+                order.append(vertices[last])
+                left &= ~(1 << last)
+            self.order = tuple(reversed(order))
         self.lower_bound = self.cost
         yield self.cost
 
@@ -319,29 +324,6 @@ class SubsetSearch(PartSearch):
         for v in vertices:
             rest = np.concatenate([rest + self._least[v], rest])
         return rest
-
-    def _order(self, vertices: Sequence[int], table: NDArray[np.int64]) -> tuple[int, ...]:
-        """The order whose costs add up to the table's last entry, from its end."""
-        gone = (1 << len(vertices)) - 1
-        order: list[int] = []
-        while gone:
-            for k, v in enumerate(vertices):
-                before = gone & ~(1 << k)
-                if before != gone and table[before] <= table[gone]:
-                    price = self._price(v, [u for t, u in enumerate(vertices) if before >> t & 1])
-                    if table[before] + price == table[gone]:
-                        order.append(v)
-                        gone = before
-                        break
-        return tuple(reversed(order))
-
-    def _price(self, v: int, gone: Sequence[int]) -> int:
-        now = self._state
-        edges = [(j, i, level) for j, row in enumerate(now.successors) for i, level in row.items()]
-        state = Elimination.of_edges(edges, now.sizes, now.intermediates, now.objective)
-        for u in gone:
-            state.eliminate(u)
-        return state.cost(v)[0]
 
 
 # Edges and faces ------------------------------------------------------------------------------------------------------
@@ -439,36 +421,32 @@ class LineSearch(PartSearch):
         lines = self.lines
         weights, masks, middles = self._tracked(state, part)
         count = max(1, -(-len(weights) // 64))
+        fields = lines.encoded(1, count)
+        for k, edge in enumerate(lines.edges):
+            fields["paths"][k] = words(masks.get(edge, 0), count)
         tracked = np.zeros((len(lines.vertices), count), np.int64)
         for v, bits in middles.items():
             tracked[lines.numbers[v]] = words(bits, count)
-        paths = np.zeros((faces.MOST_DEPTH, faces.MOST, count), np.int64)
-        labels = Records.zeros(faces.LineLabel, faces.MOST_DEPTH * faces.MOST)
-        for k, edge in enumerate(lines.edges):
-            label = labels[k]
-            label.above, label.below = _word(lines.above[k]), _word(lines.below[k])
-            label.start, label.end, label.level = lines.starts[k], lines.ends[k], lines.levels[k]
-            paths[0, k] = words(masks.get(edge, 0), count)
         frames = Records.zeros(faces.Frame, faces.MOST_DEPTH)
-        frames[0].present, frames[0].left = _word((1 << len(lines.edges)) - 1), sum(weights)
+        frames[0].left = sum(weights)
+        snapshots = np.zeros((faces.MOST_DEPTH, fields["size"]), np.int64)
+        snapshots[0] = fields["graph"]
+        colours, recoloured, ranks, order = np.zeros((4, faces.MOST), np.int64)
         return faces.FacesState(
+            **fields,
             frames=frames,
-            labels=labels,
-            paths=paths,
+            snapshots=snapshots,
             moves=Records.zeros(faces.Move, faces.MOST_DEPTH * faces.MOST_MOVES),
             log=np.zeros((faces.MOST_STEPS, 3), np.int64),
             best_log=np.zeros((faces.MOST_STEPS, 3), np.int64),
             table=Records.zeros(faces.StoredBound, (1 << _TABLE_BITS) + faces.PROBES),
             weights=np.array([*weights, 0], np.int64),
             tracked=tracked,
-            sizes=lines.sizes,
-            kinds=lines.kinds,
-            colours=np.zeros(faces.MOST, np.int64),
-            recoloured=np.zeros(faces.MOST, np.int64),
-            ranks=np.zeros(faces.MOST, np.int64),
-            order=np.zeros(faces.MOST, np.int64),
+            colours=colours,
+            recoloured=recoloured,
+            ranks=ranks,
+            order=order,
             sums=np.zeros(len(lines.vertices), np.int64),
-            words=count,
             vertices=len(lines.vertices),
             table_bits=_TABLE_BITS,
             fma=state.objective.every_product,
@@ -495,8 +473,3 @@ class LineSearch(PartSearch):
             for edge in pairwise(path):
                 masks[edge] = masks.get(edge, 0) | 1 << k
         return [weight for weight, _, _ in chosen], masks, middles
-
-
-def _word(bits: int) -> int:
-    """64 bits, as a signed integer."""
-    return int(words(bits, 1)[0])

@@ -16,19 +16,9 @@ parts of complex blocks that no composition explains. It reduces chains and para
 what is left of each region, from the smallest to the largest (`accumulus.theory.graphs.dominators`): O(edges · log
 edges) time, O(edges) memory. `block` decides definition 3.1 for one pair of vertices, within the same bound.
 
-How the definitions are read:
-
-* A block b⟨v_i,v_j⟩ has two paths that share no vertex between v_i and v_j; two parallel edges are such paths. Its
-  intermediate vertices have no edge to or from the outside, but v_i and v_j may have any others.
-* Definition 3.1 wants *all* paths from v_i to v_j in the block. `decompose` also finds parts that are as closed as
-  blocks but have siblings that are not (one more path from v_i to v_j, out of which another edge leads): they are as
-  good to calculate with. `Decomposition.blocks` leaves them out.
-* A chain is a path all of whose intermediate vertices have one incoming and one outgoing edge, once every block inside
-  it has been replaced by an edge. The block between the chain's own ends is not replaced: it may hold the chain.
-* Definition 3.3 wants *every* outgoing edge of v_i in a simple block. Taken in the whole graph, a block out of whose
-  source another edge leads would be complex for that reason only. Here a block is looked at as a graph of its own, as
-  the notes do in the sentence after definition 3.1: it is simple if it is series-parallel.
-  `Decomposition.owns_source` says whether the stricter reading holds.
+How the definitions are read is in docs/notes.md, section 3. `decompose` also finds parts that are as closed as blocks,
+but have siblings that are not (one more path from v_i to v_j, out of which another edge leads): they are as good to
+calculate with. `Decomposition.blocks` leaves them out, since definition 3.1 wants *all* paths from v_i to v_j.
 """
 
 from __future__ import annotations

@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Collection, Generator, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final, Literal
@@ -37,15 +36,13 @@ from accumulus.elimination.face import FaceElimination
 from accumulus.elimination.vertex import Cost
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import kernel, prepare
-from accumulus.native.state import Integers
 from accumulus.objective import Objective
-from accumulus.options import Options
 from accumulus.search.elimination import Elimination
 from accumulus.search.registry import SearchResult, register
 from accumulus.search.vertex_orders import DEAREST, vertex
 from accumulus.theory.bounds import lower_bound
 from accumulus.theory.compiled import mixed_kernel as mixed
-from accumulus.theory.compiled.faces_kernel import INNER, ROOT, TERMINAL
+from accumulus.theory.compiled.line_state import INNER, ROOT, TERMINAL
 
 __all__ = ["Lines", "MixedAnnealing", "edge", "face", "words"]
 
@@ -101,6 +98,32 @@ class Lines:
             taken.append(face)
         return taken
 
+    def encoded(self, count: int, path_words: int = 0) -> dict[str, Any]:
+        """Fields of `accumulus.theory.compiled.line_state.LineState`, with rows of so many words, as arrays."""
+        labels, vertices, edges = 64 * count, len(self.vertices), len(self.edges)
+        shapes: dict[str, tuple[int, ...]] = {
+            "present": (count,),
+            **dict.fromkeys(("above", "beneath"), (labels, count)),
+            **dict.fromkeys(("starts", "ends", "levels", "values"), (labels,)),
+            **dict.fromkeys(("out", "into"), (vertices, count)),
+            "paths": (labels, path_words),
+        }
+        graph = np.zeros(sum(map(prod, shapes.values())), np.int64)
+        pieces = np.split(graph, np.cumsum([prod(shape) for shape in shapes.values()])[:-1])
+        parts = {name: piece.reshape(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
+        rng = random.Random(_SEED)
+        parts["present"][:] = words((1 << edges) - 1, count)
+        for k in range(edges):
+            parts["above"][k], parts["beneath"][k] = words(self.above[k], count), words(self.below[k], count)
+            parts["out"][self.starts[k]] |= words(1 << k, count)
+            parts["into"][self.ends[k]] |= words(1 << k, count)
+            parts["values"].view(np.uint64)[k] = rng.getrandbits(64) | 1
+        for name in ("starts", "ends", "levels"):
+            parts[name][:edges] = getattr(self, name)
+        touched = np.zeros(count, np.int64)
+        numbers = {"words": count, "path_words": path_words, "size": graph.size}
+        return {"graph": graph, **parts, "touched": touched, "sizes": self.sizes, "kinds": self.kinds, **numbers}
+
 
 def words(bits: int, count: int) -> NDArray[np.int64]:
     """Bits in so many words of 64."""
@@ -149,13 +172,12 @@ class MixedAnnealing(Annealing):
         refinements = int(_REFINEMENTS[0] * len(ordered)) + _REFINEMENTS[1]
         length = self.count = len(ordered) + refinements
         count = -(-int(len(lines.edges) * (1 + _ROOM[0]) + _ROOM[1]) // 64)
-        graph, parts = _encoded(lines, count)
+        fields = lines.encoded(count)
         steps = -(-length // mixed.STEP)
-        snapshots = np.zeros((2 * steps, graph.size), np.int64)
-        snapshots[0] = graph
+        snapshots = np.zeros((2 * steps, fields["size"]), np.int64)
+        snapshots[0] = fields["graph"]
         self._state = mixed.MixedState(
-            graph=graph,
-            **parts,
+            **fields,
             snapshots=snapshots,
             costs=np.zeros(2 * steps, np.int64),
             prints=np.zeros(2 * steps, np.int64),
@@ -164,15 +186,10 @@ class MixedAnnealing(Annealing):
             items=np.zeros(length, np.int64),
             trial=np.zeros(length, np.int64),
             best_items=np.zeros(length, np.int64),
-            touched=np.zeros(count, np.int64),
-            sizes=lines.sizes,
-            kinds=lines.kinds,
             logarithms=thresholds(mixed.TABLE),
             log=np.zeros((0, 3), np.int64),
             random=np.ones(1, np.int64),
-            words=count,
             length=length,
-            size=graph.size,
             fma=state.objective.every_product,
             best=np.iinfo(np.int64).max,
             tie=_TIE,
@@ -262,30 +279,6 @@ def _parts(item: int) -> tuple[int, int, int, int]:
     return kind, item & _IDS, item >> mixed.ID_BITS & _IDS, item >> 2 * mixed.ID_BITS
 
 
-def _encoded(lines: Lines, count: int) -> tuple[Integers, dict[str, Any]]:
-    """The line graph in one array, with rows of so many words, and the parts of it, by their names."""
-    labels, vertices, edges = 64 * count, len(lines.vertices), len(lines.edges)
-    shapes: dict[str, tuple[int, ...]] = {
-        "present": (count,),
-        **dict.fromkeys(("above", "beneath"), (labels, count)),
-        **dict.fromkeys(("starts", "ends", "levels", "values"), (labels,)),
-        **dict.fromkeys(("out", "into"), (vertices, count)),
-    }
-    graph = np.zeros(sum(map(prod, shapes.values())), np.int64)
-    pieces = np.split(graph, np.cumsum([prod(shape) for shape in shapes.values()])[:-1])
-    parts = {name: piece.reshape(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
-    rng = random.Random(_SEED)
-    parts["present"][:] = words((1 << edges) - 1, count)
-    for k in range(edges):
-        parts["above"][k], parts["beneath"][k] = words(lines.above[k], count), words(lines.below[k], count)
-        parts["out"][lines.starts[k]] |= words(1 << k, count)
-        parts["into"][lines.ends[k]] |= words(1 << k, count)
-        parts["values"].view(np.uint64)[k] = rng.getrandbits(64) | 1
-    for name in ("starts", "ends", "levels"):
-        parts[name][:edges] = getattr(lines, name)
-    return graph, parts
-
-
 # Methods -------------------------------------------------------------------------------------------------------------
 
 
@@ -334,21 +327,28 @@ def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, 
     products = best.accumulation.steps.is_product.count(1)
     if products > _EFFORTS[options.effort].most or _is_least(best, options.objective, context):
         return best
-    search = _search_from(start, context)
-    if search is None:
+    if graph.live_edges.sum() > MOST_EDGES or not 0 < start.cost(Objective.FMA) < DEAREST:
         return best
+    with context.paused():
+        prepare("theory.mixed")
+    assert start.order is not None
+    annealing = MixedAnnealing(Elimination(graph, options.objective), start.order)
+    # the order's own items: the best sequence can be hard to leave
+    known, schedule = annealing.best[1], _EFFORTS[options.effort].annealing
+    # faces go on from what edges found
     for level in levels:
         until = context.part(_EDGES) if level == "edge" and "face" in levels else context
-        interrupted = False
+        annealing.faces = level == "face"
+        sweeps, interrupted = annealing.sweeps_in(until.seconds), False
         try:
-            with closing(search.steps(level, until)) as costs:
-                for cost in costs:
-                    context.tell("plan", min(cost, best.cost(options.objective)))
-                    if until.passed:
-                        break
+            for cost in annealing.until_stalled(schedule, options.seed, sweeps, options.iterations, known, until):
+                least = best.cost(options.objective)
+                context.tell("plan", least if options.objective.on_tape else min(cost, least))
+                if until.passed:
+                    break
         except KeyboardInterrupt:
             interrupted = True
-        found = search.found(level)
+        found = SearchResult(graph, level, _accumulation=annealing.accumulation(graph))
         if found.cost(options.objective) < best.cost(options.objective):
             best = found
         if interrupted:
@@ -367,37 +367,3 @@ def _is_least(found: SearchResult, objective: Objective, deadline: Deadline) -> 
     except OutOfTimeError:
         return False
     return bound is not None and found.cost(counted) <= bound
-
-
-def _search_from(start: SearchResult, context: Context) -> _Annealed | None:
-    """The search from an order; None for what is too large for it."""
-    if start.graph.live_edges.sum() > MOST_EDGES or not 0 < start.cost(Objective.FMA) < DEAREST:
-        return None
-    with context.paused():
-        prepare("theory.mixed")
-    return _Annealed(start, context.options)
-
-
-class _Annealed:
-    """Annealing of edges, then of faces, with what edges found in hand."""
-
-    def __init__(self, start: SearchResult, options: Options) -> None:
-        assert start.order is not None
-        self._graph, self._options = start.graph, options
-        self._known = start.cost(options.objective) if options.objective.on_tape else None
-        self._annealing = MixedAnnealing(Elimination(start.graph, options.objective), start.order)
-        #: The order's own items: the best sequence can be hard to leave.
-        self._order = self._annealing.best[1]
-
-    def steps(self, level: Level, deadline: Deadline) -> Generator[int]:
-        """Anneal; yields the best cost from time to time."""
-        annealing, options = self._annealing, self._options
-        annealing.faces = level == "face"
-        schedule = _EFFORTS[options.effort].annealing
-        sweeps, known = annealing.sweeps_in(deadline.seconds), self._order
-        for cost in annealing.until_stalled(schedule, options.seed, sweeps, options.iterations, known, deadline):
-            yield cost if self._known is None else self._known
-
-    def found(self, level: Level) -> SearchResult:
-        """The best so far."""
-        return SearchResult(self._graph, level, _accumulation=self._annealing.accumulation(self._graph))

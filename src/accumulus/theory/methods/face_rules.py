@@ -5,27 +5,11 @@ implementation. A split sends every path through exactly one of the two copies; 
 paths through it by paths through its product; vertices with equal P and S merge. None of these changes the sum over
 all paths between any root and any terminal.
 
-*Absorption*, P_k = P_i and S_k ⊂ S_j: c_k += c_i c_j, S_j −= S_k, ⟨i,j⟩ stays. It is: split j into j' with S_k and j
-with the rest, then eliminate ⟨i,j'⟩, which k absorbs. Afterwards j' has P_j − {i} as predecessors. The printed rule
-has no j': it is the same exactly if j' is isolated, that is
-
-    P_j = {i}.
-
-If some other h precedes j, every path … h, j, S_k … is lost, and since labels are independent nothing makes up for
-it (every vertex here lies on a path from a root to a terminal): the condition is necessary as well. `absorb` raises
-unless it holds, or makes the split of j first. Mirrored, P_k ⊂ P_i and S_k = S_j: c_k += c_i c_j, P_i −= P_k needs
-S_i = {j}.
-
-*Fill-in*, P_k = P_i and S_k ⊃ S_j: a vertex with P_i and S_j gets c_i c_j + c_k, S_k −= S_j, and ⟨i,j⟩ is removed.
-It is: split k into k' with S_j and k with the rest, then eliminate ⟨i,j⟩, which k' absorbs. So it needs nothing
-more than that ⟨i,j⟩ is removed, which the notes say only of Naumann's rules: if it stays, its paths count twice.
-Reusing i needs that j is by then its only successor (S_i = {j} as printed, or k = i and S_i = S_j ∪ {j}), else i's
-other paths change; reusing j needs P_j = {i}. Mirrored, P_k ⊃ P_i and S_k = S_j, P_k −= P_i; there k = j is the
-special case.
-
-*Merge*, P_k ⊇ P_i and S_k = S_i: c_i += c_k, P_k −= P_i. It is: split k into k' with P_i and k with the rest, then
-k' merges with i. It needs k ≠ i and nothing else. P_i must be all in P_k: else paths from P_i − P_k through k's
-label are added. Mirrored, P_k = P_i and S_k ⊇ S_i, S_k −= S_i.
+The rules, the conditions and why they are necessary are in docs/notes.md, section 1. *Absorption* splits j into j' with
+S_k and j with the rest, then eliminates ⟨i,j'⟩, which k absorbs: the printed rule is the same exactly if j' is isolated
+then, P_j = {i}; `absorb` raises unless it is, or makes the split of j first. *Fill-in* splits k into k' with S_j and k
+with the rest, then eliminates ⟨i,j⟩, which k' absorbs. *Merge* splits k into k' with P_i and k with the rest, then k'
+merges with i. Each has its mirror image.
 
 Absorption and fill-in take one product, merge none. Absorption leaves ⟨i,j⟩ to be multiplied again for the rest of
 S_j; fill-in and merge may make k match where it did not before.

@@ -16,13 +16,10 @@ out (the notes, section 4). What then remains between roots and terminals is spl
 * middle: vertices as far from the roots as from the terminals first, then outwards; a split vertex has a copy for
   each pair of an incoming and an outgoing edge.
 
-With references what is copied, unless it is a single edge, is first given a name, and the copies refer to it. Then
-the products are those of the vertex elimination in the same order, which this is. Without, every copy is computed
-again, as in an expression without variables; that may be exponentially many, so it stops at a limit.
-
-`factorize` splits explicitly: the copies are there, and `factorization_steps` draws them. `factorize_faces` splits
-implicitly: in the line graph the face eliminations at each vertex, in the same order, make the same products
-without copying vertices.
+With references what is copied, unless it is a single edge, is first given a name, and the copies refer to it; the
+products are those of the vertex elimination in the same order, which this is. Without, every copy is computed again;
+that may be exponentially many, so it stops at a limit. `factorize` splits explicitly: the copies are there, and
+`factorization_steps` draws them. `factorize_faces` splits implicitly, by face eliminations in the same order.
 
 With references time and memory are linear in the steps. From both sides, where the two meet each vertex may stand
 between all roots and all terminals: up to |vertices met| · |roots| · |terminals| products.

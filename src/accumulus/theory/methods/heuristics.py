@@ -29,7 +29,7 @@ that order is the result.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -44,7 +44,7 @@ from accumulus.objective import Objective
 from accumulus.search.registry import SearchResult, register
 from accumulus.search.vertex_orders import markowitz
 
-__all__ = ["HEURISTICS", "EdgeChoices", "FaceChoices", "FaceDegrees", "Heuristic", "VertexChoices"]
+__all__ = ["HEURISTICS", "Heuristic"]
 
 Step = tuple[Any, ...]
 
@@ -59,35 +59,28 @@ class SideView:
 
 
 class _Choices:
-    """Choices in the elimination of a graph, and their scores."""
+    """Choices in the elimination of a graph.
 
-    def __init__(self, graph: DifferentiationGraph) -> None:
-        self.graph = graph
-        #: What is nearest to the roots comes first among equals.
-        self.place = {v: -position for position, v in enumerate(graph.topological_order)}
+    Attributes:
+        first: all choices while nothing is eliminated.
+        steps: of the elimination so far: products and sums, or vertices.
+        elimination: of edges or faces.
+    """
 
-    def start(self) -> Any:
-        """The state with nothing eliminated; it counts its products and sums in `steps`."""
+    first: list[Step]
+    steps: Any
+    elimination: Any
+
+    def score(self, step: Step) -> Any:
+        """Return the score of a choice, the least of which is taken next; None where it is none any more."""
         raise NotImplementedError
 
-    def all(self, state: Any) -> Iterator[Step]:
-        """All choices."""
-        raise NotImplementedError
-
-    def is_choice(self, state: Any, step: Step) -> bool:
-        """Return whether a choice is still there."""
-        raise NotImplementedError
-
-    def score(self, state: Any, step: Step) -> Any:
-        """Return the score of a choice; the least is taken next."""
-        raise NotImplementedError
-
-    def take(self, state: Any, step: Step) -> list[Step]:
+    def take(self, step: Step) -> list[Step]:
         """Eliminate, and return choices that are new or may score less."""
         raise NotImplementedError
 
 
-def run_greedily(choices: _Choices, state: Any, limit: int, deadline: Deadline = FOREVER) -> bool:
+def run_greedily(choices: _Choices, limit: int, deadline: Deadline = FOREVER) -> bool:
     """Take always a choice of least score, as far as scores are known, until nothing is left.
 
     Returns:
@@ -97,79 +90,53 @@ def run_greedily(choices: _Choices, state: Any, limit: int, deadline: Deadline =
         OutOfTimeError: if the deadline passes before.
     """
     heap: list[tuple[Any, Step]] = []
-    for step in choices.all(state):
+    for step in choices.first:
         deadline.check()
-        heap.append((choices.score(state, step), step))
+        heap.append((choices.score(step), step))
     heapq.heapify(heap)
     known = {step: score for score, step in heap}
     while heap:
         score, step = heapq.heappop(heap)
         if known.get(step) != score:
             continue
-        if not choices.is_choice(state, step):
-            del known[step]
-            continue
-        now = choices.score(state, step)
-        if now > score:
+        now = choices.score(step)
+        if now is not None and now > score:
             known[step] = now
             heapq.heappush(heap, (now, step))
             continue
         del known[step]
-        for other in choices.take(state, step):
+        for other in choices.take(step) if now is not None else ():
             deadline.check()
-            now = choices.score(state, other)
-            if known.get(other) != now:
+            now = choices.score(other)
+            if now is not None and known.get(other) != now:
                 known[other] = now
                 heapq.heappush(heap, (now, other))
-        if len(state.steps) > 2 * limit:
+        if len(choices.steps) > 2 * limit:
             return False
     return True
 
 
-class _Order:
-    """Vertices in the order in which they were eliminated."""
-
-    def __init__(self) -> None:
-        self.steps: list[int] = []
-
-
-class VertexChoices(_Choices):
-    """Vertices; the state is their order.
-
-    Args:
-        score: of a vertex, by the graph, the reversed graph, and the vertex.
-    """
+class _VertexChoices(_Choices):
+    """Vertices, by a score of the graph, the reversed graph, and the vertex; then those nearest to the roots."""
 
     def __init__(self, graph: DifferentiationGraph, score: Callable[[SideView, SideView, int], int]) -> None:
-        super().__init__(graph)
         edges = EdgeElimination(graph)
-        P, S = list(map(set, edges.predecessors)), list(map(set, edges.successors))
-        self._P, self._S, self._score = P, S, score
-        self._up, self._down = _views(graph, P, S)
+        self._P, self._S = list(map(set, edges.predecessors)), list(map(set, edges.successors))
+        self._up, self._down = _views(graph, self._P, self._S)
+        self._score, self._place = score, _places(graph)
         self._left = dict.fromkeys(graph.intermediates)
+        self.first: list[Step] = [(k,) for k in self._left]
+        self.steps: list[int] = []
 
-    def start(self) -> _Order:
-        """Nothing eliminated."""
-        return _Order()
+    def score(self, step: Step) -> tuple[int, int] | None:
+        (k,) = step
+        return (self._score(self._up, self._down, k), self._place[k]) if k in self._left else None
 
-    def all(self, state: _Order) -> Iterator[Step]:
-        """Every vertex that is left."""
-        return ((k,) for k in self._left)
-
-    def is_choice(self, state: _Order, step: Step) -> bool:
-        """Return whether it is left."""
-        return step[0] in self._left
-
-    def score(self, state: _Order, step: Step) -> tuple[int, int]:
-        """By the score given, then by place."""
-        return self._score(self._up, self._down, step[0]), self.place[step[0]]
-
-    def take(self, state: _Order, step: Step) -> list[Step]:
-        """Eliminate it; returns what is around."""
+    def take(self, step: Step) -> list[Step]:
         (k,) = step
         P, S = self._P, self._S
         del self._left[k]
-        state.steps.append(k)
+        self.steps.append(k)
         for p in P[k]:
             S[p].discard(k)
             S[p] |= S[k]
@@ -179,8 +146,8 @@ class VertexChoices(_Choices):
         return [(v,) for v in (*P[k], *S[k]) if v in self._left]
 
 
-class EdgeChoices(_Choices):
-    """Edges from either side.
+class _EdgeChoices(_Choices):
+    """Edges from either side, by a score; then those at the vertex that is nearest to the roots.
 
     Args:
         score: of edge ⟨j,i⟩ from the front, by the graph, j and i; from the back it is that of ⟨i,j⟩ in the reversed
@@ -188,60 +155,42 @@ class EdgeChoices(_Choices):
     """
 
     def __init__(self, graph: DifferentiationGraph, score: Callable[[SideView, int, int], int]) -> None:
-        super().__init__(graph)
-        self._score = score
+        state = self.elimination = EdgeElimination(graph)
+        self._front, self._back = _views(graph, state.predecessors, state.successors)
+        self._score, self._place = score, _places(graph)
+        self.first = [step for edge in state.edges() for step in _sides(state, *edge)]
+        self.steps = state.steps
 
-    def start(self) -> EdgeElimination:
-        """Nothing eliminated."""
-        state = EdgeElimination(self.graph)
-        self._front, self._back = _views(self.graph, state.predecessors, state.successors)
-        return state
-
-    def all(self, state: EdgeElimination) -> Iterator[Step]:
-        """Every edge, from each side on which it can be eliminated."""
-        return (step for j, i in state.edges() for step in _sides(state, j, i))
-
-    def is_choice(self, state: EdgeElimination, step: Step) -> bool:
-        """Return whether it is there."""
-        return step[1] in state.successors[step[0]]
-
-    def score(self, state: EdgeElimination, step: Step) -> tuple[int, int]:
-        """By the score given, then by the place of the vertex that the products are at."""
+    def score(self, step: Step) -> tuple[int, int] | None:
         j, i, side = step
+        if i not in self.elimination.successors[j]:
+            return None
         if side == "front":
-            return self._score(self._front, j, i), self.place[j]
-        return self._score(self._back, i, j), self.place[i]
+            return self._score(self._front, j, i), self._place[j]
+        return self._score(self._back, i, j), self._place[i]
 
-    def take(self, state: EdgeElimination, step: Step) -> list[Step]:
-        """Eliminate it; returns what is around."""
+    def take(self, step: Step) -> list[Step]:
         j, i, side = step
-        pairs = [(p, i) for p in state.predecessors[j]] if side == "front" else [(j, s) for s in state.successors[i]]
-        state.eliminate(j, i, side)
-        if side == "front":
-            pairs += [(j, s) for s in state.successors[j]]
-        else:
-            pairs += [(p, i) for p in state.predecessors[i]]
-        return [choice for pair in pairs for choice in _sides(state, *pair)]
+        P, S = self.elimination.predecessors, self.elimination.successors
+        pairs = [(p, i) for p in P[j]] if side == "front" else [(j, s) for s in S[i]]
+        self.elimination.eliminate(j, i, side)
+        pairs += [(j, s) for s in S[j]] if side == "front" else [(p, i) for p in P[i]]
+        return [choice for pair in pairs for choice in _sides(self.elimination, *pair)]
 
 
-class FaceChoices(_Choices):
+class _FaceChoices(_Choices):
     """Faces, by the change of their number."""
 
-    def start(self) -> FaceElimination:
-        """Nothing eliminated."""
-        return FaceElimination(self.graph)
+    def __init__(self, graph: DifferentiationGraph) -> None:
+        self.elimination = FaceElimination(graph)
+        self.first = [*self.elimination.faces()]
+        self.steps = self.elimination.steps
 
-    def all(self, state: FaceElimination) -> Iterator[Step]:
-        """Every face."""
-        return iter(state.faces())
-
-    def is_choice(self, state: FaceElimination, step: Step) -> bool:
-        """Return whether it is there."""
-        return step[0] in state and step[1] in state and step[1] in state.successors[step[0]]
-
-    def score(self, state: FaceElimination, step: Step) -> int:
-        """Faces created less faces removed."""
+    def score(self, step: Step) -> int | None:
         i, j = step
+        state = self.elimination
+        if i not in state or j not in state or j not in state.successors[i]:
+            return None
         above, below = state.inner_predecessors(i), state.inner_successors(j)
         change = -1 if state.find(i, j) is not None else above + below - 1
         if len(state.successors[i]) == 1:
@@ -250,8 +199,8 @@ class FaceChoices(_Choices):
             change -= below
         return change
 
-    def take(self, state: FaceElimination, step: Step) -> list[Step]:
-        """Eliminate it; returns what is around."""
+    def take(self, step: Step) -> list[Step]:
+        state = self.elimination
         k = state.eliminate(*step)
         found: list[Step] = []
         for v in {k: None, step[0]: None, step[1]: None}:
@@ -263,47 +212,43 @@ class FaceChoices(_Choices):
         return found
 
 
-class FaceDegrees(_Choices):
+class _FaceDegrees(_Choices):
     """Faces by the Markowitz degree of the vertex between them; a step is that vertex, and takes one face there."""
 
-    def start(self) -> FaceElimination:
-        """Nothing eliminated."""
-        graph, state = self.graph, FaceElimination(self.graph)
+    def __init__(self, graph: DifferentiationGraph) -> None:
+        state = self.elimination = FaceElimination(graph)
+        self.steps = state.steps
+        self._place = _places(graph)
         self._ends = {e: (int(graph.sources[e]), int(graph.targets[e])) for e in state.vertices()}
+        #: Vertices of the line graph by where their labels end; some may be gone.
         self._into: list[dict[int, None]] = [{} for _ in graph.vertices]
         for e, (_, i) in self._ends.items():
             self._into[i][e] = None
-        return state
+        self.first: list[Step] = [(k,) for k in graph.intermediates if self.score((k,)) is not None]
 
-    def all(self, state: FaceElimination) -> Iterator[Step]:
-        """Every vertex at which there is a face."""
-        return ((k,) for k in self.graph.intermediates if self.is_choice(state, (k,)))
+    def score(self, step: Step) -> tuple[int, int] | None:
+        state, (v,) = self.elimination, step
+        into = self._into[v]
+        for gone in [i for i in into if i not in state or self._ends[i][1] != v]:
+            del into[gone]
+        faces = sum(map(state.inner_successors, into))
+        return (faces, self._place[v]) if faces else None
 
-    def is_choice(self, state: FaceElimination, step: Step) -> bool:
-        """Return whether a face is left there."""
-        return any(state.inner_successors(i) for i in self._labels(state, step[0]))
-
-    def score(self, state: FaceElimination, step: Step) -> tuple[int, int]:
-        """Return how many faces there are."""
-        return sum(state.inner_successors(i) for i in self._labels(state, step[0])), self.place[step[0]]
-
-    def take(self, state: FaceElimination, step: Step) -> list[Step]:
-        """Eliminate the first face there; returns the vertices around that have faces."""
-        i = min(i for i in self._labels(state, step[0]) if state.inner_successors(i))
+    def take(self, step: Step) -> list[Step]:
+        state = self.elimination
+        i = min(i for i in self._into[step[0]] if state.inner_successors(i))
         j = min(state.successors[i])
         start, end = self._ends[i][0], self._ends[j][1]
         k = state.eliminate(i, j)
         if k in state:
             self._ends[k] = start, end
             self._into[end][k] = None
-        return [(v,) for v in (step[0], start, end) if self.is_choice(state, (v,))]
+        return [step, (start,), (end,)]
 
-    def _labels(self, state: FaceElimination, v: int) -> list[int]:
-        """Vertices of the line graph whose labels end at v."""
-        into = self._into[v]
-        for gone in [i for i in into if i not in state or self._ends[i][1] != v]:
-            del into[gone]
-        return list(into)
+
+def _places(graph: DifferentiationGraph) -> dict[int, int]:
+    """Return the places of vertices among equals: those nearest to the roots come first."""
+    return {v: -position for position, v in enumerate(graph.topological_order)}
 
 
 def _sides(state: EdgeElimination, j: int, i: int) -> list[Step]:
@@ -368,12 +313,13 @@ class Heuristic:
     """A row of the table: what is eliminated, and by which score.
 
     Attributes:
+        score: of vertices and edges; of faces the class of their choices.
         seconds: for each product of the better of forward and reverse elimination, roughly.
     """
 
     name: str
     level: Literal["vertex", "edge", "face"]
-    score: Callable[..., int] | None
+    score: Callable[..., Any]
     seconds: float
 
 
@@ -392,8 +338,8 @@ HEURISTICS: Final = (
     Heuristic("lowest-fill-in-edge", "edge", lambda side, j, i: _missing(side.P[j], side.P[i]), 1e-4),
     Heuristic("lmmd-edge", "edge", lambda *at: _edge_degree(*at) + _edge_damage(*at), 1e-4),
     Heuristic("momr-edge", "edge", lambda *at: _edge_damage(*at) - _edge_degree(*at), 1e-4),
-    Heuristic("markowitz-face", "face", None, 1e-4),
-    Heuristic("momr-face", "face", None, 2e-4),
+    Heuristic("markowitz-face", "face", _FaceDegrees, 1e-4),
+    Heuristic("momr-face", "face", _FaceChoices, 2e-4),
 )
 
 
@@ -401,30 +347,17 @@ def _register(row: Heuristic) -> None:
     @register(row.name, lambda work: row.seconds * (work.fewest + work.edges))
     def find(graph: DifferentiationGraph, context: Context) -> SearchResult:
         if row.level == "vertex":
-            assert row.score is not None
-            choices = VertexChoices(graph, row.score)
-            order = choices.start()
-            run_greedily(choices, order, len(graph.vertices), context)
-            return SearchResult(graph, row.name, tuple(order.steps))
+            vertices = _VertexChoices(graph, row.score)
+            run_greedily(vertices, len(graph.vertices), context)
+            return SearchResult(graph, row.name, tuple(vertices.steps))
         longest = _LONGEST[row.level]
         fewest = markowitz_order(graph, Objective.FMA, Limit(longest), context)
         most = longest if fewest is None else min(longest, _MOST[0] * fewest[0].cost[0] + _MOST[1])
-        found = None if fewest is None else _sequence(graph, row, most, context)
-        return found or markowitz(graph, context)
-
-
-def _sequence(graph: DifferentiationGraph, row: Heuristic, limit: int, deadline: Deadline) -> SearchResult | None:
-    """The greedy edges or faces; None if they make more products than the limit."""
-    choices: _Choices
-    if row.level == "edge":
-        assert row.score is not None
-        choices = EdgeChoices(graph, row.score)
-    else:
-        choices = FaceDegrees(graph) if row.name == "markowitz-face" else FaceChoices(graph)
-    state = choices.start()
-    if not run_greedily(choices, state, limit, deadline):
-        return None
-    return SearchResult(graph, row.name, _accumulation=state.finish())
+        if fewest is not None:
+            choices: _Choices = _EdgeChoices(graph, row.score) if row.level == "edge" else row.score(graph)
+            if run_greedily(choices, most, context):
+                return SearchResult(graph, row.name, _accumulation=choices.elimination.finish())
+        return markowitz(graph, context)
 
 
 for _row in HEURISTICS:

@@ -257,7 +257,8 @@ class Levelled:
         Args:
             splits: by two levels, the level at which each component between them is split.
         """
-        tasks: list[tuple[int, int, int, bool]] = [(0, self.last, c, False) for c in self._all(0, self.last)]
+        number = self.components(0, self.last)[0] if self.last > 1 else 0
+        tasks: list[tuple[int, int, int, bool]] = [(0, self.last, c, False) for c in range(number)]
         done: dict[tuple[int, int, int], Matrix] = {}
         while tasks:
             self.deadline.check()
@@ -281,9 +282,6 @@ class Levelled:
             for w, (label, _) in row.items():
                 result[self._names[u], self._names[w]] = label
         return result
-
-    def _all(self, a: int, b: int) -> range:
-        return range(self.components(a, b)[0]) if b - a > 1 else range(0)
 
     def _within(self, low: int, high: int, a: int, b: int, component: int) -> list[int]:
         """Components between two levels that belong to one between levels further apart."""

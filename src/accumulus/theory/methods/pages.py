@@ -1,25 +1,19 @@
 """Pages: many roots and terminals, by parting the paths into pages whose common chains and blocks are found locally.
 
-A page is a part of the path set; all pages share the lines of roots and terminals. The strategy (the notes, section
-5), applied to the whole graph as the first page, with every tie decided:
+A page is a part of the path set; all pages share the lines of roots and terminals. The strategy, in docs/notes.md,
+section 5, is applied to the whole graph as the first page, with every tie decided:
 
-1. Simple chains and blocks are replaced by reference edges.
-2. v_i is the vertex of largest r-degree (number of roots that reach it) among those that have no equal in their
-   level, in the level closest to the roots; v_j the vertex of largest t-degree reachable from v_i (v_i included)
-   among those without an equal in their level, in the level closest to the terminals.
-3. If not all roots reach v_i, or v_j does not reach all terminals, the paths between those that do are one page;
-   the other roots to all terminals, and these roots to the other terminals, are two more.
-4. If v_i and v_j are on one level, or joined by one edge and nothing else, root–terminal pairs are separated. If
-   edges out of roots or into terminals cross levels, those that cross most levels (those at roots, if both cross as
-   many) part the paths: through them, and not through them. Otherwise the first half of the roots is separated from
-   the rest if v_i is further from the roots than v_j from the terminals, else of the terminals; at equal distance
-   on the side of which there is less, or that of the roots.
-5. Otherwise the vertices between the level of v_i and that of v_j (those that v_j is reachable from, and v_i
-   reaches) are factorized locally: first between such v_i′ and v_j′ as are found inside, then from the vertex with
-   fewest products on, ties by level and number. If v_i and v_j are then joined by one edge only, and v_j has no
-   other predecessor or v_i no other successor, that one is split, too.
-6. So on with every page, until it has one pair, or no such v_i and v_j: then it is accumulated in one piece, by the
-   best products of local Jacobians. In the end, equal root–terminal pairs of different pages are added.
+* Step 2: v_i is looked for in the level closest to the roots, v_j, which may be v_i, in that closest to the terminals.
+* Step 3: the other roots to all terminals, and these roots to the other terminals, are two more pages.
+* Step 4: edges at roots part the paths, if edges at terminals cross as many levels: through them, and not through them.
+  If none cross levels, the first half of the roots is separated from the rest if v_i is further from the roots than v_j
+  from the terminals, else of the terminals; at equal distance on the side of which there is less, or that of the roots.
+* Step 5: the vertices between the level of v_i and that of v_j (those that v_j is reachable from, and v_i reaches) are
+  factorized: first between such v_i′ and v_j′ as are found inside, then from the vertex with fewest products on, ties
+  by level and number. If v_i and v_j are then joined by one edge only, and v_j has no other predecessor or v_i no
+  other successor, that one is split, too.
+* Step 6: a page of one pair, or without such v_i and v_j, is accumulated in one piece, by the best products of local
+  Jacobians.
 
 Equal products and sums of different pages are formed once.
 

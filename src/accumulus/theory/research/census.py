@@ -1,20 +1,8 @@
 """All small differentiation graphs, up to isomorphism and reversal, that the question has to be asked for.
 
 **The class.** A *reduced* graph is connected, every vertex lies on a path from a root to a terminal, and there are no
-
-* parallel edges: their labels are added, which costs nothing (with the one replaced by the sum any program for the
-  rest computes the whole, and with it replaced by 0 the other way round);
-* edges from a root to a terminal: their labels are in no product;
-* intermediate vertices with one edge in and one out: every path through one goes on from its edge a to its edge b, so
-  eliminating it costs one product, and saves one in any program. For the only word between the ends of a is a, so a
-  first occurs as a factor on its own. Put 1 for a: that product is free now, and what is left computes the graph
-  without the vertex.
-
-Components have nothing in common, since products belong to paths. So every graph becomes reduced ones by these steps,
-its least number of products is the sum of theirs and of one for each vertex that went, and its least number of face
-eliminations is at most the sum of theirs and of the same: a graph for which face elimination does not attain the least
-number of products leads to a reduced one, with no more edges, for which it does not. Reversing all edges reverses every
-program and every sequence.
+parallel edges, no edges from a root to a terminal, and no intermediate vertices with one edge in and one out. That
+other graphs need not be looked at is proven in docs/research.md.
 
 **The enumeration.** In a reduced graph a root is a set of intermediates, those that its edges go to, and a terminal is
 one, too. So a reduced graph is an acyclic graph on k intermediates with a multiset of root sets and one of terminal

@@ -7,31 +7,13 @@ and a product joins a value of pair (x, m) with one of pair (m, y).
 Pairs of a root and a terminal are *outputs*; other pairs that are joined by a path of two or more edges are *inner*.
 
 A *program* here is any straight-line program of sums and products over the labels, sums free, without subtraction,
-whose results are the path sums of the graph: distributivity and the sharing of values in any way.
+whose results are the path sums of the graph: distributivity and the sharing of values in any way. Which values it can
+use, and why: docs/research.md. A value is a set of words of one pair, a product takes all words of some L from x to m
+with all of some R from m to y, and a sum is a disjoint union.
 
-**Which values it can use.** Let v be a value that contributes to a result, which is then a v b + … for some nonzero
-a, b. Nothing cancels, so for every word u of v and words p of a, q of b, p u q is a word of the result, a path between
-its root and its terminal, and that with coefficient 1. So u is a path from where p ends (or the root, if p is empty) to
-where q begins: all words of v have the same ends. Coefficients are counts, whole numbers, so those of u are 1. Hence a
-value is a set of words of one pair, a product takes all words of some L from x to m with all of some R from m to y, and
-a sum is a disjoint union.
-
-Subtraction is left out, as it is in the expression sets of the notes. It would help: Strassen (1969) multiplies two 2×2
-matrices, the graph of two complete bipartite graphs in a row, with 7 products instead of 8.
-
-**The search** decides for a number of products whether there is a program, in two steps, depth first.
-
-1. *Which pairs have products at all.* Each root–terminal path is bracketed as a binary tree, whose products belong to
-   pairs along it, so the set D of inner pairs with products has to bracket every path. For given D every output needs
-   at least as many products as vertices are needed to cut each of its paths at a cut that D allows: without restriction
-   this is Menger's number of disjoint paths. `_Pairs` enumerates every D for which the sum does not exceed the number.
-2. *Which products.* For given D pairs are decided from the longest paths to the shortest. All values that are needed of
-   a pair are known by then; each is cut into products in every way (`_Products`), whose factors are values needed of
-   shorter pairs. Equal products of a pair are one. States (pairs left, values needed) that were reached with as few
-   products before are skipped.
-
-The number goes up from the bound of step 1 with D unrestricted; the first for which there is a program is the minimum.
-Both steps are exhaustive, so what is not found is not there.
+**The search** decides for a number of products whether there is a program, in two steps, depth first: which pairs have
+products at all (`_Pairs`), and which products (`_Products`). The number goes up from the bound of step 1; the first for
+which there is a program is the minimum. Both steps are exhaustive, so what is not found is not there.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -95,7 +96,7 @@ def decide_command(
     given = load_graph(graph)
     found = decide_graph(given, steps)
     if as_json:
-        print_json({"name": given.name, **found.to_dict()})
+        print_json({"name": given.name, **asdict(found)})
         return
     lines = [
         f"{given.name}: {found.verdict}",

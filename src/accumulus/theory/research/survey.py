@@ -27,11 +27,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
 from dataclasses import asdict, dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final, Literal
 
@@ -75,10 +73,6 @@ class Verdict:
     program: str
     sequence: tuple[Face, ...]
     steps: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 def decide(graph: DifferentiationGraph, steps: int = 1_000_000) -> Verdict:
@@ -172,7 +166,6 @@ def _followed(program: Accumulation | None) -> list[Face] | None:
 #: The smallest reduced graph: a root, an intermediate, two terminals.
 FEWEST_EDGES: Final = 3
 _HEADER: Final = {"format": "accumulus research circular", "version": 1}
-_WINDOW: Final = 8
 _FIELDS: Final = {"graph", "edges", "minimum", "faces", "verdict", "program", "sequence", "steps", "limit"}
 
 Result = dict[str, Any]
@@ -292,8 +285,9 @@ def _run(
     path = Path(summary.output)
     start = time.perf_counter()
     known = read_results(path, repair=True)
+    pool = ProcessPoolExecutor(jobs, initializer=_leave_interrupts) if jobs > 1 else None
     try:
-        with _opened(path) as file, closing(_Workers(jobs, steps)) as workers:
+        with _opened(path) as file:
             for edges, keys in stages:
                 waiting = []
                 for key in keys:
@@ -302,7 +296,7 @@ def _run(
                     else:
                         waiting.append(key)
                 done = len(keys) - len(waiting)
-                for result in workers.decide(waiting):
+                for result in _results(pool, waiting, steps):
                     file.write(json.dumps(result, separators=(",", ":"), ensure_ascii=False) + "\n")
                     file.flush()
                     summary.count(result)
@@ -317,6 +311,9 @@ def _run(
         raise AccumulusError(
             f"a process of the survey was killed; {path} has all results until then, and the same command goes on"
         ) from None
+    finally:
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
     summary.seconds = time.perf_counter() - start
     return summary
 
@@ -336,7 +333,7 @@ def read_results(path: str | os.PathLike[str], *, repair: bool = False) -> dict[
     data = path.read_bytes()
     whole = data.rfind(b"\n") + 1
     lines = data[:whole].splitlines()
-    if not (_parsed(lines[0]) == _HEADER if lines else _started(data)):
+    if not (_parsed(lines[0]) == _HEADER if lines else json.dumps(_HEADER).encode().startswith(data)):
         raise ArgumentError(
             f"{path} is not a file of results: expected {json.dumps(_HEADER)} in its first line. Name another file"
         )
@@ -353,11 +350,6 @@ def read_results(path: str | os.PathLike[str], *, repair: bool = False) -> dict[
         with path.open("r+b") as file:
             file.truncate(whole)
     return results
-
-
-def _started(data: bytes) -> bool:
-    """Return whether this is the beginning of a header."""
-    return json.dumps(_HEADER).encode().startswith(data)
 
 
 def _parsed(line: bytes) -> Any:
@@ -383,37 +375,15 @@ def _check(what: str, value: int, least: int) -> None:
 def _decided(key: str, steps: int) -> Result:
     graph = ReducedGraph.parse(key)
     found = decide(graph.graph(), steps)
-    return {"graph": key, "edges": graph.named_edges(), **found.to_dict(), "limit": steps}
+    return {"graph": key, "edges": graph.named_edges(), **asdict(found), "limit": steps}
 
 
-class _Workers:
-    """Decides graphs here, or in several processes."""
-
-    def __init__(self, jobs: int, steps: int) -> None:
-        self.jobs, self.steps = jobs, steps
-        self.pool = ProcessPoolExecutor(jobs, initializer=_leave_interrupts) if jobs > 1 else None
-
-    def decide(self, keys: Sequence[str]) -> Iterator[Result]:
-        """Results as they come."""
-        if self.pool is None:
-            for key in keys:
-                yield _decided(key, self.steps)
-            return
-        rest = iter(keys)
-        running: set[Future[Result]] = set()
-        while True:
-            for key in islice(rest, _WINDOW * self.jobs - len(running)):
-                running.add(self.pool.submit(_decided, key, self.steps))
-            if not running:
-                return
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
-
-    def close(self) -> None:
-        """End the processes, once the graphs in work are through."""
-        if self.pool is not None:
-            self.pool.shutdown(cancel_futures=True)
+def _results(pool: ProcessPoolExecutor | None, keys: Sequence[str], steps: int) -> Iterator[Result]:
+    """Results as they come."""
+    if pool is None:
+        return (_decided(key, steps) for key in keys)
+    futures = [pool.submit(_decided, key, steps) for key in keys]
+    return (future.result() for future in as_completed(futures))
 
 
 def _leave_interrupts() -> None:
