@@ -17,17 +17,28 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.blocks import Range
-from accumulus.targets.kernel import aligned
+from accumulus.tape.blocks import BlockTape, Range
+from accumulus.tape.fusion import Map
+from accumulus.targets.kernel import LongSegment, aligned
 from accumulus.targets.llvm import maps
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.instructions import Functions
 from accumulus.targets.llvm.library import Library
-from accumulus.targets.llvm.maps import BACKWARD, DRIVER, FORWARD, ROW, SCATTERED, UNIFORM, Body, WorkspaceLayout
+from accumulus.targets.llvm.maps import (
+    BACKWARD,
+    DRIVER,
+    FORWARD,
+    ROW,
+    SCATTERED,
+    UNIFORM,
+    Body,
+    LLVMLoops,
+    WorkspaceLayout,
+)
 from accumulus.targets.llvm.vectors import Vectors
 from accumulus.targets.nests import Nest, Place
 
-__all__ = ["PointsInLanes"]
+__all__ = ["BatchedLoops", "PointsInLanes"]
 
 Floats = NDArray[np.float64]
 #: Names of functions that sum, by those of `maps` and whether there they are functions of vectors, not of one lane.
@@ -185,6 +196,50 @@ def _compiled(bodies: Sequence[Body], lanes: int, cache: bool) -> Library:
 
 
 # Programs -------------------------------------------------------------------------------------------------------------
+
+
+#: Bytes of the numbers of all points that are computed at once, at most: they have to stay near the processor.
+MOST_IN_LANES: Final = 1 << 20
+#: Seconds that compiling for points in lanes takes, and each operation of a body; those of a call beside its loops.
+LANES, LANES_AN_OPERATION, CALL = 1e-2, 2e-4, 1e-5
+
+
+class BatchedLoops(LLVMLoops):
+    """A program over arrays as machine code, for one point, and for points in lanes once so many were asked for.
+
+    Args:
+        tape, maps, segments, cache: as for `LLVMLoops`.
+    """
+
+    def __init__(
+        self, tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], cache: bool = False
+    ) -> None:
+        super().__init__(tape, maps, segments, cache)
+        self._in_lanes: Any = None
+        self._points = 0
+        self._seconds = CALL + sum(step.seconds for step in self._steps)
+        self._operations = sum(body.tape.operations for body in self._bodies.values())
+
+    def together(self, points: int) -> PointsInLanes | None:
+        """Return what computes as many points at once as a vector has lanes, once enough were asked for."""
+        self._points += points
+        if self._in_lanes is None and self._points * self._seconds >= LANES + LANES_AN_OPERATION * self._operations:
+            self._in_lanes = False  # for other threads, until it is there
+            _, _, segments, _ = self._given
+            numbers = self._layout.size + sum(segment.length for segment in segments)
+            if not self._products and 8 * self._lanes * numbers <= MOST_IN_LANES:
+                self._in_lanes = self._compiled_lanes()
+        return self._in_lanes or None
+
+    def _compiled_lanes(self) -> PointsInLanes:
+        _, _, segments, cache = self._given
+        nests = [
+            (SUMS.get((step.function, bool(step.parts(self._lanes)[1][0])), step.function), step.nest)
+            for step in self._steps
+        ]
+        lengths = [segment.length for segment in segments]
+        bodies = [*self._bodies.values()]
+        return PointsInLanes(nests, bodies, self._layout, self._tables, lengths, self._constants, cache)
 
 
 class PointsInLanes:

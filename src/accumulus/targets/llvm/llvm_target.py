@@ -49,10 +49,10 @@ def source(
 def _loops(
     tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: tuple[Shape, ...], cache: bool
 ) -> CompiledLoops:
-    from accumulus.targets.llvm import maps as loops
+    from accumulus.targets.llvm.lanes import BatchedLoops
 
     del arguments  # each is given by itself
-    return loops.LLVMLoops(tape, maps, segments, cache)
+    return BatchedLoops(tape, maps, segments, cache)
 
 
 def _compile(

@@ -16,7 +16,7 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,6 @@ from accumulus.targets.llvm.module import Text
 from accumulus.targets.llvm.vectors import POISON, Vectors
 from accumulus.targets.nests import Entries, MatrixProduct, Nest, Nests, Place
 from accumulus.versions import digest
-
-if TYPE_CHECKING:
-    from accumulus.targets.llvm.lanes import PointsInLanes
 
 __all__ = ["DRIVER", "FORWARD", "SCATTERED", "SUMS", "Body", "LLVMLoops", "WorkspaceLayout", "compiled", "kind_of"]
 
@@ -400,10 +397,6 @@ class WorkspaceLayout:
 
 #: Bytes of a row in the table of calls.
 ROW: Final = 32
-#: Bytes of the numbers of all points that are computed at once, at most: they have to stay near the processor.
-MOST_IN_LANES: Final = 1 << 20
-#: Seconds that compiling for points in lanes takes, and each operation of a body; those of a call beside its loops.
-LANES, LANES_AN_OPERATION, CALL = 1e-2, 2e-4, 1e-5
 #: Seconds to find a number by a table, roughly.
 FINDING: Final = 6e-10
 
@@ -499,15 +492,9 @@ class LLVMLoops:
         self._tables = {id(column): self._layout.table(column) for step in self._steps for column in step.nest.loads}
         self._products = {k: self._product(step) for k, step in enumerate(self._steps) if step.nest.shape is not None}
         self._idle: list[_Workspace] = []
-        self._in_lanes: Any = None
-        self._points = 0
-        self._seconds = CALL + sum(step.seconds for step in self._steps)
-        self._operations = sum(body.tape.operations for body in self._bodies.values())
-        numbers = self._layout.size + sum(segment.length for segment in segments)
-        self._bytes = 8 * self._lanes * numbers
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LLVMLoops, self._given  # machine code does not travel
+        return type(self), self._given  # machine code does not travel
 
     # What is called -------------------------------------------------------------------------------------------------
 
@@ -567,28 +554,6 @@ class LLVMLoops:
             else:
                 self._run(calls, rows)
         self._idle.append(workspace)
-
-    def together(self, points: int) -> PointsInLanes | None:
-        """Return what computes as many points at once as a vector has lanes, once enough were asked for."""
-        self._points += points
-        if self._in_lanes is None and self._points * self._seconds >= LANES + LANES_AN_OPERATION * self._operations:
-            self._in_lanes = False  # for other threads, until it is there
-            if not self._products and self._bytes <= MOST_IN_LANES:
-                self._in_lanes = self._compiled_lanes()
-        return self._in_lanes or None
-
-    def _compiled_lanes(self) -> PointsInLanes:
-        from accumulus.targets.llvm.lanes import SUMS as IN_LANES
-        from accumulus.targets.llvm.lanes import PointsInLanes
-
-        _, _, segments, cache = self._given
-        nests = [
-            (IN_LANES.get((step.function, bool(step.parts(self._lanes)[1][0])), step.function), step.nest)
-            for step in self._steps
-        ]
-        lengths = [each.length for each in segments]
-        bodies = [*self._bodies.values()]
-        return PointsInLanes(nests, bodies, self._layout, self._tables, lengths, self._constants, cache)
 
     def _workspace(self) -> _Workspace:
         values = np.zeros(self._layout.size)
