@@ -406,6 +406,9 @@ class CompiledLoops(Protocol):
 class LoopsOverPoints(CompiledLoops, Protocol):
     """Loops that compute many points at a time."""
 
+    #: Threads that points may be divided among.
+    most_threads: int
+
     def run(
         self,
         X: Sequence[Floats],
@@ -414,8 +417,8 @@ class LoopsOverPoints(CompiledLoops, Protocol):
         last: int,
         transposed: bool,
         shared: Sequence[bool],
-    ) -> None:
-        """Compute points first … last-1 of a batch, see `Kernel.run`; all entries of results are written."""
+    ) -> int:
+        """Compute points of a batch from `first` on, all their entries; the point from which on they are left alone."""
 
 
 class InterpretedLoops:
@@ -463,9 +466,8 @@ class LoopKernel(Kernel):
 
     def threads_for(self, count: int, threads: int) -> int:
         """One thread for each point, as far as there are any: points are large."""
-        if isinstance(self._loops, LoopsOverPoints):
-            return 1
-        return max(1, min(count, threads))
+        most = self._loops.most_threads if isinstance(self._loops, LoopsOverPoints) else threads
+        return max(1, min(count, threads, most))
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """Results at one point."""
@@ -515,11 +517,7 @@ class LoopKernel(Kernel):
         """Points one after the other, each where it is returned; where points are columns, by way of one row."""
         alike = shared or (False,) * len(X)
         if isinstance(self._loops, LoopsOverPoints):
-            self._loops.run(X, out, first, last, transposed, alike)
-            return
-        together = getattr(self._loops, "together", None)
-        if together is not None and (lanes := together(last - first)) is not None:
-            first = lanes.run(X, out, first, last, transposed, alike)
+            first = self._loops.run(X, out, first, last, transposed, alike)
         rows = [np.zeros(segment.length) for segment in self.segments] if transposed else []
         for point in range(first, last):
             at = (..., point) if transposed else point

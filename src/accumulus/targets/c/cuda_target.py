@@ -410,6 +410,9 @@ class CudaKernel(Kernel):
 class CudaLoops:
     """Loops over arrays on the GPU; arguments as for `LoopSource`."""
 
+    #: Of this processor.
+    most_threads = 1
+
     def __init__(
         self,
         tape: BlockTape,
@@ -442,9 +445,10 @@ class CudaLoops:
         last: int,
         transposed: bool,
         shared: Sequence[bool],
-    ) -> None:
-        """Compute points of a batch, a thread each."""
+    ) -> int:
+        """Compute points of a batch, a thread of the GPU each."""
         self.device.run(X, out, first, last, transposed, shared)
+        return last
 
 
 def device_of(kernel: Kernel) -> OnDevice:

@@ -10,35 +10,32 @@ Sums add their terms in the order in which `maps` does, so that a point has the 
 
 from __future__ import annotations
 
-import ctypes
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.blocks import BlockTape, Range
+from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import Map
 from accumulus.targets.kernel import LongSegment, aligned
 from accumulus.targets.llvm import maps
-from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.instructions import Functions
 from accumulus.targets.llvm.library import Library
 from accumulus.targets.llvm.maps import (
     BACKWARD,
-    DRIVER,
     FORWARD,
     ROW,
     SCATTERED,
     UNIFORM,
     Body,
     LLVMLoops,
-    WorkspaceLayout,
 )
 from accumulus.targets.llvm.vectors import Vectors
-from accumulus.targets.nests import Nest, Place
 
-__all__ = ["BatchedLoops", "PointsInLanes"]
+__all__ = ["BatchedLoops"]
 
 Floats = NDArray[np.float64]
 #: Names of functions that sum, by those of `maps` and whether there they are functions of vectors, not of one lane.
@@ -77,7 +74,7 @@ def _entry(v: Vectors, table: str) -> str:
     return v.let(f"load i32, ptr {v.let(f'getelementptr i32, ptr {table}, i64 %i')}, align 4")
 
 
-def loop(given: Body, functions: Functions) -> list[str]:
+def _loop(given: Body, functions: Functions) -> list[str]:
     """A function that computes instances one by one, of as many points as a vector has lanes."""
     vectors = Vectors(functions.lanes, "float64")
     opening, results = given.written(vectors, _Leaves(given.kinds), functions)
@@ -85,7 +82,7 @@ def loop(given: Body, functions: Functions) -> list[str]:
         index = vectors.let(f"sext i32 {_entry(vectors, f'%t{k}x')} to i64") if kind == SCATTERED else "%i"
         vectors.store(value, vectors.let(f"getelementptr {vectors.type}, ptr %r{k}x, i64 {index}"), 0, 8)
     return [
-        f'define void @{given.name}(ptr %at, i64 %first, i64 %stop) nounwind "prefer-vector-width"="512" {{',
+        f'define void @{given.name}({maps.ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
         "start:",
         *opening,
         "br label %loop",
@@ -104,81 +101,16 @@ def loop(given: Body, functions: Functions) -> list[str]:
 def _sums(name: str, lanes: int, partial: int, table: bool) -> list[str]:
     """A function that sums segments, each by as many partial sums as `maps` has lanes for it."""
     v = f"<{lanes} x double>"
-
-    def term(tag: str, index: str) -> list[str]:
-        """The term of an index."""
-        if table:
-            found = [
-                f"%{tag}.t = getelementptr i32, ptr %terms, i64 {index}",
-                f"%{tag}.x = load i32, ptr %{tag}.t, align 4",
-                f"%{tag}.p = getelementptr {v}, ptr %w, i32 %{tag}.x",
-            ]
-        else:
-            found = [f"%{tag}.p = getelementptr {v}, ptr %terms, i64 {index}"]
-        return [*found, f"%{tag} = load {v}, ptr %{tag}.p, align 8"]
-
     wide, joined = [], []
     for k in range(partial):
-        wide += [f"%j{k} = add i64 %j, {k}", *term(f"y{k}", f"%j{k}"), f"%sum{k}.next = fadd {v} %sum{k}, %y{k}"]
+        wide += [f"%j{k} = add i64 %j, {k}", *maps.term(v, f"y{k}", f"%j{k}", table)]
+        wide.append(f"%sum{k}.next = fadd {v} %sum{k}, %y{k}")
     names, half = [f"%sum{k}.next" for k in range(partial)], partial // 2
-    while half:  # as LLVM adds the lanes of a vector: one half to the other
-        joined += [f"%h{half}.{k} = fadd {v} {names[k]}, {names[k + half]}" for k in range(half)]
-        names, half = [f"%h{half}.{k}" for k in range(half)], half // 2
-    return [
-        f'define void @{name}(ptr %at, i64 %first, i64 %stop) nounwind "prefer-vector-width"="512" {{',
-        "start:",
-        "%w = load ptr, ptr %at",
-        *(
-            line
-            for k, pointer in enumerate(("terms", "offsets", "results"), 1)
-            for line in (f"%at{k} = getelementptr ptr, ptr %at, i64 {k}", f"%{pointer} = load ptr, ptr %at{k}")
-        ),
-        "br label %segment",
-        "segment:",
-        "%s = phi i64 [ %first, %start ], [ %s.next, %closed ]",
-        "%o = getelementptr i64, ptr %offsets, i64 %s",
-        "%begin = load i64, ptr %o",
-        "%s.next = add i64 %s, 1",
-        "%o.next = getelementptr i64, ptr %offsets, i64 %s.next",
-        "%end = load i64, ptr %o.next",
-        "%length = sub i64 %end, %begin",
-        f"%whole = and i64 %length, {-partial}",
-        "%vectors.end = add i64 %begin, %whole",
-        "%some = icmp ne i64 %whole, 0",
-        "br i1 %some, label %wide, label %narrow",
-        "wide:",
-        "%j = phi i64 [ %begin, %segment ], [ %j.next, %wide ]",
-        *(f"%sum{k} = phi {v} [ zeroinitializer, %segment ], [ %sum{k}.next, %wide ]" for k in range(partial)),
-        *wide,
-        f"%j.next = add i64 %j, {partial}",
-        "%more = icmp slt i64 %j.next, %vectors.end",
-        "br i1 %more, label %wide, label %joined",
-        "joined:",
-        *joined,
-        f"%joint = fadd {v} zeroinitializer, {names[0]}",
-        "br label %narrow",
-        "narrow:",
-        f"%before = phi {v} [ zeroinitializer, %segment ], [ %joint, %joined ]",
-        "%rest = icmp slt i64 %vectors.end, %end",
-        "br i1 %rest, label %single, label %closed",
-        "single:",
-        "%k = phi i64 [ %vectors.end, %narrow ], [ %k.next, %single ]",
-        f"%so.far = phi {v} [ %before, %narrow ], [ %so.next, %single ]",
-        *term("oy", "%k"),
-        f"%so.next = fadd {v} %so.far, %oy",
-        "%k.next = add i64 %k, 1",
-        "%further = icmp slt i64 %k.next, %end",
-        "br i1 %further, label %single, label %closed",
-        "closed:",
-        f"%total = phi {v} [ %before, %narrow ], [ %so.next, %single ]",
-        f"%r = getelementptr {v}, ptr %results, i64 %s",
-        f"store {v} %total, ptr %r, align 8",
-        "%ends = icmp eq i64 %s.next, %stop",
-        "br i1 %ends, label %done, label %segment",
-        "done:",
-        "ret void",
-        "}",
-    ]
+    while half:
+        joined += [f"%left{half}.{k} = fadd {v} {names[k]}, {names[k + half]}" for k in range(half)]
+        names, half = [f"%left{half}.{k}" for k in range(half)], half // 2
+    joined.append(f"%left = select i1 true, {v} {names[0]}, {v} {names[0]}")
+    return maps.summing(name, v, partial, [v] * partial, wide, joined, maps.term(v, "oy", "%k", table))
 
 
 def _compiled(bodies: Sequence[Body], lanes: int, cache: bool) -> Library:
@@ -192,7 +124,9 @@ def _compiled(bodies: Sequence[Body], lanes: int, cache: bool) -> Library:
         ]
         return [], [*sums, *maps.driver()]
 
-    return maps.code_of("lanes", bodies, functions, lambda body: loop(body, functions), cache, [*SUMS.values()], others)
+    return maps.library_of(
+        "lanes", bodies, functions, lambda body: _loop(body, functions), cache, [*SUMS.values()], others
+    )
 
 
 # Programs -------------------------------------------------------------------------------------------------------------
@@ -211,69 +145,22 @@ class BatchedLoops(LLVMLoops):
         tape, maps, segments, cache: as for `LLVMLoops`.
     """
 
+    #: As many as there are.
+    most_threads = sys.maxsize
+
     def __init__(
         self, tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], cache: bool = False
     ) -> None:
         super().__init__(tape, maps, segments, cache)
-        self._in_lanes: Any = None
-        self._points = 0
-        self._seconds = CALL + sum(step.seconds for step in self._steps)
-        self._operations = sum(body.tape.operations for body in self._bodies.values())
-
-    def together(self, points: int) -> PointsInLanes | None:
-        """Return what computes as many points at once as a vector has lanes, once enough were asked for."""
-        self._points += points
-        if self._in_lanes is None and self._points * self._seconds >= LANES + LANES_AN_OPERATION * self._operations:
-            self._in_lanes = False  # for other threads, until it is there
-            _, _, segments, _ = self._given
-            numbers = self._layout.size + sum(segment.length for segment in segments)
-            if not self._products and 8 * self._lanes * numbers <= MOST_IN_LANES:
-                self._in_lanes = self._compiled_lanes()
-        return self._in_lanes or None
-
-    def _compiled_lanes(self) -> PointsInLanes:
-        _, _, segments, cache = self._given
-        nests = [
-            (SUMS.get((step.function, bool(step.parts(self._lanes)[1][0])), step.function), step.nest)
-            for step in self._steps
-        ]
-        lengths = [segment.length for segment in segments]
-        bodies = [*self._bodies.values()]
-        return PointsInLanes(nests, bodies, self._layout, self._tables, lengths, self._constants, cache)
-
-
-class PointsInLanes:
-    """A program over arrays as machine code for as many points as a vector has lanes.
-
-    Args:
-        nests: what it computes, and the names of their functions; none is a product of matrices.
-        bodies: of the nests, and the names of their functions.
-        layout: of the workspace.
-        tables: where the values of columns are, by the identity of these.
-        lengths: of the arrays that are returned.
-        constants: of the program, the last first.
-        cache: whether code is stored on disk, and loaded from there.
-
-    Attributes:
-        lanes: points that are computed at once.
-    """
-
-    def __init__(
-        self,
-        nests: Sequence[tuple[str, Nest]],
-        bodies: Sequence[Body],
-        layout: WorkspaceLayout,
-        tables: dict[int, NDArray[np.int32] | None],
-        lengths: Sequence[int],
-        constants: NDArray[np.float64],
-        cache: bool,
-    ) -> None:
-        self.lanes = host().vector_bytes // 8
-        self._nests, self._layout, self._tables, self._lengths = nests, layout, tables, lengths
-        self._constants = constants
-        self._library = _compiled(bodies, self.lanes, cache)
-        self._run: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(self._library.addresses[DRIVER])
-        self._idle: list[_Workspace] = []
+        self._lengths = [segment.length for segment in segments]
+        bytes_of_points = 8 * self._lanes * (self._layout.size + sum(self._lengths))
+        self._may_be_in_lanes = not self._products and bytes_of_points <= MOST_IN_LANES
+        operations = sum(body.tape.operations for body in self._bodies.values())
+        #: Points from which on they are, since they take as long as compiling.
+        self._enough = (LANES + LANES_AN_OPERATION * operations) / (CALL + sum(step.seconds for step in self._steps))
+        self._asked_for = 0
+        self._library: Library | None = None
+        self._unused: list[_Lanes] = []
 
     def run(
         self,
@@ -285,68 +172,62 @@ class PointsInLanes:
         shared: Sequence[bool],
     ) -> int:
         """Compute points from `first` on as far as they fill lanes; the point after these."""
-        lanes = self.lanes
-        workspace = self._idle.pop() if self._idle else _Workspace(self)
+        lanes = self._lanes
+        self._asked_for += last - first
+        if not self._may_be_in_lanes or self._asked_for < self._enough or last - first < lanes:
+            return first
+        memory = self._unused.pop() if self._unused else self._memory()
         rows, begin = [], self._layout.first
         for x, same in zip(X, shared, strict=True):
-            size = x.size if same else x.size // max(1, x.shape[-1 if transposed else 0])
-            rows.append(workspace.values[begin : begin + size])
+            size = x.size if same else x.size // x.shape[-1 if transposed else 0]
+            rows.append(memory.values[begin : begin + size])
             begin += size
-        for x, same, row in zip(X, shared, rows, strict=True):
             if same:
-                row[:] = x.reshape(-1, 1)
-        calls = workspace.calls.ctypes.data
+                rows[-1][:] = x.reshape(-1, 1)
+        calls = memory.calls.ctypes.data
         while first + lanes <= last:
             points = slice(first, first + lanes)
             for x, same, row in zip(X, shared, rows, strict=True):
                 if not same:
                     row[:] = x[..., points].reshape(row.shape) if transposed else x[points].reshape(lanes, len(row)).T
-            self._run(calls, len(workspace.calls))
-            for array, result in zip(out, workspace.results, strict=True):
+            self._run(calls, len(memory.calls))
+            for array, result in zip(out, memory.results, strict=True):
                 if transposed:
                     array[:, points] = result
                 else:
                     array[points] = result.T
             first += lanes
-        self._idle.append(workspace)
+        self._unused.append(memory)
         return first
 
-
-class _Workspace:
-    """Memory of one run: a vector for each number, the arrays that are returned, and the calls with their addresses."""
-
-    def __init__(self, program: PointsInLanes) -> None:
-        lanes, layout = program.lanes, program._layout
-        size = 8 * lanes
-        self.values = aligned((layout.size, lanes), np.dtype(float))
-        self.values[:] = 0.0
-        self.values[1 : layout.first] = np.reshape(program._constants, (-1, 1))
+    def _memory(self) -> _Lanes:
+        """Memory of a run, and the calls with their addresses in it; code is compiled where there is none yet."""
+        library = self._library
+        if library is None:
+            library = self._library = _compiled([*self._bodies.values()], self._lanes, self._given[-1])
+        lanes, width = self._lanes, 8 * self._lanes
+        values = aligned((self._layout.size, lanes), np.dtype(float))
+        values[:] = 0.0
+        values[1 : self._layout.first] = np.reshape(self._constants, (-1, 1))
         # where a result has entries that are 0 whatever is computed, nothing is stored
-        self.results = [np.zeros((length, lanes)) for length in program._lengths]
-        base = self.values.ctypes.data
-        addresses: list[list[int]] = []
-        for _, nest in program._nests:
-            found = [base]
-            for operands in nest.loads:
-                table = program._tables[id(operands)]
-                if table is None:
-                    assert isinstance(operands, Range)
-                    found.append(base + size * layout.place(operands.start))
-                else:
-                    found.append(table.ctypes.data)
-            if nest.offsets is not None:
-                found.append(nest.offsets.ctypes.data)
-            for result in nest.stores:
-                if isinstance(result, Place):
-                    found.append(self.results[result.segment].ctypes.data + size * result.offset)
-                else:
-                    found.append(base + size * layout.place(result))
-            if nest.positions is not None:
-                found.append(nest.positions.ctypes.data)
-            addresses.append(found)
-        self._addresses = np.array([word for found in addresses for word in found], np.int64)
-        begins = np.cumsum([0, *map(len, addresses)])[:-1]
-        self.calls = np.zeros((len(addresses), ROW // 8), np.int64)
-        for k, (name, nest) in enumerate(program._nests):
-            at = self._addresses.ctypes.data + 8 * int(begins[k])
-            self.calls[k] = program._library.addresses[name], at, 0, nest.count
+        results = [np.zeros((length, lanes)) for length in self._lengths]
+        given, calls = [], np.zeros((len(self._steps), ROW // 8), np.int64)
+        for call, step in zip(calls, self._steps, strict=True):
+            words, places = self._addresses(step.nest, values.ctypes.data, width)
+            for at, place in places:
+                words[at] = results[place.segment].ctypes.data + width * place.offset
+            given.append(np.array(words, np.int64))
+            is_wide = bool(step.parts(lanes)[1][0])
+            name = SUMS.get((step.function, is_wide), step.function)
+            call[:] = library.addresses[name], given[-1].ctypes.data, 0, step.nest.count
+        return _Lanes(values, results, calls, given)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Lanes:
+    """Memory of one run: a vector for each number, the arrays that are returned, calls, and the addresses of each."""
+
+    values: Floats
+    results: list[Floats]
+    calls: NDArray[np.int64]
+    addresses: list[NDArray[np.int64]]

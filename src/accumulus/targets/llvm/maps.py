@@ -52,7 +52,7 @@ TABLE: Final = "table"
 #: A result of which each instance has a place of its own, by a table.
 SCATTERED: Final = "scattered"
 #: Of every function: where the addresses are, the first instance, and the one after the last.
-_ARGUMENTS: Final = "ptr %at, i64 %first, i64 %stop"
+ARGUMENTS: Final = "ptr %at, i64 %first, i64 %stop"
 
 
 def kind_of(operands: Column) -> str:
@@ -151,7 +151,7 @@ def _loop(given: Body, functions: Functions) -> list[str]:
         _store(vectors, given.stores[k], k, value)
     lanes = functions.lanes
     return [
-        f'define void @{given.name}({_ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
+        f'define void @{given.name}({ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
         "start:",
         *opening,
         f"%last = sub i64 %stop, {lanes}",
@@ -192,32 +192,63 @@ def _sums(name: str, lanes: int, table: bool) -> list[str]:
     """A function that sums segments: of terms next to each other, or found by a table."""
     v = f"<{lanes} x double>"
     if table:
-        indices = [
+        several = [
             "%t = getelementptr i32, ptr %terms, i64 %j",
             f"%x = load <{lanes} x i32>, ptr %t, align 4",
             f"%p = getelementptr double, ptr %w, <{lanes} x i32> %x",
             f"%y = call {v} @llvm.masked.gather.v{lanes}f64.v{lanes}p0(<{lanes} x ptr> %p, i32 8, "
             f"<{lanes} x i1> <{', '.join(['i1 true'] * lanes)}>, {v} poison)",
         ]
-        one = [
-            "%ot = getelementptr i32, ptr %terms, i64 %k",
-            "%ox = load i32, ptr %ot, align 4",
-            "%op = getelementptr double, ptr %w, i32 %ox",
-            "%oy = load double, ptr %op, align 8",
-        ]
     else:
-        indices = ["%p = getelementptr double, ptr %terms, i64 %j", f"%y = load {v}, ptr %p, align 8"]
-        one = ["%op = getelementptr double, ptr %terms, i64 %k", "%oy = load double, ptr %op, align 8"]
+        several = ["%p = getelementptr double, ptr %terms, i64 %j", f"%y = load {v}, ptr %p, align 8"]
+    joined, left, half = [], "%sum0.next", lanes // 2
+    while half:  # the order is written out, so that it is the same everywhere: one half to the other
+        whole = f"<{2 * half} x double>"
+        for part, first in (("low", 0), ("high", half)):
+            chosen = ", ".join(f"i32 {k}" for k in range(first, first + half))
+            joined.append(f"%{part}{half} = shufflevector {whole} {left}, {whole} poison, <{half} x i32> <{chosen}>")
+        joined.append(f"%left{half} = fadd <{half} x double> %low{half}, %high{half}")
+        left, half = f"%left{half}", half // 2
+    joined.append(f"%left = extractelement <1 x double> {left}, i32 0")
+    wide = [*several, f"%sum0.next = fadd {v} %sum0, %y"]
+    return summing(name, "double", lanes, [v], wide, joined, term("double", "oy", "%k", table))
+
+
+def term(kind: str, name: str, index: str, table: bool) -> list[str]:
+    """Load the term of an index, a number or the vector of many points."""
+    found = [f"%{name}.p = getelementptr {kind}, ptr %terms, i64 {index}"]
+    if table:
+        found = [
+            f"%{name}.t = getelementptr i32, ptr %terms, i64 {index}",
+            f"%{name}.x = load i32, ptr %{name}.t, align 4",
+            f"%{name}.p = getelementptr {kind}, ptr %w, i32 %{name}.x",
+        ]
+    return [*found, f"%{name} = load {kind}, ptr %{name}.p, align 8"]
+
+
+def summing(
+    name: str, kind: str, step: int, partial: Sequence[str], wide: list[str], joined: list[str], one: list[str]
+) -> list[str]:
+    """A function that sums segments: so many terms in a turn, as partial sums, then the others one by one.
+
+    Args:
+        kind: of a sum, a number or the vector of many points.
+        step: terms of a turn.
+        partial: kinds of the partial sums, ``%sum0``, ``%sum1``, ….
+        wide: adds the terms from ``%j`` on to these, as ``%sum0.next``, ….
+        joined: adds these up, as ``%left``.
+        one: loads term ``%k``, as ``%oy``.
+    """
+    pointers = [
+        line
+        for k, pointer in enumerate(("terms", "offsets", "results"), 1)
+        for line in (f"%at{k} = getelementptr ptr, ptr %at, i64 {k}", f"%{pointer} = load ptr, ptr %at{k}")
+    ]
     return [
-        f'define void @{name}({_ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
+        f'define void @{name}({ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
         "start:",
         "%w = load ptr, ptr %at",
-        "%at1 = getelementptr ptr, ptr %at, i64 1",
-        "%terms = load ptr, ptr %at1",
-        "%at2 = getelementptr ptr, ptr %at, i64 2",
-        "%offsets = load ptr, ptr %at2",
-        "%at3 = getelementptr ptr, ptr %at, i64 3",
-        "%results = load ptr, ptr %at3",
+        *pointers,
         "br label %segment",
         "segment:",
         "%s = phi i64 [ %first, %start ], [ %s.next, %closed ]",
@@ -227,37 +258,37 @@ def _sums(name: str, lanes: int, table: bool) -> list[str]:
         "%o.next = getelementptr i64, ptr %offsets, i64 %s.next",
         "%end = load i64, ptr %o.next",
         "%length = sub i64 %end, %begin",
-        f"%whole = and i64 %length, {-lanes}",
+        f"%whole = and i64 %length, {-step}",
         "%vectors.end = add i64 %begin, %whole",
         "%some = icmp ne i64 %whole, 0",
         "br i1 %some, label %wide, label %narrow",
         "wide:",
         "%j = phi i64 [ %begin, %segment ], [ %j.next, %wide ]",
-        f"%sum = phi {v} [ zeroinitializer, %segment ], [ %sum.next, %wide ]",
-        *indices,
-        f"%sum.next = fadd {v} %sum, %y",
-        f"%j.next = add i64 %j, {lanes}",
+        *(f"%sum{k} = phi {v} [ zeroinitializer, %segment ], [ %sum{k}.next, %wide ]" for k, v in enumerate(partial)),
+        *wide,
+        f"%j.next = add i64 %j, {step}",
         "%more = icmp slt i64 %j.next, %vectors.end",
         "br i1 %more, label %wide, label %joined",
         "joined:",
-        f"%joint = call reassoc double @llvm.vector.reduce.fadd.v{lanes}f64(double 0.0, {v} %sum.next)",
+        *joined,
+        f"%joint = fadd {kind} zeroinitializer, %left",
         "br label %narrow",
         "narrow:",
-        "%before = phi double [ 0.0, %segment ], [ %joint, %joined ]",
+        f"%before = phi {kind} [ zeroinitializer, %segment ], [ %joint, %joined ]",
         "%rest = icmp slt i64 %vectors.end, %end",
         "br i1 %rest, label %single, label %closed",
         "single:",
         "%k = phi i64 [ %vectors.end, %narrow ], [ %k.next, %single ]",
-        "%so.far = phi double [ %before, %narrow ], [ %so.next, %single ]",
+        f"%so.far = phi {kind} [ %before, %narrow ], [ %so.next, %single ]",
         *one,
-        "%so.next = fadd double %so.far, %oy",
+        f"%so.next = fadd {kind} %so.far, %oy",
         "%k.next = add i64 %k, 1",
         "%further = icmp slt i64 %k.next, %end",
         "br i1 %further, label %single, label %closed",
         "closed:",
-        "%total = phi double [ %before, %narrow ], [ %so.next, %single ]",
-        "%r = getelementptr double, ptr %results, i64 %s",
-        "store double %total, ptr %r",
+        f"%total = phi {kind} [ %before, %narrow ], [ %so.next, %single ]",
+        f"%r = getelementptr {kind}, ptr %results, i64 %s",
+        f"store {kind} %total, ptr %r, align 8",
         "%ends = icmp eq i64 %s.next, %stop",
         "br i1 %ends, label %done, label %segment",
         "done:",
@@ -295,14 +326,13 @@ def compiled(bodies: Sequence[Body], lanes: int, cache: bool) -> Library:
     def others() -> tuple[list[str], list[str]]:
         vector = f"<{lanes} x double>"
         gather = f"{vector} @llvm.masked.gather.v{lanes}f64.v{lanes}p0(<{lanes} x ptr>, i32, <{lanes} x i1>, {vector})"
-        reduce = f"double @llvm.vector.reduce.fadd.v{lanes}f64(double, {vector})"
         sums = [*_sums(SUMS[0], lanes, table=False), *_sums(SUMS[1], lanes, table=True)]
-        return [f"declare {gather}", f"declare {reduce}"], [*sums, *driver()]
+        return [f"declare {gather}"], [*sums, *driver()]
 
-    return code_of("maps", bodies, functions, lambda body: _loop(body, functions), cache, SUMS, others)
+    return library_of("maps", bodies, functions, lambda body: _loop(body, functions), cache, SUMS, others)
 
 
-def code_of(
+def library_of(
     kind: str,
     bodies: Sequence[Body],
     functions: Functions,
@@ -568,25 +598,37 @@ class LLVMLoops:
             if k in self._products:
                 products[k] = self._products[k].bind(values, self._target(values, step))
                 continue
-            addresses.append(base)
-            for operands in step.nest.loads:
-                table = self._tables[id(operands)]
-                if table is None:
-                    assert isinstance(operands, Range)
-                    addresses.append(base + 8 * self._layout.place(operands.start))
-                else:
-                    addresses.append(_address(table))
-            if step.nest.offsets is not None:
-                addresses.append(_address(step.nest.offsets))
-            for result in step.nest.stores:
-                if isinstance(result, Place):
-                    returned.append((len(addresses), result.segment, 8 * result.offset))
-                    addresses.append(0)
-                else:
-                    addresses.append(base + 8 * self._layout.place(result))
-            if step.nest.positions is not None:
-                addresses.append(_address(step.nest.positions))
+            words, places = self._addresses(step.nest, base)
+            returned += [(len(addresses) + at, place.segment, 8 * place.offset) for at, place in places]
+            addresses += words
         return _Workspace(values, np.array(addresses, np.int64), begins, returned, products, {})
+
+    def _addresses(self, nest: Nest, base: int, size: int = 8) -> tuple[list[int], list[tuple[int, Place]]]:
+        """The addresses that a loop is given, those of the arrays that are returned still 0; and which these are.
+
+        Args:
+            base: address of the workspace.
+            size: bytes of a number in it.
+        """
+        words, places = [base], []
+        for operands in nest.loads:
+            table = self._tables[id(operands)]
+            if table is None:
+                assert isinstance(operands, Range)
+                words.append(base + size * self._layout.place(operands.start))
+            else:
+                words.append(_address(table))
+        if nest.offsets is not None:
+            words.append(_address(nest.offsets))
+        for result in nest.stores:
+            if isinstance(result, Place):
+                places.append((len(words), result))
+                words.append(0)
+            else:
+                words.append(base + size * self._layout.place(result))
+        if nest.positions is not None:
+            words.append(_address(nest.positions))
+        return words, places
 
     def _target(self, values: Floats, step: _Step) -> Callable[[Sequence[Floats]], Floats]:
         """Where a product goes, given the arrays that are returned."""
