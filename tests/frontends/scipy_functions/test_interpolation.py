@@ -211,3 +211,29 @@ def test_splev():
 def test_what_is_refused(function, message):
     with pytest.raises(TraceError, match=rf"(?s)test_interpolation\.py.*{message}"):
         acc.jacobian(function, cache=False)(VALUES)
+
+
+ENDS, HEIGHTS = np.linspace(0.0, 2.0, 5), np.array([2.0, 0.0, 1.0, 3.0, 2.5])
+MANY = np.linspace(0.0, 2.0, 200)
+INTERPOLATED = {
+    "np.interp": lambda x: np.interp(x, ENDS, HEIGHTS),
+    "np.interp with ends": lambda x: np.interp(x, ENDS, HEIGHTS, left=-7.0, right=9.0),
+    "np.interp among many knots": lambda x: np.interp(x, MANY, np.sin(3.0 * MANY), right=9.0),
+    "np.interp among traced knots": lambda x: np.interp(x, ENDS * (1.0 + 0.0 * x), HEIGHTS),
+    "CubicSpline": interpolate.CubicSpline(ENDS, HEIGHTS),
+    "PchipInterpolator": interpolate.PchipInterpolator(ENDS, HEIGHTS),
+    "Akima1DInterpolator": interpolate.Akima1DInterpolator(ENDS, HEIGHTS),
+    "interp1d": interpolate.interp1d(ENDS, HEIGHTS),
+    "make_interp_spline": interpolate.make_interp_spline(ENDS, HEIGHTS),
+    "splev": lambda x: interpolate.splev(x, interpolate.splrep(ENDS, HEIGHTS)),
+    "RegularGridInterpolator": lambda x: interpolate.RegularGridInterpolator((ENDS,), HEIGHTS)(np.array([x]))[0],
+}
+
+
+@pytest.mark.parametrize("name", INTERPOLATED)
+@pytest.mark.parametrize(("knot", "step"), [(0.0, 1e-6), (1.0, 1e-6), (2.0, -1e-6)])
+def test_knots_have_the_slope_of_a_piece_at_both_ends(name, knot, step):
+    f = INTERPOLATED[name]
+    slope = acc.gradient(f, cache=False)(knot)
+    assert slope == pytest.approx((float(f(knot + step)) - float(f(knot))) / step, abs=1e-3)
+    assert acc.compile(f, cache=False)(knot) == pytest.approx(float(f(knot)), abs=1e-14)

@@ -331,7 +331,9 @@ def interpolated(tape: Tape, x: Any, knots: Any, values: Any, left: Any, right: 
     above = np.minimum(below + 1, count - 1)
     slope = (values[above] - values[below]) / (knots[above] - knots[below]) if count > 1 else 0.0
     result = values[below] + slope * (x - knots[below])
-    at_end = np.where(x > knots[-1], last if right is None else right, last) if (places == count).any() else last
+    at_end = last
+    if (places == count).any():  # the last knot has the slope of the segment before it
+        at_end = np.where(x > knots[-1], last if right is None else right, last + slope * (x - knots[-1]))
     result = np.where(places == 0, first if left is None else left, np.where(places == count, at_end, result))
     return np.where(np.isnan(x), x, result)
 

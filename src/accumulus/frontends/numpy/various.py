@@ -274,6 +274,8 @@ def _interp(
         for (knot, after), (value, following) in zip(pairwise(knots.tolist()), pairwise(values), strict=True)
     ]
     knot, value, slope = segments[0] if segments else (knots[0], first, 0.0)
+    if segments:  # the last knot has its own value, to the last bit, and the slope of the segment before it
+        segments.append((knots[-1], last, segments[-1][2]))
     for next_knot, next_value, next_slope in segments[1:]:
         inside = x >= next_knot
         knot, value, slope = (
@@ -282,7 +284,6 @@ def _interp(
         )
     result = value + slope * (x - knot)
     result = np.where(x < knots[0], first if left is None else left, result)
-    result = np.where(x == knots[-1], last, result)
     return np.where(x > knots[-1], last if right is None else right, result)
 
 
