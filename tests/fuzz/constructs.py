@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from calls import Disagreement
 from checking import Outcome
-from kinds import KINDS, Claims, Drawn, Posed, Undecided, arrays_of, demand_close, in_another_way, judged
+from kinds import KINDS, Claims, Drawn, Posed, Undecided, arrays_of, demand_close, in_another_way, told_in
 from looped import unrolled
 from rolling import rolling
 from truths import total
@@ -239,21 +238,43 @@ FORMS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
 }
 
 
+def in_way(posed: Posed, way: str, result: Any) -> None:
+    """Hold what a derivative returned against what it returns in another way.
+
+    Raises:
+        Disagreement: if they differ.
+    """
+    if not isinstance(posed.derivative, acc.Derivative):  # an operator has neither batches, files nor source
+        return
+    if way == "points":
+        different_points(posed)
+    elif way in ("c", "cuda"):
+        text = posed.derivative.compile(*posed.arguments).source(way)
+        assert " f(" in text, text
+    else:
+        in_another_way(posed, way, result, "float64", demanded=True)
+
+
 def different_points(posed: Posed) -> None:
     """Hold a batch of points that differ, on two threads, against one after the other."""
-    if not isinstance(posed.derivative, acc.Derivative):
-        return
     draw = np.random.default_rng(0)
-    given = [np.asarray(each, float) for each in arrays_of(posed.arguments)]
-    if len(posed.arguments) != len(given):  # points of structures are on the first axis alone
-        return
-    points = [each * (1.0 + 1e-3 * draw.normal(size=(23, *each.shape))) for each in given]
-    wanted = [arrays_of(posed.derivative(*(each[k] for each in points))) for k in range(23)]
-    found = arrays_of(posed.derivative.batch(*points, threads=2))
-    for k, one in enumerate(wanted):
-        for a, b in zip(one, found, strict=True):
-            if not hasattr(a, "toarray"):
-                demand_close(np.asarray(a), b[k], f"point {k} of a batch", "float64")
+    points = [tree_map(lambda x: x * (1.0 + 1e-3 * draw.normal(size=np.shape(x))), posed.arguments) for _ in range(23)]
+    found = arrays_of(posed.derivative.batch(*tree_map(lambda *each: np.stack(each), *points), threads=2))
+    for k, point in enumerate(points):
+        for one, several in zip(arrays_of(posed.derivative(*point)), found, strict=True):
+            if not hasattr(one, "toarray"):
+                demand_close(np.asarray(one), several[k], f"point {k} of a batch", "float64")
+
+
+def tree_map(f: Callable[..., Any], *trees: Any) -> Any:
+    """A structure like some others, with what a function makes of their numbers and arrays."""
+    first = trees[0]
+    if isinstance(first, dict):
+        return {key: tree_map(f, *(tree[key] for tree in trees)) for key in first}
+    if isinstance(first, (tuple, list)):
+        parts = [tree_map(f, *each) for each in zip(*trees, strict=True)]
+        return first._make(parts) if hasattr(first, "_make") else type(first)(parts)
+    return None if first is None else f(*(np.asarray(tree, float) for tree in trees))
 
 
 #: Those of `kinds` and a batch of points that differ.
@@ -317,19 +338,9 @@ def check_case(case: Case, seed: int = 0) -> Outcome:
         stack.enter_context(_cupy(case.target))
         try:
             with FORMS[case.form]():
-                posed = ALL_KINDS[case.kind](drawn)
-                result = posed.derivative(*posed.arguments)
-                if case.way == "points":
-                    different_points(posed)
-                elif case.way in ("c", "cuda") and isinstance(posed.derivative, acc.Derivative):
-                    assert posed.derivative.compile(*posed.arguments).source(case.way)
-                else:
-                    in_another_way(posed, case.way, result, "float64", demanded=True)
-            outcome, remark = judged(posed.claims(result), "float64")
+                outcome, remark = told_in(ALL_KINDS[case.kind](drawn), case.way, in_way)
         except Undecided as why:
             outcome, remark = "undecided", str(why)
-        except Disagreement as why:
-            outcome, remark = "wrong", str(why)
         except Exception as error:
             outcome, remark = "crash", f"{type(error).__name__}: {error}"
     return Outcome(seed, outcome, f"{', '.join(case)}: {remark}", construct.source)  # type: ignore[arg-type]
