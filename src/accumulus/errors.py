@@ -108,7 +108,7 @@ class ExecutorWarning(UserWarning):
 
 
 class RewritingWarning(UserWarning):
-    """What the tape's optimiser made could not be verified, so it is not used; the program is there, only longer."""
+    """The optimiser's tape could not be verified, so it is not used; the program is there, only longer."""
 
 
 class TimeLimitWarning(UserWarning):
@@ -120,7 +120,7 @@ class LongProgramWarning(UserWarning):
 
 
 class SizeError(AccumulusError, ValueError, MemoryError):
-    """What was asked for does not fit into memory."""
+    """The program or result that was asked for does not fit into memory."""
 
 
 class CompileError(AccumulusError, RuntimeError):

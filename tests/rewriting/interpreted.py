@@ -113,7 +113,7 @@ def running(
             def prepared(subject: str) -> Any:
                 if sources is None:
                     return kernel(subject)
-                anneal = modules(sources)["kernel"].anneal
+                perform = modules(sources)["kernel"].perform
 
                 def on_checked(inside: Any) -> int:
                     for name, value in vars(inside).items():
@@ -121,7 +121,7 @@ def running(
                             setattr(inside, name, Checked(value, left))
                         elif isinstance(value, Records):
                             value.words = Checked(value.words, left)
-                    return anneal(inside)
+                    return perform(inside)
 
                 return lambda _: interpret(on_checked, self._state)
 

@@ -167,7 +167,7 @@ APPLIED: Final[Mapping[str, tuple[str, ...]]] = {
         *("whole power", "negative power", "half power", "negative half power", "powers one apart"),
         *("falling powers one apart", "one reciprocal", "number as divisor", "attachment"),
     ),
-    "make": (
+    "make_node": (
         *_NEUTRAL,
         *_SIGNS,
         *("numbers folded", "factors folded", "number as divisor", "sign of a choice", "equal branches"),
@@ -179,7 +179,7 @@ APPLIED: Final[Mapping[str, tuple[str, ...]]] = {
         *("difference of squares", "one less a square"),
     ),
     "pair_factors": (*_QUOTIENTS, "factors folded"),
-    "times": ("reciprocal as factor",),
+    "multiplied": ("reciprocal as factor",),
     "product_of": ("sum by difference",),
     "split_quotient": ("one reciprocal",),
     "common_factor": ("common factor", "common divisor", "factor that is a term"),

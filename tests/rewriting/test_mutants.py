@@ -188,8 +188,8 @@ MUTANTS = {
         "if state.codes[a] == SQRT",
     ),
     "numbers are multiplied when they are to be added": (
-        "return constant(state, number(state, a) + number(state, b))",
-        "return constant(state, number(state, a) * number(state, b))",
+        "return constant_node(state, number(state, a) + number(state, b))",
+        "return constant_node(state, number(state, a) * number(state, b))",
     ),
     "constants lose their signs": ("return -value if a < 0 else value", "return value"),
     # moves
@@ -202,12 +202,12 @@ MUTANTS = {
         "pair = make_quotient(state, x, y)",
     ),
     "a quotient of factors is upside down": (
-        "return times(state, make_quotient(state, y, x), rest)",
-        "return times(state, make_quotient(state, x, y), rest)",
+        "return multiplied(state, make_quotient(state, y, x), rest)",
+        "return multiplied(state, make_quotient(state, x, y), rest)",
     ),
     "a pair is not divided by": (
-        "return times(state, pair, rest) if above else make_quotient(state, rest, pair)",
-        "return times(state, pair, rest)",
+        "return multiplied(state, pair, rest) if above else make_quotient(state, rest, pair)",
+        "return multiplied(state, pair, rest)",
     ),
     "factors are split off as divisors": ("if state.tree[i].sign > 0:\n        return 0\n    state", "state"),
     "divisors are common factors": (" and entry.node == x and entry.sign == side", " and entry.node == x"),
@@ -233,8 +233,8 @@ MUTANTS = {
         NEGATIVE_SUM,
     ),
     "multiplying out takes one term twice": (
-        "push(state, times(state, y, rest))",
-        "push(state, times(state, x, rest))",
+        "push(state, multiplied(state, y, rest))",
+        "push(state, multiplied(state, x, rest))",
     ),
     "combining loses the sign of a sum": ("scale *= state.signs[m]", "scale *= 1.0", SHARED_TERMS),
     "combining loses the sign of a multiple": (

@@ -21,7 +21,7 @@ from accumulus.tape.blocks import MATMUL, SCAN, SUM, Block, BlockTape, Column, R
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
-__all__ = ["PRIME", "at", "by_steps", "chunks", "folded", "matrix_product", "of_numbers", "reduced", "residues"]
+__all__ = ["PRIME", "at", "by_steps", "chunks", "half_reduced", "matrix_product", "of_numbers", "reduced", "residues"]
 
 #: 2³¹ − 1: products of two residues fit into 64 bits, and are reduced by shifts.
 PRIME: Final = 2**31 - 1
@@ -53,7 +53,7 @@ _KINDS: Final = {
 }
 
 
-def folded(numbers: Any) -> Any:
+def half_reduced(numbers: Any) -> Any:
     """Numbers below 2³³ with the residues of products of two: up to 2³⁰ may be added before they are reduced."""
     high = numbers >> _BITS
     low = numbers & _PRIME
@@ -63,7 +63,7 @@ def folded(numbers: Any) -> Any:
 
 def reduced(numbers: Any) -> Any:
     """The residues of numbers below 2⁶⁴, up to 4 above `PRIME`: several stand for the same."""
-    return folded(folded(numbers))
+    return half_reduced(half_reduced(numbers))
 
 
 def of_numbers(numbers: NDArray[np.float64]) -> NDArray[np.uint64]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.arrays.dense import Dense
-from accumulus.arrays.residues import PRIME, Residues, at, chunks, folded, matrix_product, reduced, residues
+from accumulus.arrays.residues import PRIME, Residues, at, chunks, half_reduced, matrix_product, reduced, residues
 from accumulus.arrays.scans import Recurrence
 from accumulus.arrays.structured import Edge
 from accumulus.errors import VerificationError
@@ -71,7 +71,7 @@ def verify_derivatives(
         tangents[begin : begin + length] = outside if recurrence is None else recurrence.tangents(outside, values)
     found = np.zeros(count, np.uint64)
     for part in chunks(len(rows)):
-        products = folded(at(values, references, part) * at(ends, columns, part))
+        products = half_reduced(at(values, references, part) * at(ends, columns, part))
         starts = np.flatnonzero(np.diff(rows[part], prepend=-1))
         found[rows[part][starts]] += np.add.reduceat(products, starts)
     wrong = reduced(found) % PRIME != tangents[first:] % PRIME
@@ -110,7 +110,7 @@ def _tangents(begin: int, length: int, entries: Iterable[Edge], values: Residues
         for part in chunks(len(each)):
             products = at(tangents, each.tails, part)
             if each.values is not None:
-                products = folded(at(values, each.values, part) * products)
+                products = half_reduced(at(values, each.values, part) * products)
             size = part.stop - part.start
             heads = each.heads
             if not isinstance(heads, Range):

@@ -21,14 +21,12 @@ from accumulus.native.sources import entry_of
 
 __all__ = ["code_of", "llvm_code", "main"]
 
-#: The name of the function that a kernel is called by begins with one of these.
-ENTRIES: Final = ("anneal", "prove", "perform")
 #: What it is called in the code.
 SYMBOL: Final = "kernel"
 
 # Numba's own convention: result and exception by address, then the arguments; returns a status.
 _DEFINITION: Final = re.compile(
-    rf"^define [^@\n]*i32 @([\w.$]*(?:{'|'.join(ENTRIES)})[\w.$]*)"
+    r"^define [^@\n]*i32 @([\w.$]*perform[\w.$]*)"
     r"\([^%\n]*%retptr, [^%\n]*%excinfo, i64 [^%\n]*%arg\.state\)",
     re.MULTILINE,
 )

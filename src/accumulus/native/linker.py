@@ -58,7 +58,7 @@ class UnknownObjectError(Exception):
 
 
 def is_supported() -> bool:
-    """Whether this machine is one that the linker is made for."""
+    """True on a machine that the linker is made for."""
     return sys.platform == "linux" and platform.machine() == "x86_64" and ctypes.sizeof(ctypes.c_void_p) == 8
 
 
@@ -118,7 +118,7 @@ class Linked:
 
 
 class _File:
-    """What an object file holds."""
+    """Contents of an object file."""
 
     def __init__(self, image: bytes) -> None:
         header = np.frombuffer(image, _HEADER, 1)[0]
@@ -156,7 +156,7 @@ class _File:
         return np.flatnonzero(chosen).tolist()
 
     def relocations(self, placed: Mapping[int, int]) -> NDArray[Any]:
-        """What the loaded sections lack; offsets in memory."""
+        """Relocations that the loaded sections lack; offsets in memory."""
         found = [np.empty(0, _RELOCATION)]
         for table in np.flatnonzero(self.sections["type"] == _RELOCATIONS).tolist():
             target = int(self.sections["info"][table])

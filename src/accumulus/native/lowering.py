@@ -236,7 +236,7 @@ def _log(builder: Any, state: Any, place: Any, what: str) -> None:
 
 
 def _entry(builder: Any, state: Any, number: Any) -> tuple[Any, Any]:
-    """Where the log says what was written, and what was there before."""
+    """Places of the log that say what was written, and what was there before."""
     log = _apart(builder, builder.load(_pointer(builder, state, _LOG, _WORD)), "state")
     first = builder.shl(number, _WORD(1))
     return _pointer(builder, log, first, _WORD), _pointer(builder, log, builder.add(first, _WORD(1)), _WORD)

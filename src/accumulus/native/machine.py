@@ -138,7 +138,7 @@ def _loaded(code: bytes) -> Kernel:
 
 
 def _address(code: bytes) -> int:
-    """Where the kernel is, now that its code is in memory."""
+    """Address of the kernel, now that its code is in memory."""
     if is_supported():
         with suppress(UnknownObjectError):
             linked = Linked(code, (_SYMBOL,), {})

@@ -91,7 +91,7 @@ def _compiled_apart(subject: str) -> bytes:
 
 
 def _path() -> list[str]:
-    """Where this process finds modules, without the current directory and what is relative to it."""
+    """Directories in which this process finds modules, without the current one and those relative to it."""
     root = str(PACKAGE.parent)
     entries = [entry for entry in sys.path if os.path.isabs(entry) and (entry == root or not _is_here(entry))]
     return entries if root in entries else [*entries, root]

@@ -1,4 +1,4 @@
-"""Which kernels there are, and what their code is made from."""
+"""The list of kernels, and the sources that their code is made from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGE: Final = Path(__file__).resolve().parents[1]
 #: What makes code from a kernel, besides what the kernel imports.
 _MAKERS: Final = ("accumulus.native.compile", "accumulus.native.lowering")
 #: Functions that kernels are called by.
-_ENTRY: Final = re.compile(r"^def (?:anneal|prove|perform)(?:_(\w+))?\(", re.MULTILINE)
+_ENTRY: Final = re.compile(r"^def perform(?:_(\w+))?\(", re.MULTILINE)
 _IMPORT: Final = re.compile(r"^[ \t]*(?:from|import) (accumulus\.[\w.]+)(?: import \(?([\w, ]*))?", re.MULTILINE)
 
 
@@ -33,7 +33,7 @@ def subjects() -> list[str]:
 def entry_of(subject: str) -> tuple[str, str]:
     """Return the module of a kernel, and the function in it.
 
-    "package.name" is `anneal`, `prove` or `perform` of ``accumulus.package.compiled.name_kernel``, or ``perform_name``
+    "package.name" is `perform` of ``accumulus.package.compiled.name_kernel``, or ``perform_name``
     of another module there, where several are a chapter.
     """
     package, name = subject.split(".")
@@ -90,7 +90,7 @@ def _module(module: str) -> tuple[bytes | None, tuple[str, ...]]:
 
 
 def _taken(module: str, name: str, text: str) -> str:
-    """What a kernel takes of a value of another module: codes of rows of a table, a constant, or its module."""
+    """Part of another module's value that a kernel takes: codes of rows of a table, a constant, or its module."""
     value: Any = getattr(import_module(module), name)
     rows = re.findall(rf'\b{name}\["(\w+)"\]\.code', text)
     if len(rows) + 1 == len(re.findall(rf"\b{name}\b", text)):  # and the import

@@ -1,4 +1,4 @@
-"""What a kernel works on, declared once: a class of named numbers, arrays and records.
+"""Memory that a kernel works on, declared once: a class of named numbers, arrays and records.
 
     class OrderState(State):
         order: Integers
@@ -165,7 +165,7 @@ class Records(Generic[_R]):
 
 
 def _address(words: NDArray[Any]) -> int:
-    """Where an array is; `words.ctypes.data` takes four times as long, and much of the time of small programs."""
+    """Address of an array; `words.ctypes.data` takes four times as long, and much of the time of small programs."""
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(words))  # type: ignore[arg-type]
     except (TypeError, ValueError):  # of what is read-only, or empty

@@ -1,4 +1,4 @@
-"""What kernels do with 64-bit words that Python has no operator for, and their log of writes; all of it runs as Python.
+"""Operations on 64-bit words that Python has no operator for, and the log of writes; all of it runs as Python.
 
 The compiler has code of its own for the primitives (`accumulus.native.lowering`).
 """
@@ -110,7 +110,7 @@ def random_bits(state: Integers) -> int:
 
 @compiled
 def definition_hash(code: int, a: int, b: int, c: int, bits: int) -> int:
-    """Where the search for an operation on three arguments begins, in a hash table of 2 ** bits entries."""
+    """Place where the search for an operation on three arguments begins, in a hash table of 2 ** bits entries."""
     x = (a * _SPREAD) ^ (b * 0x2545F4914F6CDD1D) ^ (c * 0x632BE59BD9B4E019) ^ (code << 56)
     x ^= shifted_right(x, 29)
     return shifted_right(x * 0x2545F4914F6CDD1D, 64 - bits)

@@ -51,7 +51,7 @@ SPARSE: Final = 4
 
 
 class Recorded(NamedTuple):
-    """What programs are made of.
+    """Recordings that programs are made of.
 
     Attributes:
         recording: of the function.
@@ -124,7 +124,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Pro
 
 
 def _products(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> list[Start]:
-    """What a product with the Jacobian may begin with: the recording as it is, and with fewer operations."""
+    """Recordings that a product with the Jacobian may begin with: the recording as it is, and with fewer operations."""
     short = shortened(recording, preparation, BEFORE[1])
     return starts_of(short or recording, kind, selection, preparation, short is not None)
 
@@ -213,7 +213,7 @@ def _factored(
 
 
 def graph_of(recorded: Recorded) -> tuple[Recording, Linearization]:
-    """What a kind differentiates, written out entry by entry, and its graph."""
+    """Operations that a kind differentiates, written out entry by entry, and their graph."""
     recording, kind, selection, preparation, points = recorded
     recording = recording.as_scalars()
     found = None
@@ -233,7 +233,7 @@ def second_order(
     preparation: Preparation,
     points: NDArray[np.float64],
 ) -> tuple[Recording, Linearization | None]:
-    """What a kind differentiates, of what is written out entry by entry: its graph, too, where that has a mirror."""
+    """Operations that a kind differentiates, written out entry by entry; their graph, too, where it has a mirror."""
     if kind.symmetric and is_mirrored(recording.scalars):
         with preparation.stage("linearize"):
             return of_gradient(recording, kind, selection, preparation.name)
@@ -252,13 +252,13 @@ def _of_blocks(
 
 
 def _may_be_long(recording: Recording) -> bool:
-    """Whether many operations are on entries of long arrays, and their derivatives may take too many products."""
+    """True if many operations are on entries of long arrays, and their derivatives may take too many products."""
     tape = recording.tape
     return _works_on_arrays(recording) and 3 * tape.operations * min(tape.inputs, len(tape.outputs)) > MOST_PRODUCTS
 
 
 def _is_long_along_seeds(recording: Recording, kind: Kind, selection: Selection) -> bool:
-    """Whether operations on long arrays have products with directions or weights of too many operations.
+    """True if products of operations on long arrays, with directions or weights, take too many operations.
 
     Along one direction a function takes twice its operations, and a gradient three to four times those of its function.
     """
@@ -269,6 +269,6 @@ def _is_long_along_seeds(recording: Recording, kind: Kind, selection: Selection)
 
 
 def _works_on_arrays(recording: Recording) -> bool:
-    """Whether many operations that were written out are on entries of long arrays."""
+    """True if many operations that were written out are on entries of long arrays."""
     tape, unrolled = recording.tape, recording.unrolled
     return isinstance(tape, Tape) and 0 < unrolled and 4 * unrolled >= tape.operations

@@ -67,7 +67,7 @@ class Watched:
 
     @property
     def is_current(self) -> bool:
-        """Whether nothing that was held when it was recorded has changed."""
+        """True if nothing that was held when it was recorded has changed."""
         return self.captured is None or self.captured.is_current()
 
     def while_current(self, fast: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,7 +87,7 @@ class Watched:
         return () if self.captured is None else self.captured.singles
 
     def while_entries(self, fast: Callable[..., Any]) -> Callable[..., Any]:
-        """The same, of which the caller has compared `singles`."""
+        """Like `is_current`, where the caller has compared `singles`."""
         captured = self.captured
         if captured is None or not captured.has_entries:
             return fast
@@ -103,7 +103,7 @@ class Watched:
         self.captured, self._objects = None, ()
 
     def summary(self) -> Any:
-        """What is held, to be compared in another process; None before the first recording."""
+        """Values that are held, to be compared in another process; None before the first recording."""
         return None if self.captured is None else self.captured.summary()
 
     def resumes(self, held: Any) -> bool:

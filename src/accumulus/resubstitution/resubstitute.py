@@ -19,7 +19,7 @@ from accumulus.errors import VerificationError
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers, Records
 from accumulus.resubstitution.compiled.definitions_kernel import CODE, COPY, SECOND
-from accumulus.resubstitution.compiled.pairs_kernel import DIFFERENCE, PRODUCT, Helper, HelpersState, Wanted
+from accumulus.resubstitution.compiled.pairs_kernel import DIFFERENCE, PRODUCT, Helper, HelpersState, WantedPair
 from accumulus.resubstitution.extraction import Least
 from accumulus.resubstitution.points import RealPoints, points_of
 from accumulus.resubstitution.proofs import MOST_COMPARISONS
@@ -29,7 +29,7 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT
 from accumulus.rewriting.equivalence import Verification, all_choices
 from accumulus.rewriting.running import EXPONENTIALS, FUNCTIONS, WITH_EXPONENTIALS, WITH_LAWS, Reals
-from accumulus.rewriting.signs import Definitions, settled, written
+from accumulus.rewriting.signs import Definitions, with_fewest_signs, written
 from accumulus.tape.live import needed
 from accumulus.tape.operations import INPUT, UNIT
 from accumulus.tape.passes import commands, extended
@@ -279,7 +279,7 @@ class Resubstitution:
         )
         meanings = np.array([a * turned[abs(a)] for a in values.base.exact], np.int64)
         found = written(network, values.base.tape, meanings)
-        return found if found is None or not is_last else settled(canonical(found, self._kept_outputs))
+        return found if found is None or not is_last else with_fewest_signs(canonical(found, self._kept_outputs))
 
     def is_same(self, tape: Tape) -> bool:
         """Return True if a program computes the same."""
@@ -355,7 +355,7 @@ def _found(values: Values, nodes: Integers, seed: int) -> Integers:
         count=count,
         open=is_open,
         divides=divides,
-        wanted=Records.zeros(Wanted, 1 << bits),
+        wanted=Records.zeros(WantedPair, 1 << bits),
         table_bits=bits,
         found=Records.zeros(Helper, 2 * count * count),
         found_limit=2 * count * count,

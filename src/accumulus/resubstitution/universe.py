@@ -27,7 +27,7 @@ from accumulus.resubstitution.compiled.definitions_kernel import (
     NODE,
     SECOND,
     SIGN,
-    OrderState,
+    DefinitionsState,
     RoundingState,
 )
 from accumulus.resubstitution.extraction import Extraction
@@ -366,7 +366,7 @@ def _without_circles(values: Values, allowed: Integers, preferred: Mapping[int, 
     count = len(values)
     wanted = np.zeros(count, np.int64)
     wanted[np.fromiter(preferred, np.int64)] = 1 + np.fromiter(preferred.values(), np.int64)
-    state = OrderState(
+    state = DefinitionsState(
         rows=values.definitions.rows,
         numbers=np.ascontiguousarray(allowed),
         count=len(allowed),

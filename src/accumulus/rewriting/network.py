@@ -21,10 +21,10 @@ from accumulus.rewriting.compiled.rewrite_nodes import (
     SWEEP,
     TERM_COUNT,
     TREE_SIZE,
-    Entry,
-    Operation,
+    GivenOperation,
+    LinearTerm,
     RewriteState,
-    Term,
+    TreeEntry,
 )
 from accumulus.rewriting.signs import THRESHOLDS, Definitions, written
 from accumulus.tape.compiled.passes_state import ARITY
@@ -80,8 +80,8 @@ class Network:
         arrays: dict[str, Any] = {name: np.zeros(nodes, np.int64) for name in _ONE_EACH}
         arrays |= {name: np.zeros((nodes, 3), np.int64) for name in ("arguments", "best_arguments")}
         arrays |= {name: np.zeros(3 * nodes, np.int64) for name in ("nexts", "previous")}
-        arrays |= {name: Records.zeros(Entry, TREE_SIZE) for name in ("tree", "part", "other")}
-        arrays |= {name: Records.zeros(Term, TERM_COUNT) for name in ("found", "waiting")}
+        arrays |= {name: Records.zeros(TreeEntry, TREE_SIZE) for name in ("tree", "part", "other")}
+        arrays |= {name: Records.zeros(LinearTerm, TERM_COUNT) for name in ("found", "waiting")}
         arities = PROPERTIES & ARITY
         arities[OUTPUT] = 1
         prices = np.zeros(len(PROPERTIES), np.int64)
@@ -189,9 +189,9 @@ class Network:
         self._run(self._state.address)
 
 
-def _program(tape: Tape, kept_outputs: int) -> Records[Operation]:
+def _program(tape: Tape, kept_outputs: int) -> Records[GivenOperation]:
     """The operations of the tape, for the kernel to read."""
     stays = np.frombuffer(as_written(tape, kept_outputs), np.uint8).astype(np.int64)
     # not only what sees the signs of zeros: without them ``0 / x`` is 0, and x would be gone
     stays[np.frombuffer(needed(tape, seeing_zero_signs(tape).tolist()), bool)] = FOR_LIFE
-    return Records(Operation, np.column_stack([rows_of(tape, tape.inputs), stays[tape.inputs :]]).reshape(-1))
+    return Records(GivenOperation, np.column_stack([rows_of(tape, tape.inputs), stays[tape.inputs :]]).reshape(-1))

@@ -16,7 +16,7 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import IncomparableError, Verification, with_expressions_of
 from accumulus.rewriting.network import MAKE, Network
 from accumulus.rewriting.scaling import with_scaled_forms, with_short_constants
-from accumulus.rewriting.signs import settled
+from accumulus.rewriting.signs import with_fewest_signs
 from accumulus.tape.operations import UNIT
 from accumulus.tape.tape import Tape
 
@@ -174,7 +174,7 @@ class _Search:
         _search(network, moves, hot, self._context.within(self.left))
         self._seed += 1
         self.may_win = network.best_cost < before
-        found = settled(canonical(network.emitted(), self._kept_outputs))
+        found = with_fewest_signs(canonical(network.emitted(), self._kept_outputs))
         self._context.spend(self._around)
         if found.operations >= self.best_cost:
             return False
@@ -203,7 +203,7 @@ def sketch(
         return found
     found = canonical(found)
     context.spend(SIGNS[0] + SIGNS[1] * found.operations)
-    return settled(found)
+    return with_fewest_signs(found)
 
 
 def tidied(tape: Tape, start: Tape, kept_outputs: int = 0) -> Tape:

@@ -32,7 +32,7 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import PROPERTIES, Integers, commands, extended, moved, rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["THRESHOLDS", "Definitions", "settled", "signed_tape", "with_few_changes", "written"]
+__all__ = ["THRESHOLDS", "Definitions", "signed_tape", "with_few_changes", "with_fewest_signs", "written"]
 
 INPUT: Final = BY_NAME["input"].code
 ADD: Final = BY_NAME["add"].code
@@ -97,7 +97,7 @@ def signed_tape(network: Definitions, tape: Tape) -> Tape:
     return _emitted(network, _order(network), signs, tape)
 
 
-def settled(tape: Tape) -> Tape:
+def with_fewest_signs(tape: Tape) -> Tape:
     """The tape, or that with few changes of sign: as it is it has fewer where a value is needed with both signs."""
     return min(tape, with_few_changes(tape), key=lambda each: each.operations)
 

@@ -52,7 +52,7 @@ _UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 class Compiled(Protocol):
-    """What reports are on: a program (`accumulus.programs.program.Program`), which makes them by these facts.
+    """A program as reports see it: (`accumulus.programs.program.Program`), which makes them by these facts.
 
     Attributes:
         code: straight-line code or loops, with its tape.

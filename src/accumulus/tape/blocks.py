@@ -371,7 +371,7 @@ class BlockTape:
 
     @property
     def open(self) -> Any:
-        """What operations on numbers are written onto: a tape, or the program itself."""
+        """The tape that operations on numbers are written onto, or the program itself."""
         return self if self.scalars is None else self.scalars
 
     def _close(self) -> None:
@@ -418,7 +418,7 @@ class BlockTape:
 
     @property
     def sees_zero_signs(self) -> bool:
-        """Whether an operation tells zeros of different signs apart."""
+        """True if an operation tells zeros of different signs apart."""
         return any(OPERATIONS[code].zero_signs == "seen" for block in self.blocks for code in block.codes)
 
     @property
@@ -502,7 +502,7 @@ class BlockTape:
     @overload
     def apply_code(self, code: int, operands: Sequence[int]) -> int: ...
     def apply_code(self, code: int, operands: Sequence[Any]) -> Range | int:
-        """The same for columns of one length; equal blocks are one. Nothing is simplified, but of scalars."""
+        """Like `apply` for columns of one length; equal blocks are one. Nothing is simplified, but of scalars."""
         if type(operands[0]) is int:
             return self._scalar("apply", operands, OPERATIONS[code].name)
         return self._append(code, tuple(operands), len(operands[0]), None)
@@ -587,7 +587,7 @@ class BlockTape:
         return references_in(self.compute(build, columns)).reshape(shape)
 
     def compute(self, build: Callable[[Tape], Callable[..., int]], operands: Sequence[Column]) -> Column:
-        """The same for columns of one length."""
+        """Record what `build` makes of columns of one length, as one block."""
         body = Tape(len(operands), signed_zeros=self.signed_zeros)
         arguments = [
             k if (value := self.uniform(given)) is None else body.constant(value) for k, given in enumerate(operands)
@@ -679,7 +679,7 @@ class BlockTape:
         return self.constant(0.0) if total is None else total
 
     def name(self, reference: int) -> str:
-        """How `reference` is printed, as on a `Tape`."""
+        """Name of `reference` in print, as on a `Tape`."""
         if reference < 0:
             return repr(self.value_of(reference))
         return f"{'x' if reference < self.inputs else 't'}{reference}"
@@ -735,11 +735,11 @@ class BlockTape:
     # Reading -----------------------------------------------------------------------------------------------------
 
     def needed(self) -> NDArray[np.bool_]:
-        """Which blocks an output needs results of."""
+        """Mask of the blocks that an output needs results of."""
         return self.reached([column(self.outputs)])
 
     def reached(self, wanted: Sequence[Column], through: Collection[int] | None = None) -> NDArray[np.bool_]:
-        """Which blocks the references that are wanted need results of, as far as blocks of certain codes need them."""
+        """Mask of the blocks that wanted references need results of, as far as blocks of certain codes do."""
         found = np.zeros(len(self.blocks) + 1, bool)  # the last stands for inputs and constants
         for operands in wanted:
             found[owners_in(self.starts, operands)] = True
@@ -750,7 +750,7 @@ class BlockTape:
         return found[:-1]
 
     def sensitive(self) -> NDArray[np.bool_]:
-        """Which blocks have results that reach a jump, or what sees zeros' signs: they are computed as recorded."""
+        """Mask of the blocks whose results reach a jump, or what sees zeros' signs: they are computed as recorded."""
         found = np.zeros(len(self.blocks) + 1, bool)  # the last stands for inputs and constants
         for position in reversed(range(len(self.blocks))):
             block = self.blocks[position]
@@ -762,7 +762,7 @@ class BlockTape:
         return found[:-1]
 
     def owners(self, operands: Column) -> list[int]:
-        """Which blocks an operand of a block has references of; -1 for inputs and constants."""
+        """Blocks that an operand of a block has references of; -1 for inputs and constants."""
         known = self._owners.get(id(operands))
         if known is None or known[0] is not operands:
             known = self._owners[id(operands)] = operands, owners_in(self.starts, operands)
@@ -770,7 +770,7 @@ class BlockTape:
 
 
 def _compared(block: Block) -> tuple[Column, ...]:
-    """What equal blocks of one code and body have equal."""
+    """Key that equal blocks of one code and body share."""
     if block.steps is not None:  # each takes its own results
         return (*(relative(operands, block.start) for operands in block.operands), block.steps)
     return block.operands if block.offsets is None else (*block.operands, block.offsets)

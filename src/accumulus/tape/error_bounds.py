@@ -24,7 +24,7 @@ __all__ = ["UNIT", "Agreement", "ErrorBounds", "compare", "equal", "evaluate_wit
 
 
 class _Rounding(NamedTuple):
-    """How an arithmetic rounds.
+    """Rounding of an arithmetic.
 
     Attributes:
         unit: what one operation may add to the relative error; elementary functions of good libraries stay within four

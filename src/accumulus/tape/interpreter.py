@@ -48,7 +48,7 @@ Shape = tuple[int, int, int]
 
 
 class Domain:
-    """What values are, and what operations make of them.
+    """A kind of values, and what operations make of them.
 
     The rule of an operation is the method with the name of its row in the table, else the one with the name of its kind
     (`Operation.kind`), else `function`; the last two take the row before the operands. Rules named in `located` take

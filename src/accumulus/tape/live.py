@@ -1,4 +1,4 @@
-"""Which operations of a tape its outputs need, which must be rounded as recorded, and where signs of zeros matter.
+"""Operations of a tape that its outputs need, that must be rounded as recorded, and that see signs of zeros.
 
 Signs of zeros matter to arctan2, which is π or -π by the sign of a zero, and so to the operations that compute its
 arguments, back to functions that are the same at 0 and at -0, like cos. Whenever such operations are recorded on a new
@@ -103,7 +103,7 @@ def seeing_zero_signs(tape: Tape) -> Integers:
 
 
 def signed_zeros(tape: Tape) -> NDArray[np.bool_]:
-    """Whether the sign of a zero reaches an operation that sees it, or the operation is one. Undefined for inputs."""
+    """True where the sign of a zero reaches an operation that sees it, or one that is it. Undefined for inputs."""
     marks = np.zeros(len(tape), bool)
     marks[seeing_zero_signs(tape)] = True
     if not marks.any():
@@ -113,7 +113,7 @@ def signed_zeros(tape: Tape) -> NDArray[np.bool_]:
 
 
 def signed_rows(tape: Tape, start: int = 0) -> Integers:
-    """As `rows_of`, for `extended` to record the very same operations, with signs of zeros where they matter."""
+    """Like `rows_of`, for `extended` to record the very same operations, with signs of zeros where they matter."""
     rows = rows_of(tape, start)
     rows[:, 0] += SIGNED * signed_zeros(tape)[start:]
     return rows

@@ -55,7 +55,7 @@ class Moving:
         self._moved[start : start + len(references)] = references - _NOWHERE
 
     def place(self, these: References, references: References) -> None:
-        """The same for any references of the given program."""
+        """Note where any references of the given program are in the one that is made."""
         self._moved[these] = references - _NOWHERE
 
     def at(self, references: References) -> References:
@@ -135,7 +135,7 @@ def replayed_blocks(program: BlockTape, made: BlockTape, given: References) -> R
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What is kept of a block.
+    """Part of a block that is kept.
 
     Attributes:
         operands: the columns that it takes.
@@ -150,7 +150,7 @@ class _Part:
 
 
 def narrowed(tape: BlockTape) -> BlockTape:
-    """The same program without the instances that no output needs; of recurrences all up to the last step needed.
+    """Drop the instances that no output needs; of recurrences all up to the last step needed.
 
     >>> tape = BlockTape(inputs=1000)
     >>> tape.outputs = tape.apply("multiply", np.arange(1000), 2)[5:7]

@@ -130,7 +130,7 @@ class Operation:
 
     @property
     def jumps(self) -> bool:
-        """Whether a number that is rounded otherwise may change the result by a whole step: floor, fmod, comparisons."""
+        """True if a number that is rounded otherwise may change the result by a whole step: floor, fmod, comparisons."""
         return self.sawtooth or (self.arguments[:1] == ("real",) and set(self.partials) == {None})
 
     @property

@@ -54,7 +54,7 @@ def rows_of(tape: Tape, start: int = 0) -> Integers:
 
 
 def moved(references: Any, to: Integers) -> Integers:
-    """Where each reference is now, constants being where they were."""
+    """New place of each reference, constants being where they were."""
     old = np.asarray(references, np.int64)
     new: Integers = old.copy()
     new[old >= 0] = to[old[old >= 0]]
@@ -181,7 +181,7 @@ def spread(marks: NDArray[Any], start: NDArray[Any], to: NDArray[Any]) -> NDArra
 
 
 def spread_sets(marks: Integers, start: NDArray[Any], to: NDArray[Any]) -> Integers:
-    """As `spread`, for several marks at once: the bits of a number for each vertex."""
+    """Like `spread`, for several marks at once: the bits of a number for each vertex."""
     state = PassesState(marks=marks.copy())
     for k in range(0, len(start), CHUNK):
         state.start, state.to = (np.ascontiguousarray(column[k : k + CHUNK], np.int64) for column in (start, to))

@@ -180,7 +180,7 @@ class Tape:
         return np.array([known[-1 - r] for r in references.ravel().tolist()], float).reshape(references.shape)
 
     def is_boolean(self, reference: int) -> bool:
-        """Whether `reference` is the result of a comparison or of a logical operation."""
+        """True if `reference` is the result of a comparison or of a logical operation."""
         return reference >= 0 and _BOOLEAN[self.codes[reference]]
 
     def __str__(self) -> str:
@@ -195,7 +195,7 @@ class Tape:
         return to_latex(self)
 
     def name(self, reference: int) -> str:
-        """How `reference` is printed: x for inputs, t for operations, the number for constants."""
+        """Name of `reference` in print: x for inputs, t for operations, the number for constants."""
         if reference < 0:
             return repr(self.value_of(reference))
         return f"{'x' if reference < self.inputs else 't'}{reference}"
@@ -254,7 +254,7 @@ class Tape:
 
     @property
     def open(self) -> Tape:
-        """What operations on numbers are written onto."""
+        """The tape that operations on numbers are written onto."""
         return self
 
     def map(
@@ -290,7 +290,7 @@ class Tape:
         return self.apply_code(code, arguments)
 
     def apply_code(self, code: int, arguments: Sequence[int]) -> int:
-        """As `apply`, for the operation with the given code, unchecked."""
+        """Like `apply`, for the operation with the given code, unchecked."""
         builder = _BUILDERS[code]
         return self._general(code, arguments) if builder is None else builder(self, *arguments)
 
@@ -448,7 +448,7 @@ class Tape:
         return self.constant(0.0) if total is None else total
 
     def _is_nothing(self, constant: int) -> bool:
-        """Whether ``constant + x`` is x for all x: of signed zeros that is so for -0 alone."""
+        """True if ``constant + x`` is x for all x: of signed zeros that is so for -0 alone."""
         value = self.constants[-1 - constant]
         return value == 0.0 and (not self.signed_zeros or math.copysign(1.0, value) < 0.0)
 

@@ -15,7 +15,7 @@ from path_sums import check
 from accumulus.elimination.face import FaceElimination
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.theory.methods.face_rules import absorb, fill_in, merge
+from accumulus.theory.methods.face_rules import absorb, fill_in, merge_equal
 
 PRIME = 2**61 - 1
 INNER = 4
@@ -163,7 +163,7 @@ def applications(elimination):
         for k in inner:
             same_p, same_s = P[k].keys() == P[i].keys(), S[k].keys() == S[i].keys()
             if k != i and ((same_s and P[k].keys() > P[i].keys()) or (same_p and S[k].keys() > S[i].keys())):
-                found.append((merge, (i, k)))
+                found.append((merge_equal, (i, k)))
     for i, j in elimination.faces():
         for k in inner:
             same_p, same_s = P[k].keys() == P[i].keys(), S[k].keys() == S[j].keys()
@@ -188,7 +188,7 @@ def test_the_rules_keep_the_jacobian(graph, rng):
             rule, arguments = rng.choice(found)
             products = sum(elimination.steps.is_product)
             rule(elimination, *arguments, **({"split": True} if rule is absorb else {}))
-            assert sum(elimination.steps.is_product) - products == (rule is not merge)
+            assert sum(elimination.steps.is_product) - products == (rule is not merge_equal)
             assert len(elimination.steps) > before
         elif len(elimination.successors[v]) > 1 and rng.random() < 0.3:
             elimination.split(v, successors=[next(iter(elimination.successors[v]))])
@@ -225,6 +225,6 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(OrderError, match="no face"):
         absorb(elimination, 0, 3, 1)
     with pytest.raises(OrderError, match="expected another vertex"):
-        merge(elimination, 0, 0)
+        merge_equal(elimination, 0, 0)
     with pytest.raises(OrderError, match="not an inner vertex"):
         fill_in(elimination, 0, 2, 999)

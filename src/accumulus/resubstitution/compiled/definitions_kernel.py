@@ -19,7 +19,7 @@ __all__ = [
     "SECOND",
     "SIGN",
     "WIDTH",
-    "OrderState",
+    "DefinitionsState",
     "RoundingState",
     "perform_order",
     "perform_rounding",
@@ -115,7 +115,7 @@ def perform_rounding(state: RoundingState) -> int:
 # Order ------------------------------------------------------------------------------------------------------------
 
 
-class OrderState(State):
+class DefinitionsState(State):
     """Definitions from which some are chosen that are made of values which come before them."""
 
     rows: Annotated[Integers, Axes(WIDTH)]  # definitions, by their columns
@@ -135,7 +135,7 @@ class OrderState(State):
 
 
 @compiled
-def _find_users(state: OrderState) -> None:
+def _find_users(state: DefinitionsState) -> None:
     """Count what each definition has to wait for, and list those that wait for each value, the first one first."""
     for n in range(state.count - 1, -1, -1):
         k = state.numbers[n]
@@ -149,7 +149,7 @@ def _find_users(state: OrderState) -> None:
 
 
 @compiled
-def _enqueue(state: OrderState, n: int) -> None:
+def _enqueue(state: DefinitionsState, n: int) -> None:
     """Let a definition wait whose arguments are there: a preferred one in the first queue, others in the second."""
     if state.preferred[state.rows[state.numbers[n], NODE]] == state.numbers[n] + 1:
         state.queue[state.first_end] = n
@@ -159,7 +159,7 @@ def _enqueue(state: OrderState, n: int) -> None:
         state.second_end += 1
 
 
-def perform_order(state: OrderState) -> int:
+def perform_order(state: DefinitionsState) -> int:
     """Choose a definition for each value that some make, made of values before it; rather the preferred one."""
     _find_users(state)
     first, second = 0, state.count  # the second queue is behind the first

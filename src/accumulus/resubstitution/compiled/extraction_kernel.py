@@ -12,7 +12,7 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import Axes, Floats, Integers, State
 from accumulus.native.words import copy_many, random_bits, shifted_right
 
-__all__ = ["DEEPEST", "THRESHOLD_COUNT", "ExtractionState", "anneal"]
+__all__ = ["DEEPEST", "THRESHOLD_COUNT", "ExtractionState", "perform"]
 
 #: Definitions of a dead value that are looked at.
 LOOKS: Final = 6
@@ -247,7 +247,7 @@ def _move(state: ExtractionState, limit: float) -> None:
         copy_many(state.best_chosen, state.chosen, state.count)
 
 
-def anneal(state: ExtractionState) -> int:
+def perform(state: ExtractionState) -> int:
     """Try as many moves as `visits` says; returns 0."""
     temperature, cooling = state.temperature, state.cooling
     for _ in range(state.visits):

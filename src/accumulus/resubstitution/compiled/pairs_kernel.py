@@ -26,7 +26,7 @@ __all__ = [
     "Helper",
     "HelpersState",
     "ValuePairsState",
-    "Wanted",
+    "WantedPair",
     "perform",
     "perform_helpers",
 ]
@@ -205,7 +205,7 @@ def perform(state: ValuePairsState) -> int:
 HELPER_KEY_BITS: Final = 20
 
 
-class Wanted(Record):
+class WantedPair(Record):
     """A value that would make others that are there by one more operation."""
 
     key: int  # of it; 0 where there is none
@@ -232,7 +232,7 @@ class HelpersState(State):
     count: int  # of values
     open: Integers  # whether a value may have another definition, (values,)
     divides: Integers  # whether something is divided by a value, (values,)
-    wanted: Records[Wanted]  # by their keys, open addressing
+    wanted: Records[WantedPair]  # by their keys, open addressing
     table_bits: int  # of its size
     found: Records[Helper]  # helpers, each once
     found_count: int = 0  # how many

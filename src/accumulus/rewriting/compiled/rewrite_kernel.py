@@ -33,17 +33,17 @@ from accumulus.rewriting.compiled.rewrite_nodes import (
     THRESHOLD_COUNT,
     TREE_SIZE,
     ZERO,
-    Entry,
+    LinearTerm,
     RewriteState,
-    Term,
-    build,
-    constant,
+    TreeEntry,
+    build_nodes,
+    constant_node,
     define,
-    is_constant,
-    keep,
+    is_constant_node,
+    keep_program,
     lookup,
-    make,
     make_choice,
+    make_node,
     make_product,
     make_quotient,
     make_sum,
@@ -57,7 +57,7 @@ from accumulus.rewriting.compiled.rewrite_nodes import (
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SELECT
 
-__all__ = ["anneal"]
+__all__ = ["perform"]
 
 
 #: Uses of a node that are looked at for a pair that is computed elsewhere.
@@ -77,7 +77,7 @@ def looked_into(state: RewriteState) -> bool:
 
 
 @compiled
-def enter(entry: Entry, n: int, sign: int) -> None:
+def enter(entry: TreeEntry, n: int, sign: int) -> None:
     """Let an entry be a leaf of a tree."""
     entry.node = n
     entry.sign = sign
@@ -86,7 +86,7 @@ def enter(entry: Entry, n: int, sign: int) -> None:
 
 
 @compiled
-def gather(state: RewriteState, tree: Records[Entry], root: int, sums: bool) -> int:
+def gather(state: RewriteState, tree: Records[TreeEntry], root: int, sums: bool) -> int:
     """The terms of a sum, or the factors of a product, as the leaves of a tree; the number of its entries.
 
     The sign of a term is that with which it counts; that of a factor is -1 if it divides. Terms and factors that are
@@ -121,7 +121,7 @@ def gather(state: RewriteState, tree: Records[Entry], root: int, sums: bool) -> 
 
 
 @compiled
-def rebuild(state: RewriteState, tree: Records[Entry], count: int, sums: bool) -> int:
+def rebuild(state: RewriteState, tree: Records[TreeEntry], count: int, sums: bool) -> int:
     """The value of the root without the leaves that were removed; what has not changed stays as it is."""
     neutral = ZERO if sums else ONE
     for place in range(count - 1, -1, -1):
@@ -135,13 +135,13 @@ def rebuild(state: RewriteState, tree: Records[Entry], count: int, sums: bool) -
             a, b = left.value, right.value
             if a != left.node or b != right.node:
                 x, y = state.arguments[n, 0], state.arguments[n, 1]
-                value = make(state, state.codes[n], sign_of(x) * a, sign_of(y) * b, 0) * state.signs[n]
+                value = make_node(state, state.codes[n], sign_of(x) * a, sign_of(y) * b, 0) * state.signs[n]
         entry.value = value
     return tree[0].value
 
 
 @compiled
-def leaf(state: RewriteState, tree: Records[Entry], count: int) -> int:
+def leaf(state: RewriteState, tree: Records[TreeEntry], count: int) -> int:
     """A random leaf that was not removed, or -1."""
     start = pick(state, count)
     for t in range(count):
@@ -154,7 +154,7 @@ def leaf(state: RewriteState, tree: Records[Entry], count: int) -> int:
 
 
 @compiled
-def partner(state: RewriteState, tree: Records[Entry], count: int, i: int, sums: bool) -> int:
+def partner(state: RewriteState, tree: Records[TreeEntry], count: int, i: int, sums: bool) -> int:
     """A leaf that the leaf i is paired with elsewhere, or -1."""
     x, sign = tree[i].node, tree[i].sign
     place = state.heads[x]
@@ -179,13 +179,13 @@ def partner(state: RewriteState, tree: Records[Entry], count: int, i: int, sums:
 
 
 @compiled
-def term(entry: Entry) -> int:
+def signed_value(entry: TreeEntry) -> int:
     """The value that a term of a sum contributes."""
     return entry.node * entry.sign
 
 
 @compiled
-def times(state: RewriteState, a: int, b: int) -> int:
+def multiplied(state: RewriteState, a: int, b: int) -> int:
     """a · b; a reciprocal that nothing uses becomes a division."""
     for _ in range(2):
         m = abs(b)
@@ -228,10 +228,10 @@ def pair_factors(state: RewriteState, count: int, guided: bool) -> int:
         pair = product_of(state, x, y) if pick(state, 2) else 0
         if pair == 0:
             pair = make_product(state, x, y)
-        return times(state, pair, rest) if above else make_quotient(state, rest, pair)
+        return multiplied(state, pair, rest) if above else make_quotient(state, rest, pair)
     if above:
-        return times(state, make_quotient(state, x, y), rest)
-    return times(state, make_quotient(state, y, x), rest)
+        return multiplied(state, make_quotient(state, x, y), rest)
+    return multiplied(state, make_quotient(state, y, x), rest)
 
 
 @compiled
@@ -247,7 +247,7 @@ def split_quotient(state: RewriteState, count: int) -> int:
 
 
 @compiled
-def distribute(state: RewriteState, tree: Records[Entry], count: int) -> bool:
+def distribute(state: RewriteState, tree: Records[TreeEntry], count: int) -> bool:
     """A sum among the factors of a product is multiplied out: two terms on the stack; whether there is one.
 
     Sums with a number stay whole: x - 1 is often exact where its terms times a factor are not, and numbers that have
@@ -258,12 +258,12 @@ def distribute(state: RewriteState, tree: Records[Entry], count: int) -> bool:
     if tree[i].sign < 0 or state.codes[n] != ADD:
         return False
     x, y = state.arguments[n, 0], state.arguments[n, 1]
-    if is_constant(state, x) or is_constant(state, y):
+    if is_constant_node(state, x) or is_constant_node(state, y):
         return False
     tree[i].removed = 1
     rest = rebuild(state, tree, count, False) * state.signs[n]
-    push(state, times(state, x, rest))
-    push(state, times(state, y, rest))
+    push(state, multiplied(state, x, rest))
+    push(state, multiplied(state, y, rest))
     return True
 
 
@@ -272,7 +272,7 @@ COS: Final = BY_NAME["cos"].code
 
 
 @compiled
-def square_of(state: RewriteState, a: int) -> int:
+def square_root_in(state: RewriteState, a: int) -> int:
     """The node of which the value is the square, 0 if it is none; of the number 1, that."""
     if a == ONE:
         return ONE
@@ -286,7 +286,7 @@ def square_of(state: RewriteState, a: int) -> int:
 def sum_of(state: RewriteState, a: int, b: int) -> int:
     """a + b by an identity, or 0: squares of sine and cosine, and differences of squares."""
     m, n = abs(a), abs(b)
-    x, y = square_of(state, m), square_of(state, n)
+    x, y = square_root_in(state, m), square_root_in(state, n)
     if x == 0 or y == 0:
         return 0
     sign_a: int = sign_of(a) * state.signs[m]
@@ -316,7 +316,7 @@ def pair_terms(state: RewriteState, count: int, guided: bool) -> int:
         return 0
     state.tree[j].removed = 1
     rest = rebuild(state, state.tree, count, True)
-    a, b = term(state.tree[i]), term(state.tree[j])
+    a, b = signed_value(state.tree[i]), signed_value(state.tree[j])
     pair = 0
     if pick(state, 2):
         pair = sum_of(state, a, b)
@@ -380,12 +380,12 @@ def common_factor(state: RewriteState, count: int) -> int:
         return 0
     state.tree[i].removed = 1
     rest = rebuild(state, state.tree, count, True)
-    product = times(state, x, inner) if side > 0 else make_quotient(state, inner, x)
+    product = multiplied(state, x, inner) if side > 0 else make_quotient(state, inner, x)
     return make_sum(state, product, rest)
 
 
 @compiled
-def put(term: Term, m: int, coefficient: float) -> None:
+def put(term: LinearTerm, m: int, coefficient: float) -> None:
     """Let a term be a multiple of a node."""
     term.node = m
     term.coefficient = coefficient
@@ -418,8 +418,8 @@ def combine_terms(state: RewriteState, n: int) -> int:
             put(waiting[left + 1], abs(b), scale * sign_of(b))
             left += 2
             continue
-        if opened and code == MULTIPLY and is_constant(state, a) != is_constant(state, b):
-            if is_constant(state, b):
+        if opened and code == MULTIPLY and is_constant_node(state, a) != is_constant_node(state, b):
+            if is_constant_node(state, b):
                 a, b = b, a
             put(waiting[left], b, scale * number(state, a) * state.signs[m])
             left += 1
@@ -448,7 +448,7 @@ def combine_terms(state: RewriteState, n: int) -> int:
         if m == 0:
             continue
         if m == ONE:
-            total = make_sum(state, total, constant(state, scale))
+            total = make_sum(state, total, constant_node(state, scale))
             continue
         inner = ZERO
         for t in range(k, count):
@@ -457,7 +457,7 @@ def combine_terms(state: RewriteState, n: int) -> int:
                 value = other.node if other.coefficient == scale else -other.node
                 inner = make_sum(state, inner, value)
                 other.node = 0
-        scaled = make_product(state, constant(state, scale), inner)
+        scaled = make_product(state, constant_node(state, scale), inner)
         total = make_sum(state, total, scaled)
     return total
 
@@ -482,8 +482,8 @@ def select_within(state: RewriteState, n: int) -> int:
         sign_b *= state.signs[abs(b)]
         b1 = sign_b * state.arguments[abs(b), 1]
         b2 = sign_b * state.arguments[abs(b), 2]
-    first = make(state, code, a1, b1, 0)
-    second = make(state, code, a2, b2, 0)
+    first = make_node(state, code, a1, b1, 0)
+    second = make_node(state, code, a2, b2, 0)
     return make_choice(state, condition, first, second) * sign
 
 
@@ -514,7 +514,7 @@ def select_outside(state: RewriteState, n: int) -> int:
                 if sums:
                     return make_sum(state, chosen, side * sign * x)
                 if side > 0:
-                    return times(state, x, chosen)
+                    return multiplied(state, x, chosen)
                 return make_quotient(state, chosen, x)
     if code == state.codes[abs(b)] and code in (ADD, MULTIPLY, DIVIDE):
         # nothing in common: arguments are chosen one by one
@@ -530,7 +530,7 @@ def select_outside(state: RewriteState, n: int) -> int:
             b1, b2 = b2, b1
         left = make_choice(state, condition, a1, b1)
         right = make_choice(state, condition, a2, b2)
-        return make(state, code, left, right, 0) * sign
+        return make_node(state, code, left, right, 0) * sign
     return 0
 
 
@@ -584,18 +584,18 @@ def move(state: RewriteState, n: int) -> int:
     return make_sum(state, a, pop(state))
 
 
-def anneal(state: RewriteState) -> int:
+def perform(state: RewriteState) -> int:
     """Try as many moves as `visits` says; those that cost more than chance allows are undone. Returns 0.
 
     Under SWEEP nodes are taken in turn, from `at` on, and only moves that win are accepted. Under KEEP no move is
     tried: the program as it is becomes the best if it is. Under BUILD it is read.
     """
     if state.mode == BUILD:
-        build(state)
+        build_nodes(state)
         return 0
     if state.mode == KEEP:
         if state.cost < state.best:
-            keep(state)
+            keep_program(state)
         return 0
     temperature, cooling = state.temperature, state.cooling
     sweep = state.mode == SWEEP
@@ -637,7 +637,7 @@ def anneal(state: RewriteState) -> int:
             settle(state)
             # keeping takes time in proportion to the nodes, so not after each move of a large program
             if not sweep and state.cost < state.best and SELDOM * state.unkept >= state.next:
-                keep(state)
+                keep_program(state)
         else:
             undo(state, 0)
             state.cost = cost

@@ -30,7 +30,7 @@ TERM_COUNT: Final = 48
 THRESHOLD_COUNT: Final = 1024
 
 
-class Operation(Record):
+class GivenOperation(Record):
     """An operation of the program that is read."""
 
     code: int  # of the operation
@@ -41,7 +41,7 @@ class Operation(Record):
     stays: int  # whether it has to stay as it is; `FOR_LIFE` if even without a use
 
 
-class Entry(Record):
+class TreeEntry(Record):
     """An entry of a tree of sums, or of products and quotients."""
 
     node: int  # what it stands for
@@ -53,7 +53,7 @@ class Entry(Record):
     removed: int  # whether the leaf was
 
 
-class Term(Record):
+class LinearTerm(Record):
     """A term of a linear combination: a multiple of a node."""
 
     node: int
@@ -100,11 +100,11 @@ class RewriteState(Undoable):
     free_count: int = 0  # how many
     touched: Integers  # nodes that the move has made or dropped
     touched_count: int = 0  # their number
-    tree: Records[Entry]  # of the node that is moved
-    part: Records[Entry]  # of one of its terms, or of the second of its branches
-    other: Records[Entry]  # of another of its terms
-    found: Records[Term]  # terms of a linear combination, (TERM_COUNT,)
-    waiting: Records[Term]  # those that are still to be looked into, (TERM_COUNT,)
+    tree: Records[TreeEntry]  # of the node that is moved
+    part: Records[TreeEntry]  # of one of its terms, or of the second of its branches
+    other: Records[TreeEntry]  # of another of its terms
+    found: Records[LinearTerm]  # terms of a linear combination, (TERM_COUNT,)
+    waiting: Records[LinearTerm]  # those that are still to be looked into, (TERM_COUNT,)
     thresholds: Floats  # -ln of probabilities that are spread evenly, (THRESHOLD_COUNT,)
     random: Integers  # state of the generator, (1,)
     visits: int = 0  # moves to try in a call
@@ -127,7 +127,7 @@ class RewriteState(Undoable):
     best_signs: Integers
     best_next: int = 0  # its `next`
     unkept: int = 0  # moves since then
-    program: Records[Operation]  # operations to read
+    program: Records[GivenOperation]  # operations to read
     length: int  # their number
     inputs: int  # number of inputs
     meanings: Integers  # value of each reference that is an input or an operation
@@ -241,7 +241,7 @@ def intern(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
 
 
 @compiled
-def constant(state: RewriteState, value: float) -> int:
+def constant_node(state: RewriteState, value: float) -> int:
     """The value of a number."""
     if value < 0.0:
         return -intern(state, CONSTANT, bits_of(-value), 0, 0)
@@ -256,7 +256,7 @@ def number(state: RewriteState, a: int) -> float:
 
 
 @compiled
-def is_constant(state: RewriteState, a: int) -> bool:
+def is_constant_node(state: RewriteState, a: int) -> bool:
     """Return True if a value is a number."""
     code: int = state.codes[abs(a)]
     return code == CONSTANT
@@ -282,10 +282,10 @@ def make_product(state: RewriteState, a: int, b: int) -> int:
         return sign * a
     if ZERO in (a, b):
         return ZERO
-    if is_constant(state, a) and is_constant(state, b):
+    if is_constant_node(state, a) and is_constant_node(state, b):
         value = number(state, a) * number(state, b)
         if is_finite(value):
-            return sign * constant(state, value)
+            return sign * constant_node(state, value)
     if a == b and state.codes[a] == SQRT and state.mode != BUILD:
         under: int = state.arguments[a, 0]
         return sign * under
@@ -301,8 +301,8 @@ def make_sum(state: RewriteState, a: int, b: int) -> int:
         return b
     if abs(b) == ZERO:
         return a
-    if is_constant(state, a) and is_constant(state, b):
-        return constant(state, number(state, a) + number(state, b))
+    if is_constant_node(state, a) and is_constant_node(state, b):
+        return constant_node(state, number(state, a) + number(state, b))
     if a == b:
         return make_product(state, a, TWO)
     if abs(a) > abs(b):
@@ -331,19 +331,19 @@ def make_quotient(state: RewriteState, a: int, b: int) -> int:
         return sign * b
     if state.codes[a] == SQRT and state.arguments[a, 0] == b:
         a, b = ONE, a
-    if is_constant(state, b) and number(state, b) != 0.0:
+    if is_constant_node(state, b) and number(state, b) != 0.0:
         value = 1.0 / number(state, b)
         if is_finite(value):
             if a == ONE:
-                return sign * constant(state, value)
-            if not is_constant(state, a):
-                b = constant(state, value)
+                return sign * constant_node(state, value)
+            if not is_constant_node(state, a):
+                b = constant_node(state, value)
                 if a > b:
                     a, b = b, a
                 return sign * intern(state, MULTIPLY, a, b, 0)
             value = number(state, a) / number(state, b)
             if is_finite(value):
-                return sign * constant(state, value)
+                return sign * constant_node(state, value)
     return sign * intern(state, DIVIDE, a, b, 0)
 
 
@@ -363,7 +363,7 @@ def make_choice(state: RewriteState, condition: int, b: int, c: int) -> int:
 
 
 @compiled
-def make(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
+def make_node(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
     """The value of an operation: simplified, in normal form, interned."""
     if code == ADD:
         return make_sum(state, a, b)
@@ -426,7 +426,7 @@ def pop(state: RewriteState) -> int:
 
 
 @compiled
-def fuse(state: RewriteState, n: int) -> None:
+def fuse_node(state: RewriteState, n: int) -> None:
     """Let a sum take up a product that nothing else uses, if it has one; for when arguments or their uses change."""
     found = 0
     for k in range(2):
@@ -454,7 +454,7 @@ def fuse_users(state: RewriteState, m: int, most: int) -> None:
     while place and most:
         user = place // 3
         if state.codes[user] == ADD and state.uses[user]:
-            fuse(state, user)
+            fuse_node(state, user)
         place = state.nexts[place]
         most -= 1
 
@@ -502,7 +502,7 @@ def hold(state: RewriteState, n: int) -> None:
             link(state, 3 * p + k, m)
             use(state, m)
         if code == ADD and state.credit:
-            fuse(state, p)
+            fuse_node(state, p)
 
 
 @compiled
@@ -524,7 +524,7 @@ def drop(state: RewriteState, n: int) -> None:
 
 
 @compiled
-def merge(state: RewriteState, n: int, v: int) -> None:
+def merge_nodes(state: RewriteState, n: int, v: int) -> None:
     """Let all uses of a node use another value, that is as large, and the users wait to be renewed."""
     m = abs(v)
     uses = state.uses[n]
@@ -549,7 +549,7 @@ def merge(state: RewriteState, n: int, v: int) -> None:
         link(state, place, m)
         logged(state).uses[m] = state.uses[m] + 1
         if state.credit and code == ADD:
-            fuse(state, user)
+            fuse_node(state, user)
         if state.uses[n] > 1:
             logged(state).uses[n] = state.uses[n] - 1
     drop(state, n)
@@ -565,7 +565,7 @@ def define(state: RewriteState, n: int, v: int) -> None:
         return
     code = state.codes[m]
     if state.uses[m] or code in (INPUT, CONSTANT):
-        merge(state, n, v)
+        merge_nodes(state, n, v)
         return
     take_out(state, n)
     take_out(state, m)
@@ -596,7 +596,7 @@ def define(state: RewriteState, n: int, v: int) -> None:
         drop(state, abs(c))
     if state.credit:
         if code == ADD:
-            fuse(state, n)
+            fuse_node(state, n)
         # what uses n may take it up now, or no longer
         fuse_users(state, n, state.uses[n])
 
@@ -611,7 +611,7 @@ def renew(state: RewriteState) -> None:
         if state.uses[n] == 0:
             continue
         a, b, c = state.arguments[n, 0], state.arguments[n, 1], state.arguments[n, 2]
-        v = make(state, state.codes[n], a, b, c)
+        v = make_node(state, state.codes[n], a, b, c)
         define(state, n, v * state.signs[n])
 
 
@@ -635,11 +635,11 @@ def meaning(state: RewriteState, reference: int) -> int:
     if reference >= 0:
         value: int = state.meanings[reference]
         return value
-    return constant(state, state.numbers[-1 - reference])
+    return constant_node(state, state.numbers[-1 - reference])
 
 
 @compiled
-def keep(state: RewriteState) -> None:
+def keep_program(state: RewriteState) -> None:
     """The program as it is now becomes the best."""
     count = state.next
     state.unkept = 0
@@ -653,7 +653,7 @@ def keep(state: RewriteState) -> None:
 
 
 @compiled
-def build(state: RewriteState) -> None:
+def build_nodes(state: RewriteState) -> None:
     """Read a program: its inputs, operations and outputs become nodes."""
     state.next = 1
     state.touched_count = 0
@@ -679,7 +679,7 @@ def build(state: RewriteState) -> None:
                 code, b = ADD, -b
             if code == SELECT:
                 state.choices = 1
-            value = make(state, code, a, b, c)
+            value = make_node(state, code, a, b, c)
         meanings[inputs + r] = value
         if operation.stays:
             state.frozen[abs(value)] = 1
@@ -708,4 +708,4 @@ def build(state: RewriteState) -> None:
             settle(state)
     state.logged = 0
     state.touched_count = 0
-    keep(state)
+    keep_program(state)

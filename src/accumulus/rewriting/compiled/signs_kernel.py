@@ -30,7 +30,7 @@ __all__ = [
     "SUM",
     "TURN",
     "SignsState",
-    "anneal",
+    "perform",
 ]
 
 #: What to do: anneal signs; count changes; bring the nodes that outputs need into an order, arguments first.
@@ -167,7 +167,7 @@ def turn(state: SignsState) -> None:
             spins[n] = -spins[n]
 
 
-def anneal(state: SignsState) -> int:
+def perform(state: SignsState) -> int:
     """Do what the mode says; of SORT and COUNT, returns the number."""
     if state.mode == SORT:
         return _sort(state)

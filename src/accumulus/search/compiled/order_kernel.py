@@ -30,7 +30,7 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import Floats, Integers, State
 from accumulus.native.words import bit, copy, lowest, population, random_bits, shifted_right, without_lowest, wrapped
 
-__all__ = ["SETS", "SHIFT", "TABLE_LENGTH", "TABLE_STEP", "OrderState", "RowsState", "anneal"]
+__all__ = ["SETS", "SHIFT", "TABLE_LENGTH", "TABLE_STEP", "OrderState", "RowsState", "perform"]
 
 #: Sets of a vertex in its bitset rows: three of what it depends on, three of what depends on it.
 SETS: Final = 6
@@ -357,7 +357,7 @@ def _move(state: OrderState, x: int, at: int, place: int, here: int) -> int:
     return difference
 
 
-def anneal(state: OrderState) -> int:
+def perform(state: OrderState) -> int:
     """Make `visits` visits, from wherever the last call stopped; `at` = -1 starts with a new order.
 
     Cutting a run into calls does not change it. Returns the best total so far.

@@ -60,7 +60,7 @@ def _key_of(value: float) -> int:
 
 @compiled
 def _constant_place(state: PassesState, key: int) -> int:
-    """Where the table of constants has a key, or would have it."""
+    """Place in the table of constants that a key has, or would have."""
     table, bits = state.constant_table, state.constant_bits
     x = key ^ shifted_right(key, 29)
     place = shifted_right(x * 0x2545F4914F6CDD1D, 64 - bits)
@@ -73,7 +73,7 @@ def _constant_place(state: PassesState, key: int) -> int:
 
 @compiled
 def _constant(state: PassesState, value: float) -> int:
-    """As `Tape.constant`."""
+    """Like `Tape.constant`."""
     place = _constant_place(state, _key_of(value))
     found: int = state.constant_table[place]
     if found == 0:
@@ -92,7 +92,7 @@ def _code_of(state: PassesState, reference: int) -> int:
 
 @compiled
 def _place_of(state: PassesState, code: int, a: int, b: int, c: int) -> int:
-    """Where the table has an operation, or would have it."""
+    """Place in the table that an operation has, or would have."""
     table, bits, rows = state.table, state.table_bits, state.rows
     place = definition_hash(code, a, b, c, bits)
     while True:
@@ -136,7 +136,7 @@ def _record(state: PassesState, code: int, a: int, b: int, c: int) -> int:
 
 @compiled
 def _negative(state: PassesState, a: int) -> int:
-    """As `Tape.negative`."""
+    """Like `Tape.negative`."""
     if a < 0:
         return _constant(state, -_number(state, a))
     if _code_of(state, a) == NEGATIVE:
@@ -179,7 +179,7 @@ LEAST: Final = 1e-300
 
 @compiled
 def _is_power_of_two(value: float) -> bool:
-    """Whether a number is one, or the negative of one."""
+    """True if a number is a power of two, or the negative of one."""
     bits = bits_of(value) & MAGNITUDE
     fraction = bits & FRACTION
     if bits <= FRACTION:  # subnormal, or 0
@@ -196,14 +196,14 @@ def _ask(state: PassesState, code: int, a: int, b: int, c: int) -> int:
 
 @compiled
 def _is_nothing(state: PassesState, reference: int) -> bool:
-    """As `Tape._is_nothing`."""
+    """Like `Tape._is_nothing`."""
     bits = bits_of(_number(state, reference))
     return bits & MAGNITUDE == 0 and (bits != 0 or state.signed_zeros == 0)
 
 
 @compiled
 def _make(state: PassesState, code: int, a: int, b: int, c: int) -> int:
-    """As `Tape.apply_code`; ASKED where constants have to be evaluated first."""
+    """Like `Tape.apply_code`; ASKED where constants have to be evaluated first."""
     # changes of sign of the result, one after the other as the builders make them
     negations = 0
     while True:

@@ -1,4 +1,4 @@
-"""What `accumulus.tape.compiled.passes_kernel` works on."""
+"""Memory that `accumulus.tape.compiled.passes_kernel` works on."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ __all__ = [
     "Frame",
     "Move",
     "StoredBound",
-    "prove",
+    "perform",
 ]
 
 #: Labels of a line graph, at most: they are bits of one word.
@@ -496,7 +496,7 @@ def _expand(state: FacesState, depth: int) -> None:
         _set_move(moves[at], bound, a, b)
 
 
-def prove(state: FacesState) -> int:
+def perform(state: FacesState) -> int:
     """Search until nothing cheaper than `limit` is left, or `budget` moves have been tried.
 
     `depth` = -1 begins with the line graph at depth 0, which stays as it is. Returns DONE or MORE.

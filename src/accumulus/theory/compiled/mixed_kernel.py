@@ -41,7 +41,7 @@ __all__ = [
     "TABLE",
     "VERTEX",
     "MixedState",
-    "anneal",
+    "perform",
 ]
 
 #: Two totals share an integer: the cost, then all products.
@@ -286,7 +286,7 @@ def _go_through(state: MixedState) -> None:
         copy_many(state.best_items, state.items, state.length)
 
 
-def anneal(state: MixedState) -> int:
+def perform(state: MixedState) -> int:
     """Make `moves` moves, or fewer if that is `work` products; begins with the list in `items` if not `started` yet.
 
     Returns the best total so far.

@@ -20,7 +20,7 @@ from accumulus.native.state import Integers
 from accumulus.native.words import copy_many, lowest
 from accumulus.search.compiled.order_kernel import SETS, RowsState, cost_of, eliminate
 
-__all__ = ["HALF", "LAST", "UNREACHED", "SubsetsState", "prove"]
+__all__ = ["HALF", "LAST", "UNREACHED", "SubsetsState", "perform"]
 
 #: Sets of the first HALF vertices have their bound in `low`, of the others in `high`.
 HALF: Final = 12
@@ -90,7 +90,7 @@ def _graph_after(state: SubsetsState, gone: int) -> Integers:
     return rows
 
 
-def prove(state: SubsetsState) -> int:
+def perform(state: SubsetsState) -> int:
     """Look at `budget` sets from `next` on; returns the next one that has not been looked at."""
     table = state.table
     everything = (1 << state.vertices) - 1

@@ -22,7 +22,7 @@ from typing import Final
 from accumulus.elimination.face import FaceElimination
 from accumulus.errors import OrderError
 
-__all__ = ["absorb", "fill_in", "merge"]
+__all__ = ["absorb", "fill_in", "merge_equal"]
 
 _COVERS: Final = "P_k = P_i and S_k ⊃ S_j, or P_k ⊃ P_i and S_k = S_j"
 
@@ -77,7 +77,7 @@ def fill_in(elimination: FaceElimination, i: int, j: int, k: int) -> int:
     return elimination.eliminate(i, j)
 
 
-def merge(elimination: FaceElimination, i: int, k: int) -> int:
+def merge_equal(elimination: FaceElimination, i: int, k: int) -> int:
     """Merge the part of k that equals i with i: P_k ⊃ P_i and S_k = S_i, or P_k = P_i and S_k ⊃ S_i.
 
     (Where both are equal the two are one vertex already.)
