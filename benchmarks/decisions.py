@@ -10,21 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = [
-    "circuit",
-    "circuit_by_hand",
-    "controller",
-    "controller_in_one_case",
-    "controllers",
-    "dosed",
-    "dosed_in_one_case",
-    "hours",
-    "orbits",
-    "true_anomaly",
-    "true_anomaly_in_one_case",
-    "voltages",
-]
-
 #: Of the circuit: nodes, diodes and transistors, and what each is between.
 NODES: Final = 20
 _PLACES: Final = np.random.default_rng(0)

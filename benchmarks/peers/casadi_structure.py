@@ -11,8 +11,6 @@ import numpy as np
 
 from peers import require
 
-__all__ = ["WRITTEN", "measure"]
-
 
 def brusselator(ca: Any, x: np.ndarray, held: Any) -> tuple[Any, Any]:
     """Rolled by joining two parts; columns in CasADi's order are rows in NumPy's."""

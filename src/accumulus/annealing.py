@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 
 from accumulus.deadline import FOREVER, Deadline
 
-__all__ = ["Annealing", "Schedule", "cool", "rounds", "seed_of", "slices", "thresholds"]
-
 #: Runs of fewer sweeps than this start less hot, in proportion; else they would end worse than they began.
 FEW_SWEEPS: Final = 15
 
@@ -35,7 +33,9 @@ class Annealed(Protocol):
     cooling: float
 
     @property
-    def random(self) -> NDArray[np.int64]: ...
+    def random(self) -> NDArray[np.int64]:
+        """State of the generator, (1,)."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

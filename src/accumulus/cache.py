@@ -38,8 +38,6 @@ from typing import Final, Literal, get_args
 from accumulus.errors import CacheWarning
 from accumulus.versions import code_version, digest
 
-__all__ = ["CODE", "LIMIT", "Kind", "clear", "contents", "directory", "key_of", "load", "state", "store", "version"]
-
 #: What is stored; each has a folder of its own.
 Kind = Literal["kernels", "plans", "programs", "tapes"]
 

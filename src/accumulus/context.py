@@ -22,8 +22,6 @@ from accumulus.deadline import Deadline
 from accumulus.options import Effort, Options
 from accumulus.progress import Progress
 
-__all__ = ["Context"]
-
 #: The effort of the search for an order by the effort of the call, where the tape is rewritten afterwards: the
 #: rewriter removes the operations that a brief search leaves, so that the time is better spent there. Not on graphs of
 #: more than `SMALL` edges: there the rewriter has too little time for all of them.

@@ -17,8 +17,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Self
 
-__all__ = ["FOREVER", "LOOK", "WORK", "Deadline", "OutOfTimeError"]
-
 #: Seconds of work between two looks of a search at its deadline, at most; calls of kernels take about half as long.
 LOOK: Final = 0.02
 #: Seconds of work for each second of the time limit. The rest is for what is not counted, and for machines that are

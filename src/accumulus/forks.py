@@ -20,9 +20,6 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Lock", "held_in_forks"]
-
-
 #: Packages that are imported when they are first needed.
 _LAZY: Final = frozenset({"accumulus", "llvmlite", "numpy", "rich", "scipy"})
 

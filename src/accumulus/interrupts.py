@@ -12,8 +12,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
-__all__ = ["interruptible"]
-
 T = TypeVar("T")
 
 #: Seconds between two looks where waiting is not interrupted by itself, as on Windows.

@@ -11,8 +11,6 @@ from typing import Final
 
 from accumulus.text import printable
 
-__all__ = ["escaped", "facts", "html_table", "paragraph", "stacked"]
-
 _CELL: Final = "padding: 1px 0.9em 1px 0; vertical-align: top; background: none"
 
 

@@ -9,8 +9,6 @@ from typing import Final
 
 from accumulus.errors import SizeError
 
-__all__ = ["available", "check_fits", "of_bytes"]
-
 #: Bytes, up to which nobody asks.
 SMALL: Final = 1 << 28
 _MEMINFO: Final = Path("/proc/meminfo")

@@ -11,8 +11,6 @@ from typing import Final
 
 from accumulus.errors import unknown_name
 
-__all__ = ["METHODS", "PROOFS", "Entry", "check_method", "methods"]
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:

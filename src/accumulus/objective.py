@@ -7,8 +7,6 @@ from typing import Final
 
 from accumulus.errors import UnknownNameError, unknown_name
 
-__all__ = ["TIME_WAS_REMOVED", "Objective"]
-
 #: What is said to whoever asks for an objective that earlier versions had.
 TIME_WAS_REMOVED: Final = (
     "objective 'time' was removed: on average its programs were no faster. Use 'operations', which is what the "

@@ -22,21 +22,6 @@ from accumulus.objective import Objective
 from accumulus.progress import Progress
 from accumulus.targets import DTYPES, check_target
 
-__all__ = [
-    "EFFORTS",
-    "FORMATS",
-    "GUARDS",
-    "OF_PLANS",
-    "SWITCH",
-    "Effort",
-    "Given",
-    "Options",
-    "SparseFormat",
-    "check_threads",
-    "shows_options",
-    "with_parameters",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 SparseFormat = Literal["csr", "csc", "coo"]

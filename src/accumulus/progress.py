@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["PATIENCE", "Progress", "ProgressLine"]
 
 #: Seconds of a preparation after which it says what it is doing; at once where it is expected to take longer.
 PATIENCE: Final = 2.0

@@ -10,8 +10,6 @@ from collections.abc import Container
 from itertools import count
 from typing import Final
 
-__all__ = ["fresh", "printable"]
-
 #: Marks behind a name that is there already; beyond, a number is shorter.
 _PRIMES: Final = 3
 

@@ -13,8 +13,6 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["code_version", "digest", "processor", "version_of"]
-
 #: What of a processor Linux tells that decides which instructions it has.
 _TELLING: Final = (
     *("vendor_id", "cpu family", "model", "model name", "stepping", "flags"),

@@ -42,22 +42,6 @@ from typing import Any, Final
 import numpy as np
 from mpmath.ctx_mp import MPContext
 
-__all__ = [
-    "DATA",
-    "LARGEST_ORDER",
-    "TABLES",
-    "UNITS",
-    "Allowance",
-    "Case",
-    "References",
-    "all_cases",
-    "computed",
-    "exponents",
-    "mp",
-    "mpf",
-    "references_of",
-]
-
 #: Modules with a table of cases.
 TABLES: Final = ("scalar_functions", "distribution_functions")
 DATA: Final = Path(__file__).parents[1] / "data" / "functions"

@@ -18,8 +18,6 @@ from derivative_cases import LARGEST_ORDER, Case, Exponents, Point, exponents, r
 
 import accumulus as acc
 
-__all__ = ["KINDS", "TARGETS", "Finding", "Result", "check", "is_in_tests"]
-
 TARGETS: Final = ("llvm", "numpy", "c")
 #: The kinds of derivatives; a program for each.
 KINDS: Final = ("nested", "hessian", "hvp", "taylor")

@@ -15,8 +15,6 @@ from sympy.codegen import cfunctions
 
 from accumulus.frontends.sympy.model import Model
 
-__all__ = ["JAX", "SYMPY", "WITHOUT_CASE", "jax_cases", "sympy_cases"]
-
 #: Functions that other cases of JAX do not reach, with reasons.
 WITHOUT_CASE: Final = {
     "betaln": "second derivatives where both arguments are equal are those of a formula with minimum and maximum",

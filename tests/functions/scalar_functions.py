@@ -16,8 +16,6 @@ from scipy import special
 
 import accumulus as acc
 
-__all__ = ["CASES", "REFUSED", "WITHOUT_CASE", "differentiated"]
-
 INF: Final = math.inf
 ZEROS: Final = (0.0,) * 5
 

@@ -33,8 +33,6 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parent))
 from derivative_cases import DATA, LARGEST_ORDER, UNITS, mp, mpf
 
-__all__ = ["TABLES", "Structured", "all_structured", "expected_of"]
-
 #: Modules with a table of cases.
 TABLES: Final = ("linear_algebra", "rotations", "pieces_and_sums")
 _FILE: Final = DATA / "structured.npz"

@@ -19,8 +19,6 @@ from structured_cases import Structured, all_structured, expected_of
 
 import accumulus as acc
 
-__all__ = ["Worst", "check_structured", "is_among"]
-
 _UNIT: Final = 2.0**-52
 _OPTIONS: Final[dict[str, Any]] = {"effort": "fast", "time_limit": 0.0, "cache": False, "check": False}
 #: The largest error: in units, the point, the direction, the order, the kind.

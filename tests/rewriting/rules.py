@@ -21,8 +21,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["APPLIED", "BY_NAME", "RULES", "Rule", "table"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rule:

@@ -13,20 +13,6 @@ from accumulus.programs.forms import Forms
 from accumulus.programs.kinds import Kind
 from accumulus.programs.selection import Chosen
 
-__all__ = [
-    "ARGUMENTS",
-    "CHOICE",
-    "Asked",
-    "AskedOfMatrix",
-    "GivenOfMatrix",
-    "dense",
-    "derivative",
-    "options_and_choice",
-    "shows_arguments",
-    "shows_arguments_and_choice",
-    "shows_choice",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: What says which arguments are meant, beside `argnums`, by default.

@@ -31,8 +31,6 @@ from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_source import CSource
 from accumulus.targets.kernel import Segment
 
-__all__ = ["WeightedSum", "by_columns", "function_source", "leaves", "nlp_source"]
-
 Shape = tuple[int, ...]
 
 

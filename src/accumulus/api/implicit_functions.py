@@ -16,8 +16,6 @@ from accumulus.frontends.location import name_of
 from accumulus.frontends.recorder import holder_of, is_plain
 from accumulus.frontends.trees import flatten
 
-__all__ = ["ImplicitFunction", "implicit"]
-
 #: What stands for an argument that is not given.
 MISSING: Final = object()
 #: What is called: all by position.

@@ -35,17 +35,6 @@ from accumulus.programs.kinds import (
     VALUE_GRADIENT_HESSIAN,
 )
 
-__all__ = [
-    "compile",
-    "gradient",
-    "hessian",
-    "hessian_of_lagrangian",
-    "jacobian",
-    "value_and_gradient",
-    "value_and_jacobian",
-    "value_gradient_hessian",
-]
-
 
 @shows_arguments_and_choice
 def jacobian(

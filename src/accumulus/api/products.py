@@ -14,8 +14,6 @@ from accumulus.programs.derivative import Derivative
 from accumulus.programs.directions import DirectionForms
 from accumulus.programs.kinds import HVP, JVP, LINEAR_OPERATOR, TAYLOR, VJP, Kind
 
-__all__ = ["Linearizations", "hvp", "jvp", "linear_operator", "taylor", "vjp"]
-
 
 @shows_options
 def jvp(f: Callable[..., Any], *given: Never, **options: Unpack[Given]) -> Derivative:

@@ -22,8 +22,6 @@ from accumulus.programs.program import Program
 from accumulus.programs.selection import Selection, arranged, checked_argnums, static_positions
 from accumulus.search.plan import Plan, graph_hash
 
-__all__ = ["Trace", "trace"]
-
 
 def trace(
     f: Callable[..., Any],

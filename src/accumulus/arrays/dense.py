@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.arrays.entries import Entries
-from accumulus.tape.blocks import Column, Range, column, references_in
-
-__all__ = ["Dense", "beside", "of_product", "parted", "places", "rectangle"]
+from accumulus.tape.columns import Column, Range, column, references_in
 
 Integers = NDArray[np.int64]
 

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.residues import PRIME, of_numbers
 from accumulus.arrays.sorting import joined, sorted_entries
-from accumulus.tape.blocks import BlockTape, Column, Range, are_equal, column, fingerprint, references_in
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.columns import Column, Range, are_equal, column, fingerprint, references_in
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
-
-__all__ = ["Entries", "Products", "selected"]
 
 _SELECT: Final = BY_NAME["select"].code
 Integers = NDArray[np.int64]

@@ -9,12 +9,11 @@ from operator import or_
 
 from accumulus.arrays.entries import Products
 from accumulus.elimination.emit import guarded
-from accumulus.tape.blocks import BlockTape, Column, Range
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.columns import Column, Range
 from accumulus.tape.interpreter import Domain, run
 from accumulus.tape.operations import Operation
 from accumulus.tape.tape import Tape
-
-__all__ = ["BodyLabel", "Factor", "dependences", "opened_labels"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from accumulus.tape.blocks import Block, BlockTape, Column, references_in
-from accumulus.tape.columns import are_equal, owners_in
+from accumulus.tape.blocks import Block, BlockTape
+from accumulus.tape.columns import Column, are_equal, owners_in, references_in
 from accumulus.tape.interpreter import Domain, Partial, resume
 from accumulus.tape.operations import Operation
-
-__all__ = ["Intervals"]
 
 #: The least and the greatest value; None if there may be no number. Sums and products of finite numbers are taken to be
 #: finite, however large.

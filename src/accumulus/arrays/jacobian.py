@@ -28,13 +28,11 @@ from accumulus.elimination.emit import emit
 from accumulus.errors import SizeError
 from accumulus.graph.linearize import linearize
 from accumulus.search.find import find_plan
-from accumulus.tape.blocks import MANY_BLOCKS, BlockTape, Column, Range, column, references_in
-from accumulus.tape.columns import owners_in
+from accumulus.tape.blocks import MANY_BLOCKS, BlockTape
+from accumulus.tape.columns import Column, Range, column, owners_in, references_in
 from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.moving import Moving
 from accumulus.tape.tape import Tape, to_bytes
-
-__all__ = ["ArrayJacobian", "differentiate"]
 
 Integers = NDArray[np.int64]
 #: Owner of entries by inputs, and of those of the results that are asked for.

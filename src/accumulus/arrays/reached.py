@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from accumulus.arrays.compiled.reach_state import BITS, ReachState
 from accumulus.native.machine import kernel
 
-__all__ = ["Lists", "Reached", "reach"]
-
 Integers = NDArray[np.int64]
 #: Instances of one call of the kernel; between calls Ctrl-C is heard.
 CHUNK: Final = 1 << 16

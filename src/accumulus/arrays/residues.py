@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from accumulus.arrays.compiled import steps_state
 from accumulus.arrays.compiled.steps_state import StepsState
 from accumulus.native.machine import kernel
-from accumulus.tape.blocks import MATMUL, SCAN, SUM, Block, BlockTape, Column, Range
+from accumulus.tape.blocks import MATMUL, SCAN, SUM, Block, BlockTape
+from accumulus.tape.columns import Column, Range
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
-
-__all__ = ["PRIME", "at", "by_steps", "chunks", "half_reduced", "matrix_product", "of_numbers", "reduced", "residues"]
 
 #: 2³¹ − 1: products of two residues fit into 64 bits, and are reduced by shifts.
 PRIME: Final = 2**31 - 1

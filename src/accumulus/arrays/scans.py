@@ -22,10 +22,8 @@ from accumulus.arrays.factors import Factor
 from accumulus.arrays.reached import Lists, Reached, reach
 from accumulus.arrays.residues import Residues, at, by_steps, of_numbers, reduced
 from accumulus.arrays.sorting import distinct
-from accumulus.tape.blocks import Column, references_in
+from accumulus.tape.columns import Column, references_in
 from accumulus.tape.tape import Tape
-
-__all__ = ["Direction", "Recurrence", "Way"]
 
 Integers = NDArray[np.int64]
 #: Operands that take one result, at most, for derivatives to go through a recurrence in reverse.

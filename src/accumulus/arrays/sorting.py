@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.compiled.entries_state import COMPRESS, COUNT, GIVEN, JOIN, PLACE, SORT, EntriesState
 from accumulus.native.machine import kernel
-from accumulus.tape.blocks import Column, Range
-
-__all__ = ["Sorted", "distinct", "joined", "sorted_entries"]
+from accumulus.tape.columns import Column, Range
 
 Integers = NDArray[np.int64]
 #: Marks places that are named several times; far from all references.

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from accumulus.arrays.dense import Dense, beside, places, rectangle
 from accumulus.arrays.entries import Entries, Products
 from accumulus.arrays.intervals import Intervals
-from accumulus.tape.blocks import BlockTape, column, references_in
-
-__all__ = ["Edge", "Structured", "written_out"]
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.columns import column, references_in
 
 Integers = NDArray[np.int64]
 #: Derivatives of one array by another.

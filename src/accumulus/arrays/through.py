@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.entries import Entries, Products
 from accumulus.arrays.scans import Recurrence, Way
-from accumulus.tape.blocks import BlockTape, Column, Range, column, references_in
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.tape import Tape, to_bytes
-
-__all__ = ["through"]
 
 Integers = NDArray[np.int64]
 #: Bodies, at most, of the columns of one matrix; where there would be more, all have that of all terms.

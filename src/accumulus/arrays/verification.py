@@ -20,9 +20,8 @@ from accumulus.arrays.residues import PRIME, Residues, at, chunks, half_reduced,
 from accumulus.arrays.scans import Recurrence
 from accumulus.arrays.structured import Edge
 from accumulus.errors import VerificationError
-from accumulus.tape.blocks import BlockTape, Column, Range, column
-
-__all__ = ["Heads", "verify_derivatives"]
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.columns import Column, Range, column
 
 Integers = NDArray[np.int64]
 #: Where an array begins among the references of the function, its length, its derivatives by other arrays, and what it

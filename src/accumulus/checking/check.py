@@ -25,8 +25,6 @@ from accumulus.programs.forms import Forms, settled_function
 from accumulus.programs.selection import static_positions
 from accumulus.search.find import plan
 
-__all__ = ["check"]
-
 #: How far points are from the given one, in turn, and by what the given arguments are scaled at the last ones.
 REACHES: Final = (1e-6, 0.01, 0.1, 0.5, 1.0)
 SCALES: Final = (-1.0, 0.1, 10.0)

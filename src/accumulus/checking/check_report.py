@@ -14,7 +14,6 @@ from accumulus.show.tables import amount, counted, plain_text, table
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
 
-__all__ = ["CheckReport", "Finding"]
 
 Floats = NDArray[np.float64]
 

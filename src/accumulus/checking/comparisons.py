@@ -26,8 +26,6 @@ from accumulus.frontends.trees import flatten
 from accumulus.programs.program import Program
 from accumulus.tape.error_bounds import UNIT, compare, evaluate_with_bounds
 
-__all__ = ["FlatProblem", "Slopes", "central_differences", "compare_programs", "compare_slopes", "complex_step"]
-
 # Slopes of functions of one number ------------------------------------------------------------------------------------
 
 

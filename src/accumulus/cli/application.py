@@ -39,22 +39,6 @@ from accumulus.show.tables import amount, text
 from accumulus.targets import DTYPES
 from accumulus.text import printable
 
-__all__ = [
-    "OF_DERIVATIVES",
-    "OF_SEARCHES",
-    "OPTIONS",
-    "AsJson",
-    "Watch",
-    "app",
-    "beyond_searches",
-    "main",
-    "print_note",
-    "processes",
-    "reported",
-    "with_options",
-]
-
-
 INTERRUPTED: Final = 130
 P = ParamSpec("P")
 #: Commands that live elsewhere: the module with their Typer application as `app`, imported when they are asked for.

@@ -39,16 +39,6 @@ if TYPE_CHECKING:
     from accumulus.search.plan import Plan
     from accumulus.show.report import MethodCosts, Report
 
-__all__ = [
-    "build_command",
-    "cache",
-    "check_command",
-    "compare_command",
-    "emit_command",
-    "generate_command",
-    "methods_command",
-    "plan_command",
-]
 
 #: What is built.
 FORMS: Final = ("c", "library", "wheel")

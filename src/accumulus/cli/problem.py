@@ -32,20 +32,6 @@ if TYPE_CHECKING:
     from accumulus.programs.derivative import Derivative
     from accumulus.programs.posed import Posed
 
-__all__ = [
-    "OF_DIRECTIONS",
-    "Problem",
-    "UserCodeError",
-    "check_file",
-    "given_options",
-    "known_kinds",
-    "load_derivative",
-    "load_function",
-    "load_problem",
-    "parameters_of",
-    "parse_shape",
-    "user_code",
-]
 
 Shape = tuple[int, ...]
 #: How an argument without axes may be written.

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from accumulus.graph.graph import DifferentiationGraph
     from accumulus.search.plan import Plan
 
-__all__ = ["labels_of", "problem_source", "source_of_loops"]
 
 #: Points at which values are compared; of these, so many have to be finite.
 POINTS: Final = 12

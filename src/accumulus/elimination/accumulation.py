@@ -54,15 +54,6 @@ from accumulus.native.machine import kernel
 from accumulus.native.state import Integers
 from accumulus.tape.passes import spread
 
-__all__ = [
-    "Accumulation",
-    "Entries",
-    "Labels",
-    "SharedSteps",
-    "Steps",
-    "columns_of",
-]
-
 #: Steps that are looked at together; between chunks Ctrl-C is heard.
 CHUNK: Final = 1 << 20
 

@@ -22,8 +22,6 @@ from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
 
-__all__ = ["EdgeElimination", "Side", "edges_of_vertex", "edges_of_vertices", "eliminate_edges"]
-
 Side = Literal["front", "back"]
 
 

@@ -46,20 +46,6 @@ from accumulus.tape.operations import BY_NAME
 from accumulus.tape.passes import commands, extended, spread
 from accumulus.tape.tape import Tape
 
-__all__ = [
-    "Factors",
-    "Guarded",
-    "closed",
-    "count",
-    "emit",
-    "guarded",
-    "guarded_labels",
-    "label_tape",
-    "parted",
-    "product",
-    "total",
-]
-
 _SELECT: Final = BY_NAME["select"].code
 _NEGATIVE: Final = BY_NAME["negative"].code
 _NOT: Final = BY_NAME["logical_not"].code

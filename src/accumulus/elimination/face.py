@@ -36,8 +36,6 @@ from accumulus.elimination.edge import EdgeElimination, Side
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
 
-__all__ = ["FaceElimination", "eliminate_faces", "faces_of_edges", "line_graph_faces"]
-
 _SEED: Final = 2003
 _NUMBERS: Final = (int, np.integer)
 

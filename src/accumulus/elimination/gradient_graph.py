@@ -40,11 +40,10 @@ from accumulus.elimination.implicit import fixed_solutions, instantiated, second
 from accumulus.errors import ArgumentError, OrderError
 from accumulus.graph.graph import DifferentiationGraph, Kind, mirrored_edges
 from accumulus.graph.linearize import Edges, Linearization, local_partials
+from accumulus.native.state import Integers
 from accumulus.tape.live import of_all_orders, unattached
-from accumulus.tape.passes import Integers, moved
+from accumulus.tape.passes import moved
 from accumulus.tape.tape import Tape
-
-__all__ = ["SymmetricGraph", "eliminate_pairs", "is_mirrored", "linearize_gradient"]
 
 
 def linearize_gradient(

@@ -47,8 +47,6 @@ from accumulus.tape.operations import BY_NAME
 from accumulus.tape.partials import check_orders
 from accumulus.tape.tape import Tape
 
-__all__ = ["fixed_solutions", "instantiated", "newton_steps", "second_partial", "with_steps"]
-
 
 @cache
 def second_partial(code: int, first: int, second: int) -> Tape | None:

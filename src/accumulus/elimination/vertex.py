@@ -48,20 +48,6 @@ from accumulus.native.machine import kernel
 from accumulus.native.state import NOTHING, Integers, Records
 from accumulus.objective import Objective
 
-__all__ = [
-    "LEVELS",
-    "UNLIMITED",
-    "Cost",
-    "Limit",
-    "Priced",
-    "VertexElimination",
-    "check_order",
-    "cost_of_order",
-    "eliminate_vertices",
-    "markowitz_order",
-    "price",
-]
-
 #: Cost under the objective, then under the one that breaks ties.
 Cost = tuple[int, int]
 

@@ -16,8 +16,6 @@ from accumulus.errors import TraceError
 from accumulus.frontends.location import LIBRARIES, Place, user_entries, user_place
 from accumulus.tape.tape import Tape
 
-__all__ = ["ACTIVE", "recording_on", "refuse", "swallowed"]
-
 
 class _Active(threading.local):
     tape: Tape | None = None

@@ -34,8 +34,6 @@ from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
-__all__ = ["Outcome", "run", "verify", "where_it_holds"]
-
 #: How far from the given arguments the function is tried, relative to them.
 REACHES: Final = (0.01, 0.5)
 #: Units in the last place by which results may be off that the function rounds to narrower floats.

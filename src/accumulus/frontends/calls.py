@@ -22,20 +22,6 @@ from accumulus.frontends.containers import Container, identity, opened
 from accumulus.frontends.kinds import numbers_in, shape_of
 from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, entered, paths, unflatten, without_lists
 
-__all__ = [
-    "Reader",
-    "Restructured",
-    "as_called",
-    "constant_key",
-    "function_of",
-    "maker",
-    "placed",
-    "positions_of",
-    "reader",
-    "restructured",
-]
-
-
 # Arguments in the places of the signature -----------------------------------------------------------------------------
 
 _PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

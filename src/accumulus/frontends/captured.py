@@ -51,8 +51,6 @@ from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.location import LIBRARIES, codes_in, dispatchers, is_foreign, is_library_code, names_in
 from accumulus.frontends.source.nodes import MARK
 
-__all__ = ["GONE", "Captured", "Observed", "is_changeable"]
-
 #: Bytes of the largest array whose contents are compared; the most variables and entries that are watched.
 LARGEST: Final = 4096
 MOST: Final = 2000

@@ -23,8 +23,6 @@ from accumulus.frontends.recorder import Inputs, Recorder, References
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 
-__all__ = ["RECORDER", "places_of", "shape_of_matrix"]
-
 #: CasADi's operations → rows of the tape's table; some have C's names. Its erfinv has nine digits only.
 _ROWS: Final = {
     getattr(ca, operation): row.name

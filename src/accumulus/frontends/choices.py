@@ -13,14 +13,13 @@ from typing import Final
 
 import numpy as np
 
+from accumulus.native.state import Integers
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.compiled.passes_state import SIGNED
 from accumulus.tape.live import seeing_zero_signs
 from accumulus.tape.operations import BY_NAME, INPUT
-from accumulus.tape.passes import Integers, extended, rows_of
+from accumulus.tape.passes import extended, rows_of
 from accumulus.tape.tape import Tape
-
-__all__ = ["Choices", "decided"]
 
 #: Conditions of one number, at most: of more, the number itself is as good a guard.
 MOST_CONDITIONS: Final = 64

@@ -24,9 +24,6 @@ import numpy as np
 
 from accumulus.errors import ArgumentError
 
-__all__ = ["Container", "identity", "opened", "register"]
-
-
 # Constants told apart -------------------------------------------------------------------------------------------------
 
 

@@ -31,24 +31,6 @@ from accumulus.tape.blocks import BlockTape
 from accumulus.tape.interpreter import NUMBERS, advance, resume
 from accumulus.tape.tape import Tape
 
-__all__ = [
-    "Decisions",
-    "Guard",
-    "UnmergeableError",
-    "apply_each",
-    "as_number",
-    "holds_of",
-    "keep",
-    "listed",
-    "order",
-    "point_at",
-    "truth",
-    "truths",
-    "values_of",
-    "whole",
-    "wholes",
-]
-
 #: Guards of one recording, at most, and questions that they answer: a loop that asks more often may never end.
 MOST_GUARDS: Final = 20_000
 MOST_QUESTIONS: Final = 1_000_000

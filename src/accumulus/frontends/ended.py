@@ -9,8 +9,6 @@ from typing import Any, Final, TypeVar
 
 from accumulus.frontends.active import ACTIVE, refuse
 
-__all__ = ["ending"]
-
 T = TypeVar("T")
 #: Tapes within one that are remembered, at most.
 MOST_INNER: Final = 1000

@@ -20,8 +20,6 @@ from accumulus.tape.operations import INPUT
 from accumulus.tape.passes import USED, moved, rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["InnerTape", "LongBodyError", "NestedTape", "replayed"]
-
 #: Operations on entries of long arrays, at most, of one instance of what is repeated: one of more is no body, but a
 #: program over arrays.
 MOST_IN_BODY: Final = 5_000

@@ -16,9 +16,6 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 
-__all__ = ["StandIn", "as_leaf", "as_nested_lists", "numbers_in", "numbers_of_table", "shape_of"]
-
-
 #: Arrays with the arithmetic of plain ones. Other subclasses compute something else, or hold more than numbers.
 ARRAYS = (np.ndarray, np.memmap)
 #: The largest whole number that is a finite number in double precision.

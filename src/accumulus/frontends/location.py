@@ -26,28 +26,6 @@ import numpy as np
 
 from accumulus.frontends.calls import Restructured, function_of
 
-__all__ = [
-    "LIBRARIES",
-    "Place",
-    "argument_name",
-    "cells",
-    "codes_in",
-    "described",
-    "dispatchers",
-    "in_library",
-    "is_foreign",
-    "is_library_code",
-    "is_raised_by_user",
-    "name_of",
-    "names_in",
-    "numbered",
-    "place_of_error",
-    "user_entries",
-    "user_line",
-    "user_place",
-    "user_traceback",
-]
-
 #: Packages whose frames are not the user's, and whose own calls of NumPy are left alone.
 LIBRARIES: Final = frozenset(
     (
@@ -134,6 +112,7 @@ class NameOfCall(str):
     """The name of a function whose arguments are numbers in containers, with how to get to each of them."""
 
     def __new__(cls, name: str, names: Sequence[str]) -> NameOfCall:
+        """Make the string, and give it the names."""
         made = super().__new__(cls, name)
         made.names = tuple(names)
         return made

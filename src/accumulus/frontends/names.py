@@ -27,8 +27,6 @@ from accumulus.frontends.recorder import is_plain
 from accumulus.frontends.source.nodes import MARK
 from accumulus.tape.tape import Tape
 
-__all__ = ["NamedValues", "entry_of", "named_values"]
-
 
 @dataclass(frozen=True, slots=True)
 class NamedValues:

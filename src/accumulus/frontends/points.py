@@ -8,8 +8,6 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Spread", "as_inputs", "as_numpy", "as_reals", "moved"]
-
 Shapes = Sequence[tuple[int, ...] | None]
 
 #: Multiples of it, without their whole parts, are spread more evenly than those of any other number.

@@ -53,8 +53,6 @@ from accumulus.tape.live import seeing_zero_signs, settled
 from accumulus.tape.passes import moved
 from accumulus.tape.tape import Tape
 
-__all__ = ["outputs_of", "record"]
-
 T = TypeVar("T")
 
 

@@ -32,8 +32,6 @@ from accumulus.tape.blocks import BlockTape
 from accumulus.tape.moving import unroll
 from accumulus.tape.tape import Tape
 
-__all__ = ["FRONT_ENDS", "Inputs", "Recorder", "Recording", "References", "holder_of", "is_plain", "recorder_of"]
-
 #: References to a tape, in the shape of the array that they stand for.
 References = NDArray[np.int64]
 #: One of these for each argument; None for those that are no numbers.

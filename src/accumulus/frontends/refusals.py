@@ -11,8 +11,6 @@ from accumulus.errors import TraceError
 from accumulus.frontends.active import refuse
 from accumulus.frontends.location import LIBRARIES, user_place
 
-__all__ = ["FILLING", "no_decision", "no_number"]
-
 FILLING: Final = (
     "A value that depends on the function's arguments is stored in an array of plain numbers: one that was made "
     "outside of the function, or by a method of such an array, or of integers or single precision, which NumPy would "

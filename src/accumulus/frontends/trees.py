@@ -11,19 +11,6 @@ from accumulus.errors import ArgumentError
 from accumulus.frontends.containers import Container, identity, opened
 from accumulus.frontends.kinds import as_leaf, as_nested_lists
 
-__all__ = [
-    "Branch",
-    "Constant",
-    "Leaf",
-    "Structure",
-    "flatten",
-    "grafted",
-    "paths",
-    "together",
-    "unflatten",
-    "without_lists",
-]
-
 T = TypeVar("T")
 
 

@@ -15,8 +15,6 @@ from accumulus.frontends.location import in_library
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.tape import Tape
 
-__all__ = ["INSTEAD", "LONG", "BusiestLine", "scalar_operations", "tell", "warn"]
-
 #: What would make them short.
 INSTEAD: Final = (
     "What is written as operations on whole arrays, or with acc.map, acc.scan or acc.assemble, is prepared in a moment"

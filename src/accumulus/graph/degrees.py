@@ -31,26 +31,6 @@ from accumulus.errors import unknown_name
 from accumulus.graph.graph import UNIT, DifferentiationGraph, derive, vertex_numbers
 from accumulus.tape.passes import spread_sets
 
-__all__ = [
-    "cross_level_edges",
-    "in_degrees",
-    "incoming",
-    "index_domains",
-    "index_ranges",
-    "level_sets",
-    "levels",
-    "out_degrees",
-    "outgoing",
-    "predecessors",
-    "root_degrees",
-    "roots_of",
-    "segmented",
-    "successors",
-    "terminal_degrees",
-    "terminals_of",
-]
-
-
 #: Ends whose sets are bits of one number.
 _BITS: Final = 62
 

@@ -38,8 +38,6 @@ from accumulus.errors import ArgumentError, GraphError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.graph.parsed import read_bytes
 
-__all__ = ["from_networkx", "read_graphml", "to_networkx", "write_graphml"]
-
 _KINDS = {kind.name.lower(): kind for kind in Kind if kind is not Kind.ABSENT}
 
 

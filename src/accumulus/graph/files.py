@@ -45,17 +45,6 @@ from accumulus.graph.graph import LARGEST_SIZE, DifferentiationGraph, Kind, labe
 from accumulus.graph.parsed import check_keys, parsed_json, whole_numbers
 from accumulus.tape.tape import Tape
 
-__all__ = [
-    "NUMBERED_KEYS",
-    "READABLE",
-    "graph_as_data",
-    "graph_from_data",
-    "load_graph",
-    "read_json",
-    "save_graph",
-    "write_json",
-]
-
 _KINDS: Final = {kind.name.lower(): kind for kind in Kind if kind is not Kind.ABSENT}
 _KEYS: Final = ("name", "about", "roots", "terminals", "edges", "sizes")
 _CHOSEN: Final = ("mirror", "wanted")

@@ -36,23 +36,6 @@ from accumulus.tape.passes import spread, topological
 from accumulus.tape.tape import Tape
 from accumulus.text import fresh
 
-__all__ = [
-    "LARGEST_SIZE",
-    "UNIT",
-    "DifferentiationGraph",
-    "Kind",
-    "are_wanted",
-    "check_mirror",
-    "derive",
-    "edge_numbers",
-    "label_parts",
-    "mirrored_edges",
-    "on_wanted_paths",
-    "sorted_places",
-    "subgraph",
-    "vertex_numbers",
-]
-
 #: Entries of a vertex, at most, so that costs are numbers that compiled code can add up.
 LARGEST_SIZE: Final = 1 << 16
 

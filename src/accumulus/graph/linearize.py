@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, GraphError
 from accumulus.graph.graph import DifferentiationGraph, sorted_places
+from accumulus.native.state import Integers
 from accumulus.tape.live import needed, signed_zeros, unattached
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.partials import check_orders, partial
-from accumulus.tape.passes import Integers, commands, extended, moved, rows_of, spread
+from accumulus.tape.passes import commands, extended, moved, rows_of, spread
 from accumulus.tape.tape import Tape
-
-__all__ = ["Edges", "Linearization", "linearize", "local_partials", "partial_of"]
 
 #: Of what is no vertex, or depends on no input.
 _NONE: Final = -1

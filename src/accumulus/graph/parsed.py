@@ -19,8 +19,6 @@ from typing import Any, Final
 
 from accumulus.errors import AccumulusError
 
-__all__ = ["LARGEST_FILE", "LARGEST_NUMBER", "check_keys", "json_of", "parsed_json", "read_bytes", "whole_numbers"]
-
 #: Bytes of a file; a graph of a million edges takes about a tenth.
 LARGEST_FILE: Final = 1 << 28
 #: No number of a vertex, edge or reference is larger.

@@ -30,8 +30,6 @@ from accumulus.graph.degrees import levels
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.text import printable
 
-__all__ = ["LARGEST", "digraph", "to_dot", "to_svg", "typeset", "write_dot"]
-
 _STYLE: Final = """\
   graph [bgcolor="transparent", nodesep=0.28, ranksep=0.28];
   node [fontname="Helvetica", fontsize=13, height=0.3, width=0.4, margin="0.08,0.03", penwidth=1];

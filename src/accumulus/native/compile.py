@@ -19,8 +19,6 @@ from accumulus.native import lowering
 from accumulus.native.decorators import compile_with
 from accumulus.native.sources import entry_of
 
-__all__ = ["code_of", "llvm_code", "main"]
-
 #: What it is called in the code.
 SYMBOL: Final = "kernel"
 

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-__all__ = ["compile_with", "compiled", "primitive"]
-
 _F = TypeVar("_F", bound=Callable[..., Any])
 #: The compiler, in the process of one.
 _COMPILER: Final[list[Any]] = []

@@ -23,8 +23,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Linked", "UnknownObjectError", "address_of", "is_supported"]
-
 _HEADER: Final = np.dtype(
     [
         *(("magic", "S4"), ("rest", "V12"), ("type", "<u2"), ("machine", "<u2"), ("more", "V20"), ("sections", "<u8")),

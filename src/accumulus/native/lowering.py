@@ -21,8 +21,6 @@ from numba.extending import intrinsic, lower_builtin, register_model
 
 from accumulus.native.state import Field, Floats, Integers, Record, Records, State, Undoable
 
-__all__ = ["compiled", "primitive", "type_of"]
-
 _WORD, _DOUBLE = ir.IntType(64), ir.DoubleType()
 _NUMBERS: Final = {int: types.int64, float: types.float64, bool: types.boolean, type(None): types.void}
 

@@ -26,8 +26,6 @@ from accumulus.native.ready import llvm_codes
 from accumulus.native.sources import digest
 from accumulus.versions import processor, version_of
 
-__all__ = ["Kernel", "kernel", "prepare"]
-
 #: A kernel: a function of the address of its state. It runs without the GIL.
 Kernel = Callable[[int], int]
 

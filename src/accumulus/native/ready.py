@@ -16,8 +16,6 @@ from typing import Final
 from accumulus.errors import CompileError
 from accumulus.native.sources import PACKAGE, digest, subjects
 
-__all__ = ["FOLDER", "build", "llvm_codes", "shipped"]
-
 #: Where the code is shipped; the setup script of the package fills it.
 FOLDER: Final = PACKAGE / "native" / "shipped"
 _SUFFIX: Final = ".kernel"

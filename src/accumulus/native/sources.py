@@ -10,8 +10,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["PACKAGE", "digest", "entry_of", "subjects"]
-
 #: The folder of this package.
 PACKAGE: Final = Path(__file__).resolve().parents[1]
 #: What makes code from a kernel, besides what the kernel imports.

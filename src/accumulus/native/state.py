@@ -35,20 +35,6 @@ from typing import (
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "NOTHING",
-    "NO_FLOATS",
-    "Axes",
-    "Field",
-    "Floats",
-    "Integers",
-    "Record",
-    "Records",
-    "State",
-    "Undoable",
-    "interpret",
-]
-
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 #: Default of an array that not every caller gives.

@@ -11,24 +11,6 @@ from typing import Any, Final, TypeVar, cast
 from accumulus.native.decorators import compiled, primitive
 from accumulus.native.state import Integers, Undoable
 
-__all__ = [
-    "bit",
-    "bits_of",
-    "copy",
-    "copy_many",
-    "definition_hash",
-    "float_of",
-    "logged",
-    "lowest",
-    "population",
-    "random_bits",
-    "scattered",
-    "shifted_right",
-    "undo",
-    "without_lowest",
-    "wrapped",
-]
-
 _U = TypeVar("_U", bound=Undoable)
 _MASK: Final = (1 << 64) - 1
 #: An odd multiplier that spreads definitions over a table.

@@ -23,8 +23,6 @@ from accumulus.errors import ArgumentError
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import numbered
 
-__all__ = ["Arguments", "Axes", "InAxes", "at_one_point", "axes_of_points", "mistakable"]
-
 Shape = tuple[int, ...]
 #: By argument: the axis of its points, counted from the first; None if it is the same at all points.
 Axes = tuple[int | None, ...]

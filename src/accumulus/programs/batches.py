@@ -21,21 +21,6 @@ from accumulus.programs.arguments import Arguments, Axes
 from accumulus.progress import Progress, ProgressLine
 from accumulus.targets import Kernel
 
-__all__ = [
-    "arrays_of_points",
-    "check_options",
-    "first_point",
-    "in_parts",
-    "is_lazy",
-    "is_on_device",
-    "lazy_batch",
-    "like",
-    "moved_to_device",
-    "on_disk",
-    "point_count",
-    "stand_in",
-]
-
 #: Bytes of the arguments and results of one part, at most, unless one point has more.
 PART: Final = 1 << 28
 #: Bytes of the results of one chunk, at most, unless one point has more.

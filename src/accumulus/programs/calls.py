@@ -24,21 +24,6 @@ from accumulus.tape.interpreter import outputs_at
 from accumulus.targets import Kernel
 from accumulus.targets.kernel import aligned
 
-__all__ = [
-    "BatchPoints",
-    "FastPath",
-    "GuardedKernel",
-    "Ran",
-    "Settle",
-    "_truths",
-    "beside_constants",
-    "elsewhere",
-    "many_points",
-    "no_fast_path",
-    "one_point",
-]
-
-
 # Points where guards hold, and where they fail ------------------------------------------------------------------------
 
 

@@ -35,8 +35,6 @@ from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Kernel, Segment, compile_tape
 
-__all__ = ["Cases", "GrownError", "_settled"]
-
 #: Bytes of the results of points that are computed for another program at once, at most, unless one point has more.
 PART: Final = 1 << 26
 #: Lines that are named where there are too many cases.

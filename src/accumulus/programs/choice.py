@@ -35,8 +35,6 @@ from accumulus.tape.blocks import ManyBlocksError
 from accumulus.tape.tape import Tape
 from accumulus.targets import Call
 
-__all__ = ["Recorded", "graph_of", "program_of", "second_order"]
-
 #: Products of a derivative that is written out, at most, where arrays can be recorded as such: more take seconds to be
 #: compiled, and hardly less time a call than loops.
 MOST_PRODUCTS: Final = 60_000

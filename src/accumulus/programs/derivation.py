@@ -51,16 +51,6 @@ if TYPE_CHECKING:
     from accumulus.show.report import Report
     from accumulus.show.structure import StructureReport
 
-__all__ = [
-    "Accumulated",
-    "Derivation",
-    "Facts",
-    "LoopFacts",
-    "differentiated",
-    "has_attached",
-    "loop_nest",
-    "straight_line",
-]
 
 _ATTACH: Final = BY_NAME["attach"].code
 

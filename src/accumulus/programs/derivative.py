@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from accumulus.programs.posed import Posed
     from accumulus.show.report import Report
 
-__all__ = ["Derivative"]
 
 #: Number of programs whose fast paths are tried, the last used first.
 MOST_FAST = 4

@@ -35,8 +35,6 @@ from accumulus.tape.live import lasting, needed, of_all_orders, unattached
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
-__all__ = ["check_number", "checked_attached", "derived", "derived_as_loops", "of_gradient", "points_around"]
-
 _ATTACH: Final = BY_NAME["attach"].code
 #: Relative difference of derivatives that are the same.
 _CLOSE: Final = 1e-6

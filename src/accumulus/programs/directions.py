@@ -14,8 +14,6 @@ from accumulus.programs.forms import Forms, stands_for
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.selection import Selection
 
-__all__ = ["Directed", "DirectionForms", "settled_seeds", "signature_of"]
-
 #: What stands for an argument that is not differentiated by.
 _NOTHING = Constant(None, None)
 

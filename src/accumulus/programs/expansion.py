@@ -31,8 +31,6 @@ from accumulus.tape.passes import moved
 from accumulus.tape.tape import Tape
 from accumulus.tape.taylor import taylor_coefficients
 
-__all__ = ["taylor_recording"]
-
 Integers = NDArray[np.int64]
 
 

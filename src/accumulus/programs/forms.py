@@ -26,7 +26,6 @@ from accumulus.programs.selection import Selection, arranged
 if TYPE_CHECKING:
     from accumulus.programs.program import Program
 
-__all__ = ["FormedProgram", "Forms", "asked_together", "axes_of_numbers", "settled_function", "stands_for"]
 
 #: Types of arguments that need no other form.
 _PLAIN: Final = frozenset({float, int, np.ndarray, np.float64, str, bool, type(None)})

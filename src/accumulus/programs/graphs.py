@@ -43,24 +43,6 @@ from accumulus.tape.operations import BY_NAME
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = [
-    "AFTER",
-    "BEFORE",
-    "Start",
-    "along_seeds",
-    "cheapest",
-    "counts_of",
-    "entries_of_seeds",
-    "in_directions",
-    "inputs_of",
-    "linearize_arguments",
-    "linearized",
-    "plan_of",
-    "rounds_of",
-    "shortened",
-    "starts_of",
-]
-
 #: One in so many labels has a condition, if many have.
 FEW: Final = 50
 _SELECT: Final = BY_NAME["select"].code

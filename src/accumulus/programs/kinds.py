@@ -10,23 +10,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-__all__ = [
-    "COMPILED",
-    "GRADIENT",
-    "HESSIAN",
-    "HVP",
-    "JACOBIAN",
-    "JVP",
-    "LINEAR_OPERATOR",
-    "TAYLOR",
-    "VALUE_AND_GRADIENT",
-    "VALUE_AND_JACOBIAN",
-    "VALUE_GRADIENT_HESSIAN",
-    "VJP",
-    "Kind",
-    "Seeds",
-]
-
 
 class Seeds(Enum):
     """Factors that the Jacobian is multiplied by, as part of the graph: it is formed only where that is cheaper."""

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from accumulus.targets import Kernel
 
-__all__ = ["NativeFunction"]
 
 Shape = tuple[int, ...]
 #: Numbers that a callback may put on the stack.

@@ -43,8 +43,6 @@ from accumulus.tape.columns import column, references_in
 from accumulus.tape.moving import Moving, replayed_blocks
 from accumulus.tape.operations import BY_NAME
 
-__all__ = ["derivative_within"]
-
 _MULTIPLY: Final = BY_NAME["multiply"].code
 #: Copies of arguments on one tape, at most: more derivatives are a loop over numbers rather than work on arrays.
 MOST_COPIES: Final = 64

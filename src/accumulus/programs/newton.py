@@ -34,8 +34,6 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
 from accumulus.tape.tape import Tape
 
-__all__ = ["root"]
-
 #: Steps, the last ones, that have to be small.
 _SMALL: Final = 2
 

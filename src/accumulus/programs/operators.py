@@ -36,8 +36,6 @@ from accumulus.search.scarcity import scarce_set
 from accumulus.tape.tape import Tape
 from accumulus.targets import Kernel, Segment, compile_tape
 
-__all__ = ["JacobianOperator", "JacobianProducts", "factored", "factored_as_loops"]
-
 Matrix = NDArray[Any]
 #: Of a product with the Jacobian, or with its transpose.
 Direction = Literal["forward", "reverse"]

@@ -25,8 +25,6 @@ from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
 from accumulus.search.plan import Plan
 
-__all__ = ["Posed", "sparsity_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Posed:

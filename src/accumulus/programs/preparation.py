@@ -22,8 +22,6 @@ from accumulus.programs.selection import Selection
 from accumulus.progress import PATIENCE, ProgressLine
 from accumulus.targets import target_of
 
-__all__ = ["Preparation", "check_size"]
-
 #: Seconds of the processor for an operation that is written out, from its derivatives to the rewritten program; for a
 #: step that conditions reach, besides; and bytes for each of these. `make bench ARGS=estimates` measures them.
 WRITING: Final = 7e-6

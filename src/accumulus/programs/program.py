@@ -37,8 +37,6 @@ from accumulus.targets import Call, Kernel, Segment
 if TYPE_CHECKING:
     from accumulus.programs.native_function import NativeFunction
 
-__all__ = ["Program"]
-
 
 class Program:
     """Compiled code for arguments of one shape, made by ``Trace.compile`` or ``jacobian(f).compile``.

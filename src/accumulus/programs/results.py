@@ -26,8 +26,6 @@ from accumulus.programs.selection import Selection, Wanted
 from accumulus.programs.sparse import Nonzeros, SparseBatch, SparsePattern
 from accumulus.targets.kernel import LongSegment, Segment
 
-__all__ = ["Results"]
-
 Shape = tuple[int, ...]
 
 

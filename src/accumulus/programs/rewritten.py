@@ -17,19 +17,19 @@ from accumulus.context import Context
 from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.emit import emit
 from accumulus.graph.linearize import Linearization, linearize
+from accumulus.native.state import Integers
 from accumulus.programs.sparse import Nonzeros
 from accumulus.resubstitution.optimise import looks_at_points, rewrite, store_tape, stored_tape, tape_key
 from accumulus.resubstitution.relations import with_relations, with_sums_of_angles
 from accumulus.rewriting.optimise import Rounds, by_rules
 from accumulus.search.find import find_plan
 from accumulus.tape.live import as_written, needed, signed_rows
-from accumulus.tape.passes import Integers, extended, moved
+from accumulus.tape.passes import extended, moved
 from accumulus.tape.tape import Tape
 
 if TYPE_CHECKING:
     from accumulus.resubstitution.extraction import Least
 
-__all__ = ["Rewritten", "others_for", "primal_operations", "rewritten", "without_dead"]
 
 #: Orders whose programs have values that the best one's does not.
 _ORDERS: Final = ("markowitz", "forward", "reverse")

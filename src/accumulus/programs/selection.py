@@ -23,8 +23,6 @@ from accumulus.frontends.trees import Branch, Leaf, Structure, grafted, together
 from accumulus.memory import check_fits
 from accumulus.programs.sparse import Nonzeros
 
-__all__ = ["Chosen", "Selection", "Wanted", "arranged", "checked_argnums", "key_of_examples", "static_positions"]
-
 Integers = NDArray[np.int64]
 Size = tuple[int, int]
 

@@ -17,7 +17,6 @@ from accumulus.options import SparseFormat
 if TYPE_CHECKING:
     from scipy.sparse import coo_array, csc_array, csr_array
 
-__all__ = ["Nonzeros", "SparseBatch", "SparsePattern"]
 
 #: Places that are looked at at once; they stay in the processor's cache.
 PART: Final = 1 << 16

@@ -11,8 +11,6 @@ from accumulus.frontends.recorder import Recording, holder_of
 from accumulus.options import Options
 from accumulus.programs.forms import settled_function
 
-__all__ = ["Watched"]
-
 
 class Watched:
     """A function whose captured values are watched from its first recording on.

@@ -29,8 +29,6 @@ from accumulus.repetition.compiled.cones_kernel import WIDTH
 from accumulus.repetition.cones import Cones
 from accumulus.tape.passes import topological
 
-__all__ = ["Classes", "Recurrence", "classes_of", "recurrence_of", "taken_elsewhere"]
-
 #: Part of the cones that instances have to cover.
 COVERED: Final = 0.8
 #: Instances, at least.

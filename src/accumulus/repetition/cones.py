@@ -34,8 +34,6 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["Cones"]
-
 #: Operations on the longest way down a cone: deeper ones, in which nothing is used twice, are recurrences themselves.
 DEEPEST: Final = 256
 #: Terms from which on a tree of additions is a sum: fewer are better added where their results are needed.

@@ -11,12 +11,10 @@ from accumulus.native.state import Integers
 from accumulus.repetition.classes import Classes, Recurrence, classes_of, taken_elsewhere
 from accumulus.repetition.compiled.cones_kernel import LITERAL, WIDTH
 from accumulus.repetition.cones import Cones
-from accumulus.tape.blocks import SUM, BlockTape, Column, Range, column
-from accumulus.tape.columns import are_equal, fingerprint
+from accumulus.tape.blocks import SUM, BlockTape
+from accumulus.tape.columns import Column, Range, are_equal, column, fingerprint
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
-
-__all__ = ["as_blocks", "rolled"]
 
 
 def as_blocks(cones: Cones, classes: Classes) -> BlockTape | None:

@@ -30,8 +30,6 @@ from accumulus.resubstitution.compiled.definitions_kernel import ARGUMENTS, CODE
 from accumulus.resubstitution.compiled.extraction_kernel import DEEPEST, THRESHOLD_COUNT, ExtractionState
 from accumulus.resubstitution.values import Definition, DefinitionTable
 
-__all__ = ["MOST_DEFINITIONS", "Extraction", "Least", "cheaper"]
-
 #: Seconds of work of a move, and moves of a call of the kernel.
 MOVE: Final = 2.5e-7
 TOGETHER: Final = int(LOOK / 2 / MOVE)

@@ -26,8 +26,6 @@ from accumulus.tape.interpreter import Domain, evaluate, run
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
-__all__ = ["Identity", "are_equal_expanded", "identities"]
-
 #: Operations of all formulas that are tried, at most, and how many one counts for besides.
 MOST_TRIED: Final = 60_000
 EACH_TRIED: Final = 20

@@ -35,18 +35,6 @@ if TYPE_CHECKING:
     from accumulus.resubstitution.proofs import Proof
     from accumulus.tape.fusion import Map
 
-__all__ = [
-    "ByValue",
-    "briefly",
-    "is_by_value",
-    "looks_at_points",
-    "optimise",
-    "optimise_bodies",
-    "rewrite",
-    "store_tape",
-    "stored_tape",
-    "tape_key",
-]
 
 #: Operations that a program may have to be rewritten by value.
 MOST_OPERATIONS: Final = 3000

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from accumulus.rewriting.running import DOUBLE, SINGLE, SPANS, RealRuns, Reals, Span
 from accumulus.tape.tape import Tape
 
-__all__ = ["RealPoints", "points_of"]
-
 #: Points at random, around those that are given and around none.
 AT_RANDOM: Final = 12
 #: Numbers that single inputs are, too, and how many such points there are at most: functions go to their limits there.

@@ -47,8 +47,6 @@ from accumulus.tape.interpreter import Domain, Partial, values
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 
-__all__ = ["LEAST_PRIME", "MOST_COMPARISONS", "PRIMES", "Proof", "are_equal_somewhere", "prove"]
-
 #: Comparisons, at most: values are compared however these come out together.
 MOST_COMPARISONS: Final = 6
 #: How sure a proof is, as bits of the probability that it is wrong, and points that it takes.

@@ -29,8 +29,6 @@ from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
-__all__ = ["with_relations", "with_sums_of_angles"]
-
 #: What is left of a row that is a combination of others, as a part of it.
 NOTHING: Final = 1e-13
 #: Coefficients as near as that to a fraction with a small denominator are that.

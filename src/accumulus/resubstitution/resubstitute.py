@@ -35,8 +35,6 @@ from accumulus.tape.operations import INPUT, UNIT
 from accumulus.tape.passes import commands, extended
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SUBTRACT, Tape
 
-__all__ = ["Resubstitution", "cost", "with_helpers"]
-
 #: Values that pairs are looked for among, at most.
 MOST_VALUES: Final = 4000
 #: By how much a definition may be less certain than the value was, and by how many units of rounding besides; in turn,

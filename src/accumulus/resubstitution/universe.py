@@ -37,8 +37,6 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.operations import UNIT as ADDITION
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
 
-__all__ = ["WORSE", "Candidates", "Divisors", "Rounding"]
-
 # Rounding ------------------------------------------------------------------------------------------------------------
 
 #: How many times more uncertain programs may be outside of the part of the domain that counts.

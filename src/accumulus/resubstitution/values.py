@@ -45,8 +45,6 @@ from accumulus.tape.operations import UNIT as ADDITION
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
 
-__all__ = ["PRICES", "Definition", "DefinitionTable", "Reading", "Values", "normal"]
-
 # Definitions ---------------------------------------------------------------------------------------------------------
 
 #: What an operation costs, by its code; a copy, whose code is -1, nothing.

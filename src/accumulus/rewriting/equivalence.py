@@ -46,16 +46,6 @@ from accumulus.tape.live import needed, signed_zeros
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import SELECT, Tape
 
-__all__ = [
-    "Branches",
-    "IncomparableError",
-    "Verification",
-    "all_choices",
-    "verify",
-    "verify_by_any",
-    "with_expressions_of",
-]
-
 #: Points at which tapes are compared; one if they are large.
 POINTS: Final = 2
 LARGE: Final = 100_000

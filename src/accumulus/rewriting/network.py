@@ -33,8 +33,6 @@ from accumulus.tape.operations import FUSED, IN_SEARCH, OPERATIONS
 from accumulus.tape.passes import PROPERTIES, rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["Network"]
-
 #: Writes of a move that can be undone: for each node, and besides.
 LOG_PER_NODE: Final = 8
 LOG: Final = 200_000

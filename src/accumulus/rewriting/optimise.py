@@ -20,8 +20,6 @@ from accumulus.rewriting.signs import with_fewest_signs
 from accumulus.tape.operations import UNIT
 from accumulus.tape.tape import Tape
 
-__all__ = ["Rounds", "by_rules", "preview", "sketch", "tidied"]
-
 #: Times that all nodes are tried in turn, at most; after how many in a row that stall it ends; and what part of the
 #: cost a sweep has to win not to stall.
 SWEEPS: Final = 40

@@ -28,32 +28,6 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT, Tape
 
-__all__ = [
-    "ANGLES",
-    "COMPARISONS",
-    "DOUBLE",
-    "EXPONENTIALS",
-    "FUNCTIONS",
-    "JUMPS",
-    "LOST",
-    "SINGLE",
-    "SLACK",
-    "SPANS",
-    "UNIT",
-    "WITH_EXPONENTIALS",
-    "WITH_LAWS",
-    "At",
-    "Function",
-    "RealRuns",
-    "Reals",
-    "Run",
-    "Span",
-    "agree",
-    "operation_with_bounds",
-    "run_at_points",
-    "within",
-]
-
 #: By how many units of rounding of the running bound results may differ; first-order bounds hold to a small factor.
 SLACK: Final = 16.0
 UNIT: Final = 2.0**-53

@@ -25,8 +25,6 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["with_scaled_forms", "with_short_constants"]
-
 #: Operations, at most.
 MOST: Final = 20_000
 #: Operations behind each other that a factor passes, at most.

@@ -23,16 +23,15 @@ from numpy.typing import NDArray
 
 from accumulus.annealing import cool, thresholds
 from accumulus.native.machine import kernel
+from accumulus.native.state import Integers
 from accumulus.rewriting.compiled import signs_kernel as kind
 from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT, THRESHOLD_COUNT
 from accumulus.rewriting.compiled.signs_kernel import COUNT, SORT, TURN, SignsState
 from accumulus.tape.compiled.passes_state import ARITY, JUMPS, SIGNED, VERBATIM
 from accumulus.tape.live import needed, seeing_zero_signs, signed_zeros
 from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.tape.passes import PROPERTIES, Integers, commands, extended, moved, rows_of
+from accumulus.tape.passes import PROPERTIES, commands, extended, moved, rows_of
 from accumulus.tape.tape import Tape
-
-__all__ = ["THRESHOLDS", "Definitions", "signed_tape", "with_few_changes", "with_fewest_signs", "written"]
 
 INPUT: Final = BY_NAME["input"].code
 ADD: Final = BY_NAME["add"].code

@@ -29,18 +29,6 @@ from accumulus.graph.degrees import levels, root_degrees, terminal_degrees
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.objective import Objective
 
-__all__ = [
-    "BitRows",
-    "Elimination",
-    "Greedy",
-    "Workload",
-    "cheapest_sweep",
-    "count_live",
-    "forward_order",
-    "reverse_order",
-    "sweep_counts",
-]
-
 # Three counters in one integer: sizes of the neighbours by all edges, by those of level 2 and 3, by those of level 3.
 _BITS: Final = 40
 _MASK: Final = (1 << _BITS) - 1

@@ -36,8 +36,6 @@ from accumulus.search.plan import Plan, plan_as_data, plan_from_data, plan_key, 
 from accumulus.search.registry import SearchResult, get
 from accumulus.search.vertex_orders import LARGEST
 
-__all__ = ["PARTS", "OtherParts", "find_plan", "options_of_parts", "plan"]
-
 #: Parts of a search, part 0 included.
 PARTS: Final[dict[Effort, int]] = {"fast": 8, "balanced": 32, "thorough": 128}
 #: Part of the time limit that workers may use, so that their results are here before it is over.

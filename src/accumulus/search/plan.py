@@ -63,19 +63,6 @@ from accumulus.tape.tape import to_bytes
 from accumulus.text import printable
 from accumulus.versions import digest, version_of
 
-__all__ = [
-    "VERSION",
-    "Plan",
-    "graph_hash",
-    "load_plan",
-    "plan_as_data",
-    "plan_from_data",
-    "plan_key",
-    "save_plan",
-    "store_plan",
-    "stored_plan",
-]
-
 
 @dataclass(frozen=True)
 class Plan:

@@ -48,8 +48,6 @@ from accumulus.native.machine import prepare
 from accumulus.options import Options
 from accumulus.search.elimination import Workload, cheapest_sweep
 
-__all__ = ["ANYWAY", "Method", "SearchResult", "auto", "get", "register"]
-
 
 @dataclass(frozen=True)
 class SearchResult:

@@ -39,8 +39,6 @@ from accumulus.graph.degrees import terminal_degrees
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.tape.passes import spread
 
-__all__ = ["multiplications_left", "scarce_set"]
-
 #: Edges of graphs that are annealed, at most; moves for each vertex, by effort, and the moves of all, at most.
 ANNEALED: Final = 2_000
 _MOVES: Final = {"fast": 0, "balanced": 6, "thorough": 60}

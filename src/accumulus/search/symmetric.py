@@ -34,8 +34,6 @@ from accumulus.search.elimination import reverse_order
 from accumulus.search.registry import SearchResult, get, register
 from accumulus.search.vertex_orders import Candidate, cheapest_program
 
-__all__ = ["LARGEST", "PairsAnnealing", "edge_pushing", "symmetric"]
-
 #: Values, at most: beyond, bitset rows take too much memory and time.
 LARGEST: Final = 2_000
 #: Positions that a move changes, at most.

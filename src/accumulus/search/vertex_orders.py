@@ -76,17 +76,6 @@ from accumulus.search.elimination import (
 from accumulus.search.registry import SearchResult, register
 from accumulus.tape.operations import BY_NAME
 
-__all__ = [
-    "DEAREST",
-    "LARGEST",
-    "Candidate",
-    "OrderAnnealing",
-    "Windows",
-    "cheapest_program",
-    "greedy_orders",
-    "vertex",
-]
-
 #: Products up to which all greedy orders are compared, however few the best of them makes.
 CHEAP: Final = 10_000
 #: An order is given up after `MANY` times the products of the better sweep. Where sweeps cannot be counted, the first

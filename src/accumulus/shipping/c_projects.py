@@ -21,7 +21,6 @@ from accumulus.text import printable
 if TYPE_CHECKING:
     from accumulus.programs.sparse import SparsePattern
 
-__all__ = ["CProject", "check_package_name", "compiled_library", "source_of"]
 
 #: What a portable library is compiled for: processors of the last ten years, which fuse products with sums.
 _PROCESSORS: Final = {"x86_64": "x86-64-v3", "amd64": "x86-64-v3", "aarch64": "armv8-a", "arm64": "armv8-a"}

@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 from accumulus.errors import FileError
 from accumulus.graph.parsed import json_of, read_bytes
 
-__all__ = ["VERSION", "Arrays", "Fields", "read_data", "write_data"]
-
 MAGIC: Final = b"accumulus derivative\n"
 #: Of the form. A change that an older version would misread raises it.
 VERSION: Final = 1

@@ -44,8 +44,6 @@ from accumulus.shipping.structures import (
 from accumulus.targets import Call
 from accumulus.versions import version_of
 
-__all__ = ["LoadedDerivative", "load", "save"]
-
 _EMPTY: Final = inspect.Parameter.empty
 
 

@@ -32,8 +32,6 @@ from accumulus.targets.code import Compilable, LoopNest, StraightLine
 from accumulus.targets.kernel import Segment
 from accumulus.text import printable
 
-__all__ = ["LoadedReport", "Saved", "options_as_data", "options_from_data", "program_as_data", "program_from_data"]
-
 
 @dataclass(frozen=True, slots=True)
 class LoadedReport:

@@ -27,8 +27,6 @@ from accumulus.frontends.kinds import as_nested_lists
 from accumulus.frontends.trees import Branch, Constant, Leaf, Structure
 from accumulus.shipping.data_files import Arrays, Fields
 
-__all__ = ["Constants", "KnownClasses", "constant_as_data", "structure_as_data", "structure_from_data"]
-
 # Constants ------------------------------------------------------------------------------------------------------------
 
 

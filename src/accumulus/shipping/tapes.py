@@ -20,8 +20,6 @@ from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape, from_bytes, to_bytes
 
-__all__ = ["tape_as_data", "tape_from_data"]
-
 _BOOLEAN: Final = np.array([operation.result == "boolean" for operation in OPERATIONS])
 _TAKES: Final = tuple(
     np.array([(operation.arguments + (None,) * 3)[k] == kind for operation in OPERATIONS])

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Function"]
-
 
 class Function:
     """A function of a compiled library.

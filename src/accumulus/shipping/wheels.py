@@ -22,8 +22,6 @@ from accumulus.show.tables import counted
 from accumulus.text import printable
 from accumulus.versions import version_of
 
-__all__ = ["write_wheel"]
-
 #: So that equal wheels are equal to the byte.
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
 

@@ -49,23 +49,6 @@ if TYPE_CHECKING:
     from accumulus.resubstitution.optimise import ByValue
     from accumulus.show.tables import Compiled
 
-__all__ = [
-    "SWEEPS",
-    "ByValueFacts",
-    "CaseFacts",
-    "Condition",
-    "FunctionFacts",
-    "GraphSize",
-    "MethodCosts",
-    "Report",
-    "Shown",
-    "cases_table",
-    "chosen_because",
-    "compared",
-    "comparison_table",
-    "operations_by_kind",
-    "small_enough",
-]
 
 #: Methods without a search, which every report shows beside the chosen one.
 SWEEPS: Final = ("forward", "reverse", "markowitz")

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from accumulus.show.tables import Compiled
 
-__all__ = ["BodyFacts", "StructureReport"]
-
 
 @dataclass(frozen=True, slots=True)
 class BodyFacts:

@@ -27,23 +27,6 @@ if TYPE_CHECKING:
     from accumulus.programs.kinds import Kind
     from accumulus.targets.kernel import Kernel
 
-__all__ = [
-    "WIDTH",
-    "Compiled",
-    "amount",
-    "as_html",
-    "change",
-    "counted",
-    "duration",
-    "key_values",
-    "plain_text",
-    "print_json",
-    "print_out",
-    "programs_as_html",
-    "shape_text",
-    "table",
-    "text",
-]
 
 #: Columns of a report that is not printed to a terminal.
 WIDTH: Final = 96

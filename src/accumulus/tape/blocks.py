@@ -40,22 +40,6 @@ from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation
 from accumulus.tape.passes import USED, moved, rows_of
 from accumulus.tape.tape import SELECT, Tape, to_bytes
 
-__all__ = [
-    "MATMUL",
-    "SCAN",
-    "SUM",
-    "Block",
-    "BlockTape",
-    "Column",
-    "Lines",
-    "ManyBlocksError",
-    "Range",
-    "are_equal",
-    "column",
-    "fingerprint",
-    "references_in",
-]
-
 #: The code of blocks that are sums over segments; no row of the table has it.
 SUM: Final = 255
 #: The code of blocks that are recurrences: bodies whose instances take results of earlier ones.

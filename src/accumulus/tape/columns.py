@@ -11,20 +11,6 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 
-__all__ = [
-    "Column",
-    "Range",
-    "References",
-    "are_equal",
-    "check_steps",
-    "column",
-    "fingerprint",
-    "own",
-    "owners_in",
-    "references_in",
-    "relative",
-]
-
 References = NDArray[np.int64]
 #: Where the references of a block's own results begin when blocks that begin at different places are compared.
 _OWN: Final = 2**62

@@ -20,8 +20,6 @@ from accumulus.tape.interpreter import NUMBERS, Domain, outputs_at, run
 from accumulus.tape.operations import Operation
 from accumulus.tape.tape import Tape
 
-__all__ = ["UNIT", "Agreement", "ErrorBounds", "compare", "equal", "evaluate_with_bounds"]
-
 
 class _Rounding(NamedTuple):
     """Rounding of an arithmetic.

@@ -16,13 +16,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.blocks import MATMUL, SCAN, SUM, Block, BlockTape, Column, Range, are_equal, fingerprint
-from accumulus.tape.columns import owners_in
+from accumulus.tape.blocks import MATMUL, SCAN, SUM, Block, BlockTape
+from accumulus.tape.columns import Column, Range, are_equal, fingerprint, owners_in
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
-
-__all__ = ["Map", "fuse"]
-
 
 _EQUAL: Final = BY_NAME["equal"].code
 _NOT_EQUAL: Final = BY_NAME["not_equal"].code

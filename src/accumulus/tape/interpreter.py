@@ -23,22 +23,6 @@ from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation, helpers
 from accumulus.tape.tape import Tape
 
-__all__ = [
-    "NUMBERS",
-    "Copies",
-    "Domain",
-    "Memory",
-    "Partial",
-    "advance",
-    "applied",
-    "copied",
-    "evaluate",
-    "outputs_at",
-    "resume",
-    "run",
-    "values",
-]
-
 Integers = NDArray[np.int64]
 _NOT_EQUAL: Final = BY_NAME["not_equal"].code
 #: What computes an operation, and from how many operands; 0 if from the program, the place and the operands.

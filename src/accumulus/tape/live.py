@@ -13,23 +13,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.native.state import Integers
 from accumulus.tape.compiled.passes_state import SIGNED, TAKE
 from accumulus.tape.operations import BY_NAME, OPERATIONS, TIME
-from accumulus.tape.passes import Integers, extended, moved, rows_of, spread
+from accumulus.tape.passes import extended, moved, rows_of, spread
 from accumulus.tape.tape import Tape
-
-__all__ = [
-    "as_written",
-    "lasting",
-    "needed",
-    "of_all_orders",
-    "seeing_zero_signs",
-    "settled",
-    "signed_rows",
-    "signed_zeros",
-    "time_of",
-    "unattached",
-]
 
 _SEES_ZERO_SIGNS: Final = np.array([operation.zero_signs == "seen" for operation in OPERATIONS])
 _JUMPS: Final = np.array([operation.jumps for operation in OPERATIONS]) | _SEES_ZERO_SIGNS

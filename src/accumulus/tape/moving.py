@@ -16,8 +16,6 @@ from accumulus.tape.interpreter import Copies, applied
 from accumulus.tape.live import settled
 from accumulus.tape.tape import Tape
 
-__all__ = ["Moving", "narrowed", "replayed_blocks", "unroll"]
-
 #: Reference in the program that is made of what is not in it.
 _NOWHERE: Final = np.iinfo(np.int64).min
 

@@ -28,20 +28,6 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-__all__ = [
-    "BY_NAME",
-    "FUSED",
-    "INPUT",
-    "IN_SEARCH",
-    "LATENCY",
-    "OPERATIONS",
-    "SECONDS",
-    "TIME",
-    "UNIT",
-    "Operation",
-    "helpers",
-]
-
 #: An order is a number that has to be constant, such as that of a Bessel function: no derivative by it is known.
 Kind = Literal["real", "boolean", "order"]
 #: Odd: f(-x) is -f(x); even: f(-x) is f(x).

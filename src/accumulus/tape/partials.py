@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 import itertools
 from math import factorial, prod
 
-__all__ = ["SERIES", "check_orders", "partial", "removable", "terms"]
-
 #: Writes one partial derivative: tape, arguments, value → reference.
 Writer = Callable[["Tape", tuple[int, ...], int], int]
 

@@ -29,8 +29,6 @@ from accumulus.tape.compiled.passes_state import (
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
-__all__ = ["PROPERTIES", "Integers", "commands", "extended", "moved", "rows_of", "spread", "spread_sets", "topological"]
-
 #: Commands and edges of one call of the kernel, some ten milliseconds; between calls Ctrl-C is heard.
 CHUNK: Final = 1 << 17
 #: Words of a row: code and three arguments.

@@ -42,8 +42,6 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, unknown_name
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 
-__all__ = ["LONGEST_LATEX", "Tape", "from_bytes", "to_bytes", "to_latex"]
-
 ADD: Final = BY_NAME["add"].code
 SUBTRACT: Final = BY_NAME["subtract"].code
 MULTIPLY: Final = BY_NAME["multiply"].code

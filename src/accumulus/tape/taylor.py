@@ -21,8 +21,6 @@ from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.partials import partial
 from accumulus.tape.tape import Tape
 
-__all__ = ["taylor_coefficients"]
-
 _OWN_RULES: Final = ("add", "subtract", "negative", "multiply", "divide", "select")
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from accumulus.targets.c.c_loops import LoopSource
     from accumulus.targets.c.c_source import CSource
 
-__all__ = ["Compilable", "LoopNest", "StraightLine"]
-
 
 class Compilable(ABC):
     """A program as it is compiled.

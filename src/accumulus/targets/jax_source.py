@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, CompileError
-from accumulus.tape.blocks import BlockTape, Column
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.columns import Column
 from accumulus.tape.fusion import Map
 from accumulus.tape.operations import OPERATIONS, helpers
 from accumulus.tape.tape import Tape
@@ -26,8 +27,6 @@ from accumulus.targets.kernel import LongSegment, Segment, Shape
 from accumulus.targets.nests import Nest
 from accumulus.targets.numpy_source import ArrayPrinter, BodyPrinter, parameters_of
 from accumulus.targets.target import Target
-
-__all__ = ["TARGET", "jax_function", "source"]
 
 #: Structural zeros are written by themselves if at most one of so many entries is none.
 SPARSE: Final = 8

@@ -24,29 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
-from accumulus.tape.blocks import BlockTape, Range, column
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.columns import Range, column
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import time_of
 from accumulus.tape.operations import SECONDS
 from accumulus.tape.tape import Tape
-
-__all__ = [
-    "DTYPES",
-    "Call",
-    "CompiledLoops",
-    "InterpretedLoops",
-    "Kernel",
-    "LongSegment",
-    "LoopKernel",
-    "LoopsOverPoints",
-    "Segment",
-    "Shape",
-    "aligned",
-    "as_slice",
-    "check_arguments",
-    "check_segments",
-    "pool",
-]
 
 Shape = tuple[int, ...]
 Floats = NDArray[np.float64]

@@ -26,13 +26,11 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from accumulus.tape.blocks import BlockTape, Column, Range, column
-from accumulus.tape.columns import owners_in
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.columns import Column, Range, column, owners_in
 from accumulus.tape.fusion import Map
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import LongSegment
-
-__all__ = ["Entries", "MatrixProduct", "Nest", "Nests", "Place", "nests_of"]
 
 #: Stretches of references that follow each other are copied one by one if they are that long on average.
 LONG: Final = 256

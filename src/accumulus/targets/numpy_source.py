@@ -27,7 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, CompileError
-from accumulus.tape.blocks import BlockTape, Column, Range, references_in
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.fusion import Map
 from accumulus.tape.operations import BY_NAME, OPERATIONS, helpers
 from accumulus.tape.tape import Tape
@@ -36,8 +37,6 @@ from accumulus.targets.nests import Nest, nests_of
 from accumulus.targets.schedule import Group, groups, order
 from accumulus.targets.target import Target
 from accumulus.text import printable
-
-__all__ = ["TARGET", "ArrayPrinter", "BodyPrinter", "Labels", "NumPyKernel", "parameters_of", "source"]
 
 #: Intermediate values of a batch are held for as many points at a time as fill this many bytes.
 WORKING_MEMORY: Final = 32 << 20

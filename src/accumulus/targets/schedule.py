@@ -36,27 +36,6 @@ from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment
 
-__all__ = [
-    "ARITY",
-    "PRODUCT_MINUS",
-    "PRODUCT_PLUS",
-    "TAKEN",
-    "WITHOUT_PRODUCT",
-    "Group",
-    "Part",
-    "Runs",
-    "fuse_products",
-    "groups",
-    "handed_on",
-    "most_alive",
-    "order",
-    "order_by_critical_path",
-    "order_by_registers",
-    "parts",
-    "runs",
-    "width",
-]
-
 #: Number of arguments by code.
 ARITY: Final = tuple(operation.arity for operation in OPERATIONS)
 

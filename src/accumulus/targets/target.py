@@ -34,17 +34,6 @@ if TYPE_CHECKING:
     from accumulus.tape.fusion import Map
     from accumulus.targets.kernel import CompiledLoops
 
-__all__ = [
-    "SOURCES",
-    "TARGETS",
-    "Target",
-    "check_target",
-    "compile_tape",
-    "emit_source",
-    "languages",
-    "target_of",
-    "targets",
-]
 
 Shapes = tuple[Shape, ...]
 

@@ -73,17 +73,6 @@ from accumulus.objective import Objective
 from accumulus.search.elimination import Elimination
 from accumulus.theory.graphs.traversal import topological_order
 
-__all__ = [
-    "MOST_COLUMNS",
-    "BracketingBound",
-    "bracketing_bound",
-    "chosen_paths",
-    "disjoint_pairs",
-    "least_costs",
-    "lower_bound",
-    "unmerged",
-]
-
 #: Levels of labels in the order in which a flow prefers them.
 _GROUPS: Final = {Objective.FMA: ((1, 2, 3),), Objective.MULTIPLICATIONS: ((3,), (2,))}
 

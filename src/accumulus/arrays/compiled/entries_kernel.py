@@ -8,8 +8,6 @@ from __future__ import annotations
 from accumulus.arrays.compiled.entries_state import COMPRESS, COUNT, GIVEN, JOIN, PLACE, EntriesState
 from accumulus.native.decorators import compiled
 
-__all__ = ["perform"]
-
 
 @compiled
 def head(state: EntriesState, k: int) -> int:

@@ -6,8 +6,6 @@ from typing import Final
 
 from accumulus.native.state import NOTHING, Integers, State
 
-__all__ = ["COMPRESS", "COUNT", "GIVEN", "JOIN", "PLACE", "SORT", "EntriesState"]
-
 #: What to do: count the entries of each row; place them in their rows; sort each row; take equal places together; pair
 #: what is placed with what names the same rows.
 COUNT, PLACE, SORT, COMPRESS, JOIN = range(5)

@@ -8,8 +8,6 @@ from __future__ import annotations
 from accumulus.arrays.compiled.reach_state import BITS, NONE, ReachState
 from accumulus.native.decorators import compiled
 
-__all__ = ["perform"]
-
 
 @compiled
 def next_of_operand(state: ReachState, s: int, i: int) -> int:

@@ -8,8 +8,6 @@ import numpy as np
 
 from accumulus.native.state import NOTHING, Integers, State
 
-__all__ = ["BITS", "NONE", "ReachState"]
-
 #: Marks of outputs in a word.
 BITS: Final = 62
 #: Beyond all columns.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from accumulus.arrays.compiled.steps_state import ADD, MULTIPLY, NEGATIVE, SAME, SUBTRACT, StepsState
 from accumulus.native.decorators import compiled
 
-__all__ = ["perform"]
-
 
 @compiled
 def operate(state: StepsState, k: int) -> int:

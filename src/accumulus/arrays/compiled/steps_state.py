@@ -6,8 +6,6 @@ from typing import Annotated
 
 from accumulus.native.state import NOTHING, Axes, Integers, State
 
-__all__ = ["ADD", "MULTIPLY", "NEGATIVE", "SAME", "SELECT", "SUBTRACT", "StepsState"]
-
 #: Operations.
 ADD, SUBTRACT, MULTIPLY, NEGATIVE, SELECT, SAME = range(6)
 

@@ -11,20 +11,6 @@ from accumulus.graph.graph import Kind
 from accumulus.native.decorators import compiled
 from accumulus.native.state import NOTHING, Axes, Integers, State
 
-__all__ = [
-    "ADD_UP",
-    "EVALUATE",
-    "HALF",
-    "LOW",
-    "PRICE",
-    "PRIME",
-    "PRIME_BITS",
-    "VERTEX",
-    "VERTEX_BITS",
-    "LabelsState",
-    "perform",
-]
-
 #: What to do: values of steps, sums of products, costs of steps.
 EVALUATE, ADD_UP, PRICE = range(3)
 

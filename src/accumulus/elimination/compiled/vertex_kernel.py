@@ -21,33 +21,6 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import NOTHING, Integers, Record, Records, State
 from accumulus.native.words import shifted_right
 
-__all__ = [
-    "ARRANGE",
-    "DONE",
-    "EXCEEDED",
-    "FOLLOW",
-    "FULL",
-    "GREEDY",
-    "HALF",
-    "LIST",
-    "LOAD",
-    "LOW",
-    "NARROW",
-    "PAUSED",
-    "REHASH",
-    "Edge",
-    "EliminationState",
-    "Entry",
-    "Vertex",
-    "connect",
-    "disconnect",
-    "fill_heap",
-    "perform",
-    "price_again",
-    "rehash",
-    "take_cheapest",
-]
-
 #: What to do: take in edges, eliminate in the given order, eliminate the cheapest, fill the table anew, list the edges
 #: at some vertices, write an equal order.
 LOAD, FOLLOW, GREEDY, REHASH, LIST, ARRANGE = range(6)

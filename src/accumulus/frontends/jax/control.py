@@ -42,9 +42,6 @@ from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
 from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.scanning import scan
 
-__all__ = ["folds_by_numpy", "known_function"]
-
-
 #: Steps of a loop, at most, whose end is found by following what it counts.
 MOST_STEPS: Final = 100_000
 #: Primitives whose operands from this position on are numbers of entries.

@@ -12,8 +12,6 @@ from accumulus.frontends.jax.equations import PRIMITIVES, Call, is_constant, rec
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
 from accumulus.tape.operations import OPERATIONS
 
-__all__ = ["converted", "frozen"]
-
 #: Primitives that are a universal function of NumPy, besides those that the table of operations has.
 UFUNCS: Final[dict[str, Callable[..., Any]]] = {
     "add_any": np.add,

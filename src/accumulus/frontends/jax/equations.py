@@ -30,23 +30,6 @@ from accumulus.frontends.location import LIBRARIES, PACKAGE_DIRECTORY, Place
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.operands import concrete, depends, entries_of
 
-__all__ = [
-    "PRIMITIVES",
-    "Call",
-    "Row",
-    "by_jax",
-    "current_place",
-    "evaluated",
-    "inner_jaxprs",
-    "is_constant",
-    "lines_of",
-    "narrows",
-    "records",
-    "single",
-    "value_of",
-]
-
-
 # Where in the user's code an equation comes from ----------------------------------------------------------------------
 
 #: Where the code is that is not the user's.

@@ -12,8 +12,6 @@ from accumulus.frontends.jax.equations import Call, evaluated, is_constant, reco
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.operands import references_of
 
-__all__: list[str] = []
-
 #: Unknowns of a system, at most, and rows of a matrix that is factorized with pivots.
 MOST_UNKNOWNS: Final = 400
 MOST_ROWS: Final = 16

@@ -20,9 +20,6 @@ from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.products import contract
 
-__all__ = ["SCATTERS", "product"]
-
-
 #: Primitives that change entries, and what joins those that are there with those that come; None for replacement.
 SCATTERS: Final[dict[str, Any]] = {
     "scatter": None,

@@ -36,9 +36,6 @@ from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.recorder import Inputs, Recorder, References
 from accumulus.tape.tape import Tape
 
-__all__ = ["RECORDER", "is_of_jax"]
-
-
 # Which functions are JAX's --------------------------------------------------------------------------------------------
 #
 # Taken are what JAX makes (compiled functions, those with rules of their own, what `jax.grad` and `jax.vmap` return,

@@ -19,7 +19,6 @@ from accumulus.frontends.decisions import truths, wholes
 from accumulus.frontends.numpy.journal import check_not_shared, note_entries
 from accumulus.frontends.numpy.operands import (
     Entries,
-    References,
     concrete,
     constants,
     depends,
@@ -32,10 +31,9 @@ from accumulus.frontends.numpy.refusals import check_dtype
 from accumulus.frontends.numpy.scalars import Traced, TracedBoolean, TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import PROTOCOLS
 from accumulus.frontends.numpy.texts import in_full
+from accumulus.frontends.recorder import References
 from accumulus.frontends.refusals import no_number
 from accumulus.tape.tape import Tape
-
-__all__ = ["METHODS", "Flat", "TracedArray", "as_array", "as_constant", "make", "method_of"]
 
 
 def make(tape: Tape, entries: Entries, boolean: bool = False) -> Any:

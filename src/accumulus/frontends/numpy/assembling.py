@@ -18,8 +18,6 @@ from accumulus.frontends.numpy.mapping import map as map_over
 from accumulus.frontends.numpy.operands import constants
 from accumulus.frontends.trees import flatten
 
-__all__ = ["assemble"]
-
 
 def assemble(
     element: Callable[..., Any],

@@ -24,8 +24,6 @@ from accumulus.tape.interpreter import Copies
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
-__all__ = ["Body", "Place", "as_numbers", "instances", "recorded_body"]
-
 #: Shape of an array or a number of one instance, and whether it is of truth values.
 Place = tuple[tuple[int, ...], bool]
 

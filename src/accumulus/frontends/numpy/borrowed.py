@@ -27,8 +27,6 @@ from accumulus.frontends.numpy.arrays import as_constant
 from accumulus.frontends.numpy.operands import concrete, depends
 from accumulus.frontends.numpy.table import ArrayFunction, load_rows
 
-__all__ = ["BORROWED", "METHODS", "REFUSED", "BorrowedFunction", "Method", "borrows", "bound", "newly_loaded"]
-
 #: Module → name in it → what records it: tape, then the arguments of the original, the object first for a method.
 BORROWED: Final[dict[str, dict[str, Callable[..., Any]]]] = {}
 #: Plain numbers, which depend on nothing.

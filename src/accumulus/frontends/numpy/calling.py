@@ -34,9 +34,6 @@ from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.numpy.table import CALLED
 from accumulus.frontends.numpy.vectorized import vectorized
 
-__all__ = ["BUILTINS", "LongLoopError", "Loop", "all_of", "any_of", "called", "forget", "negate"]
-
-
 # Operators and comparisons that decide --------------------------------------------------------------------------------
 #
 # Further operands are functions, which run only where Python would evaluate them.

@@ -27,20 +27,6 @@ from accumulus.tape.operations import BY_NAME, INFINITY, OPERATIONS
 from accumulus.tape.partials import SERIES, removable
 from accumulus.tape.tape import Tape
 
-__all__ = [
-    "ELEMENTWISE",
-    "OF_ORDER",
-    "PAIRS",
-    "SPECIAL",
-    "Elementwise",
-    "apply",
-    "composed",
-    "logaddexp",
-    "near_zero",
-    "operation",
-    "row_of",
-]
-
 Interval = tuple[float, float]
 REAL: Final[Interval] = (-INFINITY, INFINITY)
 

@@ -11,8 +11,6 @@ from accumulus.frontends.numpy.operands import entries_of, of_kind
 from accumulus.frontends.numpy.scalars import make_scalar
 from accumulus.tape.tape import Tape
 
-__all__ = ["as_real", "as_truth", "by_formula"]
-
 
 def by_formula(tape: Tape, formula: Callable[..., Any], arguments: Sequence[int]) -> int:
     """Reference of what a function of NumPy's functions gives, recorded as Python functions are.

@@ -36,22 +36,6 @@ from accumulus.frontends.numpy.operands import depends, holds_complex
 from accumulus.frontends.numpy.table import implements
 from accumulus.tape import blocks
 
-__all__ = [
-    "TRANSFORMS",
-    "columns_of",
-    "complex_transform",
-    "divisor",
-    "inverse_of_half",
-    "joined",
-    "padded",
-    "real_inverse",
-    "real_transform",
-    "smallest_prime",
-    "turned",
-    "twiddle",
-]
-
-
 # Transforms of columns ------------------------------------------------------------------------------------------------
 
 ZERO: Final = np.float64(0.0)

@@ -15,22 +15,6 @@ import numpy as np
 
 from accumulus.frontends.decisions import UnmergeableError
 
-__all__ = [
-    "STATE",
-    "Entries",
-    "Facts",
-    "Journal",
-    "MergedWriteError",
-    "RecordedAnewError",
-    "WrittenContainer",
-    "check_not_shared",
-    "facts_of",
-    "known",
-    "note",
-    "note_entries",
-]
-
-
 # Facts of comparisons -------------------------------------------------------------------------------------------------
 #
 # A model that calls itself for the other sign ends by that (``if v < 0: return -current(-v)``), and conditions that

@@ -20,8 +20,6 @@ from accumulus.frontends.trees import Structure, flatten, unflatten
 from accumulus.tape.columns import column
 from accumulus.tape.interpreter import evaluate
 
-__all__ = ["map"]
-
 #: Instances, from which on those of numbers are computed together.
 MANY: Final = 64
 #: Instances that are computed at once: what is in between stays in the processor's cache.

@@ -21,8 +21,6 @@ from accumulus.frontends.numpy.table import CALLED
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
-__all__ = ["MATH"]
-
 #: Functions of numbers with NumPy's: those of C's that the table of operations has, and others.
 MATH: Final[dict[str, Callable[..., Any]]] = {
     **{row.c: getattr(np, row.ufunc) for row in OPERATIONS if hasattr(math, row.c) and hasattr(np, row.ufunc)},

@@ -41,21 +41,6 @@ from accumulus.frontends.numpy.journal import (
 from accumulus.frontends.numpy.operands import concrete, constants, depends, holds_complex, references_of
 from accumulus.frontends.numpy.scalars import Traced, TracedBoolean
 
-__all__ = [
-    "MISSING",
-    "Joiner",
-    "Kept",
-    "Merge",
-    "MismatchedBranchesError",
-    "begin",
-    "either",
-    "kept",
-    "outside",
-    "recorded",
-    "truth_of",
-]
-
-
 # Values of two branches as one value ----------------------------------------------------------------------------------
 
 

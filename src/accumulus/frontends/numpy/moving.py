@@ -21,8 +21,6 @@ from accumulus.frontends.numpy.table import function_name, implements
 from accumulus.frontends.refusals import FILLING
 from accumulus.tape.tape import Tape
 
-__all__ = ["ALL", "MOVING", "ZERO_FILLING", "positional"]
-
 ALL: Final = -1
 #: Each function with the number of its leading arguments that are arrays (or lists of arrays).
 MOVING: Final[dict[Callable[..., Any], int]] = {

@@ -18,20 +18,6 @@ from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.recorder import References
 from accumulus.tape.tape import Tape
 
-__all__ = [
-    "Entries",
-    "Operand",
-    "References",
-    "concrete",
-    "constants",
-    "depends",
-    "entries_of",
-    "holds_complex",
-    "map_references",
-    "of_kind",
-    "references_of",
-]
-
 Entries = int | References
 #: From a tape to what writes the result for some operands onto it.
 Formula = Callable[[Tape], Callable[..., int]]

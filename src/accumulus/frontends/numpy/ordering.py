@@ -19,12 +19,10 @@ from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.decisions import apply_each, keep, listed, truth, truths, values_of, whole, wholes
 from accumulus.frontends.decisions import order as find_order
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
-from accumulus.frontends.numpy.operands import References, concrete, depends, references_of
+from accumulus.frontends.numpy.operands import concrete, depends, references_of
 from accumulus.frontends.numpy.table import PROTOCOLS, implements, unsupported
+from accumulus.frontends.recorder import References
 from accumulus.tape.tape import Tape
-
-__all__ = ["MOST_MERGED", "Selection", "exchanged", "exchanges", "interpolated", "nonzero"]
-
 
 # Sorting at every point -----------------------------------------------------------------------------------------------
 

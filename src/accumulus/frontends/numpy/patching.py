@@ -55,9 +55,6 @@ from accumulus.frontends.numpy.refusals import check_dtype
 from accumulus.frontends.numpy.table import FUNCTIONS, PROTOCOLS, function_name, implements
 from accumulus.tape.tape import Tape
 
-__all__ = ["REPLACEMENTS", "patched", "replaced"]
-
-
 # What makes arrays while a function is recorded -----------------------------------------------------------------------
 #
 # Replacements of `np.zeros`, `np.array` and the like make arrays of floats that accept traced items, so that a function

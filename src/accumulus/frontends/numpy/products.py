@@ -19,13 +19,11 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE
-from accumulus.frontends.numpy.operands import Entries, References, depends, references_of
+from accumulus.frontends.numpy.operands import Entries, depends, references_of
 from accumulus.frontends.numpy.table import implements
 from accumulus.frontends.numpy.ufuncs import fold
+from accumulus.frontends.recorder import References
 from accumulus.tape.tape import Tape
-
-__all__ = ["Labelled", "contract"]
-
 
 # Contractions ---------------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from accumulus.frontends.active import refuse
 
-__all__ = ["check_dtype"]
-
 
 def check_dtype(dtype: Any, what: str) -> None:
     """Refuse a type in which NumPy would round what depends on the arguments: all but that of doubles."""

@@ -25,8 +25,6 @@ from accumulus.frontends.numpy.texts import formatted, in_full, printed_number
 from accumulus.frontends.refusals import no_decision, no_number
 from accumulus.tape.tape import Tape
 
-__all__ = ["Traced", "TracedBoolean", "TracedScalar", "make_scalar"]
-
 
 def make_scalar(tape: Tape, reference: int, boolean: bool = False) -> Any:
     """Return what stands for one entry: a NumPy number if it is constant, so that constant code runs as it is."""

@@ -25,8 +25,6 @@ from accumulus.tape.columns import Column, Range, column
 from accumulus.tape.interpreter import Copies
 from accumulus.tape.tape import Tape
 
-__all__ = ["scan"]
-
 #: Operations of one step, at most, for it to be a body; longer ones are recorded as operations on arrays.
 LONGEST_BODY: Final = 5_000
 

@@ -18,9 +18,6 @@ from accumulus.frontends.numpy.operands import concrete, depends
 from accumulus.frontends.numpy.table import implements
 from accumulus.tape.tape import Tape
 
-__all__ = ["part_of", "widths_of"]
-
-
 # Differences ----------------------------------------------------------------------------------------------------------
 
 

@@ -19,14 +19,12 @@ from accumulus.frontends.active import refuse
 from accumulus.frontends.decisions import order
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE
-from accumulus.frontends.numpy.operands import References, concrete, depends, references_of
+from accumulus.frontends.numpy.operands import concrete, depends, references_of
 from accumulus.frontends.numpy.ordering import exchanged
 from accumulus.frontends.numpy.table import implements
 from accumulus.frontends.numpy.ufuncs import accumulate, fold
+from accumulus.frontends.recorder import References
 from accumulus.tape.tape import Tape
-
-__all__ = ["in_order", "mean"]
-
 
 # Folds and means ------------------------------------------------------------------------------------------------------
 

@@ -20,19 +20,6 @@ from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.refusals import check_dtype
 from accumulus.tape.tape import Tape
 
-__all__ = [
-    "CALLED",
-    "COMPLEX_FUNCTIONS",
-    "FUNCTIONS",
-    "PROTOCOLS",
-    "ArrayFunction",
-    "function_name",
-    "implements",
-    "implements_complex",
-    "load_rows",
-    "unsupported",
-]
-
 
 @dataclass(frozen=True)
 class ArrayFunction:

@@ -33,8 +33,6 @@ from accumulus.frontends.location import in_library
 from accumulus.frontends.numpy.operands import Operand, concrete, depends
 from accumulus.frontends.refusals import no_number
 
-__all__ = ["formatted", "in_full", "printed_number", "same_text"]
-
 #: Modules that show what they are given, and do nothing else with it.
 _SHOWING: Final = frozenset(
     (

@@ -21,8 +21,6 @@ from accumulus.frontends.numpy.table import FUNCTIONS, function_name, load_rows
 from accumulus.frontends.recorder import Inputs, Recorder, References
 from accumulus.tape.tape import Tape
 
-__all__ = ["RECORDER", "supported"]
-
 
 class _Tracer(Recorder):
     def takes(self, function: object) -> bool:

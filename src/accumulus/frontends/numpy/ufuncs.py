@@ -19,7 +19,6 @@ from accumulus.frontends.numpy.arrays import TracedArray, as_array, as_constant,
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, PAIRS, Elementwise, apply, row_of
 from accumulus.frontends.numpy.operands import (
     Operand,
-    References,
     concrete,
     depends,
     entries_of,
@@ -31,11 +30,11 @@ from accumulus.frontends.numpy.refusals import check_dtype
 from accumulus.frontends.numpy.scalars import TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import COMPLEX_FUNCTIONS, FUNCTIONS, PROTOCOLS, unsupported
 from accumulus.frontends.numpy.vectorized import entry_by_entry, function_of_entries
+from accumulus.frontends.recorder import References
 from accumulus.frontends.refusals import FILLING
-from accumulus.tape.blocks import LONG, Column, Range, column
+from accumulus.tape.blocks import LONG
+from accumulus.tape.columns import Column, Range, column
 from accumulus.tape.tape import Tape
-
-__all__ = ["accumulate", "fold"]
 
 #: Rows of reals by NumPy's universal function.
 ROWS: Final = {

@@ -27,8 +27,6 @@ from accumulus.frontends.numpy.table import CALLED, implements, unsupported
 from accumulus.tape.partials import SERIES, terms
 from accumulus.tape.tape import Tape
 
-__all__ = ["sine_by_argument"]
-
 #: Knots of a table that are all compared with at every point, at most, where it is read at few places; of how many.
 MOST_KNOTS: Final = 16
 FEW_PLACES: Final = 4

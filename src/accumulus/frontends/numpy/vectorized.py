@@ -12,8 +12,6 @@ from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.numpy.arrays import TracedArray, make
 from accumulus.frontends.numpy.operands import depends, entries_of
 
-__all__ = ["entry_by_entry", "function_of_entries", "vectorized"]
-
 
 def vectorized(original: np.vectorize, called: Callable[[Any], Any]) -> Callable[..., Any]:
     """Return what is called in place of an `np.vectorize`.

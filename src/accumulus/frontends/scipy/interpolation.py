@@ -28,9 +28,6 @@ from accumulus.frontends.numpy.operands import concrete, depends, entries_of, ma
 from accumulus.frontends.numpy.sequences import widths_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["spline", "univariate"]
-
-
 Reals = NDArray[np.float64]
 
 

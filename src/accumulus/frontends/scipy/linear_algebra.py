@@ -38,9 +38,6 @@ from accumulus.frontends.numpy.operands import concrete, depends, references_of
 from accumulus.frontends.numpy.table import ArrayFunction
 from accumulus.tape.tape import Tape
 
-__all__: list[str] = []
-
-
 #: What SciPy calls the structures of a matrix.
 SYMMETRIC = ("sym", "symmetric", "her", "hermitian", "pos", "positive definite")
 POSITIVE = ("pos", "positive definite")

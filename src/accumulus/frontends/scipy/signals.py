@@ -35,9 +35,6 @@ from accumulus.frontends.numpy.operands import holds_complex
 from accumulus.frontends.numpy.sequences import part_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["dct", "dst"]
-
-
 # Cosine and sine transforms -------------------------------------------------------------------------------------------
 
 Columns = Sequence[Any]

@@ -30,9 +30,6 @@ from accumulus.frontends.numpy.operands import Entries, Operand, concrete, depen
 from accumulus.frontends.scipy.linear_algebra import orthogonal_factor
 from accumulus.tape.tape import Tape
 
-__all__ = ["TracedRotation"]
-
-
 # Distances ------------------------------------------------------------------------------------------------------------
 
 

@@ -22,8 +22,6 @@ from accumulus.frontends.numpy.elementwise import apply, composed, near_zero, op
 from accumulus.frontends.numpy.operands import concrete, depends, entries_of, map_references
 from accumulus.tape.tape import Tape
 
-__all__ = ["DISTRIBUTIONS"]
-
 
 @borrows("scipy.special", "logsumexp")
 def _logsumexp(

@@ -14,8 +14,6 @@ from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.elementwise import OF_ORDER, SPECIAL, composed, logaddexp, near_zero, operation
 from accumulus.tape.operations import INFINITY
 
-__all__: list[str] = []
-
 Interval = tuple[float, float]
 REAL: Final[Interval] = (-INFINITY, INFINITY)
 _POSITIVE: Final[Interval] = (0.0, INFINITY)

@@ -20,8 +20,6 @@ from accumulus.frontends.source.exits import in_scope
 from accumulus.frontends.source.nodes import MARK, copied, located
 from accumulus.frontends.source.syntax import HARMLESS, RUNTIME, Transformer, is_refused
 
-__all__ = ["converted"]
-
 #: Transformed code by the original, its file, and whether no builtin is shadowed; None for what is left as it is.
 _CODES: Final[dict[tuple[CodeType, str, bool], CodeType | None]] = {}
 #: Codes that are kept, at most; and the lines of one file.

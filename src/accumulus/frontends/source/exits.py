@@ -9,19 +9,6 @@ from typing import Final
 
 from accumulus.frontends.source.nodes import constant_node, copied, located, variable
 
-__all__ = [
-    "LOOPS",
-    "SCOPES",
-    "exits_at_end",
-    "in_scope",
-    "is_own_call",
-    "is_temporary",
-    "moved_into_branches",
-    "with_flags",
-    "without_exits",
-]
-
-
 # Exits at the ends of branches ----------------------------------------------------------------------------------------
 #
 # ``if c: return a`` and then ``return b`` is ``if c: return a`` ``else: return b``: after that every exit is at the end

@@ -6,23 +6,6 @@ import ast
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
-__all__ = [
-    "MARK",
-    "assigned_in",
-    "call_of",
-    "chain_of",
-    "constant_node",
-    "copied",
-    "is_bool",
-    "is_bound_to_scope",
-    "is_none",
-    "is_truth",
-    "located",
-    "postponed",
-    "run_over",
-    "variable",
-]
-
 #: The argument by which lambdas of the transformation are told from the user's.
 MARK: Final = "@"
 

@@ -66,9 +66,6 @@ from accumulus.frontends.source.nodes import (
     variable,
 )
 
-__all__ = ["RUNTIME", "Expressions", "Transformer", "is_refused"]
-
-
 # Expressions ----------------------------------------------------------------------------------------------------------
 #
 # A conditional expression, ``and``, ``or`` and a chained comparison become calls that are given what may not be

@@ -25,8 +25,6 @@ from accumulus.tape.live import needed
 from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 
-__all__ = ["expressions", "free_symbols", "verify_expressions"]
-
 #: Numbers of which this multiple is whole are written as fractions.
 _FRACTIONS: Final = 1024.0
 

@@ -16,8 +16,6 @@ from sympy.codegen import cfunctions
 
 from accumulus.tape.operations import OPERATIONS
 
-__all__ = ["FORMULAS", "ROWS"]
-
 #: Class → row of the tape's table, on the same arguments; SymPy has some under C's names, too.
 ROWS: Final[dict[Any, str]] = {
     kind: row.name

@@ -15,8 +15,6 @@ from sympy.tensor.array import NDimArray
 
 from accumulus.errors import ArgumentError
 
-__all__ = ["NAMES", "SYMBOLS", "Argument", "Array", "Model"]
-
 #: What stands for one number: symbols, functions of time, their derivatives, and entries of arrays without entries.
 SYMBOLS: Final = (sp.Symbol, AppliedUndef, sp.Derivative, MatrixElement, sp.Indexed)
 

@@ -13,8 +13,6 @@ from accumulus.frontends.active import refuse
 from accumulus.frontends.sympy.model import SYMBOLS
 from accumulus.frontends.sympy.places import Places
 
-__all__ = ["MOST_TERMS", "UNDONE", "Nodes", "constant"]
-
 #: What SymPy works out in bounded time, where it has been put down without that: not integrals, nor limits.
 UNDONE: Final = (sp.Derivative, sp.Subs, MatrixElement)
 #: Terms of a sum, or factors of a product, at most.

@@ -13,8 +13,6 @@ from accumulus.errors import ArgumentError
 from accumulus.frontends.active import refuse
 from accumulus.frontends.sympy.model import Model
 
-__all__ = ["Places"]
-
 
 class Places:
     """The arguments of a model as arrays of whatever stands for their entries.

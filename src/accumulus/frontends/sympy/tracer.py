@@ -24,9 +24,6 @@ from accumulus.frontends.sympy.walk import bottom_up
 from accumulus.frontends.sympy.writing import Writer
 from accumulus.tape.tape import Tape
 
-__all__ = ["RECORDER"]
-
-
 # Expressions on numbers -----------------------------------------------------------------------------------------------
 
 

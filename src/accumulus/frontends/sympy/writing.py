@@ -19,8 +19,6 @@ from accumulus.frontends.sympy.places import Places
 from accumulus.frontends.sympy.walk import bottom_up
 from accumulus.tape.tape import Tape
 
-__all__ = ["Writer"]
-
 
 class Writer(Nodes):
     """Writes expressions onto a tape.

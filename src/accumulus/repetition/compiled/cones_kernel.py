@@ -13,23 +13,6 @@ from accumulus.native.words import bit, scattered, shifted_right, wrapped
 from accumulus.tape.blocks import SUM
 from accumulus.tape.operations import BY_NAME
 
-__all__ = [
-    "ABSENT",
-    "COMPARE",
-    "CUT",
-    "FORMS",
-    "INSIDE",
-    "LEVELS",
-    "LITERAL",
-    "ROOT",
-    "STEPS",
-    "SUMS",
-    "USERS",
-    "WIDTH",
-    "ConesState",
-    "perform",
-]
-
 #: What to do: take sums apart, cut what is deep, write forms of cones down, gather who takes what, levels, compare
 #: forms, steps.
 SUMS, CUT, FORMS, USERS, LEVELS, COMPARE, STEPS = range(7)

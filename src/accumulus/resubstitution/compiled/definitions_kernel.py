@@ -10,21 +10,6 @@ from accumulus.native.state import Axes, Floats, Integers, State
 from accumulus.rewriting.compiled.running_kernel import times
 from accumulus.tape.tape import ADD, MULTIPLY
 
-__all__ = [
-    "ARGUMENTS",
-    "CODE",
-    "COPY",
-    "FIRST",
-    "NODE",
-    "SECOND",
-    "SIGN",
-    "WIDTH",
-    "DefinitionsState",
-    "RoundingState",
-    "perform_order",
-    "perform_rounding",
-]
-
 #: The code of a definition that is another value itself.
 COPY: Final = -1
 #: Columns of definitions.

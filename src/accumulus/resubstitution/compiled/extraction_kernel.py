@@ -12,8 +12,6 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import Axes, Floats, Integers, State
 from accumulus.native.words import copy_many, random_bits, shifted_right
 
-__all__ = ["DEEPEST", "THRESHOLD_COUNT", "ExtractionState", "perform"]
-
 #: Definitions of a dead value that are looked at.
 LOOKS: Final = 6
 #: What a dead argument is taken to cost.

@@ -17,20 +17,6 @@ from accumulus.native.state import Floats, Integers, Record, Records, State
 from accumulus.native.words import bit, bits_of, scattered, shifted_right, wrapped
 from accumulus.resubstitution.compiled.reading_kernel import KEY_BITS
 
-__all__ = [
-    "DIFFERENCE",
-    "FILTER_BITS",
-    "HELPER_KEY_BITS",
-    "PRODUCT",
-    "Found",
-    "Helper",
-    "HelpersState",
-    "ValuePairsState",
-    "WantedPair",
-    "perform",
-    "perform_helpers",
-]
-
 # Pairs ---------------------------------------------------------------------------------------------------------------
 
 #: How two values make a third.

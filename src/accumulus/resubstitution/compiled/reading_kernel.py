@@ -15,8 +15,6 @@ from accumulus.native.words import bits_of, definition_hash, scattered, shifted_
 from accumulus.resubstitution.compiled.definitions_kernel import COPY
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 
-__all__ = ["INDEX", "INPUT", "KEY_BITS", "NUMBER", "OTHER", "READ", "Form", "Made", "ReadingState", "perform"]
-
 #: What to do: fill the tables, read a tape.
 INDEX, READ = range(2)
 #: What values are: computed, a number, an input.

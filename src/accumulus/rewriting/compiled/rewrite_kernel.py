@@ -57,9 +57,6 @@ from accumulus.rewriting.compiled.rewrite_nodes import (
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SELECT
 
-__all__ = ["perform"]
-
-
 #: Uses of a node that are looked at for a pair that is computed elsewhere.
 LOOK: Final = 24
 

@@ -13,8 +13,6 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import NO_FLOATS, Axes, Floats, Integers, State
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT
 
-__all__ = ["BOUNDED", "COMPLEX", "PLAIN", "RunningState", "perform", "times"]
-
 #: Complex values with bounds on their errors; real ones alone, or with bounds.
 COMPLEX, PLAIN, BOUNDED = range(3)
 

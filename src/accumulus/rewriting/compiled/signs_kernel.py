@@ -16,23 +16,6 @@ from accumulus.native.state import NOTHING, Axes, Floats, Integers, State
 from accumulus.native.words import random_bits, shifted_right
 from accumulus.rewriting.compiled.rewrite_nodes import THRESHOLD_COUNT
 
-__all__ = [
-    "COUNT",
-    "EVEN",
-    "EXACT_SUM",
-    "FREE",
-    "ODD",
-    "OTHER",
-    "OUTPUT",
-    "PRODUCT",
-    "SELECT",
-    "SORT",
-    "SUM",
-    "TURN",
-    "SignsState",
-    "perform",
-]
-
 #: What to do: anneal signs; count changes; bring the nodes that outputs need into an order, arguments first.
 TURN, COUNT, SORT = range(3)
 #: Kinds of nodes. Of a free one no sign is wrong: a constant among its arguments takes any. An exact sum never turns.

@@ -30,8 +30,6 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import Floats, Integers, State
 from accumulus.native.words import bit, copy, lowest, population, random_bits, shifted_right, without_lowest, wrapped
 
-__all__ = ["SETS", "SHIFT", "TABLE_LENGTH", "TABLE_STEP", "OrderState", "RowsState", "perform"]
-
 #: Sets of a vertex in its bitset rows: three of what it depends on, three of what depends on it.
 SETS: Final = 6
 #: Two totals share an integer, so that orders are compared by the first and then by the second.

@@ -18,8 +18,6 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import Floats, Integers, State
 from accumulus.native.words import bit, copy, copy_many, lowest, population, random_bits, shifted_right, wrapped
 
-__all__ = ["ABOVE", "ANNEAL", "BELOW", "COST", "CROSSING", "GREEDY", "SETS", "PairsState", "perform"]
-
 #: Sets of a value in its bitset rows: what it depends on, what depends on it, each followed by those of which the label
 #: is not ±1; and the values on which its adjoint depends.
 BELOW: Final = 0

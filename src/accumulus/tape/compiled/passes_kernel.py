@@ -36,8 +36,6 @@ from accumulus.tape.compiled.passes_state import (
 )
 from accumulus.tape.operations import BY_NAME
 
-__all__ = ["perform_passes"]
-
 # The rows and constants of a tape, each found by a hash table --------------------------------------------------------
 
 NEGATIVE: Final = BY_NAME["negative"].code

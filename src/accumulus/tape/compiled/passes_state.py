@@ -8,30 +8,6 @@ import numpy as np
 
 from accumulus.native.state import NOTHING, Floats, Integers, Record, Records, State
 
-__all__ = [
-    "ARITY",
-    "CODE",
-    "COMMUTATIVE",
-    "DONE",
-    "EVEN",
-    "FOLD",
-    "FULL",
-    "INDEX",
-    "JUMPS",
-    "ODD",
-    "QUOTIENT",
-    "ROOM",
-    "SHARED_QUOTIENT",
-    "SIGNED",
-    "SORT",
-    "SPREAD",
-    "TAKE",
-    "VERBATIM",
-    "WRITE",
-    "PassesState",
-    "Row",
-]
-
 #: What to do: fill the hash tables, run commands, spread marks along edges, order vertices.
 INDEX, WRITE, SPREAD, SORT = range(4)
 #: How running commands ends: all done, an operation on constants to be evaluated, which is in the row behind the last,

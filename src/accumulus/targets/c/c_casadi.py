@@ -20,8 +20,6 @@ from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_source import CSource
 from accumulus.targets.kernel import Shape
 
-__all__ = ["Called", "CasadiFunction", "Pattern"]
-
 
 @dataclass(frozen=True)
 class Pattern:

@@ -20,8 +20,6 @@ from typing import Any, Final
 from accumulus.errors import CompileError
 from accumulus.interrupts import interruptible
 
-__all__ = ["FLAGS", "LANGUAGE", "Loaded", "compiler", "shared_library"]
-
 #: What results depend on.
 LANGUAGE: Final = ("-std=c99", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
 #: How hard it tries.

@@ -25,8 +25,6 @@ from accumulus.targets.kernel import Segment, Shape
 from accumulus.targets.llvm.special_functions import OF_ORDER
 from accumulus.targets.schedule import WITHOUT_PRODUCT, Group, Part, fuse_products, groups, order, parts
 
-__all__ = ["Body", "Expressions", "Fused", "argument_names", "array_names", "check_name", "fusible"]
-
 # fmt: off
 _KEYWORDS: Final = frozenset((
     "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",

@@ -10,20 +10,6 @@ from typing import Final
 
 from accumulus.targets.kernel import Segment, Shape
 
-__all__ = [
-    "BYTES",
-    "COMPILED",
-    "REALS",
-    "Argument",
-    "Array",
-    "Declarations",
-    "Header",
-    "Result",
-    "framed",
-    "function_text",
-    "table_text",
-]
-
 REALS: Final = {"float64": "double", "float32": "float"}
 BYTES: Final = {"float64": 8, "float32": 4}
 #: What users compile with.

@@ -47,8 +47,6 @@ from accumulus.targets.c.c_places import (
 from accumulus.targets.kernel import LongSegment, Segment, Shape
 from accumulus.targets.nests import Nest, Nests, Place
 
-__all__ = ["LOOP_PART", "LoopSource", "NestPrinter", "hidden", "loop_source"]
-
 #: Operations and stores of a function. Bodies of a thousand are twice as quick whole as in parts, and are compiled in
 #: the same time; that grows with the square of their length, though.
 LOOP_PART: Final = 2000

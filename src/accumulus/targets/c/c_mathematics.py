@@ -25,8 +25,6 @@ from accumulus.targets.c.c_header import function_text
 from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS, Writer
 from accumulus.targets.llvm.special_functions import OF_POSIX, SPECIAL_FUNCTIONS
 
-__all__ = ["Mathematics", "definition", "literal"]
-
 
 def literal(value: float, dtype: str) -> str:
     """A number as C writes it, of the type that is computed with, in parentheses if it is negative."""

@@ -16,23 +16,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.blocks import BlockTape, Column, Range, references_in
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.columns import Column, Range, references_in
 from accumulus.targets.c.c_header import (
     table_text,
 )
 from accumulus.targets.c.c_mathematics import literal
-
-__all__ = [
-    "INDEX_TYPES",
-    "MOST_STRETCHES",
-    "WORK",
-    "Places",
-    "Reading",
-    "affine",
-    "moves",
-    "place_at",
-    "stretches",
-]
 
 #: The parameter for the work space.
 WORK: Final = "work"

@@ -23,8 +23,6 @@ from accumulus.targets.c.c_mathematics import Mathematics
 from accumulus.targets.kernel import Segment, Shape
 from accumulus.targets.schedule import Part
 
-__all__ = ["CSource", "Kind", "moving", "source"]
-
 #: Operations and stores of a function. Compilers give up vectorising loops that load and store much more.
 LONGEST_PART: Final = 400
 #: Points of a tile, for vectors of 64 bytes.

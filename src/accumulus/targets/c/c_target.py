@@ -20,8 +20,6 @@ from accumulus.targets.c.c_source import CSource, source
 from accumulus.targets.kernel import Kernel, LongSegment, Segment, Shape
 from accumulus.targets.target import Target
 
-__all__ = ["TARGET", "CKernel", "CLoops"]
-
 _NAME: Final = "f"
 
 

@@ -34,8 +34,6 @@ from accumulus.targets.kernel import Kernel, LongSegment, Segment, Shape
 from accumulus.targets.llvm.special_functions import SPECIAL_FUNCTIONS
 from accumulus.targets.target import Target
 
-__all__ = ["TARGET", "CudaKernel", "CudaLoops", "OnDevice", "device_of", "source"]
-
 # Functions ------------------------------------------------------------------------------------------------------------
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from accumulus.targets.compiled.slots_state import SlotsState
 
-__all__ = ["perform"]
-
 
 def perform(state: SlotsState) -> int:
     """Give a place to each value; returns how many places there are."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from accumulus.native.state import NOTHING, Integers, State
 
-__all__ = ["SlotsState"]
-
 
 class SlotsState(State):
     """Values that take places in memory one after the other, and leave them.

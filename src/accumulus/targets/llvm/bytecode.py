@@ -34,8 +34,6 @@ from accumulus.targets.llvm.module import in_module, runs_in_one_lane
 from accumulus.targets.llvm.vectors import Vectors
 from accumulus.versions import digest
 
-__all__ = ["BytecodeKernel"]
-
 #: Seconds in which a compiler does an operation, and operations of the longest program that one is asked to do: it
 #: needs two kilobytes for each.
 COMPILING: Final = 6e-5

@@ -22,8 +22,6 @@ from typing import Final
 from accumulus.targets.kernel import Shape
 from accumulus.targets.llvm.library import Code, Library
 
-__all__ = ["CALLBACKS", "ENTRIES", "RUN", "Callback", "callback", "handler"]
-
 # Functions of C -------------------------------------------------------------------------------------------------------
 
 

@@ -33,8 +33,6 @@ from accumulus.targets.llvm.library import (
 )
 from accumulus.targets.llvm.vectors import UNOPTIMISED, Signature
 
-__all__ = ["LENGTH_OF", "declared", "entry_points", "point_entry", "readers", "unpacking"]
-
 # Python objects: entries of arrays, and values of numbers -------------------------------------------------------------
 
 

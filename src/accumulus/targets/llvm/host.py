@@ -18,8 +18,6 @@ import llvmlite.binding as llvm
 from accumulus.errors import CompileError
 from accumulus.forks import Lock
 
-__all__ = ["Host", "LinkedByLLVM", "compile_ir", "compile_modules", "host", "vector_symbol"]
-
 _LOCK: Final = Lock()
 _NAMES: Final = count()
 #: What LLVM's code generator is told: no second scheduling, after registers are given out, and dependencies between

@@ -22,8 +22,6 @@ from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS, VectorFunction,
 from accumulus.targets.llvm.special_functions import OF_ORDER, SPECIAL_FUNCTIONS
 from accumulus.targets.llvm.vectors import POISON, Layout, Vectors
 
-__all__ = ["Callee", "Functions", "Instructions"]
-
 # Functions that are called --------------------------------------------------------------------------------------------
 
 

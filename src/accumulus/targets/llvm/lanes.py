@@ -35,8 +35,6 @@ from accumulus.targets.llvm.maps import (
 )
 from accumulus.targets.llvm.vectors import Vectors
 
-__all__ = ["BatchedLoops"]
-
 Floats = NDArray[np.float64]
 #: Names of functions that sum, by those of `maps` and whether there they are functions of vectors, not of one lane.
 SUMS: Final = {

@@ -33,32 +33,6 @@ from accumulus.tape.tape import Tape, to_bytes
 from accumulus.targets.kernel import Segment, Shape
 from accumulus.versions import digest, processor
 
-__all__ = [
-    "AXES",
-    "DATA",
-    "DTYPE",
-    "FLAGS",
-    "FUNCTIONS",
-    "HEADER",
-    "OBJECTS",
-    "READABLE",
-    "SHAPE",
-    "TYPE",
-    "UNPACK",
-    "VALUE",
-    "WRITABLE",
-    "Code",
-    "Image",
-    "Library",
-    "builtin",
-    "check_supported",
-    "key_of",
-    "load",
-    "objects",
-    "store",
-    "version",
-]
-
 # Python's objects, and functions --------------------------------------------------------------------------------------
 
 #: Fields of an array object, by their distance in bytes from the end of the header of all Python objects.

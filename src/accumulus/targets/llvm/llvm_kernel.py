@@ -40,7 +40,6 @@ from accumulus.versions import digest
 if TYPE_CHECKING:
     from accumulus.targets.llvm.module import Variant
 
-__all__ = ["LLVMKernel", "needs_from_outside"]
 
 # Code that programs for one point share -------------------------------------------------------------------------------
 

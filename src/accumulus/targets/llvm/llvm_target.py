@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from accumulus.tape.fusion import Map
     from accumulus.targets.kernel import CompiledLoops, LongSegment
 
-__all__ = ["TARGET", "source"]
 
 #: Operations of the longest programs that are compiled at once: in straight lines, and in loops over runs of equals.
 #: Compiling longer ones takes many seconds; they are tables of operations first.

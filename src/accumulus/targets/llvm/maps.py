@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import SizeError
-from accumulus.tape.blocks import BlockTape, Column, Range, references_in
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.fusion import Map
 from accumulus.tape.live import as_written, time_of
 from accumulus.tape.operations import SECONDS
@@ -35,8 +36,6 @@ from accumulus.targets.llvm.module import Text
 from accumulus.targets.llvm.vectors import POISON, Vectors
 from accumulus.targets.nests import Entries, MatrixProduct, Nest, Nests, Place
 from accumulus.versions import digest
-
-__all__ = ["DRIVER", "FORWARD", "SCATTERED", "SUMS", "Body", "LLVMLoops", "WorkspaceLayout", "compiled", "kind_of"]
 
 # Functions: one a body, one for sums, and what calls them in their order ----------------------------------------------
 

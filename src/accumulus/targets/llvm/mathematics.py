@@ -23,26 +23,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-__all__ = [
-    "VECTOR_FUNCTIONS",
-    "Results",
-    "VectorFunction",
-    "Writer",
-    "acos",
-    "asin",
-    "atan",
-    "atan2",
-    "definition",
-    "double",
-    "exp",
-    "fmod",
-    "log",
-    "patch",
-    "power",
-    "sincos",
-    "tanh",
-]
-
 # fmt: on
 
 # 1.5 · 2⁵²: added to a number below 2⁵¹ it leaves the nearest whole number in the low bits

@@ -67,22 +67,6 @@ from accumulus.targets.schedule import (
 )
 from accumulus.targets.schedule import runs as sorted_into_runs
 
-__all__ = [
-    "LARGEST_UNCUT",
-    "LONGEST_ORDERED",
-    "PART_SIZE",
-    "Module",
-    "Text",
-    "Variant",
-    "in_module",
-    "module",
-    "results_of",
-    "runs_in_one_lane",
-    "sines_and_cosines",
-    "tune",
-    "values_in_registers",
-]
-
 # Variants -------------------------------------------------------------------------------------------------------------
 
 #: A program of more operations, or of more results, than the first is cut into functions of so many steps.

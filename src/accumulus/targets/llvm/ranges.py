@@ -17,8 +17,6 @@ from typing import Final
 from accumulus.targets.llvm.vectors import ATTRIBUTES, UNOPTIMISED, Signature
 from accumulus.targets.schedule import Group
 
-__all__ = ["run_columns", "run_one", "run_rows"]
-
 #: Scratch memory above this is taken from the heap.
 LARGEST_ON_STACK: Final = 1 << 16
 #: Bytes of a cache line.

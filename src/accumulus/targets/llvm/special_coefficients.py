@@ -7,38 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "COSPI",
-    "DIGAMMA_MIDDLE",
-    "DIGAMMA_ROOT",
-    "DIGAMMA_TAIL",
-    "DIGAMMA_UPPER",
-    "ERFCX",
-    "ERFINV_LOWER",
-    "ERFINV_MIDDLE",
-    "ERFINV_TAIL",
-    "ERFINV_UPPER",
-    "GAMMALN_MIDDLE",
-    "GAMMALN_TAIL",
-    "GAMMALN_UPPER",
-    "GAMMA_MIDDLE",
-    "GAMMA_TAIL",
-    "I0E_LOWER",
-    "I0E_UPPER",
-    "I0_LOW",
-    "I1ERFCX",
-    "I1E_LOWER",
-    "I1E_UPPER",
-    "I1_LOW",
-    "IERFCX",
-    "K0E_UPPER",
-    "K0_LOWER",
-    "K1E_UPPER",
-    "K1_LOWER",
-    "SINPI",
-    "Fit",
-]
-
 #: Ends of the argument, and coefficients, lowest first.
 Fit = tuple[float, float, tuple[float, ...]]
 

@@ -21,8 +21,6 @@ from accumulus.targets.llvm import special_coefficients as fits
 from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS, VectorFunction, Writer
 from accumulus.targets.llvm.special_coefficients import Fit
 
-__all__ = ["OF_ORDER", "OF_POSIX", "SPECIAL_FUNCTIONS", "Mask", "Term", "fused", "polynomial", "where"]
-
 # Formulas as Python writes them ---------------------------------------------------------------------------------------
 
 

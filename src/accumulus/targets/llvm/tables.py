@@ -30,8 +30,6 @@ from accumulus.targets.llvm.instructions import Functions, Instructions
 from accumulus.targets.llvm.vectors import ATTRIBUTES, POISON, Layout, Signature, Vectors
 from accumulus.targets.schedule import PRODUCT_MINUS, TAKEN, WITHOUT_PRODUCT, Group, Runs
 
-__all__ = ["Places", "Slotted", "WithTables", "by_tables", "loops", "places", "scatter"]
-
 # Results --------------------------------------------------------------------------------------------------------------
 
 #: Programs of more results than that are stored by tables; zeros in runs shorter than the second count as results.

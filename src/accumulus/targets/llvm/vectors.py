@@ -22,8 +22,6 @@ from typing import Final
 from accumulus.targets.kernel import Shape
 from accumulus.targets.schedule import Group
 
-__all__ = ["ATTRIBUTES", "POISON", "UNOPTIMISED", "Columns", "Layout", "Rows", "Signature", "Vectors"]
-
 # Vectors --------------------------------------------------------------------------------------------------------------
 
 

@@ -60,36 +60,6 @@ from accumulus.text import fresh, printable
 if TYPE_CHECKING:
     import sympy
 
-__all__ = [
-    "Entry",
-    "Expression",
-    "Product",
-    "Reference",
-    "Sum",
-    "Symbol",
-    "Word",
-    "added_up",
-    "edge_names",
-    "equivalent",
-    "expand",
-    "fail",
-    "folded",
-    "fresh_names",
-    "inside",
-    "latex_name",
-    "multiplied_out",
-    "natural",
-    "nodes",
-    "operands",
-    "parse",
-    "plain_name",
-    "postorder",
-    "product_of_factors",
-    "quoted",
-    "statements",
-    "sum_of_terms",
-    "word_counts",
-]
 
 #: How many labels along the path decide the order of terms; further ones leave it to the digest.
 _LEADING: Final = 6

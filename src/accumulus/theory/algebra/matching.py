@@ -61,17 +61,6 @@ from accumulus.theory.algebra.expression import (
 )
 from accumulus.theory.graphs.traversal import UnionFind, eliminate_series, reached, topological_order
 
-__all__ = [
-    "Direction",
-    "Matching",
-    "Occurrence",
-    "along_units",
-    "match",
-    "shared_graph",
-    "simple_accumulation",
-    "split_graph",
-]
-
 Pair = tuple[int, int]
 Direction = Literal["up", "down"]
 #: A subexpression that stands between two vertices.

@@ -49,19 +49,6 @@ from accumulus.theory.algebra.expression import Expression, Product, Sum, Symbol
 from accumulus.theory.algebra.sets import ExpressionSet
 from accumulus.theory.algebra.values import LABEL, PRODUCT, SUM, ValueProgram, bracketed, value_program
 
-__all__ = [
-    "Dependencies",
-    "Face",
-    "Relation",
-    "TermMerge",
-    "Violation",
-    "elimination_dependencies",
-    "joints",
-    "lemma1_violations",
-    "program_dependencies",
-    "relations",
-]
-
 _FACTOR: Final = re.compile(r"\s*[*·]?\s*([^\W\d_]+(?:_\{-?\w+\}|_?\d+)?[′']*)\s*")
 
 

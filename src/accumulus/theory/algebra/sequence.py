@@ -50,8 +50,6 @@ from accumulus.theory.algebra.relations import Face, program_dependencies
 from accumulus.theory.algebra.sets import ExpressionSet
 from accumulus.theory.algebra.values import LABEL, PRODUCT, ValueProgram, bracketed, running_order, value_program
 
-__all__ = ["FaceSequence", "LineReplay", "Split", "Splitting", "elimination_sequence", "least_splits"]
-
 
 class LineReplay(FaceElimination):
     """The line graph of `graph`, being eliminated step by step; every product and every sum is a vertex of its own.

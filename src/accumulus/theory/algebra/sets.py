@@ -61,7 +61,6 @@ from accumulus.theory.algebra.matching import match, shared_graph, simple_accumu
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["ExpressionSet", "expressions", "uses_of"]
 
 #: References and entries of the largest set that a notebook shows as formulas.
 LONGEST_SHOWN = 60

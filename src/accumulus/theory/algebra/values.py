@@ -56,8 +56,6 @@ from accumulus.theory.algebra.expression import (
 from accumulus.theory.algebra.matching import Direction, Matching, Occurrence, along_units
 from accumulus.theory.algebra.sets import ExpressionSet, uses_of
 
-__all__ = ["LABEL", "PRODUCT", "SUM", "ValueProgram", "bracketed", "running_order", "value_program"]
-
 LABEL: Final = 0
 PRODUCT: Final = 1
 SUM: Final = 2

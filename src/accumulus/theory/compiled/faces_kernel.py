@@ -36,20 +36,6 @@ from accumulus.native.state import Axes, Integers, Record, Records
 from accumulus.native.words import bit, copy_many, lowest, scattered, without_lowest, wrapped
 from accumulus.theory.compiled.line_state import ROOT, TERMINAL, LineState, eliminate_face, is_free, settle_labels
 
-__all__ = [
-    "MORE",
-    "MOST",
-    "MOST_DEPTH",
-    "MOST_MOVES",
-    "MOST_STEPS",
-    "PROBES",
-    "FacesState",
-    "Frame",
-    "Move",
-    "StoredBound",
-    "perform",
-]
-
 #: Labels of a line graph, at most: they are bits of one word.
 MOST: Final = 64
 #: Levels of the search, moves in each, steps of a plan, at most. No line graph of MOST labels has more faces.

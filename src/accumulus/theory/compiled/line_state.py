@@ -14,19 +14,6 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import Integers, State
 from accumulus.native.words import bit, copy, lowest, wrapped
 
-__all__ = [
-    "INNER",
-    "ROOT",
-    "TERMINAL",
-    "LineState",
-    "common",
-    "element",
-    "eliminate_face",
-    "flip",
-    "is_free",
-    "settle_labels",
-]
-
 #: Kinds of the vertices of the graph.
 INNER, ROOT, TERMINAL = range(3)
 

@@ -29,21 +29,6 @@ from accumulus.native.state import Axes, Floats, Integers
 from accumulus.native.words import copy_many, random_bits, scattered, shifted_right, wrapped
 from accumulus.theory.compiled.line_state import LineState, common, element, eliminate_face, is_free, settle_labels
 
-__all__ = [
-    "BACK",
-    "FACE",
-    "FRONT",
-    "ID_BITS",
-    "KIND_BITS",
-    "NOTHING",
-    "SHIFT",
-    "STEP",
-    "TABLE",
-    "VERTEX",
-    "MixedState",
-    "perform",
-]
-
 #: Two totals share an integer: the cost, then all products.
 SHIFT: Final = 32
 #: Items between two states that are kept.

@@ -20,8 +20,6 @@ from accumulus.native.state import Integers
 from accumulus.native.words import copy_many, lowest
 from accumulus.search.compiled.order_kernel import SETS, RowsState, cost_of, eliminate
 
-__all__ = ["HALF", "LAST", "UNREACHED", "SubsetsState", "perform"]
-
 #: Sets of the first HALF vertices have their bound in `low`, of the others in `high`.
 HALF: Final = 12
 #: Bits of the last vertex of an order.

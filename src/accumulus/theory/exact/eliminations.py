@@ -46,8 +46,6 @@ from accumulus.theory.bounds import MOST_COLUMNS, bracketing_bound, least_costs,
 from accumulus.theory.exact.searches import MOST_VERTICES, LineSearch, SubsetSearch, independent_parts, reduced_part
 from accumulus.theory.methods.edges_and_faces import edge, face
 
-__all__ = ["Level", "OptimumProof", "Patience", "proven"]
-
 Level = Literal["vertex", "edge", "face"]
 #: From the narrowest to the widest class of eliminations.
 LEVELS: Final[tuple[Level, ...]] = ("vertex", "edge", "face")

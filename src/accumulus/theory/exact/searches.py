@@ -67,9 +67,6 @@ from accumulus.theory.compiled.subsets_kernel import HALF, LAST, UNREACHED, Subs
 from accumulus.theory.graphs.traversal import UnionFind
 from accumulus.theory.methods.edges_and_faces import Lines, words
 
-__all__ = ["MOST_VERTICES", "LineSearch", "ReducedPart", "SubsetSearch", "independent_parts", "reduced_part"]
-
-
 #: Rounds of reduction of a part; each begins anew after twins were merged.
 _ROUNDS: Final = 20
 

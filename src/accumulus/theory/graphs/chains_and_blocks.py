@@ -33,8 +33,6 @@ from accumulus.graph.graph import DifferentiationGraph, vertex_numbers
 from accumulus.theory.graphs.dominators import regions
 from accumulus.theory.graphs.traversal import reached, series_vertices
 
-__all__ = ["Block", "Decomposition", "Part", "Shape", "block", "block_degrees", "decompose"]
-
 
 class Shape(Enum):
     """Composition of a part."""

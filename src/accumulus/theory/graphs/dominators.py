@@ -42,8 +42,6 @@ from typing import Final, NamedTuple
 from accumulus.graph.graph import DifferentiationGraph, vertex_numbers
 from accumulus.theory.graphs.traversal import topological_order
 
-__all__ = ["DominatorTree", "dominators", "postdominators", "regions"]
-
 #: Immediate dominator of vertices that have none.
 NONE: Final = -1
 

@@ -32,8 +32,6 @@ from accumulus.graph.graph import DifferentiationGraph, derive
 from accumulus.graph.pictures import digraph, typeset
 from accumulus.theory.graphs.traversal import topological_order
 
-__all__ = ["Biclique", "LineFace", "LineGraph", "line_graph_to_dot"]
-
 
 class LineFace(NamedTuple):
     """An edge of a line graph: two edges of the graph, the second starting where the first ends."""

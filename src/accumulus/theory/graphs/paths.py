@@ -47,8 +47,6 @@ from accumulus.graph.graph import UNIT, DifferentiationGraph, Kind, derive, edge
 from accumulus.objective import Objective
 from accumulus.theory.graphs.traversal import UnionFind, reached
 
-__all__ = ["LocalJacobian", "PathSet", "bauer", "local_jacobian", "paths", "paths_at", "paths_between_edges"]
-
 
 class PathSet:
     """All paths of a graph that start and end in given places; made by `paths`, `paths_at`, `paths_between_edges`.

@@ -8,8 +8,6 @@ from typing import TypeAlias
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.edge import EdgeElimination
 
-__all__ = ["UnionFind", "eliminate_series", "longest_ways", "reached", "series_vertices", "topological_order"]
-
 #: Neighbours of vertices, by number.
 Near: TypeAlias = Sequence[Collection[int]] | Mapping[int, Collection[int]]
 

@@ -67,8 +67,6 @@ from accumulus.graph.graph import DifferentiationGraph
 from accumulus.search.registry import SearchResult, register
 from accumulus.theory.graphs.dominators import dominators, postdominators
 
-__all__ = ["Order", "Sides", "Trees", "dstar"]
-
 _ABSENT = -1
 Pair = tuple[int, int]
 

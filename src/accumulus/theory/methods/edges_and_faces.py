@@ -44,8 +44,6 @@ from accumulus.theory.bounds import lower_bound
 from accumulus.theory.compiled import mixed_kernel as mixed
 from accumulus.theory.compiled.line_state import INNER, ROOT, TERMINAL
 
-__all__ = ["Lines", "MixedAnnealing", "edge", "face", "words"]
-
 
 class Lines:
     """The edges at the intermediates of an independent part, as labels 0, 1, ….

@@ -22,8 +22,6 @@ from typing import Final
 from accumulus.elimination.face import FaceElimination
 from accumulus.errors import OrderError
 
-__all__ = ["absorb", "fill_in", "merge_equal"]
-
 _COVERS: Final = "P_k = P_i and S_k ⊃ S_j, or P_k ⊃ P_i and S_k = S_j"
 
 

@@ -41,9 +41,6 @@ from accumulus.search.elimination import Workload
 from accumulus.search.registry import SearchResult, register
 from accumulus.theory.graphs.traversal import longest_ways, series_vertices
 
-__all__ = ["Direction", "factorization_order", "factorization_steps", "factorize", "factorize_faces"]
-
-
 Direction = Literal["forward", "backward", "both", "middle"]
 
 

@@ -44,8 +44,6 @@ from accumulus.objective import Objective
 from accumulus.search.registry import SearchResult, register
 from accumulus.search.vertex_orders import markowitz
 
-__all__ = ["HEURISTICS", "Heuristic"]
-
 Step = tuple[Any, ...]
 
 

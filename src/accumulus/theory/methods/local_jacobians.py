@@ -44,8 +44,6 @@ from accumulus.search.elimination import Workload
 from accumulus.search.registry import SearchResult, register
 from accumulus.theory.graphs.traversal import UnionFind, eliminate_series, longest_ways
 
-__all__ = ["Bracketing", "Levelled", "accumulate_edges", "bracketing_seconds", "local_jacobians", "multiply"]
-
 Side = Literal["tail", "head"]
 #: Label of the unit edges that segmentation adds.
 _UNIT: Final = -1

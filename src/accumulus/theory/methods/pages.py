@@ -39,8 +39,6 @@ from accumulus.search.registry import SearchResult, register
 from accumulus.theory.graphs.traversal import longest_ways, reached, series_vertices, topological_order
 from accumulus.theory.methods.local_jacobians import accumulate_edges, bracketing_seconds
 
-__all__ = ["TracedPage", "pages", "trace_pages"]
-
 Pair = tuple[int, int]
 
 

@@ -22,8 +22,6 @@ from operator import or_
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph
 
-__all__ = ["ReducedGraph", "random_reduced_graph", "reduced_graphs"]
-
 Edges = tuple[tuple[int, int], ...]
 
 

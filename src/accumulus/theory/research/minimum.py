@@ -28,8 +28,6 @@ from accumulus.elimination.edge import EdgeElimination
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph
 
-__all__ = ["Minimum", "OutOfStepsError", "true_minimum"]
-
 #: Graphs with more words than this are refused: the search would not end.
 LARGEST = 4_000
 

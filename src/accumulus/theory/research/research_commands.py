@@ -21,7 +21,6 @@ from accumulus.show.tables import amount, counted, duration, print_json, print_o
 if TYPE_CHECKING:
     from accumulus.theory.research.survey import Summary
 
-__all__ = ["app"]
 
 app = typer.Typer(name="research", help="Instruments for open questions of the theory.", no_args_is_help=True)
 

@@ -48,8 +48,6 @@ from accumulus.theory.exact.eliminations import OptimumProof
 from accumulus.theory.research.census import ReducedGraph, random_reduced_graph, reduced_graphs
 from accumulus.theory.research.minimum import true_minimum
 
-__all__ = ["Summary", "Verdict", "decide", "read_results", "sample", "shortest_faces", "survey"]
-
 Face = tuple[int, int]
 
 

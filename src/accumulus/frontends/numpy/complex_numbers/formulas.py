@@ -28,8 +28,6 @@ from accumulus.frontends.numpy.operands import concrete, depends
 from accumulus.frontends.numpy.table import PROTOCOLS
 from accumulus.tape.tape import Tape
 
-__all__ = ["FORMULAS", "UFUNCS"]
-
 #: Powers by constant whole numbers up to here are products, as NumPy has it.
 MOST_PRODUCTS: Final = 100
 Formula = Callable[..., Any]

@@ -26,9 +26,6 @@ from accumulus.frontends.numpy.table import COMPLEX_FUNCTIONS, PROTOCOLS, functi
 from accumulus.frontends.refusals import FILLING
 from accumulus.tape.tape import Tape
 
-__all__ = ["CMATH", "LINEAR", "MULTILINEAR"]
-
-
 # Linear functions --------------------------------------------------------------------------------------------
 
 #: Functions with the number of leading arguments that are arrays, or lists of arrays, in which they are linear.

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import METHODS, Flat, TracedArray, as_array, method_of
-from accumulus.frontends.numpy.operands import Operand, References, concrete, depends, holds_complex, references_of
+from accumulus.frontends.numpy.operands import Operand, concrete, depends, holds_complex, references_of
 from accumulus.frontends.numpy.scalars import Traced, TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import PROTOCOLS
 from accumulus.frontends.numpy.texts import in_full
+from accumulus.frontends.recorder import References
 from accumulus.frontends.refusals import no_number
 from accumulus.tape.tape import Tape
-
-__all__ = ["ComplexArray", "ComplexScalar", "Pair", "is_zero", "make_complex", "parts_of"]
 
 
 class Pair(NamedTuple):

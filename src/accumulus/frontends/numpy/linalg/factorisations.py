@@ -20,24 +20,6 @@ from accumulus.frontends.numpy.operands import depends, map_references, referenc
 from accumulus.frontends.numpy.table import implements
 from accumulus.tape.tape import Tape
 
-__all__ = [
-    "attached",
-    "cholesky",
-    "constant_matrix",
-    "fixed",
-    "householder",
-    "inverse_of_triangular",
-    "is_structural_zero",
-    "matrices_of",
-    "plain",
-    "qr",
-    "result_type",
-    "solve_triangular",
-    "square_of",
-    "zeros",
-]
-
-
 # Implicit functions ---------------------------------------------------------------------------------------------------
 
 

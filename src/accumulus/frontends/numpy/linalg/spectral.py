@@ -58,9 +58,6 @@ from accumulus.frontends.numpy.operands import concrete, depends
 from accumulus.frontends.numpy.table import implements
 from accumulus.tape.tape import Tape
 
-__all__ = ["LARGEST", "eigh", "eigvalsh", "lstsq", "norm", "pinv", "singular", "svd", "svdvals"]
-
-
 #: Columns, at most.
 LARGEST: Final = 8
 

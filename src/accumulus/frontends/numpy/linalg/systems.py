@@ -25,11 +25,10 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
-from accumulus.frontends.numpy.operands import References, references_of
+from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.table import implements
+from accumulus.frontends.recorder import References
 from accumulus.tape.tape import Tape
-
-__all__ = ["det", "inv", "solve"]
 
 #: Rows of which the determinant is differentiated by minors.
 MOST_MINORS: Final = 8
