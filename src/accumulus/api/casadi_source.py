@@ -265,21 +265,13 @@ def leaves(tree: Any, kinds: Any = object) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class _Written:
-    """A program as C, its results as CasADi has them.
+    """A program as C, its results as CasADi has them."""
 
-    Attributes:
-        name: of its function.
-        source: the text.
-        patterns: of its results.
-        shapes: of those that are dense.
-        guarded: whether it is one of several cases.
-    """
-
-    name: str
-    source: CSource | LoopSource
-    patterns: list[Pattern]
-    shapes: list[Shape]
-    guarded: bool
+    name: str  # of its function
+    source: CSource | LoopSource  # the text
+    patterns: list[Pattern]  # of its results
+    shapes: list[Shape]  # of those that are dense
+    guarded: bool  # whether it is one of several cases
 
     @classmethod
     def of(

@@ -37,7 +37,7 @@ class Dense:
 
     @property
     def is_rectangle(self) -> bool:
-        """Whether every head depends on every tail."""
+        """True if every head depends on every tail."""
         return bool(self.heads.shape[0] == self.heads.shape[2] == 1)
 
     @property
@@ -62,7 +62,7 @@ class Dense:
 
     @property
     def entries(self) -> Entries:
-        """The same, one by one."""
+        """Its entries, one by one."""
         p, m, q = self.heads.shape
         shape = p, m, self.matrix.shape[1], q
         heads = np.broadcast_to(self.heads[:, :, np.newaxis], shape)
@@ -121,7 +121,7 @@ def parted(dense: Dense, owner: Callable[[Integers], Integers]) -> list[tuple[in
 
 
 def places(wanted: Integers, among: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-    """Where references are among others, none of which is twice; and which of them are there at all."""
+    """Places of references among others, none of which is twice; and which of them are there at all."""
     if len(among) and int(among[-1]) - int(among[0]) == len(among) - 1 and (np.diff(among) == 1).all():
         found = wanted - among[0]
         known = (found >= 0) & (found < len(among))
@@ -133,7 +133,7 @@ def places(wanted: Integers, among: Integers) -> tuple[Integers, NDArray[np.bool
 
 
 def rectangle(entries: Entries, values: Callable[[Entries], Column]) -> Dense | None:
-    """The same as a rectangle, if every head depends on every tail, once."""
+    """These entries as a rectangle, if every head depends on every tail, once."""
     count = len(entries)
     for one, other in ((entries.heads, entries.tails), (entries.tails, entries.heads)):
         # each head is there once: so all tails have to be one

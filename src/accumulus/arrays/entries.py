@@ -63,7 +63,7 @@ def selected(operands: Column, chosen: Column | NDArray[np.bool_]) -> Column:
 
 
 def positions(references: Column, first: int) -> Column:
-    """Where references lie in an array that begins at `first`."""
+    """Positions of references in an array that begins at `first`."""
     if isinstance(references, Range):
         return Range(references.start - first, references.step, references.count)
     return references - first
@@ -179,7 +179,7 @@ class Products:
         return None
 
     def added(self, entries: Sequence[Entries]) -> list[Entries]:
-        """The same derivatives with no place twice."""
+        """These derivatives with no place twice."""
         left: list[Entries] = []
         marks: list[Hashable] = []
         for each in entries:
@@ -242,7 +242,7 @@ def _ends(operands: Column) -> tuple[int, int]:
 
 
 def _matches(outer: Column, inner: Column, size: int) -> tuple[Column, Column]:
-    """Which entries of both name the same place of an array of so many: positions in the one and in the other."""
+    """Entries of both that name the same place of an array of so many: positions in the one and in the other."""
     if (isinstance(inner, Range) and inner.step == 1) or (isinstance(inner, Range) and inner.count == 1):
         low, high = inner.start, inner.start + inner.count
         if isinstance(outer, Range):

@@ -18,17 +18,11 @@ from accumulus.tape.tape import Tape
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """Local derivatives of one result by one operand, in the program that is made.
+    """Local derivatives of one result by one operand, in the program that is made."""
 
-    Attributes:
-        number: what they all are, if they are constant.
-        values: of all instances.
-        conditions: under which they count; else they are 0, whatever they are multiplied by.
-    """
-
-    number: float | None
-    values: Column | None = None
-    conditions: tuple[Column, ...] = ()
+    number: float | None  # what they all are, if they are constant
+    values: Column | None = None  # of all instances
+    conditions: tuple[Column, ...] = ()  # under which they count; else they are 0, whatever they are multiplied by
 
     def closed(self, products: Products, count: int) -> Column | None:
         """The derivatives as entries have them: None if they are all 1."""
@@ -71,7 +65,7 @@ class BodyLabel:
         return (self.value, *self.conditions) if self.number is None or self.conditions else ()
 
     def factor(self, made: BlockTape, places: Mapping[int, Column], count: int) -> Factor:
-        """The same for all instances, of which `places` are the columns."""
+        """Factors of all instances, of which `places` are the columns."""
         if self.number is not None and not self.conditions:
             return Factor(self.number)
         one_for_all = None if self.number is None else Range(made.constant(self.number), 0, count)

@@ -58,7 +58,7 @@ class Intervals(Partial):
         self._known.append(None)
 
     def _of(self, operands: Column, owners: Sequence[int]) -> Interval:
-        """The same, given which blocks they are results of."""
+        """Like `of`, given which blocks they are results of."""
         if not len(operands):
             return (0.0, 0.0)
         return _hull(self._outside(operands) if block < 0 else self._known[block] for block in owners)

@@ -48,22 +48,15 @@ FIRST: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class ArrayJacobian:
-    """A program that computes values and the Jacobian's nonzeros.
+    """A program that computes values and the Jacobian's nonzeros."""
 
-    Attributes:
-        tape: its outputs are the function's own, then the nonzeros row by row.
-        values: how many outputs are the function's own.
-        rows, columns: output and input that each nonzero belongs to; sorted.
-        bodies: of how many instances, and how many operations, each body of the function is.
-        products: scalar products between bodies.
-    """
-
-    tape: BlockTape
-    values: int
+    tape: BlockTape  # its outputs are the function's own, then the nonzeros row by row
+    values: int  # how many outputs are the function's own
+    # rows, columns: output and input that each nonzero belongs to; sorted
     rows: Integers
     columns: Integers
-    bodies: tuple[tuple[int, int], ...]
-    products: int
+    bodies: tuple[tuple[int, int], ...]  # of how many instances, and how many operations, each body of the function is
+    products: int  # scalar products between bodies
 
 
 def differentiate(
@@ -249,7 +242,7 @@ class _Accumulating:
         self._add_edges(position, column(heads), column(tails), None if values is None else column(values))
 
     def _active_parts(self, each: Map, own: Sequence[NDArray[np.bool_]]) -> tuple[list[int], list[int]]:
-        """Which outputs and which leaves of a recurrence depend on what derivatives are wanted by."""
+        """Outputs and leaves of a recurrence that depend on what derivatives are wanted by."""
         leaves = [references_in(leaf) for leaf in each.leaves]
         count = each.count
         outside = [r[~mine & (r >= 0)] for r, mine in zip(leaves, own, strict=True)]
@@ -294,7 +287,7 @@ class _Accumulating:
         return [(*self._place(vertex), of.get(vertex, []), self.recurrences.get(vertex)) for vertex in vertices]
 
     def _place(self, vertex: int) -> tuple[int, int]:
-        """Where the entries of an array begin, and how many there are."""
+        """First entry of an array, and how many there are."""
         if vertex == _INPUTS:
             return 0, self.given.inputs
         if vertex == _OUTPUTS:
@@ -336,7 +329,7 @@ class _Accumulating:
             self.edges.setdefault((head, source), []).append(entries)
 
     def _add_dense(self, head: int, dense: Dense) -> None:
-        """The same for a dense edge."""
+        """Like `_add_edges`, for a dense edge."""
         if not self._is_active(column(dense.tails)):
             return
         parts = parted(dense, self._sources)
@@ -403,7 +396,7 @@ class _Accumulating:
         return above, below
 
     def _cost(self, vertex: int) -> tuple[float, int]:
-        """What the elimination of an array costs, and how many products of it are written one by one."""
+        """Cost of the elimination of an array, and how many products of it are written one by one."""
         start, size = self._place(vertex)
         keys = self._edges_at(vertex)
         above, below = ([each for ends in side for each in self.edges[ends]] for side in keys)
@@ -489,7 +482,7 @@ class _Accumulating:
         return found.rows(np.int32), found.columns, found.values
 
     def _collected_dense(self, edges: Sequence[Edge]) -> tuple[Integers, Integers, Integers] | None:
-        """The same of what is one rectangle; None if it is not."""
+        """Like `_collected`, of what is one rectangle; None if it is not."""
         found = self.structured.rectangle(edges)
         if found is None:
             return None

@@ -1,4 +1,4 @@
-"""Which entries sparse derivatives through a recurrence have, before any of them is computed."""
+"""Entries that sparse derivatives through a recurrence have, before any of them is computed."""
 
 from __future__ import annotations
 
@@ -18,41 +18,29 @@ CHUNK: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """For each of several places and each instance a list of entries.
+    """For each of several places and each instance a list of entries."""
 
-    Attributes:
-        begins: (places * instances + 1,), where the lists begin.
-        columns: of the entries, increasing in each list.
-        values: of the entries.
-    """
-
-    begins: Integers
-    columns: Integers
-    values: Integers
+    begins: Integers  # (places * instances + 1,), where the lists begin
+    columns: Integers  # of the entries, increasing in each list
+    values: Integers  # of the entries
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Pairs of an instance and a column that it has something of, in the order of the instances, then of the columns.
+    """Pairs of an instance and a column that it has something of, by instances, then by columns."""
 
-    Attributes:
-        instances, columns: of each pair.
-        operands: (pairs, slots), the earlier pair that each operand is a result of, -1 where it is 0.
-        lists: (pairs, places), the entry of each list, -1 where it is 0.
-        marks: words of marks of the outputs that are not 0.
-    """
-
+    # instances, columns: of each pair
     instances: Integers
     columns: Integers
-    operands: NDArray[np.int32]
-    lists: NDArray[np.int32]
-    marks: Integers
+    operands: NDArray[np.int32]  # (pairs, slots), the earlier pair that each operand is a result of, -1 where it is 0
+    lists: NDArray[np.int32]  # (pairs, places), the entry of each list, -1 where it is 0
+    marks: Integers  # words of marks of the outputs that are not 0
 
     def __len__(self) -> int:
         return len(self.columns)
 
     def has(self, output: int) -> NDArray[np.bool_]:
-        """Where an output is not 0."""
+        """Mask of the outputs that are not 0."""
         found: NDArray[np.bool_] = (self.marks[:, output // BITS] >> (output % BITS)) & 1 != 0
         return found
 

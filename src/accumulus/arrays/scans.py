@@ -53,24 +53,16 @@ class Direction:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How derivatives go through a recurrence.
+    """The way in which derivatives go through a recurrence."""
 
-    Attributes:
-        is_reverse: from what depends on it, else from what it depends on.
-        products: how many this takes.
-        lists: the entries that it begins with, their values by position among all that are given.
-        order, first: see `accumulus.arrays.sorting.distinct`: of these, those of one place are added.
-        ends: what is at their other ends: references, by column.
-        reached: the entries that are computed.
-    """
-
-    is_reverse: bool
-    products: int
-    lists: Lists
+    is_reverse: bool  # from what depends on it, else from what it depends on
+    products: int  # how many this takes
+    lists: Lists  # the entries that it begins with, their values by position among all that are given
+    # order, first: see `accumulus.arrays.sorting.distinct`: of these, those of one place are added
     order: Integers
     first: Integers
-    ends: Integers
-    reached: Reached
+    ends: Integers  # what is at their other ends: references, by column
+    reached: Reached  # the entries that are computed
 
 
 class Recurrence:
@@ -109,7 +101,7 @@ class Recurrence:
 
     @property
     def columns(self) -> list[Column]:
-        """What local derivatives are made of, in the program that is made."""
+        """Columns that local derivatives are made of, in the program that is made."""
         return [each for factor in self.factors.values() for each in factor.columns]
 
     def tangents(self, outside: Residues, values: Residues) -> Residues:

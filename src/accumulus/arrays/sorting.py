@@ -78,7 +78,7 @@ def distinct(rows: Integers, columns: Integers) -> tuple[Integers, Integers]:
 
 
 def joined(outer: Integers, inner: Integers, size: int) -> tuple[Integers, Integers]:
-    """Which places of an array of so many both name: positions in the one and in the other, in the order of the one."""
+    """Places of an array of so many that both name: positions in the one and in the other, in the order of the one."""
     state = _placed([(inner, Range(0, 0, len(inner)), Range(0, 1, len(inner)))], 0, size)
     _give(state, "head", outer)
     state.count = len(outer)

@@ -45,7 +45,7 @@ class Structured:
     # Costs -------------------------------------------------------------------------------------------------------
 
     def cost(self, outer: Edge, inner: Edge) -> tuple[float, int]:
-        """What the product of two edges costs, of which one is dense, and how many products are written one by one."""
+        """Cost of the product of two edges, of which one is dense, and how many products are written one by one."""
         if isinstance(outer, Entries) and isinstance(inner, Dense):
             return self._cost_of_entries(outer, inner)
         if isinstance(outer, Dense) and isinstance(inner, Entries):
@@ -191,7 +191,7 @@ class Structured:
     # What branches that are not taken have -----------------------------------------------------------------------
 
     def _is_guarded(self, one: Dense, other: Dense) -> bool:
-        """Whether a branch that is not taken has 0 in one matrix, while in the other there may be no number.
+        """True if a branch that is not taken has 0 in one matrix, while in the other there may be no number.
 
         What is multiplied one by one is 0 there; in a sum of products it would be NaN.
         """
@@ -208,7 +208,7 @@ class Structured:
     # Sums --------------------------------------------------------------------------------------------------------
 
     def added(self, edges: Sequence[Edge]) -> list[Edge]:
-        """The same derivatives, those of equal places added."""
+        """These derivatives, those of equal places added."""
         dense: list[Dense] = []
         single: list[Entries] = []
         for each in edges:
@@ -240,7 +240,7 @@ class Structured:
 
 
 def written_out(edge: Edge) -> Entries:
-    """The same, one by one."""
+    """Its entries, one by one."""
     return edge.entries if isinstance(edge, Dense) else edge
 
 
@@ -249,12 +249,12 @@ def _transposed(entries: Entries) -> Entries:
 
 
 def _is_aligned(outer: Dense, inner: Dense) -> bool:
-    """Whether one depends on what the other is of, with the same copies."""
+    """True if one depends on what the other is of, with the same copies."""
     return outer.tails.shape == inner.heads.shape and np.array_equal(outer.tails, inner.heads)
 
 
 def _renames(outer: Entries, inner: Dense) -> bool:
-    """Whether entries are ones, one for each head and tail, that give all heads of a dense edge another name."""
+    """True if entries are ones, one for each head and tail, that give all heads of a dense edge another name."""
     if outer.values is not None:
         return False
     heads, tails = references_in(outer.heads), references_in(outer.tails)

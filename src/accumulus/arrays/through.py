@@ -27,7 +27,7 @@ MOST_BODIES: Final = 512
 
 
 def through(recurrence: Recurrence, way: Way, given: Sequence[Entries], products: Products) -> Entries:
-    """What goes through the recurrence: derivatives of its results, or in reverse, by its results.
+    """Derivatives that go through the recurrence: those of its results, or in reverse, by its results.
 
     Args:
         given: the entries that the way begins with.
@@ -52,18 +52,12 @@ def through(recurrence: Recurrence, way: Way, given: Sequence[Entries], products
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Pairs that have the same terms.
+    """Pairs that have the same terms."""
 
-    Attributes:
-        pairs: in the order of their instances.
-        slots: operands that are terms.
-        body: what computes the pairs.
-        from_lists, factors: what they take besides operands.
-    """
-
-    pairs: Integers
-    slots: list[int]
-    body: _Body
+    pairs: Integers  # in the order of their instances
+    slots: list[int]  # operands that are terms
+    body: _Body  # what computes the pairs
+    # from_lists, factors: what they take besides operands
     from_lists: list[Column]
     factors: list[Column]
 
@@ -153,7 +147,7 @@ class _Writer:
         return list(found.values())
 
     def _write_first(self, groups: Sequence[_Group]) -> None:
-        """Where something is first not zero: no operand is."""
+        """Mask of entries that become nonzero here: no operand is."""
         computed = len(groups[0].body.computed)
         if computed:
             columns = [_joined(parts) for parts in zip(*([*g.from_lists, *g.factors] for g in groups), strict=True)]

@@ -20,25 +20,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(slots=True)
 class Finding:
-    """One comparison, and the worst of what it found.
+    """One comparison, and the worst of what it found."""
 
-    Attributes:
-        name: what was compared with what.
-        compared: how many numbers.
-        failed: how many of them differ by more than is allowed.
-        deviation: the largest difference, relative to what is allowed at its place.
-        difference: the same, as it is.
-        where: its place: entry and arguments.
-        reason: the likely reason, where there is one.
-    """
-
-    name: str
-    compared: int = 0
-    failed: int = 0
-    deviation: float = 0.0
-    difference: float = 0.0
-    where: str = ""
-    reason: str = ""
+    name: str  # what was compared with what
+    compared: int = 0  # how many numbers
+    failed: int = 0  # how many of them differ by more than is allowed
+    deviation: float = 0.0  # the largest difference, relative to what is allowed at its place
+    difference: float = 0.0  # the same, as it is
+    where: str = ""  # its place: entry and arguments
+    reason: str = ""  # the likely reason, where there is one
 
     def add(
         self,

@@ -51,20 +51,14 @@ LOST: Final = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Slopes:
-    """Slopes of several results at one point.
+    """Slopes of several results at one point."""
 
-    Attributes:
-        central: from differences on both sides; NaN where the function is none.
-        error: how far they may be off, by how well steps of different sizes agree.
-        left, right: from one side.
-        kinks: where left and right do not meet when the step is halved.
-    """
-
-    central: Floats
-    error: Floats
+    central: Floats  # from differences on both sides; NaN where the function is none
+    error: Floats  # how far they may be off, by how well steps of different sizes agree
+    # left, right: from one side
     left: Floats
     right: Floats
-    kinks: NDArray[np.bool_]
+    kinks: NDArray[np.bool_]  # where left and right do not meet when the step is halved
 
 
 def central_differences(run: Callable[[float], Floats], x: float, scale: float) -> Slopes:

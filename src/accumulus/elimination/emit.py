@@ -252,27 +252,19 @@ def parted(graph: DifferentiationGraph, eliminated: Collection[int]) -> tuple[Di
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """The edges that are left, for products with them: arguments come before what depends on them.
+    """The edges that are left, for products with them: arguments come before what depends on them."""
 
-    Attributes:
-        results, arguments: of the product J·v: how many there are.
-        rows: for each result the number of its vertex, or -1.
-        columns: for each argument the number of its vertex.
-        sources, targets: of the edges, by number of the vertex; in the order in which J·v goes through them.
-        constants: of labels that are known, by edge; None for others.
-        labels: of the others, their places among the labels that are given.
-        given: how many labels are given.
-    """
-
+    # results, arguments: of the product J·v: how many there are
     results: int
     arguments: int
-    rows: tuple[int, ...]
-    columns: tuple[int, ...]
+    rows: tuple[int, ...]  # for each result the number of its vertex, or -1
+    columns: tuple[int, ...]  # for each argument the number of its vertex
+    # sources, targets: of the edges, by number of the vertex; in the order in which J·v goes through them
     sources: tuple[int, ...]
     targets: tuple[int, ...]
-    constants: tuple[float | None, ...]
-    labels: tuple[int, ...]
-    given: int
+    constants: tuple[float | None, ...]  # of labels that are known, by edge; None for others
+    labels: tuple[int, ...]  # of the others, their places among the labels that are given
+    given: int  # how many labels are given
 
     @property
     def multiplications(self) -> int:

@@ -1,4 +1,4 @@
-"""Which tape, if any, the running thread records on, and what it could not record.
+"""The tape, if any, that the running thread records on, and what it could not record.
 
 Creation functions such as ``np.zeros`` take no traced argument from which they could tell, so the tape is kept by
 thread. Recordings nest: a function may itself record another one.

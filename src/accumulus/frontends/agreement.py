@@ -61,15 +61,10 @@ MOST_TOLD: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Results of a function on numbers.
+    """Results of a function on numbers."""
 
-    Attributes:
-        structure: of the result.
-        leaves: its arrays, each with how to get there.
-    """
-
-    structure: Structure
-    leaves: list[tuple[str, NDArray[Any]]]
+    structure: Structure  # of the result
+    leaves: list[tuple[str, NDArray[Any]]]  # its arrays, each with how to get there
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:

@@ -119,24 +119,16 @@ class Way(Enum):
 
 
 class Variable(NamedTuple):
-    """A variable that a function can read, entries of a container or namespace, or contents.
+    """A variable that a function can read, entries of a container or namespace, or contents."""
 
-    Attributes:
-        read, owner: how to read it, and from what.
-        kept: what it was.
-        label: what the user's code calls it, such as "model.gains".
-        way: how it is compared.
-        keys: what entries are called.
-        is_named: whether these are attributes.
-    """
-
+    # read, owner: how to read it, and from what
     read: Callable[[Any], Any]
     owner: Any
-    kept: Any
-    label: str
-    way: Way = Way.SAME
-    keys: tuple[Any, ...] | None = None
-    is_named: bool = False
+    kept: Any  # what it was
+    label: str  # what the user's code calls it, such as "model.gains"
+    way: Way = Way.SAME  # how it is compared
+    keys: tuple[Any, ...] | None = None  # what entries are called
+    is_named: bool = False  # whether these are attributes
 
     def label_of(self, key: Any) -> str:
         """Return what the user's code calls an entry."""

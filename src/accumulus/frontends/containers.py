@@ -64,25 +64,15 @@ _CLOSED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container without what it holds.
+    """A container without what it holds."""
 
-    Attributes:
-        kind: its type.
-        labels: how each part is written after it: ``[0]``, ``['a']``, ``.k``.
-        rest: what tells it apart from others of its kind, besides the number of parts.
-        build: one with these parts.
-        static: whether each part is a constant, whatever it is; none of them if this is empty.
-        attributes: how many fields are declared, of an object whose attributes are its parts.
-        derived: attributes that its constructor may compute from others.
-    """
-
-    kind: type
-    labels: tuple[str, ...]
-    rest: Hashable
-    build: Callable[[Sequence[Any]], Any] = field(compare=False)
-    static: tuple[bool, ...] = ()
-    attributes: int = 0
-    derived: tuple[str, ...] = ()
+    kind: type  # its type
+    labels: tuple[str, ...]  # how each part is written after it: ``[0]``, ``['a']``, ``.k``
+    rest: Hashable  # what tells it apart from others of its kind, besides the number of parts
+    build: Callable[[Sequence[Any]], Any] = field(compare=False)  # one with these parts
+    static: tuple[bool, ...] = ()  # whether each part is a constant, whatever it is; none of them if this is empty
+    attributes: int = 0  # how many fields are declared, of an object whose attributes are its parts
+    derived: tuple[str, ...] = ()  # attributes that its constructor may compute from others
 
     @property
     def fixed(self) -> Sequence[bool]:

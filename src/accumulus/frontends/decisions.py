@@ -1,4 +1,4 @@
-"""What code decides on traced values: answered as at the point that is recorded, and kept as guards.
+"""Decisions of code on traced values: answered as at the point that is recorded, and kept as guards.
 
 A recording goes one way. Where the function asks a traced value for a truth, a whole number or an order, the answer is
 that at the given arguments, and the recording holds wherever the answers are the same. Each question becomes a *guard*:
@@ -115,7 +115,7 @@ class Decisions:
         return bool(self.values(np.array(reference)))
 
     def is_chosen(self, reference: int, answer: str) -> bool:
-        """Whether a number is made of constants by choices alone; then the conditions of these are kept as a guard.
+        """True if a number is made of constants by choices alone; then the conditions of these are kept as a guard.
 
         Args:
             reference: of the number.
@@ -209,7 +209,7 @@ def decisions_on(tape: Any) -> Decisions | None:
 
 
 def truth(tape: Any, reference: int) -> bool:
-    """Whether a truth value is true at the given point, kept as a guard.
+    """True if a truth value is true at the given point, kept as a guard.
 
     Args:
         tape: that is recorded on.
@@ -263,7 +263,7 @@ def whole(tape: Any, reference: int, kind: str = "int") -> int:
 
 
 def _still(tape: Any, reference: int, answer: int, kind: str) -> int:
-    """Whether a number without its fraction is still this one; or is it, as an index."""
+    """True if a number without its fraction is still this one; or is it, as an index."""
     here = tape.constant(answer)
     if kind == "index":
         return int(tape.apply("equal", reference, here))
@@ -274,7 +274,7 @@ def _still(tape: Any, reference: int, answer: int, kind: str) -> int:
 
 
 def truths(tape: Any, references: References) -> NDArray[np.bool_]:
-    """Which truth values are true at the given point, kept as one guard.
+    """Truth values that are true at the given point, kept as one guard.
 
     Args:
         tape: that is recorded on.
@@ -397,13 +397,13 @@ def apply_each(tape: Any, name: str, left: References, right: References) -> Ref
 
 
 def negated(tape: Any, conditions: References) -> References:
-    """Whether each of some truth values is false."""
+    """True if each of some truth values is false."""
     found: References = tape.map(lambda body: body.logical_not, [conditions]) if conditions.size else conditions
     return found
 
 
 def conjunction(tape: Any, conditions: References) -> int:
-    """Whether all of some truth values are true; pairs of them, then pairs of these, as arrays are computed."""
+    """True if all of some truth values are true; pairs of them, then pairs of these, as arrays are computed."""
     left = np.unique(conditions)
     while len(left) > 1:
         half = len(left) // 2
@@ -412,7 +412,7 @@ def conjunction(tape: Any, conditions: References) -> int:
 
 
 def holds_of(tape: Tape | BlockTape, guards: References) -> int:
-    """Whether all guards hold: 1 or 0.
+    """True if all guards hold: 1 or 0.
 
     Args:
         tape: of a recording, or a copy.
@@ -423,7 +423,7 @@ def holds_of(tape: Tape | BlockTape, guards: References) -> int:
 
 
 def condition_of(tape: Any, reference: int) -> int:
-    """What `as_number` made a number of; or whether that number is not 0, if a body has both within it."""
+    """The condition that `as_number` made a number of; or that the number is not 0, if a body has both within it."""
     if reference >= 0 and tape.operation(reference).name == "select" and (given := tape.arguments(reference)):
         return int(given[0])
     return int(tape.apply("not_equal", reference, tape.constant(0.0)))

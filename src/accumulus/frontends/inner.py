@@ -77,7 +77,7 @@ class InnerTape(Tape):
             raise LongBodyError
 
     def is_within(self, tape: object) -> bool:
-        """Whether this is the body of something that is recorded on `tape`, however deep inside."""
+        """True if this is the body of something that is recorded on `tape`, however deep inside."""
         return self.outer is tape or (isinstance(self.outer, InnerTape) and self.outer.is_within(tape))
 
     def take(self, tape: Any, entries: Any, boolean: bool) -> Any:
@@ -103,7 +103,7 @@ class InnerTape(Tape):
         return self.apply("not_equal", place, self.constant(0.0)) if boolean else place
 
     def closed(self) -> tuple[Tape, NDArray[np.int64]]:
-        """The same as a tape on which all inputs come first, and the references that those behind its own stand for."""
+        """The body as a tape on which all inputs come first, and the references that those behind its own stand for."""
         rows = rows_of(self)
         taken = np.fromiter(self._taken.values(), np.int64)
         computed = np.flatnonzero(rows[:, 0] != INPUT)
@@ -148,7 +148,7 @@ class NestedTape(InnerTape):
         return False
 
     def lowered(self, references: Any) -> Any:
-        """The same values on the tape around, written there: one reference, or an array."""
+        """Write these values on the tape around: one reference, or an array."""
         if isinstance(references, int):
             return self._lower(references)
         distinct, where = np.unique(references, return_inverse=True)

@@ -96,17 +96,11 @@ def _holds_numbers(container: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Table or series of pandas without its numbers, to be made of an array.
+    """Table or series of pandas without its numbers, to be made of an array."""
 
-    Attributes:
-        key: what tells it apart from others.
-        example: the user's own.
-        columns: positions of the columns with numbers; None for a series.
-    """
-
-    key: Hashable
-    example: Any = field(compare=False)
-    columns: tuple[int, ...] | None = field(compare=False)
+    key: Hashable  # what tells it apart from others
+    example: Any = field(compare=False)  # the user's own
+    columns: tuple[int, ...] | None = field(compare=False)  # positions of the columns with numbers; None for a series
 
     def __call__(self, array: Any) -> Any:
         """A table with these numbers; of one row of a table the series that it is, of one entry the number."""

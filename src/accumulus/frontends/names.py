@@ -30,17 +30,11 @@ from accumulus.tape.tape import Tape
 
 @dataclass(frozen=True, slots=True)
 class NamedValues:
-    """A recording, by what its operations are called.
+    """A recording, by what its operations are called."""
 
-    Attributes:
-        tape: with an input for each entry of each argument; its outputs mean nothing.
-        names: of operations: ``radius``, ``force[2]``, ``a in twist`` of a function that is called.
-        lines: file and line that each operation was written by.
-    """
-
-    tape: Tape
-    names: Mapping[int, str]
-    lines: Mapping[int, tuple[str, int]]
+    tape: Tape  # with an input for each entry of each argument; its outputs mean nothing
+    names: Mapping[int, str]  # of operations: ``radius``, ``force[2]``, ``a in twist`` of a function that is called
+    lines: Mapping[int, tuple[str, int]]  # file and line that each operation was written by
 
     def described(self, reference: int) -> str:
         """The name of an operation, or else the line that it comes from; empty if neither is known."""

@@ -294,7 +294,7 @@ def _is_complex(leaf: Any) -> bool:
 
 
 def _examples(arguments: Sequence[object], shapes: Sequence[tuple[int, ...] | None]) -> str:
-    """What a function is recorded with, for a note on its own error."""
+    """Arguments that a function is recorded with, for a note on its own error."""
     texts = [
         f"{type(argument).__name__} {argument!r}"
         if shape is None

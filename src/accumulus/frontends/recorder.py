@@ -107,11 +107,11 @@ class Recording:
 
     @property
     def is_number(self) -> bool:
-        """Whether the function returns one number, in no container."""
+        """True if the function returns one number, in no container."""
         return self.result_shapes == ((),) and isinstance(self.structure, Leaf)
 
     def entry_name(self, entry: int) -> str:
-        """How an output of the tape is written after a call of the function: ``['force'][2]``, or nothing."""
+        """Text by which an output of the tape is written after a call of the function: ``['force'][2]``, or nothing."""
         paths = [path for path, _ in flatten(self.unflatten([0.0] * len(self.result_shapes)))[1]]
         for path, shape in zip(paths, self.result_shapes, strict=True):
             size = int(np.prod(shape))

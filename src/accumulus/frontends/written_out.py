@@ -1,4 +1,4 @@
-"""What is said of long programs that are written out operation by operation: why, how long, and where from."""
+"""Messages on long programs that are written out operation by operation: why, how long, and where from."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _quoted(line: Line) -> str:
 
 
 def _outside() -> int:
-    """How far up the stack the code is that called this package."""
+    """Number of frames up the stack to the code that called this package."""
     level, frame = 1, sys._getframe(1)
     while frame is not None and in_library(frame) and frame.f_back is not None:
         level, frame = level + 1, frame.f_back

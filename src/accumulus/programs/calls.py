@@ -29,19 +29,13 @@ from accumulus.targets.kernel import aligned
 
 @dataclass(frozen=True, slots=True)
 class BatchPoints:
-    """The points of a batch as a kernel takes them.
+    """The points of a batch as a kernel takes them."""
 
-    Attributes:
-        X: arrays with an axis of points in front, or behind if the batch is transposed; none where an array is shared.
-        shared: which arrays are the same at all points.
-        transposed: whether points run along the last axis.
-        threads: that may share them.
-    """
-
+    # arrays with an axis of points in front, or behind if the batch is transposed; none where an array is shared
     X: Sequence[NDArray[Any]]
-    shared: tuple[bool, ...]
-    transposed: bool
-    threads: int
+    shared: tuple[bool, ...]  # which arrays are the same at all points
+    transposed: bool  # whether points run along the last axis
+    threads: int  # that may share them
 
     def some(self, which: NDArray[np.intp]) -> BatchPoints:
         """Some of the points."""

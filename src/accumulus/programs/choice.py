@@ -49,20 +49,13 @@ SPARSE: Final = 4
 
 
 class Recorded(NamedTuple):
-    """Recordings that programs are made of.
+    """Recordings that programs are made of."""
 
-    Attributes:
-        recording: of the function.
-        selection: what is differentiated by.
-        preparation: the options, and the stages so far.
-        points: at which the recording holds, (points, inputs).
-    """
-
-    recording: Recording
+    recording: Recording  # of the function
     kind: Kind
-    selection: Selection
-    preparation: Preparation
-    points: NDArray[np.float64]
+    selection: Selection  # what is differentiated by
+    preparation: Preparation  # the options, and the stages so far
+    points: NDArray[np.float64]  # at which the recording holds, (points, inputs)
 
 
 def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Program:

@@ -64,17 +64,11 @@ class Facts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Accumulated:
-    """Graph and plan of straight-line code.
+    """Graph and plan of straight-line code."""
 
-    Attributes:
-        linearization: the graph of the derivatives.
-        plan: how they are accumulated; verified.
-        by_value: what else is known of the code, if it was rewritten by value.
-    """
-
-    linearization: Linearization
-    plan: Plan
-    by_value: ByValue | None = None
+    linearization: Linearization  # the graph of the derivatives
+    plan: Plan  # how they are accumulated; verified
+    by_value: ByValue | None = None  # what else is known of the code, if it was rewritten by value
 
     def report(self, program: Any) -> Report:
         """Return what was won and why: counts by method, operations by kind, time of each stage."""
@@ -85,17 +79,11 @@ class Accumulated:
 
 @dataclass(frozen=True, slots=True)
 class LoopFacts:
-    """Sizes of the derivatives that loops compute.
+    """Sizes of the derivatives that loops compute."""
 
-    Attributes:
-        products: products of derivatives between arrays.
-        jacobian_shape: entries of the results, and of the differentiated arguments.
-        nonzero_count: structural nonzeros of the Jacobian.
-    """
-
-    products: int
-    jacobian_shape: tuple[int, int]
-    nonzero_count: int
+    products: int  # products of derivatives between arrays
+    jacobian_shape: tuple[int, int]  # entries of the results, and of the differentiated arguments
+    nonzero_count: int  # structural nonzeros of the Jacobian
 
     def report(self, program: Any) -> StructureReport:
         """Return which bodies there are, how often they run, and what they cost."""
@@ -106,28 +94,19 @@ class LoopFacts:
 
 @dataclass(slots=True)
 class Derivation:
-    """Code for a kind of derivatives, not compiled yet.
+    """Code for a kind of derivatives, not compiled yet."""
 
-    Attributes:
-        recording: of what is differentiated.
-        kind: what is returned.
-        selection: the differentiated arguments.
-        code: its outputs are the values, where the kind returns them; then derivatives; then whether all guards hold.
-        nonzeros: structural ones of the derivatives, by position among these.
-        facts: how it was found.
-        from_cache: the stages whose results were taken from the cache.
-        cut_short: the stage in which the clock ended a search, so that another run may find another program; or empty.
-        join: makes what is returned at a point of all its results; by default they are in the recording's structure.
-    """
-
-    recording: Recording
-    kind: Kind
-    selection: Selection
+    recording: Recording  # of what is differentiated
+    kind: Kind  # what is returned
+    selection: Selection  # the differentiated arguments
+    # its outputs are the values, where the kind returns them; then derivatives; then whether all guards hold
     code: Compilable
-    nonzeros: Nonzeros
-    facts: Facts
-    from_cache: list[str] = field(default_factory=list)
+    nonzeros: Nonzeros  # structural ones of the derivatives, by position among these
+    facts: Facts  # how it was found
+    from_cache: list[str] = field(default_factory=list)  # the stages whose results were taken from the cache
+    # the stage in which the clock ended a search, so that another run may find another program; or empty
     cut_short: str = ""
+    # makes what is returned at a point of all its results; by default they are in the recording's structure
     join: Callable[[Sequence[Any]], Any] | None = None
 
 
@@ -271,22 +250,14 @@ def _optimised(
 
 @dataclass(frozen=True, slots=True)
 class LoopDerivatives:
-    """Derivatives as loops, by references on their tape.
-
-    Attributes:
-        values: of the recording's results, where the kind returns them.
-        guards: 1 where each holds.
-        entries: structural nonzeros of the derivatives, row by row.
-        nonzeros: their places, as `Results` takes them.
-        products: scalar products between bodies.
-    """
+    """Derivatives as loops, by references on their tape."""
 
     tape: BlockTape
-    values: NDArray[np.int64]
-    guards: NDArray[np.int64]
-    entries: NDArray[np.int64]
-    nonzeros: Nonzeros
-    products: int
+    values: NDArray[np.int64]  # of the recording's results, where the kind returns them
+    guards: NDArray[np.int64]  # 1 where each holds
+    entries: NDArray[np.int64]  # structural nonzeros of the derivatives, row by row
+    nonzeros: Nonzeros  # their places, as `Results` takes them
+    products: int  # scalar products between bodies
 
 
 def loop_nest(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> Derivation:

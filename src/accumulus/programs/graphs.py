@@ -246,17 +246,11 @@ _LINEAR: Final = (_ADD, _SUBTRACT, _NEGATIVE)
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A graph of derivatives, and how it is planned.
+    """A graph of derivatives, and how it is planned."""
 
-    Attributes:
-        linearization: whose tape has the same outputs as those of other starts.
-        plan: for its graph; None for one that is searched for.
-        is_short: whether what it differentiates has been rewritten.
-    """
-
-    linearization: Linearization
-    plan: Plan | None = None
-    is_short: bool = False
+    linearization: Linearization  # whose tape has the same outputs as those of other starts
+    plan: Plan | None = None  # for its graph; None for one that is searched for
+    is_short: bool = False  # whether what it differentiates has been rewritten
 
 
 def shortened(recording: Recording, preparation: Preparation, rounds: Rounds) -> Recording | None:

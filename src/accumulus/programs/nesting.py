@@ -50,19 +50,12 @@ MOST_COPIES: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """Arguments of a function within a recording.
+    """Arguments of a function within a recording."""
 
-    Attributes:
-        shapes: of the numeric ones; None for constants.
-        entries: their references on the tape around, in their shapes.
-        slices: which of all entries belong to each.
-        examples: what is handed to the front end.
-    """
-
-    shapes: tuple[tuple[int, ...] | None, ...]
-    entries: list[NDArray[np.int64] | None]
-    slices: tuple[slice, ...]
-    examples: list[Any]
+    shapes: tuple[tuple[int, ...] | None, ...]  # of the numeric ones; None for constants
+    entries: list[NDArray[np.int64] | None]  # their references on the tape around, in their shapes
+    slices: tuple[slice, ...]  # which of all entries belong to each
+    examples: list[Any]  # what is handed to the front end
 
     @classmethod
     def of(cls, outer: Any, arguments: Sequence[Any], static: frozenset[int], name: str) -> _Taken:

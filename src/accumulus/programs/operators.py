@@ -43,19 +43,12 @@ Direction = Literal["forward", "reverse"]
 
 @dataclass(frozen=True)
 class JacobianProducts:
-    """Products with a Jacobian at one point.
+    """Products with a Jacobian at one point."""
 
-    Attributes:
-        forward: (arguments, directions) → (results, directions).
-        reverse: (results, weights) → (arguments, weights).
-        multiplications: that one product takes in either direction, at most.
-        nonzeros: of the Jacobian, structural.
-    """
-
-    forward: Callable[[Matrix], Matrix]
-    reverse: Callable[[Matrix], Matrix]
-    multiplications: int
-    nonzeros: int
+    forward: Callable[[Matrix], Matrix]  # (arguments, directions) → (results, directions)
+    reverse: Callable[[Matrix], Matrix]  # (results, weights) → (arguments, weights)
+    multiplications: int  # that one product takes in either direction, at most
+    nonzeros: int  # of the Jacobian, structural
 
 
 class JacobianOperator(LinearOperator):

@@ -28,21 +28,15 @@ from accumulus.search.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Posed:
-    """A derivative that is left to be planned.
-
-    Attributes:
-        recording: of what is differentiated, written out entry by entry: of a Hessian, the gradient.
-        linearization: with the graph that a plan is for.
-        seconds: time of each stage so far.
-    """
+    """A derivative that is left to be planned."""
 
     name: str
-    recording: Recording
+    recording: Recording  # of what is differentiated, written out entry by entry: of a Hessian, the gradient
     kind: Kind
     selection: Selection
-    linearization: Linearization
+    linearization: Linearization  # with the graph that a plan is for
     options: Options
-    seconds: dict[str, float]
+    seconds: dict[str, float]  # time of each stage so far
 
     @property
     def graph(self) -> DifferentiationGraph:

@@ -38,17 +38,11 @@ _REWRITTEN: Final = ("auto", "markowitz")
 
 
 class Rewritten(NamedTuple):
-    """A tape as the rewriter leaves it.
+    """A tape as the rewriter leaves it."""
 
-    Attributes:
-        tape: it.
-        recalled: whether it was in the cache.
-        least: what is known of all choices of definitions, if it was rewritten by value and that is known.
-    """
-
-    tape: Tape
-    recalled: bool
-    least: Least | None
+    tape: Tape  # it
+    recalled: bool  # whether it was in the cache
+    least: Least | None  # what is known of all choices of definitions, if it was rewritten by value and that is known
 
 
 def rewritten(

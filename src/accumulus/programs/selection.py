@@ -32,20 +32,15 @@ Size = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Selection of differentiated arguments, and how the derivatives of a result are arranged.
+    """Selection of differentiated arguments, and how the derivatives of a result are arranged."""
 
-    Attributes:
-        positions: of numbers and arrays among the arguments.
-        structure: with a leaf for each of them.
-        seeds: positions of the arguments that are directions, one for each of these, or weights of the results.
-        several: how many directions or weights there are, along the first axis of each; None for one, without an axis.
-        places: what of the matrix of derivatives is wanted, and returned in the place of all; None for all.
-    """
-
-    positions: tuple[int, ...]
-    structure: Structure
+    positions: tuple[int, ...]  # of numbers and arrays among the arguments
+    structure: Structure  # with a leaf for each of them
+    # positions of the arguments that are directions, one for each of these, or weights of the results
     seeds: tuple[int, ...] = ()
+    # how many directions or weights there are, along the first axis of each; None for one, without an axis
     several: int | None = None
+    # what of the matrix of derivatives is wanted, and returned in the place of all; None for all
     places: Wanted | None = None
 
     @property
@@ -218,20 +213,14 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
-    """Selection of a matrix of known size.
+    """Selection of a matrix of known size."""
 
-    Attributes:
-        size: of the matrix.
-        rows, columns: that something is wanted of, in order.
-        pairs: which of their entries are, (n, 2), row by row; None for all of them.
-        name: of the function.
-    """
-
-    size: Size
+    size: Size  # of the matrix
+    # rows, columns: that something is wanted of, in order
     rows: Integers
     columns: Integers
-    pairs: Integers | None
-    name: str
+    pairs: Integers | None  # which of their entries are, (n, 2), row by row; None for all of them
+    name: str  # of the function
 
     @property
     def shape(self) -> tuple[int, ...]:

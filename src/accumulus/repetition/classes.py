@@ -42,15 +42,10 @@ MOST_COMPARED: Final = 200_000_000
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """Instances of the same cones, in steps.
+    """Instances of the same cones, in steps."""
 
-    Attributes:
-        cones: of each instance, (instances, cones), in an order in which they can be computed.
-        steps: where the instances of each step begin, and where those of the last end.
-    """
-
-    cones: Integers
-    steps: Integers
+    cones: Integers  # of each instance, (instances, cones), in an order in which they can be computed
+    steps: Integers  # where the instances of each step begin, and where those of the last end
 
 
 def recurrence_of(cones: Cones, labels: Integers, chosen: Integers) -> Recurrence | None:
@@ -141,17 +136,11 @@ MOST_MUTUAL: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """Cones as instances of classes.
+    """Cones as instances of classes."""
 
-    Attributes:
-        labels: the class of each cone.
-        order: classes, each after all that it takes results of.
-        recurrences: by class, of those that are one.
-    """
-
-    labels: Integers
-    order: Integers
-    recurrences: dict[int, Recurrence] = field(default_factory=dict)
+    labels: Integers  # the class of each cone
+    order: Integers  # classes, each after all that it takes results of
+    recurrences: dict[int, Recurrence] = field(default_factory=dict)  # by class, of those that are one
 
     def distinct(self, operations: Integers) -> int:
         """Operations of one instance of each class together, given those of each cone."""

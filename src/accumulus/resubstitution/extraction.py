@@ -168,16 +168,11 @@ _SOLVED, _TIME, _INFEASIBLE = 0, 1, 2
 
 
 class Least(NamedTuple):
-    """A bound on all choices of definitions.
+    """A bound on all choices of definitions."""
 
-    Attributes:
-        values: that are computed in one of them, and their `definitions`.
-        bound: what each costs, at least; changes of sign for nothing.
-    """
-
-    values: int
+    values: int  # that are computed in one of them, and their `definitions`
     definitions: int
-    bound: int
+    bound: int  # what each costs, at least; changes of sign for nothing
 
 
 class _Choosable(NamedTuple):

@@ -327,21 +327,13 @@ def _is_apart(tape: Tape) -> bool:
 
 
 class _Text(NamedTuple):
-    """A formula in words.
+    """A formula in words."""
 
-    Attributes:
-        sign: of it; the text is without.
-        text: it.
-        level: 0 for sums, 1 for products and quotients, 2 for what needs no brackets.
-        parts: factors, of a product.
-        opposite: its negative, where that is written without brackets.
-    """
-
-    sign: int
-    text: str
-    level: int
-    parts: tuple[str, ...] = ()
-    opposite: str = ""
+    sign: int  # of it; the text is without
+    text: str  # it
+    level: int  # 0 for sums, 1 for products and quotients, 2 for what needs no brackets
+    parts: tuple[str, ...] = ()  # factors, of a product
+    opposite: str = ""  # its negative, where that is written without brackets
 
     def __str__(self) -> str:
         return self.text if self.sign > 0 else self.opposite or f"-{self.bracketed(1)}"

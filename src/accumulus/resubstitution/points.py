@@ -29,21 +29,15 @@ FEWEST: Final = 2
 
 
 class RealPoints(NamedTuple):
-    """Real points.
+    """Real points."""
 
-    Attributes:
-        at: them, (points, inputs).
-        inside: whether each is in the part of the domain that counts: around those that are given, if some are.
-        common: whether each is one where programs are run, neither far away nor on the way to a limit, (points,).
-        generic: whether what is undefined at each is so all around, (points,).
-        span: of the numbers that programs are computed in.
-    """
-
-    at: Reals
+    at: Reals  # them, (points, inputs)
+    # whether each is in the part of the domain that counts: around those that are given, if some are
     inside: NDArray[np.bool_]
+    # whether each is one where programs are run, neither far away nor on the way to a limit, (points,)
     common: NDArray[np.bool_]
-    generic: NDArray[np.bool_]
-    span: Span = DOUBLE
+    generic: NDArray[np.bool_]  # whether what is undefined at each is so all around, (points,)
+    span: Span = DOUBLE  # of the numbers that programs are computed in
 
 
 def points_of(

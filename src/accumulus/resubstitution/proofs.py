@@ -66,15 +66,10 @@ _Root = tuple[int, int]
 
 
 class Proof(NamedTuple):
-    """Proof of a program's outputs.
+    """Proof of a program's outputs."""
 
-    Attributes:
-        outputs: whether each is proved to be what it was.
-        error: the probability that one of them is not though it is proved to be, at most.
-    """
-
-    outputs: tuple[bool, ...]
-    error: float
+    outputs: tuple[bool, ...]  # whether each is proved to be what it was
+    error: float  # the probability that one of them is not though it is proved to be, at most
 
     @property
     def is_whole(self) -> bool:

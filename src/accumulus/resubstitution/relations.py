@@ -45,16 +45,11 @@ _ONE: Final = -1
 
 
 class _Forms(NamedTuple):
-    """Operations as linear forms.
+    """Operations as linear forms."""
 
-    Attributes:
-        forms: of each reference.
-        levels: how many atoms each is deep: an atom is one level above the forms that it is computed from.
-        is_linear: whether each is a sum, a difference or a product with a number, of what may be written otherwise.
-    """
-
-    forms: list[Form]
-    levels: list[int]
+    forms: list[Form]  # of each reference
+    levels: list[int]  # how many atoms each is deep: an atom is one level above the forms that it is computed from
+    # whether each is a sum, a difference or a product with a number, of what may be written otherwise
     is_linear: list[bool]
 
 
@@ -277,17 +272,11 @@ Reals = NDArray[np.float64]
 
 
 class _Angle(NamedTuple):
-    """An angle: a reference of the program, or the sum or difference of two angles.
+    """An angle: a reference of the program, or the sum or difference of two angles."""
 
-    Attributes:
-        at: its value at all points.
-        last: the last reference that it is made of.
-        terms: numbers of two angles, and the sign of the second.
-    """
-
-    at: Reals
-    last: int
-    terms: tuple[int, int, int] | None = None
+    at: Reals  # its value at all points
+    last: int  # the last reference that it is made of
+    terms: tuple[int, int, int] | None = None  # numbers of two angles, and the sign of the second
 
 
 class _Function(NamedTuple):

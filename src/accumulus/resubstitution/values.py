@@ -52,19 +52,12 @@ PRICES: Final = [*(IN_SEARCH.get(row.name, ADDITION) for row in OPERATIONS), 0]
 
 
 class Definition(NamedTuple):
-    """An operation that makes a value of others.
+    """An operation that makes a value of others."""
 
-    Attributes:
-        node: the value.
-        code: of the operation; differences are sums, and of a definition that is another value itself it is `COPY`.
-        arguments: values, their negatives where these are meant.
-        sign: what the operation's result is multiplied by.
-    """
-
-    node: int
-    code: int
-    arguments: tuple[int, ...]
-    sign: int
+    node: int  # the value
+    code: int  # of the operation; differences are sums, and of a definition that is another value itself it is `COPY`
+    arguments: tuple[int, ...]  # values, their negatives where these are meant
+    sign: int  # what the operation's result is multiplied by
 
 
 def normal(node: int, code: int, arguments: Sequence[int], sign: int) -> Definition:
@@ -136,22 +129,14 @@ _CODES: Final = (ADD, ADD, MULTIPLY, DIVIDE)
 
 
 class Reading(NamedTuple):
-    """Values of a program.
+    """Values of a program."""
 
-    Attributes:
-        tape: the program.
-        meanings: the value of each reference, negative where the negative is meant.
-        exact: the same, but what has to be rounded as it is written stands for itself.
-        own: definitions as the program has them first, by value; their numbers.
-        outputs: values.
-        at, bounds: outputs at the real points, and bounds on their errors, (outputs, points) each.
-    """
-
-    tape: Tape
-    meanings: list[int]
-    exact: list[int]
-    own: dict[int, int]
-    outputs: list[int]
+    tape: Tape  # the program
+    meanings: list[int]  # the value of each reference, negative where the negative is meant
+    exact: list[int]  # the same, but what has to be rounded as it is written stands for itself
+    own: dict[int, int]  # definitions as the program has them first, by value; their numbers
+    outputs: list[int]  # values
+    # at, bounds: outputs at the real points, and bounds on their errors, (outputs, points) each
     at: Reals
     bounds: Reals
 

@@ -266,20 +266,13 @@ _COUNTED: Final = 50_000_000
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Counts of a graph.
+    """Counts of a graph."""
 
-    Attributes:
-        edges: of the graph.
-        pairs: roots times terminals.
-        levels: edges of the longest path from a root.
-        segments: edges once all that cross levels are segmented.
-        forward, reverse: products of forward and of reverse elimination; bounds where the graph is large.
-    """
-
-    edges: int
-    pairs: int
-    levels: int
-    segments: int
+    edges: int  # of the graph
+    pairs: int  # roots times terminals
+    levels: int  # edges of the longest path from a root
+    segments: int  # edges once all that cross levels are segmented
+    # forward, reverse: products of forward and of reverse elimination; bounds where the graph is large
     forward: int
     reverse: int
 

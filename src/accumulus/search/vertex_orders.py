@@ -172,16 +172,11 @@ _EMIT: Final = (5e-4, 2e-6)
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An order that may be the best.
-
-    Attributes:
-        cost: under the objective of eliminations, and under the one that breaks ties.
-        additions: of labels; None if they are not known, and counted when they are needed.
-    """
+    """An order that may be the best."""
 
     found: SearchResult
-    cost: Cost
-    additions: int | None = None
+    cost: Cost  # under the objective of eliminations, and under the one that breaks ties
+    additions: int | None = None  # of labels; None if they are not known, and counted when they are needed
 
     @property
     def steps(self) -> int:

@@ -35,26 +35,20 @@ _UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 class Compiled(Protocol):
-    """A program as reports see it: (`accumulus.programs.program.Program`), which makes them by these facts.
-
-    Attributes:
-        code: straight-line code or loops, with its tape.
-        facts: how that was found: a graph and its plan, or products between arrays.
-        ran: calls at one point, and points of batches.
-    """
+    """A program as reports see it: (`accumulus.programs.program.Program`), which makes them by these facts."""
 
     name: str
     recording: Recording
     kind: Kind
     options: Options
-    code: Any
-    facts: Any
+    code: Any  # straight-line code or loops, with its tape
+    facts: Any  # how that was found: a graph and its plan, or products between arrays
     operations: int
     kernel: Kernel
     seconds: dict[str, float]
     from_cache: list[str]
     cut_short: str
-    ran: Any
+    ran: Any  # calls at one point, and points of batches
 
 
 def amount(value: int) -> str:

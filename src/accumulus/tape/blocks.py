@@ -71,30 +71,23 @@ LONG_SUM: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Equal operations on many operands.
+    """Equal operations on many operands."""
 
-    Attributes:
-        code: of the operation, `SUM`, `SCAN` or `MATMUL`.
-        start: reference of the first result; the others follow.
-        count: of instances.
-        operands: a column for each argument; of sums one for all terms of all of them; of recurrences one for each
-            input of the body, in which there may be results of earlier steps of the very same block; of products of
-            matrices one for each matrix, row by row.
-        offsets: of sums, where the terms of each begin in the column, and where those of the last end; (count + 1,).
-        body: of recurrences, one instance; results of one of its outputs follow those of the one before.
-        steps: of recurrences, where the instances of each step begin, and where those of the last end; those of one
-            step do not depend on each other.
-        shape: of products of matrices, (m, k, n): of (m, k) and (k, n) entries.
-    """
-
-    code: int
-    start: int
-    count: int
+    code: int  # of the operation, `SUM`, `SCAN` or `MATMUL`
+    start: int  # reference of the first result; the others follow
+    count: int  # of instances
+    # a column for each argument; of sums one for all terms of all of them; of recurrences one for each input of the
+    # body, in which there may be results of earlier steps of the very same block; of products of matrices one for each
+    # matrix, row by row
     operands: tuple[Column, ...]
+    # of sums, where the terms of each begin in the column, and where those of the last end; (count + 1,)
     offsets: NDArray[np.int64] | None = None
+    # of recurrences, one instance; results of one of its outputs follow those of the one before
     body: Tape | None = None
+    # of recurrences, where the instances of each step begin, and where those of the last end; those of one step do not
+    # depend on each other
     steps: NDArray[np.int64] | None = None
-    shape: tuple[int, int, int] | None = None
+    shape: tuple[int, int, int] | None = None  # of products of matrices, (m, k, n): of (m, k) and (k, n) entries
 
     @property
     def size(self) -> int:

@@ -22,18 +22,13 @@ from accumulus.tape.tape import Tape
 
 
 class _Rounding(NamedTuple):
-    """Rounding of an arithmetic.
+    """Rounding of an arithmetic."""
 
-    Attributes:
-        unit: what one operation may add to the relative error; elementary functions of good libraries stay within four
-            roundings, and sums in another order, of as many terms as people write, within the rest.
-        smallest: the same where results are too small to be rounded relatively.
-        whole: the largest whole number up to which all are numbers of it.
-    """
-
+    # what one operation may add to the relative error; elementary functions of good libraries stay within four
+    # roundings, and sums in another order, of as many terms as people write, within the rest
     unit: float
-    smallest: float
-    whole: float
+    smallest: float  # the same where results are too small to be rounded relatively
+    whole: float  # the largest whole number up to which all are numbers of it
 
 
 #: By the type of numbers.
@@ -211,21 +206,13 @@ def evaluate_with_bounds(
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Values of a tape beside those expected of it, in arrays of shape (outputs, points).
+    """Values of a tape beside those expected of it, in arrays of shape (outputs, points)."""
 
-    Attributes:
-        values: of the tape.
-        expected: of the function.
-        allowed: by how much they may differ.
-        agrees: where they do not differ by more.
-        differs: where they do; neither, where nothing can be said.
-    """
-
-    values: NDArray[np.float64]
-    expected: NDArray[np.float64]
-    allowed: NDArray[np.float64]
-    agrees: NDArray[np.bool_]
-    differs: NDArray[np.bool_]
+    values: NDArray[np.float64]  # of the tape
+    expected: NDArray[np.float64]  # of the function
+    allowed: NDArray[np.float64]  # by how much they may differ
+    agrees: NDArray[np.bool_]  # where they do not differ by more
+    differs: NDArray[np.bool_]  # where they do; neither, where nothing can be said
 
     @property
     def is_complete(self) -> bool:

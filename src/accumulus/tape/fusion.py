@@ -29,31 +29,23 @@ _ALONE: Final = (SUM, SCAN, MATMUL)
 
 @dataclass(slots=True)
 class Map:
-    """A body that runs once for each of so many instances, maybe step by step; or a block of sums; or a product.
+    """A body that runs once for each of so many instances, maybe step by step; or a block of sums; or a product."""
 
-    Attributes:
-        count: of instances.
-        level: after which others it comes.
-        blocks: positions of the blocks that are in it.
-        leaves: what instances take from outside, a column each; the inputs of the body.
-        body: of one instance; its outputs are those results that are used outside, in the order of `results`.
-        results: positions of the blocks whose results are used outside.
-        starts: reference of the first result of each output of the body.
-        steps: where the instances of each step begin, and where those of the last end, of a recurrence: its leaves may
-            be results of its own, of earlier steps.
-        sensitive: how many of these, the first, are to be computed operation by operation as they stand, since they
-            reach a jump, or what sees the signs of zeros.
-    """
-
-    count: int
-    level: int
+    count: int  # of instances
+    level: int  # after which others it comes
     is_sum: bool
-    blocks: list[int] = field(default_factory=list)
+    blocks: list[int] = field(default_factory=list)  # positions of the blocks that are in it
+    # what instances take from outside, a column each; the inputs of the body
     leaves: list[Column] = field(default_factory=list)
+    # of one instance; its outputs are those results that are used outside, in the order of `results`
     body: Tape = field(default_factory=lambda: Tape(0))
-    results: list[int] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
+    results: list[int] = field(default_factory=list)  # positions of the blocks whose results are used outside
+    starts: list[int] = field(default_factory=list)  # reference of the first result of each output of the body
+    # where the instances of each step begin, and where those of the last end, of a recurrence: its leaves may be
+    # results of its own, of earlier steps
     steps: NDArray[np.int64] | None = None
+    # how many of these, the first, are to be computed operation by operation as they stand, since they reach a jump, or
+    # what sees the signs of zeros
     sensitive: int = 0
     #: Of products of matrices, (m, k, n).
     shape: tuple[int, int, int] | None = None

@@ -133,17 +133,12 @@ def replayed_blocks(program: BlockTape, made: BlockTape, given: References) -> R
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Part of a block that is kept.
+    """Part of a block that is kept."""
 
-    Attributes:
-        operands: the columns that it takes.
-        results: references of its results in the given program.
-        write: appends it to another program, given these columns there as references; returns its results there. None
-            of recurrences, which take their own results.
-    """
-
-    operands: list[References]
-    results: References
+    operands: list[References]  # the columns that it takes
+    results: References  # references of its results in the given program
+    # appends it to another program, given these columns there as references; returns its results there. None of
+    # recurrences, which take their own results.
     write: Callable[[BlockTape, list[References]], References] | None
 
 

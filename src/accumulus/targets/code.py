@@ -24,23 +24,14 @@ if TYPE_CHECKING:
 
 
 class Compilable(ABC):
-    """A program as it is compiled.
+    """A program as it is compiled."""
 
-    Attributes:
-        tape: its operations or loops; its outputs are what segments name.
-        exact: operations that a target must not fuse with others.
-        operations: of one call, of all instances of loops.
-        compiled_operations: of each body once.
-        bodies: what is compiled of it, each a tape.
-        segment: the class of its result arrays.
-    """
-
-    tape: Any
-    exact: frozenset[int] = frozenset()
-    operations: int
-    compiled_operations: int
-    bodies: Sequence[Tape]
-    segment: ClassVar[type[Segment]]
+    tape: Any  # its operations or loops; its outputs are what segments name
+    exact: frozenset[int] = frozenset()  # operations that a target must not fuse with others
+    operations: int  # of one call, of all instances of loops
+    compiled_operations: int  # of each body once
+    bodies: Sequence[Tape]  # what is compiled of it, each a tape
+    segment: ClassVar[type[Segment]]  # the class of its result arrays
 
     @abstractmethod
     def kernel(

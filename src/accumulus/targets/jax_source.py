@@ -106,7 +106,7 @@ class _JaxBodies(BodyPrinter):
     library = "jnp"
 
     def template(self, code: int) -> str:
-        """How an operation is spelled; empty if JAX does not have it."""
+        """Spelling of an operation; empty if JAX does not have it."""
         return OPERATIONS[code].jax
 
 
@@ -155,7 +155,7 @@ class _JaxArrays(ArrayPrinter):
 
 
 def jax_function(tape: Tape, segments: Sequence[Segment], dtype: str) -> Callable[..., tuple[Any, ...]]:
-    """What a tape computes.
+    """Results of a tape.
 
     Returns:
         A function of the arrays of all arguments at one point that returns an array of shape (length,) for each

@@ -50,33 +50,21 @@ class Place:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nest:
-    """A loop over instances.
+    """A loop over instances."""
 
-    Attributes:
-        count: number of instances.
-        loads: a column of references for each operand.
-        starts: first references of the results, an array for each output of the body.
-        stores: where these go: references of what is kept, or places in what is returned.
-        body: operations of one instance; None of sums and of products of matrices.
-        sensitive: number of outputs, the first, that are computed operation by operation as they stand.
-        steps: of a recurrence, where the instances of each step begin, and where those of the last end.
-        offsets: of sums, where the terms of each begin, and where those of the last end.
-        shape: of products of matrices, (m, k, n).
-        positions: where each instance stores its result, counted from its place; None if they follow each other.
-        blocks: of the program that it computes.
-    """
-
-    count: int
-    loads: tuple[Column, ...]
-    starts: tuple[int, ...] = ()
-    stores: tuple[int | Place, ...] = ()
-    body: Tape | None = None
-    sensitive: int = 0
+    count: int  # number of instances
+    loads: tuple[Column, ...]  # a column of references for each operand
+    starts: tuple[int, ...] = ()  # first references of the results, an array for each output of the body
+    stores: tuple[int | Place, ...] = ()  # where these go: references of what is kept, or places in what is returned
+    body: Tape | None = None  # operations of one instance; None of sums and of products of matrices
+    sensitive: int = 0  # number of outputs, the first, that are computed operation by operation as they stand
+    # of a recurrence, where the instances of each step begin, and where those of the last end
     steps: NDArray[np.int64] | None = None
-    offsets: NDArray[np.int64] | None = None
-    shape: tuple[int, int, int] | None = None
+    offsets: NDArray[np.int64] | None = None  # of sums, where the terms of each begin, and where those of the last end
+    shape: tuple[int, int, int] | None = None  # of products of matrices, (m, k, n)
+    # where each instance stores its result, counted from its place; None if they follow each other
     positions: NDArray[np.int32] | None = None
-    blocks: tuple[int, ...] = ()
+    blocks: tuple[int, ...] = ()  # of the program that it computes
 
 
 def nests_of(tape: BlockTape, maps: Sequence[Map]) -> list[Nest]:
@@ -272,7 +260,7 @@ class MatrixProduct:
 
 
 class _Operand:
-    """How a matrix is found: its first entry and its strides, or a table."""
+    """Place of a matrix: its first entry and its strides, or a table."""
 
     def __init__(self, places: Entries, shape: tuple[int, int], is_constant: bool) -> None:
         self._shape, self._is_constant = shape, is_constant

@@ -50,20 +50,15 @@ _LINE: Final = 110
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What is written beside a program, for those who read it.
+    """Comments beside a program, for those who read it."""
 
-    Attributes:
-        parameters: names of the arguments; none for x, or a0, a1, …
-        values: of operations, what they compute.
-        entries: of each array that is returned, what each of its entries is; fewer, or none, where nothing is known.
-    """
-
-    parameters: tuple[str, ...] = ()
-    values: Mapping[int, str] = field(default_factory=dict)
+    parameters: tuple[str, ...] = ()  # names of the arguments; none for x, or a0, a1, …
+    values: Mapping[int, str] = field(default_factory=dict)  # of operations, what they compute
+    # of each array that is returned, what each of its entries is; fewer, or none, where nothing is known
     entries: tuple[tuple[str, ...], ...] = ()
 
     def entry(self, array: int, position: int) -> str:
-        """What is at a position of an array; empty if that is not known."""
+        """Name of the entry at a position of an array; empty if that is not known."""
         found = self.entries[array] if array < len(self.entries) else ()
         return found[position] if position < len(found) else ""
 
@@ -111,7 +106,7 @@ def source(
 
 
 def _imports(*texts: str) -> list[str]:
-    """What the texts of a module need."""
+    """Imports that the texts of a module need."""
     special = ["from scipy import special"] if any("special." in text for text in texts) else []
     return ["import numpy as np", *special]
 
@@ -233,7 +228,7 @@ class BodyPrinter:
         return f"({number!r})"
 
     def template(self, code: int) -> str:
-        """How an operation is spelled; empty if the library does not have it."""
+        """Spelling of an operation; empty if the library does not have it."""
         return OPERATIONS[code].numpy
 
     def line(self, reference: int) -> str:
@@ -377,7 +372,7 @@ class ArrayPrinter:
         return f"np.full({count}, {value}, float)"  # truth values become numbers
 
     def _spread(self, operands: Column) -> str:
-        """What all instances take, an entry for each."""
+        """Spread what all instances take: an entry for each."""
         references = references_in(operands)
         if len(references) > 1 and (references != references[0]).any():
             return self._column(operands)

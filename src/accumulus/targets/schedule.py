@@ -42,21 +42,15 @@ ARITY: Final = tuple(operation.arity for operation in OPERATIONS)
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Neighbouring entries of one result array.
+    """Neighbouring entries of one result array."""
 
-    Attributes:
-        segment: index of the result array.
-        start: first entry.
-        references: of the tape, one an entry; None for a structural zero.
-    """
-
-    segment: int
-    start: int
-    references: tuple[int | None, ...]
+    segment: int  # index of the result array
+    start: int  # first entry
+    references: tuple[int | None, ...]  # of the tape, one an entry; None for a structural zero
 
     @property
     def is_zero(self) -> bool:
-        """Whether all entries are structural zeros."""
+        """True if all entries are structural zeros."""
         return all(reference is None for reference in self.references)
 
 
@@ -131,7 +125,7 @@ def order(tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None 
 def order_by_critical_path(
     tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None = None
 ) -> Iterator[int | Group]:
-    """As `order`; of the operations whose arguments are there, the one that the longest chain starts with is next."""
+    """Like `order`; of the operations whose arguments are there, the one that the longest chain starts with is next."""
     partners = {} if partners is None else partners
     needed = [step for step in order(tape, plan, partners) if not isinstance(step, Group)]
     users: dict[int, list[int]] = {reference: [] for reference in needed}
@@ -168,7 +162,7 @@ def order_by_registers(
     registers: int,
     partners: Mapping[int, int] | None = None,
 ) -> Iterator[int | Group]:
-    """As `order`, but by how many values are alive; time near-linear.
+    """Like `order`, but by how many values are alive; time near-linear.
 
     As long as all live values fit the registers, the operation at the start of the longest chain comes next, as in
     `order_by_critical_path`, so that independent chains begin side by side. When they do not, an operation comes next
@@ -278,7 +272,7 @@ def order_by_registers(
 
 
 def most_alive(tape: Tape, steps: Sequence[int | Group]) -> int:
-    """How many operations' values are held at once at most, each from where it is made to its last use; linear."""
+    """Most values of operations that are held at once, each from where it is made to its last use; linear."""
     inputs, first, second, third = tape.inputs, tape.first, tape.second, tape.third
     codes = tape.codes
     seen = bytearray(len(tape))
@@ -375,7 +369,7 @@ def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tu
 
 
 def handed_on(tape: Tape, steps: Sequence[int | Group], size: int) -> int:
-    """How often a value is stored for another part or loaded from one, if parts are of `size` steps; linear."""
+    """Count of values stored for another part or loaded from one, if parts are of `size` steps; linear."""
     places = [place for place, step in enumerate(steps) if not isinstance(step, Group)]
     operations = np.array([steps[place] for place in places], np.int64)
     part = np.zeros(len(tape), np.int64)
@@ -420,21 +414,15 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Runs of equal operations.
+    """Runs of equal operations."""
 
-    Attributes:
-        kinds: code of each kind of operation, and which of its arguments are constants.
-        runs: number of its kind and number of operations, of each run; (runs, 2).
-        rows: of each operation the slot of its result, then its arguments: slots, or numbers of constants; (n, 4).
-        slots: how many there are; the first are those of the inputs.
-        slot_of: slot of each reference; −1 for operations that are not computed.
-    """
-
+    # code of each kind of operation, and which of its arguments are constants
     kinds: list[tuple[int, tuple[bool, bool, bool]]]
-    runs: Integers
+    runs: Integers  # number of its kind and number of operations, of each run; (runs, 2)
+    # of each operation the slot of its result, then its arguments: slots, or numbers of constants; (n, 4)
     rows: Integers
-    slots: int
-    slot_of: Integers
+    slots: int  # how many there are; the first are those of the inputs
+    slot_of: Integers  # slot of each reference; −1 for operations that are not computed
 
     @property
     def mean(self) -> float:
@@ -482,7 +470,7 @@ def runs(
 
 
 def width(tape: Tape, samples: int = 3) -> float:
-    """How many operations could be done side by side, roughly: the mean over depths of some stretches of the tape."""
+    """Number of operations that could be done at once, roughly: the mean over depths of some stretches of the tape."""
     rows = rows_of(tape)
     stretch = min(STRETCH, tape.operations)
     starts = np.linspace(tape.inputs, len(tape) - stretch, samples).astype(np.int64)
@@ -522,7 +510,7 @@ def fuse_products(rows: Integers, order: Integers, wanted: Integers, exact: Coll
 
 
 def _depths(rows: Integers, order: Integers) -> Integers:
-    """How many operations of its stretch come before each, on the longest chain; larger in later stretches."""
+    """Number of operations of its stretch that come before each, on the longest chain; larger in later stretches."""
     depth = [0] * len(rows)
     arity, arguments = TAKEN[rows[order, 0]].tolist(), rows[order, 1:].tolist()
     base = highest = 0

@@ -23,7 +23,7 @@ def tail(state: EntriesState, k: int) -> int:
 
 @compiled
 def value(state: EntriesState, k: int) -> int:
-    """What an entry is."""
+    """Value of an entry."""
     return state.value_start + (state.values[k] if state.value_step == GIVEN else state.value_step * k)
 
 

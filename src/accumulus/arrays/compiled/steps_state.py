@@ -1,4 +1,4 @@
-"""What `accumulus.arrays.compiled.steps_kernel` works on."""
+"""Memory that `accumulus.arrays.compiled.steps_kernel` works on."""
 
 from __future__ import annotations
 
@@ -11,33 +11,19 @@ ADD, SUBTRACT, MULTIPLY, NEGATIVE, SELECT, SAME = range(6)
 
 
 class StepsState(State):
-    """A recurrence modulo a prime, some instances at a time.
+    """A recurrence modulo a prime, some instances at a time."""
 
-    Attributes:
-        prime: below 2³¹.
-        begin, end: the first of these instances, and the one after the last.
-        count: of all instances.
-        inputs: of the body.
-        operations: (operations, 4), kind of each and the registers of its arguments.
-        operation_count: how many there are.
-        registers: inputs, then operations, then constants.
-        outputs: registers.
-        output_count: how many there are.
-        source: (inputs, end - begin), the result that an input is, below 0 if it is given.
-        given: (inputs, end - begin), its value then.
-        results: (outputs, count).
-    """
-
-    prime: int
+    prime: int  # below 2³¹
+    # begin, end: the first of these instances, and the one after the last
     begin: int = 0
     end: int = 0
-    count: int = 0
-    inputs: int = 0
-    operations: Annotated[Integers, Axes(4)]
-    operation_count: int = 0
-    registers: Integers = NOTHING
-    outputs: Integers = NOTHING
-    output_count: int = 0
-    source: Integers = NOTHING
-    given: Integers = NOTHING
-    results: Integers = NOTHING
+    count: int = 0  # of all instances
+    inputs: int = 0  # of the body
+    operations: Annotated[Integers, Axes(4)]  # (operations, 4), kind of each and the registers of its arguments
+    operation_count: int = 0  # how many there are
+    registers: Integers = NOTHING  # inputs, then operations, then constants
+    outputs: Integers = NOTHING  # registers
+    output_count: int = 0  # how many there are
+    source: Integers = NOTHING  # (inputs, end - begin), the result that an input is, below 0 if it is given
+    given: Integers = NOTHING  # (inputs, end - begin), its value then
+    results: Integers = NOTHING  # (outputs, count)

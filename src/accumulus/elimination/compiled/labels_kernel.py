@@ -26,34 +26,23 @@ PRIME: Final = (1 << PRIME_BITS) - 1
 
 
 class LabelsState(State):
-    """Steps, their values or labels, and sums of products.
+    """Steps, their values or labels, and sums of products."""
 
-    Attributes:
-        mode: what to do.
-        count: how many steps or terms.
-        steps: of EVALUATE and PRICE, (count,).
-        reference: of the first step.
-        values: of all edges and steps: triangular matrices (a b; 0 d), by their residues a, b and d.
-        labels: kind, row and column of all edges and steps.
-        sizes: of the vertices.
-        every: 1 if every product counts, 0 if only multiplications do.
-        to, from_first, from_second: of ADD_UP, which vector each term is added to, and its factors, (count,).
-        first: matrices, as in `values`.
-        second, results: vectors of two residues.
-    """
-
-    mode: int = 0
-    count: int = 0
-    steps: Integers = NOTHING
-    reference: int = 0
+    mode: int = 0  # what to do
+    count: int = 0  # how many steps or terms
+    steps: Integers = NOTHING  # of EVALUATE and PRICE, (count,)
+    reference: int = 0  # of the first step
+    # of all edges and steps: triangular matrices (a b; 0 d), by their residues a, b and d
     values: Annotated[Integers, Axes(3)] = NOTHING
-    labels: Integers = NOTHING
-    sizes: Integers = NOTHING
-    every: int = 0
+    labels: Integers = NOTHING  # kind, row and column of all edges and steps
+    sizes: Integers = NOTHING  # of the vertices
+    every: int = 0  # 1 if every product counts, 0 if only multiplications do
+    # to, from_first, from_second: of ADD_UP, which vector each term is added to, and its factors, (count,)
     to: Integers = NOTHING
     from_first: Integers = NOTHING
     from_second: Integers = NOTHING
-    first: Annotated[Integers, Axes(3)] = NOTHING
+    first: Annotated[Integers, Axes(3)] = NOTHING  # matrices, as in `values`
+    # second, results: vectors of two residues
     second: Annotated[Integers, Axes(2)] = NOTHING
     results: Annotated[Integers, Axes(2)] = NOTHING
 

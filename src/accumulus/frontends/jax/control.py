@@ -135,25 +135,18 @@ def _truth_of(tape: Any, number: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """A loop of known length.
-
-    Attributes:
-        jaxpr, constants: of one step; it takes what is the same for all, what is handed on, and an entry of `xs`.
-        shared: values of what is the same for all.
-        begin: values of what is handed on at first.
-        xs: arrays with an entry for each step.
-        tables: positions of what is handed on that is known at each step → its values, in the order of the steps, and
-            the last.
-    """
+    """A loop of known length."""
 
     call: Call
+    # jaxpr, constants: of one step; it takes what is the same for all, what is handed on, and an entry of `xs`
     jaxpr: Any
     constants: Sequence[Any]
-    shared: list[Any]
-    begin: list[Any]
-    xs: list[Any]
+    shared: list[Any]  # values of what is the same for all
+    begin: list[Any]  # values of what is handed on at first
+    xs: list[Any]  # arrays with an entry for each step
     length: int
     reverse: bool
+    # positions of what is handed on that is known at each step → its values, in the order of the steps, and the last
     tables: dict[int, list[Any]]
 
     @property

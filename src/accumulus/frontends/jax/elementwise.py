@@ -86,7 +86,7 @@ def _of_order(call: Call, order: Any, x: Any) -> Any:
 
 @records("device_put", "optimization_barrier")
 def _same(call: Call, *operands: Any) -> Any:
-    """Where values are, and when they are computed, does not matter here."""
+    """Return values unchanged: their device, and when they are computed, does not matter here."""
     return list(operands)
 
 

@@ -68,21 +68,13 @@ def lines_of(equation: Any) -> frozenset[tuple[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One equation, beside the values of its operands.
+    """One equation, beside the values of its operands."""
 
-    Attributes:
-        tape: that is recorded on.
-        equation: of the jaxpr.
-        operands: kinds of the operands: "f" of floats, "b" of truth values, "i" or "u" of whole numbers.
-        shapes: of the results.
-        kinds: of the results.
-    """
-
-    tape: Any
-    equation: Any
-    operands: tuple[str, ...]
-    shapes: tuple[tuple[int, ...], ...]
-    kinds: tuple[str, ...]
+    tape: Any  # that is recorded on
+    equation: Any  # of the jaxpr
+    operands: tuple[str, ...]  # kinds of the operands: "f" of floats, "b" of truth values, "i" or "u" of whole numbers
+    shapes: tuple[tuple[int, ...], ...]  # of the results
+    kinds: tuple[str, ...]  # of the results
 
     @property
     def name(self) -> str:

@@ -30,22 +30,15 @@ Place = tuple[tuple[int, ...], bool]
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """One instance of a function.
+    """One instance of a function."""
 
-    Attributes:
-        tape: its inputs are the entries of the arguments, then what it takes from the tape around it; its outputs the
-            entries of the results.
-        taken: references that it takes from there.
-        structure: of the result.
-        results: its leaves.
-        lines: of the source that its operations come from.
-    """
-
+    # its inputs are the entries of the arguments, then what it takes from the tape around it; its outputs the entries
+    # of the results
     tape: Tape
-    taken: NDArray[np.int64]
-    structure: Structure
-    results: tuple[Place, ...]
-    lines: Lines
+    taken: NDArray[np.int64]  # references that it takes from there
+    structure: Structure  # of the result
+    results: tuple[Place, ...]  # its leaves
+    lines: Lines  # of the source that its operations come from
 
 
 def recorded_body(
@@ -107,7 +100,7 @@ def recorded_body(
 
 
 def _is_boolean(leaf: Any, path: str) -> bool:
-    """Whether a leaf of a result is truth values; others have to be real numbers."""
+    """True if a leaf of a result is truth values; others have to be real numbers."""
     if isinstance(leaf, Traced):
         return bool(leaf.boolean)
     return as_numbers(leaf, path, "fiubO").dtype.kind == "b"

@@ -127,7 +127,7 @@ def _trunc(x: Any) -> Any:
 
 
 def _on_the_other_side(remainder: Any, y: Any) -> Any:
-    """Whether what fmod leaves has another sign than the divisor, so that a floor is one less than what is cut off."""
+    """True if what fmod leaves has another sign than the divisor, so that a floor is one less than what is cut off."""
     return _or(_and(remainder < 0, 0 < y), _and(0 < remainder, y < 0))
 
 

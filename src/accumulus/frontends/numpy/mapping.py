@@ -217,7 +217,7 @@ def _agrees(
     found: Any,
     count: int,
 ) -> bool:
-    """Whether the function itself computes the same for the first entry, the last, and one in between."""
+    """True if the function itself computes the same for the first entry, the last, and one in between."""
     structure, arrays = flatten(found)
     for instance in (0, count // 2, count - 1):
         other, parts = flatten(_one(f, structures, leaves, instance))

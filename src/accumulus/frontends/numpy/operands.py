@@ -30,7 +30,7 @@ NO_REALS: Final = (
 
 
 class Operand(StandIn):
-    """What traced scalars and arrays are to this module."""
+    """Traced scalars and arrays, as far as this module knows them."""
 
     __slots__ = ()
     tape: Tape
@@ -47,7 +47,7 @@ class Operand(StandIn):
 
 
 def depends(value: object) -> bool:
-    """Whether `value`, or anything in it, depends on the inputs of a tape."""
+    """True if `value`, or anything in it, depends on the inputs of a tape."""
     if isinstance(value, Operand):
         if value.is_open:
             return True
@@ -88,7 +88,7 @@ def _read_only(numbers: NDArray[Any]) -> NDArray[Any]:
 
 
 def holds_complex(value: object) -> bool:
-    """Whether `value`, or anything in a list, is complex, traced or not."""
+    """True if `value`, or anything in a list, is complex, traced or not."""
     if isinstance(value, Operand):
         return value.is_complex
     if type(value) is float or type(value) is int:

@@ -83,22 +83,15 @@ def scan(
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """What steps begin with and take.
+    """Values that steps begin with and take."""
 
-    Attributes:
-        name: of the function.
-        carry, given: structures of what is handed on, and of an entry; None if there are no entries.
-        begin: leaves of what the first step is given, each with how to get there.
-        leaves: of the entries of all steps.
-        order: of the entries.
-    """
-
-    name: str
+    name: str  # of the function
+    # carry, given: structures of what is handed on, and of an entry; None if there are no entries
     carry: Structure
     given: Structure | None
-    begin: list[tuple[str, Any]]
-    leaves: list[Any]
-    order: range
+    begin: list[tuple[str, Any]]  # leaves of what the first step is given, each with how to get there
+    leaves: list[Any]  # of the entries of all steps
+    order: range  # of the entries
 
     @classmethod
     def of(cls, f: Any, init: Any, xs: Any, length: int | None, reverse: bool) -> _Steps:
@@ -192,7 +185,7 @@ class _Steps:
         return carry, self._own(shape, [None] * len(self.begin) + stacked)
 
     def _tree(self, structure: Structure | None, leaves: Sequence[Any]) -> Any:
-        """What a function is given."""
+        """Arguments of a function."""
         if structure is None:
             return None
         return leaves[0] if isinstance(structure, Leaf) else unflatten(structure, leaves)
@@ -242,7 +235,7 @@ class _Steps:
         return body
 
     def results(self, tape: Any, body: Body, last: NDArray[np.int64], own: NDArray[np.int64]) -> tuple[Any, Any]:
-        """What a body returns, from references.
+        """Results of a body, from references.
 
         Args:
             last: entries of what the last step has left.
@@ -275,7 +268,7 @@ class _Steps:
 
 
 def _form(value: Any) -> Any:
-    """What is compared at each step, since it is quick: equal forms are of one structure, of equal shapes and types."""
+    """Key that is quickly compared at each step: equal forms are of one structure, of equal shapes and types."""
     if type(value) is tuple or type(value) is list:
         return (type(value), *map(_form, value))
     if type(value) is dict:

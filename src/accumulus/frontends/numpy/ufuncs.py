@@ -183,7 +183,7 @@ def fold(
 
 
 def _neutral(row: Elementwise, initial: Any) -> Any:
-    """What changes nothing in the place of entries that a mask leaves out."""
+    """Number that changes nothing in the place of entries that a mask leaves out."""
     if row.identity is None and initial is None:
         raise ValueError(
             f"reduction operation '{row.name}' does not have an identity, so to use a where mask one has to specify "
@@ -223,7 +223,7 @@ def _by_halves(tape: Any, row: Elementwise, lines: References) -> References:
 
 
 def _extremes(tape: Any, row: Elementwise, lines: References) -> References:
-    """As `_shared_evenly`, for each line of a table."""
+    """Like `_shared_evenly`, for each line of a table."""
     different = 1 + np.count_nonzero(np.diff(np.sort(lines, axis=1), axis=1), axis=1)
     few = different < 3
     if few.any():  # what are two of them is as one operation has it

@@ -78,7 +78,7 @@ def _betaln(a: Any, b: Any) -> Any:
 
 
 def _at_pole(small: Any, large: Any) -> tuple[Any, Any]:
-    """Whether Γ(small) is infinite, and whether B is: (-1)^large B(1 - small - large, large) for SciPy."""
+    """True if Γ(small) is infinite, and True if B is: (-1)^large B(1 - small - large, large) for SciPy."""
     pole = _and(small <= 0, _floor(small) == small)
     return pole, _and(_and(pole, _floor(large) == large), _and(large > 0, small + large <= 0))
 

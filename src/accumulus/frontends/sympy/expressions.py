@@ -32,7 +32,7 @@ _FRACTIONS: Final = 1024.0
 def expressions(
     tape: Tape, inputs: Sequence[Any], names: Iterator[Any], numbers: Mapping[float, Any]
 ) -> tuple[list[tuple[Any, Any]], list[Any]]:
-    """What a tape computes.
+    """Results of a tape.
 
     Args:
         inputs: the symbols of its inputs.

@@ -32,15 +32,10 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument: a symbol, an array of them, or the name of an array.
+    """One argument: a symbol, an array of them, or the name of an array."""
 
-    Attributes:
-        symbols: in C order; of a `sympy.MatrixSymbol` or `sympy.IndexedBase` it is that alone.
-        shape: of the array; None for any with that many entries.
-    """
-
-    symbols: tuple[Any, ...]
-    shape: tuple[int, ...] | None
+    symbols: tuple[Any, ...]  # in C order; of a `sympy.MatrixSymbol` or `sympy.IndexedBase` it is that alone
+    shape: tuple[int, ...] | None  # of the array; None for any with that many entries
 
     @property
     def text(self) -> str:

@@ -40,24 +40,15 @@ TABLE_LENGTH: Final = 24 * TABLE_STEP
 
 
 class RowsState(State):
-    """Bitset rows, and what eliminating a vertex costs.
+    """Bitset rows, and what eliminating a vertex costs."""
 
-    Attributes:
-        base: rows of the whole graph, (vertices, SETS, words).
-        mask: the vertices whose rows are kept up to date, (words,).
-        sizes: of the vertices, by bit.
-        vertices: number of intermediates.
-        words: of a set.
-        scalar: 1 if all sizes are 1, so that bits are counted.
-        products, multiplications: weights of the two in a cost.
-    """
-
-    base: Integers
-    mask: Integers
-    sizes: Integers
-    vertices: int
-    words: int
-    scalar: int
+    base: Integers  # rows of the whole graph, (vertices, SETS, words)
+    mask: Integers  # the vertices whose rows are kept up to date, (words,)
+    sizes: Integers  # of the vertices, by bit
+    vertices: int  # number of intermediates
+    words: int  # of a set
+    scalar: int  # 1 if all sizes are 1, so that bits are counted
+    # products, multiplications: weights of the two in a cost
     products: int
     multiplications: int
 

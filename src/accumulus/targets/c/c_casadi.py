@@ -23,7 +23,7 @@ from accumulus.targets.kernel import Shape
 
 @dataclass(frozen=True)
 class Pattern:
-    """Where the nonzeros of a matrix are, as CasADi has it.
+    """Places of the nonzeros of a matrix, as CasADi has them.
 
     Attributes:
         shape: of the matrix.
@@ -59,47 +59,33 @@ class Pattern:
 
     @property
     def words(self) -> list[int]:
-        """As CasADi reads it."""
+        """The pattern in the words that CasADi reads."""
         return [*self.shape, 1] if self.starts is None else [*self.shape, *self.starts, *self.rows]
 
 
 @dataclass(frozen=True)
 class Called:
-    """A program that a function calls.
+    """A program that a function calls."""
 
-    Attributes:
-        source: of the program.
-        name: of its function of a point.
-        arguments: which argument of the CasADi function each of its arguments is.
-        results: where each of its results goes: to which result, or, if that is a text, to memory of that name.
-        guarded: whether one more result says if the others hold.
-    """
-
-    source: CSource | LoopSource
-    name: str
-    arguments: Sequence[int]
+    source: CSource | LoopSource  # of the program
+    name: str  # of its function of a point
+    arguments: Sequence[int]  # which argument of the CasADi function each of its arguments is
+    # where each of its results goes: to which result, or, if that is a text, to memory of that name
     results: Sequence[int | str]
-    guarded: bool = False
+    guarded: bool = False  # whether one more result says if the others hold
 
 
 @dataclass(frozen=True)
 class CasadiFunction:
-    """A function with CasADi's interface.
+    """A function with CasADi's interface."""
 
-    Attributes:
-        name: of the function.
-        inputs, outputs: names and patterns; arguments are dense.
-        calls: programs that are called, one after the other.
-        more: lines after them, in which arguments are a0, a1, … and results r0, r1, ….
-        memory: of what is in no result: names and lengths.
-    """
-
-    name: str
+    name: str  # of the function
+    # inputs, outputs: names and patterns; arguments are dense
     inputs: Sequence[tuple[str, Pattern]]
     outputs: Sequence[tuple[str, Pattern]]
-    calls: Sequence[Called]
-    more: Sequence[str] = ()
-    memory: dict[str, int] = field(default_factory=dict)
+    calls: Sequence[Called]  # programs that are called, one after the other
+    more: Sequence[str] = ()  # lines after them, in which arguments are a0, a1, … and results r0, r1, …
+    memory: dict[str, int] = field(default_factory=dict)  # of what is in no result: names and lengths
 
     @property
     def text(self) -> str:

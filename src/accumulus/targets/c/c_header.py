@@ -67,7 +67,7 @@ class Result(Array):
 
     @property
     def is_filled(self) -> bool:
-        """Whether there are no structural zeros."""
+        """True if there are no structural zeros."""
         return len(self.positions) == self.length
 
     @property
@@ -77,7 +77,7 @@ class Result(Array):
 
     @cached_property
     def squares(self) -> tuple[list[int], list[int]]:
-        """Where groups of four entries begin that have one which is no structural zero, and those that have none.
+        """Beginnings of groups of four entries with one that is no structural zero, and of those with none.
 
         Empty if it is not worth the difference: fewer than a quarter have none.
         """
@@ -95,7 +95,7 @@ class Result(Array):
 
 @dataclass(frozen=True)
 class Declarations:
-    """What the functions of a program are called and take.
+    """Names and arguments of the functions of a program.
 
     Args:
         name: of the program.

@@ -329,7 +329,7 @@ class NestPrinter:
         self._function(what, arrays, [*opening, *loops])
 
     def _matrix(self, reading: Reading, shape: tuple[int, int], opening: list[str]) -> tuple[str, int, int]:
-        """Where a matrix begins, and its strides; what lies anywhere is brought together first."""
+        """Beginning of a matrix, and its strides; what lies anywhere is brought together first."""
         rows, columns = shape
         if reading.places is None:
             return f"{reading.array} + {reading.start}", reading.step * columns, reading.step

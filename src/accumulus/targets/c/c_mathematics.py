@@ -78,7 +78,7 @@ class CWriter(Writer):
         return self._named("int", f"{self.operand(a)} {sign} {self.operand(b)}")
 
     def either(self, a: str, b: str) -> str:
-        """Where one or the other holds."""
+        """Mask where one or the other holds."""
         return self._named("int", f"{a} | {b}")
 
     def minus(self, a: str) -> str:
@@ -164,29 +164,29 @@ class _ElementaryWriter(CWriter):
     # their bits are, NaN above all; compilers do not vectorise loops that combine many truth values
 
     def beyond(self, x: str, limit: float) -> str:
-        """Whether |x| > limit."""
+        """True if |x| > limit."""
         return self._above(self.bits(self.call("fabs", x)), self.whole(_bits(limit)))
 
     def below(self, x: str, limit: float) -> str:
-        """Whether x < limit, of numbers that are not negative."""
+        """True if x < limit, of numbers that are not negative."""
         return self._above(self.whole(_bits(limit)), self.bits(x))
 
     def not_normal_and_positive(self, x: str) -> str:
-        """Whether it is negative, zero, denormal or infinite."""
+        """True if it is negative, zero, denormal or infinite."""
         above = self.integer("sub", self.bits(x), _bits(2.0**-1022))
         room = self.integer("sub", self.whole(_bits(math.inf) - _bits(2.0**-1022) - 1), above)
         return self.integer("lshr", self.integer("or", above, room), 63)
 
     def unordered(self, a: str, b: str) -> str:
-        """Whether one of both is NaN."""
+        """True if one of both is NaN."""
         return self.either(self.beyond(a, math.inf), self.beyond(b, math.inf))
 
     def either(self, a: str, b: str) -> str:
-        """Where one or the other holds."""
+        """Mask where one or the other holds."""
         return self.integer("or", a, b)
 
     def _above(self, a: str, b: str) -> str:
-        """Whether a > b, of whole numbers below 2⁶³."""
+        """True if a > b, of whole numbers below 2⁶³."""
         return self.integer("lshr", self.integer("sub", b, a), 63)
 
     def fused(self, a: str, b: str | float, c: str | float) -> str:
@@ -265,7 +265,7 @@ def definition(head: str, name: str, multiply_add: str) -> str:
 
 
 class Mathematics:
-    """What a program calls, noted as it is written, and the text that has to come before it.
+    """Functions that a program calls, noted as it is written, and the text that has to come before it.
 
     Args:
         name: of the program; names begin with it.
@@ -288,7 +288,7 @@ class Mathematics:
         self._special: dict[str, None] = {}
 
     def function(self, function: str) -> str:
-        """What a function is called in the program."""
+        """Name of a function in the program."""
         if function in SPECIAL_FUNCTIONS:
             self._special[function] = None
             return f"{self._name}_{function}"
@@ -311,7 +311,7 @@ class Mathematics:
         return "float" if self._suffix else "double"
 
     def prelude(self) -> list[str]:
-        """What comes before the program."""
+        """Text that comes before the program."""
         macro = self._macro
         posix = ["#ifndef _XOPEN_SOURCE", "#define _XOPEN_SOURCE 600  /* Bessel functions */", "#endif"]
         posix = posix if any(function in OF_POSIX for function in self._called) else []
@@ -398,7 +398,7 @@ class Mathematics:
         ]
 
     def _own(self) -> list[str]:
-        """What the C library does not have."""
+        """Functions that the C library does not have."""
         lines = []
         if self._special and self._suffix:
             multiply_add = f"{self.multiply_add}_DOUBLE"

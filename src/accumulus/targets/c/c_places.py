@@ -1,4 +1,4 @@
-"""Where the numbers of a program over arrays are in C: in its arguments, in constant tables, in the work space.
+"""Places of the numbers of a program over arrays in C: in its arguments, in constant tables, in the work space.
 
 What loops take is read where it lies. Where the operands of one loop lie in several arrays (an initial value and what
 follows it, say), the constants and arguments among them are brought into the work space first, beside the results of
@@ -36,23 +36,16 @@ _WORK: Final = -2
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the instances of a loop find an operand: start + step · instance in an array, or by a table of places.
+    """Place of an operand for the instances of a loop: start + step · instance in an array, or by a table of places."""
 
-    Attributes:
-        array: a parameter of the program, the work space, or a table of constants; empty for one number.
-        start, step: of places that follow each other.
-        pieces: of a few stretches, the instance after the last of each, start and step.
-        table: its name, and the type of its entries.
-        value: the number.
-        places: where each instance finds it, if that is not start and step alone.
-    """
-
-    array: str
+    array: str  # a parameter of the program, the work space, or a table of constants; empty for one number
+    # start, step: of places that follow each other
     start: int = 0
     step: int = 1
-    table: tuple[str, str] | None = None
-    value: float = 0.0
-    places: NDArray[np.int64] | None = None
+    table: tuple[str, str] | None = None  # its name, and the type of its entries
+    value: float = 0.0  # the number
+    places: NDArray[np.int64] | None = None  # where each instance finds it, if that is not start and step alone
+    # of a few stretches, the instance after the last of each, start and step
     pieces: Sequence[tuple[int, int, int]] = ()
 
     def at(self, instance: str) -> str:
@@ -128,17 +121,17 @@ class Places:
         self.size += int(counts.sum())
 
     def place(self, reference: int) -> int:
-        """Where in the work space a result is."""
+        """Place of a result in the work space."""
         array = int(np.searchsorted(self._kept, reference, side="right")) - 1
         return int(self._places[array]) + reference - int(self._kept[array])
 
     def reserve(self, count: int) -> int:
-        """Where in the work space there is room for so many more numbers."""
+        """Place in the work space with room for so many more numbers."""
         self.size += count
         return self.size - count
 
     def reading(self, column: Column, *, single: bool = True) -> Reading:
-        """How a column is read.
+        """The reading of a column.
 
         Args:
             single: whether constants that are all equal may be one number, which is in no array.
@@ -187,7 +180,7 @@ class Places:
         return known
 
     def _owners(self, column: Column) -> set[int]:
-        """What the references of a column belong to."""
+        """Owners of the references of a column."""
         if not len(column):
             return set()
         if isinstance(column, Range):

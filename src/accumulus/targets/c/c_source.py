@@ -167,7 +167,7 @@ class CSource:
 
     @property
     def _is_checked(self) -> bool:
-        """Whether tiles may have points that their elementary functions do not serve."""
+        """True if tiles may have points that their elementary functions do not serve."""
         return any(checked for *_, checked in self._parts)
 
     def _again(self) -> list[str]:
@@ -259,7 +259,7 @@ class CSource:
         return function_text(self.functions.batch, [f"{self._name}_strided({', '.join(['points', *given])});"])
 
     def _tables(self) -> list[str]:
-        """Where the entries are that are not structural zeros."""
+        """Tables of the entries that are not structural zeros."""
         lines = []
         for result in self._results:
             if result.is_filled or not result.positions:
@@ -269,7 +269,7 @@ class CSource:
         return lines
 
     def _squares(self) -> list[str]:
-        """Where squares begin that are turned over, then those of zeros; unused where nothing is turned."""
+        """Beginnings of the squares that are turned over, then of those of zeros; unused where nothing is turned."""
         lines = []
         for result in self._results:
             squares = [*result.squares[0], *result.squares[1]]
@@ -291,7 +291,7 @@ class CSource:
 
 
 def _at(array: str, row: int) -> str:
-    """Where the number of the point is in that row."""
+    """Place of the point's number in that row."""
     place = "k" if not row else "S + k" if row == 1 else f"{row} * S + k"
     return f"{array}[{place}]"
 

@@ -38,7 +38,7 @@ from accumulus.targets.target import Target
 
 
 class _Mathematics(Mathematics):
-    """What a kernel calls: CUDA's own functions, and what it does not have."""
+    """Functions that a kernel calls: CUDA's own functions, and what it does not have."""
 
     truth = "bool"
     qualifier = "static __device__"
@@ -49,7 +49,7 @@ class _Mathematics(Mathematics):
         self.multiply_add = f"fma{self._suffix}"
 
     def function(self, function: str) -> str:
-        """What a function is called."""
+        """Name of a function."""
         if function in SPECIAL_FUNCTIONS:
             self._special[function] = None
             return f"{self._name}_{function}"
@@ -276,7 +276,7 @@ class OnDevice:
 
     @property
     def takes_columns(self) -> bool:
-        """Whether points may be columns."""
+        """True if points may be columns."""
         return self._work is None
 
     def __call__(self, X: Sequence[Any], points: int, shared: Sequence[bool], transposed: bool = False) -> list[Any]:
@@ -322,7 +322,7 @@ class OnDevice:
         transposed: bool,
         shared: Sequence[bool],
     ) -> None:
-        """As `Kernel.run`, with as many points at a time as the GPU has memory for."""
+        """Like `Kernel.run`, with as many points at a time as the GPU has memory for."""
         entries = sum(self._sizes) + sum(self._lengths)
         most = max(1, self._free() // MOVED_PART // max(1, entries * self._dtype.itemsize))
         rows = transposed and not self.takes_columns
@@ -344,7 +344,7 @@ class OnDevice:
         return self.cupy.asarray(np.ascontiguousarray(chosen))
 
     def on_device(self, X: Sequence[Any], points: int, shared: Sequence[bool], transposed: bool) -> list[Any]:
-        """As a call, of arrays on the GPU in any order and of any real type."""
+        """Call the kernel with arrays on the GPU in any order and of any real type."""
         cupy = self.cupy
         rows = transposed and not self.takes_columns
         given = [
@@ -450,7 +450,7 @@ class CudaLoops:
 
 
 def device_of(kernel: Kernel) -> OnDevice:
-    """What a kernel of this target launches."""
+    """The program on the GPU that a kernel of this target launches."""
     owner: Any = kernel if isinstance(kernel, CudaKernel) else vars(kernel)["_loops"]
     found: OnDevice = owner.device
     return found

@@ -27,21 +27,13 @@ from accumulus.targets.llvm.library import Code, Library
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """A signature that a library asks for.
+    """A signature that a library asks for."""
 
-    Attributes:
-        signature: as SciPy writes it.
-        head: of the function in LLVM's words; the inputs are `x`, how many there are is `n`.
-        count: the type of `n`.
-        found: what is done with the number `value`.
-        failed: what is done where there is none.
-    """
-
-    signature: str
-    head: str
-    count: str
-    found: tuple[str, ...]
-    failed: str
+    signature: str  # as SciPy writes it
+    head: str  # of the function in LLVM's words; the inputs are `x`, how many there are is `n`
+    count: str  # the type of `n`
+    found: tuple[str, ...]  # what is done with the number `value`
+    failed: str  # what is done where there is none
 
 
 #: By who takes it.
@@ -178,7 +170,7 @@ _KEPT: Final[list[Library]] = []
 
 
 def _loaded(name: str, base: str, offset: int, kind: str = "ptr") -> list[str]:
-    """What is in a structure so many bytes from its beginning."""
+    """Load from a structure, so many bytes from its beginning."""
     return [f"%{name}.at = getelementptr i8, ptr %{base}, i64 {offset}", f"%{name} = load {kind}, ptr %{name}.at"]
 
 

@@ -93,7 +93,7 @@ ret ptr null
 
 
 def _argument_of(transposed: bool) -> str:
-    """Where an argument's entries are: one with %axes axes of the lengths at %shape, and %points unless that is -1."""
+    """Address of an argument's entries: one with %axes axes of the lengths at %shape, and %points unless that is -1."""
     # the axis of points is the first or the last one
     first, points_at = ("i32 0", "i32 %axes") if transposed else ("i32 %more", "i32 0")
     return f"""\
@@ -213,7 +213,7 @@ _NUMBERS: Final = (
 
 
 def _number_of(size: int) -> str:
-    """Where a number is: in the array that it is given as, or at %slot, where it is put."""
+    """Address of a number: in the array that it is given as, or at %slot, where it is put."""
     kinds, values = [], []
     for name, kind, conversion in _NUMBERS:
         kinds += [
@@ -340,7 +340,7 @@ def entry_points(
 
 
 def point_entry(signature: Signature) -> tuple[list[str], tuple[str, ...]]:
-    """As `entry_points`, but ``point`` alone, by the function of `python_objects.unpacking` in another library."""
+    """Like `entry_points`, but ``point`` alone, by the function of `python_objects.unpacking` in another library."""
     table = [len(signature.names), len(signature.shapes)]
     for shape in signature.shapes:
         table += [len(shape), *shape]
@@ -506,7 +506,7 @@ _MISALIGNED: Final = ["define internal i1 @misaligned(ptr %o) nounwind {"]
 
 
 def _misaligned(signature: Signature, lanes: int, offsets: Sequence[int]) -> list[str]:
-    """Whether no row of the widest result array begins where blocks expect it; see also `ranges`.
+    """True if no row of the widest result array begins where blocks expect it; see also `ranges`.
 
     Rows begin at multiples of what their length has in common with a vector, counted from the first.
     """
@@ -541,7 +541,7 @@ def _point(signature: Signature) -> list[str]:
 
 
 def _run_on_point(signature: Signature) -> list[str]:
-    """What ``point`` does once it knows where everything is."""
+    """The part of ``point`` after it knows where everything is."""
     return [
         f"%status = call i32 @run({_pointers(signature)}, i64 0, i64 1, i64 1)",
         "%failed = icmp ne i32 %status, 0",

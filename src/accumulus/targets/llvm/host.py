@@ -34,29 +34,23 @@ _X86_LETTERS: Final = {16: "b", 32: "d", 64: "e"}
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a program may count on.
+    """Properties of the machine that a program may count on."""
 
-    Attributes:
-        triple, layout: LLVM's name for the machine, and its layout of data.
-        vector_bytes: width of the vector registers.
-        fused: whether one instruction multiplies and adds.
-        letter: of the instruction set in the names of glibc's vector functions; empty if it has none for it.
-    """
-
+    # triple, layout: LLVM's name for the machine, and its layout of data
     triple: str
     layout: str
-    vector_bytes: int
-    fused: bool
-    letter: str
+    vector_bytes: int  # width of the vector registers
+    fused: bool  # whether one instruction multiplies and adds
+    letter: str  # of the instruction set in the names of glibc's vector functions; empty if it has none for it
 
     @property
     def is_x86(self) -> bool:
-        """Whether it is an x86; elsewhere LLVM's quick way selects other instructions, and fuses none."""
+        """True if it is an x86; elsewhere LLVM's quick way selects other instructions, and fuses none."""
         return self.triple.startswith(_X86)
 
     @property
     def registers(self) -> int:
-        """How many vector registers there are."""
+        """Number of vector registers."""
         return 16 if self.is_x86 and self.vector_bytes < 64 else 32
 
 
@@ -130,7 +124,7 @@ def _linker() -> Any:
 
 
 class LinkedByLLVM:
-    """As `accumulus.native.linker.Linked`, for every system that LLVM knows.
+    """Like `accumulus.native.linker.Linked`, for every system that LLVM knows.
 
     Args:
         image: the object file.

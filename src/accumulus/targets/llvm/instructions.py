@@ -68,7 +68,7 @@ class Functions:
         return full
 
     def callee(self, function: str, arity: int) -> Callee:
-        """What to call for a function of the C library."""
+        """Name by which a function of the C library is called."""
         v = self._vectors
         special = SPECIAL_FUNCTIONS.get(function)
         if special is not None:

@@ -137,19 +137,12 @@ Image = tuple[bytes, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Compiled code that is not linked yet.
+    """Compiled code that is not linked yet."""
 
-    Attributes:
-        images: object files, each with the names of functions that are exported or called by the last.
-        imports: names of the functions and variables that it needs from outside.
-        tables: arrays that it reads, by name.
-        exports: names of functions that other code calls.
-    """
-
-    images: tuple[Image, ...]
-    imports: tuple[str, ...]
-    tables: Mapping[str, NDArray[Any]]
-    exports: tuple[str, ...] = ()
+    images: tuple[Image, ...]  # object files, each with the names of functions that are exported or called by the last
+    imports: tuple[str, ...]  # names of the functions and variables that it needs from outside
+    tables: Mapping[str, NDArray[Any]]  # arrays that it reads, by name
+    exports: tuple[str, ...] = ()  # names of functions that other code calls
 
     def to_bytes(self) -> bytes:
         """All of it, for the cache."""

@@ -109,21 +109,13 @@ ENTRIES_BEFORE_REALIGNMENT: Final = 50_000_000
 
 @dataclass(slots=True)
 class _Compiled:
-    """Code for one kind of batch.
+    """Code for one kind of batch."""
 
-    Attributes:
-        batch: the function that Python calls.
-        library: the memory that the code is in.
-        changes: how it differs from the variant that suits the program.
-        others: code of the same order for results that start elsewhere in a vector.
-        slow_entries: how many entries were written without such code where it would have been quicker.
-    """
-
-    batch: Callable[..., Any]
-    library: Library
-    changes: dict[str, Any]
-    others: list[Library]
-    slow_entries: int = 0
+    batch: Callable[..., Any]  # the function that Python calls
+    library: Library  # the memory that the code is in
+    changes: dict[str, Any]  # how it differs from the variant that suits the program
+    others: list[Library]  # code of the same order for results that start elsewhere in a vector
+    slow_entries: int = 0  # how many entries were written without such code where it would have been quicker
 
 
 class LLVMKernel(Kernel):
@@ -172,12 +164,12 @@ class LLVMKernel(Kernel):
 
     @cached_property
     def _variant(self) -> Variant:
-        """How batches in C order are compiled."""
+        """Variant for batches in C order."""
         return self._suited(transposed=False)
 
     @cached_property
     def _variant_transposed(self) -> Variant:
-        """How transposed batches are compiled."""
+        """Variant for transposed batches."""
         return self._suited(transposed=True)
 
     def _suited(self, transposed: bool, single: bool = False) -> Variant:
@@ -195,7 +187,7 @@ class LLVMKernel(Kernel):
 
     @property
     def lanes(self) -> int:  # type: ignore[override]
-        """How many points the code for batches computes at once."""
+        """Number of points that the code for batches computes at once."""
         return self._variant.lanes
 
     def prepare(self, call: Call, shared: Sequence[bool] = ()) -> None:
@@ -258,7 +250,7 @@ class LLVMKernel(Kernel):
         transposed: bool = False,
         zeroed: bool = False,
     ) -> tuple[NDArray[Any], ...]:
-        """As `Kernel.batch`; where there is nothing to allocate or divide, compiled code alone checks the arrays."""
+        """Like `Kernel.batch`; where there is nothing to allocate or divide, compiled code alone checks the arrays."""
         alike = tuple(map(bool, shared)) or self._none_shared
         known = len(alike) == len(self.arguments) and not all(alike)
         if known and out is not None and threads == 1 and self._have_shapes(out, transposed):
@@ -271,7 +263,7 @@ class LLVMKernel(Kernel):
         return super().batch(*X, shared=shared, out=out, threads=threads, transposed=transposed, zeroed=zeroed)
 
     def _have_shapes(self, out: Sequence[NDArray[Any]], transposed: bool) -> bool:
-        """Whether there is an array of rows, or columns, of the right length for each segment; not of too many."""
+        """True if there is an array of rows, or columns, of the right length for each segment; not of too many."""
         if len(out) != len(self._lengths):
             return False
         axis, most = 0 if transposed else 1, self.most_points
@@ -284,7 +276,7 @@ class LLVMKernel(Kernel):
         )
 
     def address(self) -> int:
-        """Where the function for batches in C order is, for callers in machine code.
+        """Address of the function for batches in C order, for callers in machine code.
 
         It takes the addresses of all arguments, one point behind the other, and of all result arrays, the first point,
         the one behind the last, and the number of points; it returns 0, or 1 if memory ran out. It is there as long as

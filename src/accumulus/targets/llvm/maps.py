@@ -55,7 +55,7 @@ ARGUMENTS: Final = "ptr %at, i64 %first, i64 %stop"
 
 
 def kind_of(operands: Column) -> str:
-    """How the instances of a body find an operand."""
+    """Kind of address by which the instances of a body find an operand."""
     if isinstance(operands, Range):
         return {1: FORWARD, -1: BACKWARD, 0: UNIFORM}[operands.step]
     return TABLE
@@ -105,21 +105,13 @@ class _Leaves:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What is compiled once for all loops over one body.
+    """Code that is compiled once for all loops over one body."""
 
-    Attributes:
-        name: of the function.
-        tape: of one instance.
-        kinds: how operands are found.
-        stores: how results are stored.
-        sensitive: how many of these, the first, are computed as they stand.
-    """
-
-    name: str
-    tape: Tape
-    kinds: tuple[str, ...]
-    stores: tuple[str, ...]
-    sensitive: int
+    name: str  # of the function
+    tape: Tape  # of one instance
+    kinds: tuple[str, ...]  # how operands are found
+    stores: tuple[str, ...]  # how results are stored
+    sensitive: int  # how many of these, the first, are computed as they stand
 
     def written(self, vectors: Vectors, leaves: Any, functions: Functions) -> tuple[list[str], list[str]]:
         """Write the operations of instances: the loads of addresses, and the names of results."""
@@ -400,11 +392,11 @@ class WorkspaceLayout:
             raise SizeError(f"{self.size:,} numbers between loops; index tables have room for {MOST:,}")
 
     def place(self, reference: int) -> int:
-        """Where the value of a reference is."""
+        """Place of the value of a reference."""
         return reference + int(self._shifts[self._owner(reference)])
 
     def table(self, operands: Column) -> NDArray[np.int32] | None:
-        """Where the values of a column are; None for ranges, whose values are next to each other, too."""
+        """Places of the values of a column; None for ranges, whose values are next to each other, too."""
         if isinstance(operands, Range):
             return None
         table = np.empty(len(operands), np.int32)
@@ -434,17 +426,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Step:
-    """Calls of a loop, or a product of matrices.
+    """Calls of a loop, or a product of matrices."""
 
-    Attributes:
-        function: its name; of products none.
-        nest: what it computes.
-        seconds: that it takes, roughly.
-    """
-
-    function: str
-    nest: Nest
-    seconds: float
+    function: str  # its name; of products none
+    nest: Nest  # what it computes
+    seconds: float  # that it takes, roughly
 
     def parts(self, lanes: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """First instance, and the one after the last, of each call, (calls, 2); which calls are of vectors.
@@ -461,7 +447,7 @@ class _Step:
         return np.stack([steps[firsts], steps[ends]], axis=1), wide[firsts]
 
     def shares(self, threads: int) -> NDArray[np.int64]:
-        """The same for threads, as many as are worth it, each of which makes one call; one share if that is none."""
+        """Calls for threads, as many as are worth it, each of which makes one call; one share if that is none."""
         wanted = min(threads, int(self.seconds / MINIMUM_WORK), self.nest.count // FEWEST_POINTS)
         bounds = [0, self.nest.count]
         if wanted > 1 and self.nest.steps is None:
@@ -630,7 +616,7 @@ class LLVMLoops:
         return words, places
 
     def _target(self, values: Floats, step: _Step) -> Callable[[Sequence[Floats]], Floats]:
-        """Where a product goes, given the arrays that are returned."""
+        """Function that finds the memory a product goes to, given the arrays that are returned."""
         ((result,), size) = step.nest.stores, step.nest.count
         if isinstance(result, Place):
             segment, place = result.segment, slice(result.offset, result.offset + size)
@@ -673,23 +659,15 @@ class LLVMLoops:
 
 @dataclass(frozen=True, slots=True)
 class _Workspace:
-    """Memory of one call.
+    """Memory of one call."""
 
-    Attributes:
-        values: the workspace.
-        addresses: that loops are given.
-        begins: where in them those of each step begin.
-        returned: which of them are in arrays that are returned: position, segment, and bytes from its beginning.
-        products: of matrices, by the numbers of their steps.
-        tables: of calls, by the number of threads.
-    """
-
-    values: Floats
-    addresses: NDArray[np.int64]
-    begins: list[int]
+    values: Floats  # the workspace
+    addresses: NDArray[np.int64]  # that loops are given
+    begins: list[int]  # where in them those of each step begin
+    # which of them are in arrays that are returned: position, segment, and bytes from its beginning
     returned: list[tuple[int, int, int]]
-    products: dict[int, Callable[[Sequence[Floats]], None]]
-    tables: dict[int, tuple[NDArray[np.int64], list[tuple[int, int, bool]]]]
+    products: dict[int, Callable[[Sequence[Floats]], None]]  # of matrices, by the numbers of their steps
+    tables: dict[int, tuple[NDArray[np.int64], list[tuple[int, int, bool]]]]  # of calls, by the number of threads
 
     def stages(self, loops: LLVMLoops, threads: int) -> list[tuple[int, int, bool]]:
         """Stretches of the table of calls, see `LLVMLoops.calls`."""

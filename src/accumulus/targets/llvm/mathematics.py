@@ -157,7 +157,7 @@ class Writer:
         return self.binary("fdiv", a, b)
 
     def either(self, a: str, b: str) -> str:
-        """Where one mask or the other holds."""
+        """Mask where one or the other holds."""
         return self.let(f"or <{self.lanes} x i1> {a}, {b}")
 
     def minus(self, a: str) -> str:
@@ -436,21 +436,14 @@ Algorithm = Callable[[Writer], Results]
 
 @dataclass(frozen=True, slots=True)
 class VectorFunction:
-    """One function of the module.
+    """One function of the module."""
 
-    Attributes:
-        name: in the module.
-        arity: number of arguments, %x and %y.
-        scalars: the C library's functions for its results.
-        write: writes the fast path; results, and a mask of the lanes that it is not for, None if there are none.
-        calls: others that it calls.
-    """
-
-    name: str
-    arity: int
-    scalars: tuple[str, ...]
+    name: str  # in the module
+    arity: int  # number of arguments, %x and %y
+    scalars: tuple[str, ...]  # the C library's functions for its results
+    # writes the fast path; results, and a mask of the lanes that it is not for, None if there are none
     write: Algorithm
-    calls: tuple[VectorFunction, ...] = ()
+    calls: tuple[VectorFunction, ...] = ()  # others that it calls
 
     def result_type(self, lanes: int) -> str:
         """LLVM's type of what it returns."""

@@ -75,35 +75,20 @@ LARGEST_UNCUT, PART_SIZE = 1000, 300
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How a program is compiled.
+    """A way of compiling a program."""
 
-    Attributes:
-        lanes: points computed at once.
-        dtype: "float64" or "float32".
-        transposed: variables × points instead of points × variables.
-        zeroed: structural zeros are in place already.
-        offsets: where in a vector the first entry of each result array lies, if not at its start.
-        contract: products and sums may be fused.
-        exact: references of operations that may not be fused.
-        part_size: operations and stores in one function; 0 for the default of the program's length.
-        critical_path: operations come in the order of the critical path, not in that of results.
-        steps: operations and results, where their order is neither of these two.
-        single: for one point at a time, and no batch.
-        shared: which arguments are the same at all points; none if empty.
-    """
-
-    lanes: int
-    dtype: str = "float64"
-    transposed: bool = False
-    zeroed: bool = False
-    offsets: tuple[int, ...] = ()
-    contract: bool = True
-    exact: frozenset[int] = frozenset()
-    part_size: int = 0
-    critical_path: bool = False
-    steps: tuple[int | Group, ...] | None = None
-    single: bool = False
-    shared: tuple[bool, ...] = ()
+    lanes: int  # points computed at once
+    dtype: str = "float64"  # "float64" or "float32"
+    transposed: bool = False  # variables × points instead of points × variables
+    zeroed: bool = False  # structural zeros are in place already
+    offsets: tuple[int, ...] = ()  # where in a vector the first entry of each result array lies, if not at its start
+    contract: bool = True  # products and sums may be fused
+    exact: frozenset[int] = frozenset()  # references of operations that may not be fused
+    part_size: int = 0  # operations and stores in one function; 0 for the default of the program's length
+    critical_path: bool = False  # operations come in the order of the critical path, not in that of results
+    steps: tuple[int | Group, ...] | None = None  # operations and results, where their order is neither of these two
+    single: bool = False  # for one point at a time, and no batch
+    shared: tuple[bool, ...] = ()  # which arguments are the same at all points; none if empty
 
     @property
     def size(self) -> int:
@@ -212,7 +197,7 @@ def tune(
 
 
 def _is_uncut(tape: Tape, segments: Sequence[Segment]) -> bool:
-    """Whether results leave a short program in one function.
+    """True if results leave a short program in one function.
 
     Longer ones are cut in one order for a point and a batch: a product is fused with a sum of the same part only.
     """
@@ -220,7 +205,7 @@ def _is_uncut(tape: Tape, segments: Sequence[Segment]) -> bool:
 
 
 def values_in_registers(variant: Variant) -> int:
-    """How many vectors of the variant's lanes the registers hold."""
+    """Number of vectors of the variant's lanes that the registers hold."""
     machine = host()
     return machine.registers // max(1, variant.lanes * variant.size // machine.vector_bytes)
 
@@ -238,7 +223,7 @@ def _by_registers(tape: Tape, segments: Sequence[Segment], variant: Variant) -> 
 
 
 def runs_in_one_lane(tape: Tape, dtype: str) -> bool:
-    """Whether one lane gives the same bits as many: a library's functions on vectors differ from those on numbers."""
+    """True if one lane gives the same bits as many: a library's functions on vectors differ from those on numbers."""
     marks = np.frombuffer(needed(tape), np.uint8)[tape.inputs :] != 0
     codes = np.unique(np.frombuffer(tape.codes, np.uint8)[tape.inputs :][marks]).tolist()
     called = {OPERATIONS[code].llvm[1:] for code in codes if OPERATIONS[code].llvm.startswith("@")}
@@ -246,7 +231,7 @@ def runs_in_one_lane(tape: Tape, dtype: str) -> bool:
 
 
 def _has_own_functions(called: set[str], dtype: str) -> bool:
-    """Whether the code has none but its own elementary functions, for vectors of any width."""
+    """True if the code has none but its own elementary functions, for vectors of any width."""
     return not called or (dtype == "float64" and host().fused and called <= OWN)
 
 
@@ -283,17 +268,11 @@ LINE: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """LLVM IR of a program, as one module or as several that are compiled one after the other.
+    """LLVM IR of a program, as one module or as several that are compiled one after the other."""
 
-    Attributes:
-        shared: declarations, and definitions that no other module sees.
-        parts: functions that can be compiled apart, line by line, by name.
-        rest: all else, which calls them.
-    """
-
-    shared: Sequence[str]
-    parts: Mapping[str, Sequence[str]]
-    rest: Sequence[str]
+    shared: Sequence[str]  # declarations, and definitions that no other module sees
+    parts: Mapping[str, Sequence[str]]  # functions that can be compiled apart, line by line, by name
+    rest: Sequence[str]  # all else, which calls them
 
     def __str__(self) -> str:
         return in_module([*self.shared, *(line for lines in self.parts.values() for line in lines), *self.rest])
@@ -319,18 +298,12 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """An LLVM module.
+    """An LLVM module."""
 
-    Attributes:
-        text: LLVM IR.
-        imports: names of functions and objects that it needs from outside.
-        tables: arrays that it reads, by name.
-        is_short: whether it is one block of code for one point, which need not be compiled as carefully as loops.
-    """
-
-    text: Text
-    imports: tuple[str, ...]
-    tables: Mapping[str, NDArray[Any]]
+    text: Text  # LLVM IR
+    imports: tuple[str, ...]  # names of functions and objects that it needs from outside
+    tables: Mapping[str, NDArray[Any]]  # arrays that it reads, by name
+    # whether it is one block of code for one point, which need not be compiled as carefully as loops
     is_short: bool = False
 
 
@@ -376,22 +349,14 @@ def in_module(lines: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """The code that computes one block of points.
+    """The code that computes one block of points."""
 
-    Attributes:
-        functions: LLVM IR of functions that it calls.
-        parts: of the stretches of the tape, by name.
-        body: its instructions; %x0, …, %o0, … and %frame point to its memory.
-        slots: vectors that the frame holds.
-        tables: arrays that it reads, by name.
-        direct: whether it can load from and store to the arrays of a transposed batch; else only tiles of them.
-    """
-
-    functions: list[str]
-    parts: dict[str, list[str]]
-    body: list[str]
-    slots: int
-    tables: Mapping[str, NDArray[Any]]
+    functions: list[str]  # LLVM IR of functions that it calls
+    parts: dict[str, list[str]]  # of the stretches of the tape, by name
+    body: list[str]  # its instructions; %x0, …, %o0, … and %frame point to its memory
+    slots: int  # vectors that the frame holds
+    tables: Mapping[str, NDArray[Any]]  # arrays that it reads, by name
+    # whether it can load from and store to the arrays of a transposed batch; else only tiles of them
     direct: bool = False
 
 

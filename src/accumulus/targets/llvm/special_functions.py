@@ -85,7 +85,7 @@ class Term:
         return self._comparison("oge", other)
 
     def equals(self, other: Term | float) -> Mask:
-        """Where both are the same number."""
+        """Mask where both are the same number."""
         return self._comparison("oeq", other)
 
     def sqrt(self) -> Term:

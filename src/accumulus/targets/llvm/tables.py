@@ -40,42 +40,31 @@ UNROLLED: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class WithTables:
-    """Functions, and the arrays that they read.
+    """Functions, and the arrays that they read."""
 
-    Attributes:
-        text: LLVM IR.
-        tables: the arrays, by name.
-    """
-
-    text: list[str]
-    tables: dict[str, NDArray[Any]]
+    text: list[str]  # LLVM IR
+    tables: dict[str, NDArray[Any]]  # the arrays, by name
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the entries of one result array come from.
+    """Sources of the entries of one result array."""
 
-    Attributes:
-        length: of the array.
-        positions: of entries that are computed, ascending.
-        slots: which of the distinct values each of them is.
-        constant_positions, constants: entries that are known; all others are zeros.
-    """
-
-    length: int
-    positions: NDArray[np.int64]
-    slots: NDArray[np.int64]
+    length: int  # of the array
+    positions: NDArray[np.int64]  # of entries that are computed, ascending
+    slots: NDArray[np.int64]  # which of the distinct values each of them is
+    # constant_positions, constants: entries that are known; all others are zeros
     constant_positions: NDArray[np.int64]
     constants: NDArray[np.float64]
 
     @property
     def zeros(self) -> int:
-        """How many entries are structural zeros."""
+        """Number of entries that are structural zeros."""
         return self.length - len(self.positions) - len(self.constants)
 
 
 def by_tables(segments: Sequence[Segment]) -> bool:
-    """Whether a program has so many results that they are stored by tables."""
+    """True if a program has so many results that they are stored by tables."""
     count = 0
     for segment in segments:
         occupied = np.sort(np.array(segment.positions, np.int64))
@@ -85,7 +74,7 @@ def by_tables(segments: Sequence[Segment]) -> bool:
 
 
 def places(tape: Tape, segments: Sequence[Segment]) -> tuple[list[Places], list[int]]:
-    """Where the results come from, and the references of the distinct values in the order of their first places."""
+    """Sources of the results, and the references of the distinct values in the order of their first places."""
     outputs = np.array(tape.outputs, np.int64)
     constants = np.array(tape.constants, np.float64)
     arrays = []
@@ -126,7 +115,7 @@ class Slotted(Layout):
         self._layout.begin(vectors, value)
 
     def load_entries(self, argument: int, entry: int) -> dict[int, str]:
-        """As the other layout does."""
+        """Load entries like the other layout."""
         return self._layout.load_entries(argument, entry)
 
     def store(self, group: Group) -> None:

@@ -172,19 +172,12 @@ ATTRIBUTES: Final = 'nounwind noinline "prefer-vector-width"="512" "stackrealign
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters of the functions.
+    """The parameters of the functions."""
 
-    Attributes:
-        shapes: of the arguments at one point.
-        shared: which of them are the same at all points of a batch.
-        lengths: entries a point of each result array.
-        size: bytes of an entry.
-    """
-
-    shapes: tuple[Shape, ...]
-    shared: tuple[bool, ...]
-    lengths: tuple[int, ...]
-    size: int
+    shapes: tuple[Shape, ...]  # of the arguments at one point
+    shared: tuple[bool, ...]  # which of them are the same at all points of a batch
+    lengths: tuple[int, ...]  # entries a point of each result array
+    size: int  # bytes of an entry
 
     @property
     def arguments(self) -> list[str]:

@@ -52,22 +52,14 @@ DONE, MORE = range(2)
 
 
 class Frame(Record):
-    """A depth of the search, and how far it is done with.
+    """A depth of the search, and how far it is done with."""
 
-    Attributes:
-        left: what is left to do costs at least so much.
-        cost: so far.
-        length: steps that led here.
-        moves: that are listed.
-        next: the first move that has not been made.
-        first, second: halves of the line graph's hash.
-    """
-
-    left: int
-    cost: int
-    length: int
-    moves: int
-    next: int
+    left: int  # what is left to do costs at least so much
+    cost: int  # so far
+    length: int  # steps that led here
+    moves: int  # that are listed
+    next: int  # the first move that has not been made
+    # first, second: halves of the line graph's hash
     first: int
     second: int
 
@@ -99,59 +91,37 @@ class StoredBound(Record):
 
 
 class FacesState(LineState):
-    """A search over face or edge eliminations; the line graph is the one at work.
+    """A search over face or edge eliminations; the line graph is the one at work."""
 
-    Attributes:
-        frames: of each depth, (MOST_DEPTH,).
-        snapshots: the line graph at each depth, (MOST_DEPTH, size); at depth 0 that which every search begins with.
-        moves: of each depth, the most promising first, (MOST_DEPTH, MOST_MOVES).
-        log, best_log: steps of the present and of the best plan, (MOST_STEPS, 3): two labels and their product, -1
-            where that is not kept, or the ends of an edge and its side.
-        table: what is known of line graphs, (2**table_bits + PROBES,).
-        weights: of the tracked paths.
-        tracked: the tracked paths that belong to each vertex of the graph, (vertices, path_words).
-        colours, recoloured, ranks: of labels, before and after a round, and in their order, (MOST,).
-        order: labels by colour, (MOST,).
-        sums: of colours, for each vertex of the graph.
-        vertices: of the graph.
-        table_bits: see `table`.
-        edges: 1 if edges are eliminated instead of faces.
-        series: 1 if there are moves that are never a mistake; see the kernel.
-        limit: the most that a plan may cost.
-        best: cost of the plan in `best_log`; -1 if none was found.
-        best_length: of `best_log`, in steps.
-        depth: of the search; -1 to begin.
-        left: what is left to do of the line graph at work costs at least so much.
-        length: of `log`, in steps.
-        budget: moves that a call tries.
-        tried: moves of all calls.
-    """
-
-    frames: Records[Frame]
+    frames: Records[Frame]  # of each depth, (MOST_DEPTH,)
+    # the line graph at each depth, (MOST_DEPTH, size); at depth 0 that which every search begins with
     snapshots: Integers
-    moves: Records[Move]
+    moves: Records[Move]  # of each depth, the most promising first, (MOST_DEPTH, MOST_MOVES)
+    # log, best_log: steps of the present and of the best plan, (MOST_STEPS, 3): two labels and their product, -1 where
+    # that is not kept, or the ends of an edge and its side
     log: Annotated[Integers, Axes(3)]
     best_log: Annotated[Integers, Axes(3)]
-    table: Records[StoredBound]
-    weights: Integers
-    tracked: Integers
+    table: Records[StoredBound]  # what is known of line graphs, (2**table_bits + PROBES,)
+    weights: Integers  # of the tracked paths
+    tracked: Integers  # the tracked paths that belong to each vertex of the graph, (vertices, path_words)
+    # colours, recoloured, ranks: of labels, before and after a round, and in their order, (MOST,)
     colours: Integers
     recoloured: Integers
     ranks: Integers
-    order: Integers
-    sums: Integers
-    vertices: int
-    table_bits: int
-    edges: int
-    series: int
-    limit: int = 0
-    best: int = -1
-    best_length: int = 0
-    depth: int = -1
-    left: int = 0
-    length: int = 0
-    budget: int = 0
-    tried: int = 0
+    order: Integers  # labels by colour, (MOST,)
+    sums: Integers  # of colours, for each vertex of the graph
+    vertices: int  # of the graph
+    table_bits: int  # see `table`
+    edges: int  # 1 if edges are eliminated instead of faces
+    series: int  # 1 if there are moves that are never a mistake; see the kernel
+    limit: int = 0  # the most that a plan may cost
+    best: int = -1  # cost of the plan in `best_log`; -1 if none was found
+    best_length: int = 0  # of `best_log`, in steps
+    depth: int = -1  # of the search; -1 to begin
+    left: int = 0  # what is left to do of the line graph at work costs at least so much
+    length: int = 0  # of `log`, in steps
+    budget: int = 0  # moves that a call tries
+    tried: int = 0  # moves of all calls
 
 
 # Line graphs ---------------------------------------------------------------------------------------------------------

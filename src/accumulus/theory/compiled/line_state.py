@@ -19,43 +19,32 @@ INNER, ROOT, TERMINAL = range(3)
 
 
 class LineState(State):
-    """A line graph. Labels and vertices are numbered; rows are bitsets of labels, of `words` words.
+    """A line graph. Labels and vertices are numbered; rows are bitsets of labels, of `words` words."""
 
-    Attributes:
-        graph: the line graph, (size,); the next ten are its parts.
-        present: which labels there are, a row.
-        above, beneath: predecessors and successors of each label, (64 * words, words).
-        starts, ends: the vertices where each label does, (64 * words,).
-        levels: of labels; see `accumulus.search.elimination`.
-        values: of labels modulo 2⁶⁴: products and sums of what the search gives to edges.
-        out, into: the labels that start and that end at each vertex, (vertices, words).
-        paths: tracked paths through each label, as bits, (64 * words, path_words).
-        touched: labels that have to be looked at, a row.
-        sizes, kinds: of vertices.
-        words, path_words, size: see above.
-        fma: 1 if all products count.
-        overflow: 1 if there is no room for what the search needs.
-    """
-
-    graph: Integers
-    present: Integers
+    graph: Integers  # the line graph, (size,); the next ten are its parts
+    present: Integers  # which labels there are, a row
+    # above, beneath: predecessors and successors of each label, (64 * words, words)
     above: Integers
     beneath: Integers
+    # starts, ends: the vertices where each label does, (64 * words,)
     starts: Integers
     ends: Integers
-    levels: Integers
-    values: Integers
+    levels: Integers  # of labels; see `accumulus.search.elimination`
+    values: Integers  # of labels modulo 2⁶⁴: products and sums of what the search gives to edges
+    # out, into: the labels that start and that end at each vertex, (vertices, words)
     out: Integers
     into: Integers
-    paths: Integers
-    touched: Integers
+    paths: Integers  # tracked paths through each label, as bits, (64 * words, path_words)
+    touched: Integers  # labels that have to be looked at, a row
+    # sizes, kinds: of vertices
     sizes: Integers
     kinds: Integers
+    # words, path_words, size: see above
     words: int
     path_words: int
     size: int
-    fma: int
-    overflow: int = 0
+    fma: int  # 1 if all products count
+    overflow: int = 0  # 1 if there is no room for what the search needs
 
 
 # Rows ----------------------------------------------------------------------------------------------------------------

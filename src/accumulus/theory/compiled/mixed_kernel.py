@@ -44,53 +44,35 @@ ID_BITS: Final = 20
 
 
 class MixedState(LineState):
-    """A sequence that is annealed; the line graph is as far as a trial has got.
+    """A sequence that is annealed; the line graph is as far as a trial has got."""
 
-    Attributes:
-        snapshots: memory for graphs that are kept or tried, (snapshots, size).
-        costs, prints: of each snapshot: cost so far, and fingerprint.
-        kept: number of the snapshot before every STEP-th item of the list; the first is of the graph as it is given.
-        tried: those of the list on trial, from where it begins; else snapshots that are free.
-        items, trial, best_items: the current list, the one on trial and the best so far, (length,).
-        logarithms: -log(u), (TABLE,).
-        log: faces that were taken and their products, -1 where none is kept, (products, 3).
-        random: state of the generator, (1,).
-        length: of the list.
-        best: total of the best list.
-        faces: 1 if single faces may be items.
-        moves: that a call may make.
-        work: products, and moves, that a call may make.
-        cost: of the line graph in `graph`.
-        total: of the current list.
-        logged: faces that were written down; -1 writes none.
-        started: 0 begins with the list in `items`.
-        temperature, cooling: and its factor for each move.
-        tie: weight of the total that breaks ties.
-    """
-
-    snapshots: Integers
+    snapshots: Integers  # memory for graphs that are kept or tried, (snapshots, size)
+    # costs, prints: of each snapshot: cost so far, and fingerprint
     costs: Integers
     prints: Integers
+    # number of the snapshot before every STEP-th item of the list; the first is of the graph as it is given
     kept: Integers
-    tried: Integers
+    tried: Integers  # those of the list on trial, from where it begins; else snapshots that are free
+    # items, trial, best_items: the current list, the one on trial and the best so far, (length,)
     items: Integers
     trial: Integers
     best_items: Integers
-    logarithms: Floats
-    log: Annotated[Integers, Axes(3)]
-    random: Integers
-    length: int
-    best: int
-    faces: int = 0
-    moves: int = 0
-    work: int = 0
-    cost: int = 0
-    total: int = 0
-    logged: int = -1
-    started: int = 0
+    logarithms: Floats  # -log(u), (TABLE,)
+    log: Annotated[Integers, Axes(3)]  # faces that were taken and their products, -1 where none is kept, (products, 3)
+    random: Integers  # state of the generator, (1,)
+    length: int  # of the list
+    best: int  # total of the best list
+    faces: int = 0  # 1 if single faces may be items
+    moves: int = 0  # that a call may make
+    work: int = 0  # products, and moves, that a call may make
+    cost: int = 0  # of the line graph in `graph`
+    total: int = 0  # of the current list
+    logged: int = -1  # faces that were written down; -1 writes none
+    started: int = 0  # 0 begins with the list in `items`
+    # temperature, cooling: and its factor for each move
     temperature: float = 0.0
     cooling: float = 0.0
-    tie: float
+    tie: float  # weight of the total that breaks ties
 
 
 # The line graph ------------------------------------------------------------------------------------------------------

@@ -29,28 +29,19 @@ UNREACHED: Final = 1 << 62
 
 
 class SubsetsState(RowsState):
-    """Sets of eliminated vertices, by their bits.
+    """Sets of eliminated vertices, by their bits."""
 
-    Attributes:
-        buffers: rows of a graph for each vertex, (vertices, vertices, SETS, words).
-        owners: the set that is gone in each of them.
-        table: least cost of eliminating each set, and the last vertex of an order that costs that, (2**vertices,).
-        low, high: what the vertices that are left cost at least, by the lower and by the higher bits of the set.
-        limit: the most that an order may cost.
-        budget: sets that a call looks at.
-        next: the first set that has not been looked at.
-        expanded: sets that were not passed over.
-    """
-
-    buffers: Integers
-    owners: Integers
+    buffers: Integers  # rows of a graph for each vertex, (vertices, vertices, SETS, words)
+    owners: Integers  # the set that is gone in each of them
+    # least cost of eliminating each set, and the last vertex of an order that costs that, (2**vertices,)
     table: Integers
+    # low, high: what the vertices that are left cost at least, by the lower and by the higher bits of the set
     low: Integers
     high: Integers
-    limit: int
-    budget: int
-    next: int = 0
-    expanded: int = 0
+    limit: int  # the most that an order may cost
+    budget: int  # sets that a call looks at
+    next: int = 0  # the first set that has not been looked at
+    expanded: int = 0  # sets that were not passed over
 
 
 # Search --------------------------------------------------------------------------------------------------------------

@@ -53,20 +53,15 @@ LEVELS: Final[tuple[Level, ...]] = ("vertex", "edge", "face")
 
 @dataclass(slots=True)
 class _KnownPart:
-    """An independent part: its vertices in the best order that is known, and what is known beyond that.
-
-    Attributes:
-        cost: of the best elimination that is known, by level; of a wider class never more.
-        bound: no elimination costs less, by level; of a wider class never more.
-        edges: the best edge elimination that is known, if it is better than the order.
-        faces: the search that found a better face elimination than both, with its steps.
-    """
+    """An independent part: its vertices in the best order that is known, and what is known beyond that."""
 
     order: tuple[int, ...]
-    cost: dict[Level, int]
+    cost: dict[Level, int]  # of the best elimination that is known, by level; of a wider class never more
+    # no elimination costs less, by level; of a wider class never more
     bound: dict[Level, int] = field(default_factory=lambda: dict.fromkeys(LEVELS, 0))
+    # the best edge elimination that is known, if it is better than the order
     edges: list[tuple[int, int, Side]] | None = None
-    faces: LineSearch | None = None
+    faces: LineSearch | None = None  # the search that found a better face elimination than both, with its steps
 
     def proven(self, level: Level) -> bool:
         return self.bound[level] >= self.cost[level]

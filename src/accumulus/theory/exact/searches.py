@@ -73,17 +73,11 @@ _ROUNDS: Final = 20
 
 @dataclass(slots=True)
 class ReducedPart:
-    """An independent part of a graph, reduced.
+    """An independent part of a graph, reduced."""
 
-    Attributes:
-        state: what is left, with numbers of its own; nothing eliminated.
-        members: the vertices of the graph that each of its vertices stands for.
-        first: vertices that are eliminated before, and what that costs.
-    """
-
-    state: Elimination
-    members: list[tuple[int, ...]]
-    first: list[int]
+    state: Elimination  # what is left, with numbers of its own; nothing eliminated
+    members: list[tuple[int, ...]]  # the vertices of the graph that each of its vertices stands for
+    first: list[int]  # vertices that are eliminated before, and what that costs
     cost: int
 
     def named(self, order: Iterable[int]) -> tuple[int, ...]:
@@ -229,15 +223,10 @@ _SET_SECONDS: Final = 3e-7
 
 
 class PartSearch:
-    """A search of a part of a graph.
+    """A search of a part of a graph."""
 
-    Attributes:
-        cost: of the best elimination that is known.
-        lower_bound: no elimination costs less.
-    """
-
-    cost: int
-    lower_bound: int
+    cost: int  # of the best elimination that is known
+    lower_bound: int  # no elimination costs less
 
     @property
     def proven(self) -> bool:

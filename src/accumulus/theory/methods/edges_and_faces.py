@@ -285,15 +285,10 @@ Level = Literal["edge", "face"]
 
 @dataclass(frozen=True, slots=True)
 class _Effort:
-    """Limits of a search.
+    """Limits of a search."""
 
-    Attributes:
-        most: products of a sequence that is touched, at most.
-        annealing: visits are moves.
-    """
-
-    most: float
-    annealing: Schedule
+    most: float  # products of a sequence that is touched, at most
+    annealing: Schedule  # visits are moves
 
 
 _EFFORTS: Final = {

@@ -57,17 +57,11 @@ class SideView:
 
 
 class _Choices:
-    """Choices in the elimination of a graph.
+    """Choices in the elimination of a graph."""
 
-    Attributes:
-        first: all choices while nothing is eliminated.
-        steps: of the elimination so far: products and sums, or vertices.
-        elimination: of edges or faces.
-    """
-
-    first: list[Step]
-    steps: Any
-    elimination: Any
+    first: list[Step]  # all choices while nothing is eliminated
+    steps: Any  # of the elimination so far: products and sums, or vertices
+    elimination: Any  # of edges or faces
 
     def score(self, step: Step) -> Any:
         """Return the score of a choice, the least of which is taken next; None where it is none any more."""
@@ -308,17 +302,12 @@ def _edge_damage(side: SideView, j: int, i: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Heuristic:
-    """A row of the table: what is eliminated, and by which score.
-
-    Attributes:
-        score: of vertices and edges; of faces the class of their choices.
-        seconds: for each product of the better of forward and reverse elimination, roughly.
-    """
+    """A row of the table: what is eliminated, and by which score."""
 
     name: str
     level: Literal["vertex", "edge", "face"]
-    score: Callable[..., Any]
-    seconds: float
+    score: Callable[..., Any]  # of vertices and edges; of faces the class of their choices
+    seconds: float  # for each product of the better of forward and reverse elimination, roughly
 
 
 HEURISTICS: Final = (

@@ -29,21 +29,15 @@ Edges = tuple[tuple[int, int], ...]
 class ReducedGraph:
     """A reduced graph.
 
-    Attributes:
-        intermediates: how many.
-        inner: edges between intermediates.
-        roots: the intermediates that each root's edges go to, as bits, ascending.
-        terminals: those that each terminal's edges come from.
-
     >>> lion = ReducedGraph(2, ((0, 1),), (1, 1), (2, 2, 2, 3))
     >>> lion.key, lion.edges
     ('2:01:0,0:1,1,1,01', 8)
     """
 
-    intermediates: int
-    inner: Edges
-    roots: tuple[int, ...]
-    terminals: tuple[int, ...]
+    intermediates: int  # how many
+    inner: Edges  # edges between intermediates
+    roots: tuple[int, ...]  # the intermediates that each root's edges go to, as bits, ascending
+    terminals: tuple[int, ...]  # those that each terminal's edges come from
 
     @property
     def edges(self) -> int:

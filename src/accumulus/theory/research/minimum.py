@@ -34,39 +34,27 @@ LARGEST = 4_000
 
 @dataclass(slots=True)
 class Word:
-    """A path of one or more edges.
+    """A path of one or more edges."""
 
-    Attributes:
-        pair: number of its pair.
-        bit: its bit in the values of that pair.
-        path: its vertices.
-        cuts: for every vertex on the way, (vertex, word before it, word after it), by numbers of words.
-    """
-
-    pair: int
-    bit: int
-    path: tuple[int, ...]
+    pair: int  # number of its pair
+    bit: int  # its bit in the values of that pair
+    path: tuple[int, ...]  # its vertices
+    # for every vertex on the way, (vertex, word before it, word after it), by numbers of words
     cuts: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(slots=True)
 class VertexPair:
-    """Two vertices that are joined by a path.
+    """Two vertices that are joined by a path."""
 
-    Attributes:
-        start, end: the vertices.
-        words: numbers of the words between them; the word at position k has bit 1 << k.
-        longest: edges of the longest.
-        edge: bits of the words of one edge, which cost nothing.
-        is_output: whether it is a root and a terminal.
-    """
-
+    # start, end: the vertices
     start: int
     end: int
+    # numbers of the words between them; the word at position k has bit 1 << k
     words: list[int] = field(default_factory=list)
-    longest: int = 0
-    edge: int = 0
-    is_output: bool = False
+    longest: int = 0  # edges of the longest
+    edge: int = 0  # bits of the words of one edge, which cost nothing
+    is_output: bool = False  # whether it is a root and a terminal
 
     @property
     def products(self) -> int:
