@@ -15,7 +15,7 @@ class BuildWithKernels(build_py):
     def run(self) -> None:
         """Compile what is not there yet, then do what is usual."""
         sys.path.insert(0, str(Path(__file__).resolve().parent / "src"))
-        from accumulus.native.ready import build
+        from accumulus.native.sources import build
 
         build()
         super().run()

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import accumulus
-from accumulus.targets.c import c_compiler
+from accumulus.targets.c import c_target as c_compiler
 
 # Most tests of compiled C ask what it computes, not how fast; none of it may have warnings.
 c_compiler.FLAGS = ("-O1", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")

@@ -13,7 +13,7 @@ import accumulus as acc
 from accumulus.api.casadi_source import function_source, nlp_source
 from accumulus.cli import app
 from accumulus.errors import ArgumentError
-from accumulus.targets.c.c_compiler import LANGUAGE, compiler, shared_library
+from accumulus.targets.c.c_target import LANGUAGE, compiler, shared_library
 
 ca = pytest.importorskip("casadi")
 pytestmark = pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler here")

@@ -14,12 +14,11 @@ import pytest
 
 import accumulus as acc
 from accumulus import forks
-from accumulus.deadline import FOREVER
-from accumulus.interrupts import interruptible
+from accumulus.deadline import FOREVER, interruptible
 from accumulus.resubstitution.extraction import cheaper
 from accumulus.resubstitution.values import Definition
 from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.targets.c import c_compiler
+from accumulus.targets.c import c_target as c_compiler
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals as on Unix")
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import accumulus as acc
 from accumulus.cli import app
 from accumulus.errors import AccumulusError, GraphError, PlanError
-from accumulus.graph import generators, parsed
+from accumulus.graph import files, generators
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.pictures import to_dot
 from accumulus.text import printable
@@ -98,7 +98,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path):
 
 
 def test_files_that_are_too_large(tmp_path, monkeypatch):
-    monkeypatch.setattr(parsed, "LARGEST_FILE", 1 << 20)
+    monkeypatch.setattr(files, "LARGEST_FILE", 1 << 20)
     with open(tmp_path / "large.json", "wb") as file:
         file.truncate((1 << 20) + 1)
     with pytest.raises(GraphError, match="larger than 1 MB"):

@@ -11,8 +11,7 @@ from contexts import within
 import accumulus as acc
 from accumulus.context import SMALL
 from accumulus.errors import ArgumentError, UnknownNameError
-from accumulus.objective import Objective
-from accumulus.options import EFFORTS, OF_PLANS, Given, Options
+from accumulus.options import EFFORTS, OF_PLANS, Given, Objective, Options
 from accumulus.programs import rewritten
 
 

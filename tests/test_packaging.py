@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from accumulus.native import ready, sources
+from accumulus.native import sources
 
 ROOT = Path(__file__).parents[1]
 PARTS = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
@@ -74,22 +74,22 @@ def test_numba_is_no_requirement(wheel):
 
 
 def test_building_again_changes_nothing(monkeypatch, tmp_path):
-    monkeypatch.setattr(ready, "FOLDER", tmp_path / "shipped")
+    monkeypatch.setattr(sources, "FOLDER", tmp_path / "shipped")
     made = []
 
     def compiled(subject):
         made.append(subject)
         return b"code of " + subject.encode()
 
-    monkeypatch.setattr(ready, "_compiled_apart", compiled)
-    ready.build()
+    monkeypatch.setattr(sources, "_compiled_apart", compiled)
+    sources.build()
     assert sorted(made) == sources.subjects()
     gone = tmp_path / "shipped" / "search.gone.kernel"
     gone.write_bytes(b"")
     stale = tmp_path / "shipped" / "search.order.kernel"
     stale.write_bytes(b"0" * 64 + b"\nold")
     made.clear()
-    ready.build()
+    sources.build()
     assert made == ["search.order"]
     assert not gone.exists()
-    assert ready.shipped("search.order") == b"code of search.order"
+    assert sources.shipped("search.order") == b"code of search.order"

@@ -16,7 +16,7 @@ import accumulus as acc
 from accumulus.errors import CompileError
 from accumulus.rewriting.canonical import canonical
 from accumulus.targets import Segment, compile_tape, emit_source
-from accumulus.targets.c.c_compiler import Loaded
+from accumulus.targets.c.c_target import Loaded
 from functions import Example
 from groups import Settings
 from groups.ratios import mean, worst

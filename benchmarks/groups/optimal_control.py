@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 import accumulus as acc
 from accumulus.casadi import QUICKLY
 from accumulus.errors import CompileError
-from accumulus.targets.c.c_compiler import shared_library
+from accumulus.targets.c.c_target import shared_library
 from groups import Settings
 from peers import NotInstalled, require
 from tables import Goal, Row, Table

@@ -24,7 +24,7 @@ from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import cost_of_order
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
-from accumulus.objective import Objective
+from accumulus.options import Objective
 from accumulus.search.elimination import forward_order, reverse_order
 from groups import Settings
 from groups.methods import peak

@@ -32,12 +32,12 @@ if _TYPE_CHECKING:
     from accumulus.api.products import hvp, jvp, linear_operator, taylor, vjp
     from accumulus.api.recordings import Trace, trace
     from accumulus.checking.check import check
-    from accumulus.checking.check_report import CheckReport
+    from accumulus.checking.comparisons import CheckReport
     from accumulus.elimination.accumulation import Accumulation
-    from accumulus.frontends.containers import register
     from accumulus.frontends.numpy.assembling import assemble
     from accumulus.frontends.numpy.mapping import map  # noqa: A004  # as jax.lax has it
     from accumulus.frontends.numpy.scanning import scan
+    from accumulus.frontends.trees import register
     from accumulus.graph import generators as graphs
     from accumulus.graph.files import load_graph, save_graph
     from accumulus.graph.graph import DifferentiationGraph, Kind
@@ -108,7 +108,7 @@ __all__ = [
 # Modules of all that is public; each is imported when it is first asked for.
 _MODULES = {
     "Accumulation": "accumulus.elimination.accumulation",
-    "CheckReport": "accumulus.checking.check_report",
+    "CheckReport": "accumulus.checking.comparisons",
     "Derivative": "accumulus.programs.derivative",
     "DifferentiationGraph": "accumulus.graph.graph",
     "ExpressionSet": "accumulus.theory.algebra.sets",
@@ -142,7 +142,7 @@ _MODULES = {
     "map": "accumulus.frontends.numpy.mapping",
     "optimise": "accumulus.resubstitution.optimise",
     "plan": "accumulus.search.find",
-    "register": "accumulus.frontends.containers",
+    "register": "accumulus.frontends.trees",
     "save": "accumulus.shipping.derivatives",
     "save_graph": "accumulus.graph.files",
     "save_plan": "accumulus.search.plan",

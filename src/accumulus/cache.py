@@ -23,20 +23,23 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import re
 import secrets
 import stat
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Final, Literal, get_args
 
+import numpy as np
+
 from accumulus.errors import CacheWarning
-from accumulus.versions import code_version, digest
 
 #: What is stored; each has a folder of its own.
 Kind = Literal["kernels", "plans", "programs", "tapes"]
@@ -95,11 +98,11 @@ def directory() -> Path:
 
 def key_of(kind: Kind, *parts: bytes) -> str:
     """Return the key of what the present code makes of these parts, 32 hexadecimal digits."""
-    return digest([version(kind), *parts])
+    return digest([version_of_kind(kind), *parts])
 
 
 @cache
-def version(kind: Kind) -> bytes:
+def version_of_kind(kind: Kind) -> bytes:
     """Return the versions of the code that decides what is stored under a kind."""
     return code_version(*CODE[kind]).encode()
 
@@ -312,3 +315,69 @@ def _check_owner(path: Path, status: os.stat_result) -> None:
 
 def _occupied(size: int) -> int:
     return -(-size // _BLOCK) * _BLOCK
+
+
+# Versions of code ----------------------------------------------------------------------------------------------------
+#
+# Versions of the code that made something: what is in the cache is found again by the same code only.
+
+#: What of a processor Linux tells that decides which instructions it has.
+_TELLING: Final = (
+    *("vendor_id", "cpu family", "model", "model name", "stepping", "flags"),
+    *("Features", "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision"),
+)
+
+
+def code_version(packages: Iterable[str], folders: Iterable[str]) -> str:
+    """The versions of other packages, and of what is in folders of this one: its files, by size and time of change.
+
+    Reading the files would take longer than all the rest of a look-up.
+    """
+    parts = [f"{np.__version__} {platform.machine()} {platform.python_implementation()} {platform.python_version()}"]
+    parts += map(version_of, packages)
+    root = Path(__file__).parent
+    for folder in folders:
+        # a package that was moved would no longer count, and the cache would outlive its code
+        assert (root / folder).is_dir(), f"accumulus has no folder {folder}"
+        for place, _, files in sorted(os.walk(root / folder)):
+            for file in sorted(files):
+                if file.endswith(".py"):
+                    known = os.stat(os.path.join(place, file))
+                    parts.append(f"{place.removeprefix(str(root))}/{file} {known.st_size} {known.st_mtime_ns}")
+    return "\n".join(parts)
+
+
+@cache
+def version_of(package: str) -> str:
+    """The version of an installed package; empty if there is none of that name."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # run from its sources, or not installed
+        return ""
+
+
+@cache
+def processor() -> str:
+    """The processor and its features, in the words of the system, or of LLVM where that has none."""
+    try:
+        # the first of the processors, which all are the same
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            first = file.read(1 << 14).split("\n\n")[0]
+    except OSError:
+        first = ""
+    told = [line for line in first.splitlines() if line.partition(":")[0].strip() in _TELLING]
+    if len(told) > 1:
+        return "\n".join(told)
+    import llvmlite.binding as llvm
+
+    return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+
+
+def digest(parts: Iterable[bytes]) -> str:
+    """Return a hash of several strings of bytes, 32 hexadecimal digits."""
+    found = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        # lengths, so that nothing can move from one part to the next
+        found.update(len(part).to_bytes(8, "little"))
+        found.update(part)
+    return found.hexdigest()

@@ -30,7 +30,7 @@ from accumulus.frontends.location import name_of
 from accumulus.options import Given, shows_options
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.sparse import SparsePattern
-from accumulus.targets.c.c_compiler import shared_library
+from accumulus.targets.c.c_target import shared_library
 
 __all__ = ["external", "nlpsol"]
 

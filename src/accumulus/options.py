@@ -12,15 +12,80 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields, replace
+from enum import StrEnum
 from typing import Any, Final, Literal, TypedDict, TypeVar, get_args
 
 import numpy as np
 
-from accumulus.errors import ArgumentError, unknown_name
+from accumulus.errors import ArgumentError, UnknownNameError, unknown_name
 from accumulus.methods import check_method
-from accumulus.objective import Objective
 from accumulus.progress import Progress
 from accumulus.targets import DTYPES, check_target
+
+# Objectives ----------------------------------------------------------------------------------------------------------
+#
+# The objectives by which plans and programs are judged, and all that follows from the choice of one.
+
+#: What is said to whoever asks for an objective that earlier versions had.
+TIME_WAS_REMOVED: Final = (
+    "objective 'time' was removed: on average its programs were no faster. Use 'operations', which is what the "
+    "compiled functions minimise"
+)
+
+
+class Objective(StrEnum):
+    """A cost to minimise; equal to its name, and written as it.
+
+    >>> Objective.of("operations").on_tape
+    True
+    >>> Objective.FMA == "fma"
+    True
+    """
+
+    #: Every product, as the literature counts them.
+    FMA = "fma"
+    #: Products but those with ±1 and of two constants.
+    MULTIPLICATIONS = "multiplications"
+    #: Operations of the emitted tape.
+    OPERATIONS = "operations"
+
+    @classmethod
+    def of(cls, name: str) -> Objective:
+        """The objective of that name.
+
+        Raises:
+            UnknownNameError: if there is none.
+        """
+        try:
+            return cls(name)
+        except ValueError:
+            if name == "time":
+                raise UnknownNameError(TIME_WAS_REMOVED) from None
+            raise unknown_name("objective", name, [known.value for known in cls]) from None
+
+    @property
+    def on_tape(self) -> bool:
+        """Return True if it is counted on the emitted tape, where equal operations are one and values count, too."""
+        return self is Objective.OPERATIONS
+
+    @property
+    def of_eliminations(self) -> Objective:
+        """Return the objective that searches of eliminations, which know no tape, minimise for it."""
+        return Objective.FMA if self is Objective.FMA else Objective.MULTIPLICATIONS
+
+    @property
+    def every_product(self) -> bool:
+        """Return True if products that are free, with ±1 or of two constants, count as well."""
+        return self is Objective.FMA
+
+    def ranked(self, fma: int, multiplications: int) -> tuple[int, int]:
+        """The counts in the order in which they decide between two eliminations: its own, then the one that breaks
+        ties."""
+        return (fma, multiplications) if self.every_product else (multiplications, fma)
+
+
+# Options -------------------------------------------------------------------------------------------------------------
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 
 from accumulus.api.jacobians import value_and_jacobian
 from accumulus.errors import ArgumentError
-from accumulus.frontends.points import Spread
+from accumulus.frontends.kinds import Spread
 from accumulus.frontends.record import record
 from accumulus.frontends.sympy.expressions import expressions, free_symbols, verify_expressions
-from accumulus.frontends.sympy.model import NAMES, SYMBOLS, Array, Model
-from accumulus.frontends.sympy.places import Places
+from accumulus.frontends.sympy.model import NAMES, SYMBOLS, Array, Model, Places
 from accumulus.frontends.sympy.writing import Writer
 from accumulus.options import Given, Options, shows_options
 from accumulus.programs.derivation import straight_line

@@ -6,7 +6,8 @@ of a surrogate pair. Wherever one is printed, or becomes part of other text, it 
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable, Sequence
+from html import escape
 from itertools import count
 from typing import Final
 
@@ -48,3 +49,76 @@ def fresh(name: str, taken: Container[object], begun: dict[str, int]) -> str:
             begun[name] = number + 1
             return numbered
     raise AssertionError
+
+
+# HTML ----------------------------------------------------------------------------------------------------------------
+#
+# Tables and texts as HTML, for notebooks. All of it goes through `escaped`: nothing in a name is taken for a tag.
+#
+# Styles are few, and written at the elements: colours and fonts are those of the notebook.
+
+_CELL: Final = "padding: 1px 0.9em 1px 0; vertical-align: top; background: none"
+
+
+def escaped(text: str) -> str:
+    r"""The text as HTML shows it, with what cannot be seen spelled out, and line breaks kept.
+
+    >>> print(escaped("<b>&\x1b"), escaped("two\nlines"))
+    &lt;b&gt;&amp;\x1b two<br>lines
+    """
+    return escape(printable(text, keep="\n")).replace("\n", "<br>")
+
+
+def stacked(*parts: str) -> str:
+    """Parts, one below the other."""
+    return f"<div>{''.join(parts)}</div>"
+
+
+def paragraph(text: str, *, bold: bool = False) -> str:
+    """A line of text.
+
+    >>> paragraph("a < b")
+    '<p style="margin: 0.4em 0">a &lt; b</p>'
+    """
+    words = f"<b>{escaped(text)}</b>" if bold else escaped(text)
+    return f'<p style="margin: 0.4em 0">{words}</p>'
+
+
+def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, marked: int | None = None) -> str:
+    """A table whose first column holds names and whose other columns hold numbers.
+
+    Args:
+        headings: of the columns; none for a table without a head.
+        rows: one text for each column.
+        marked: the number of the row to set off.
+    """
+    lines = []
+    if headings:
+        lines.append(f"<thead><tr>{_cells('th', headings, right=True)}</tr></thead>")
+    lines.append("<tbody>")
+    for k, row in enumerate(rows):
+        style = ' style="font-weight: bold"' if k == marked else ""
+        lines.append(f"<tr{style}>{_cells('td', row, right=True)}</tr>")
+    return _table(lines)
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> str:
+    """Names and texts in two columns, without a head.
+
+    >>> "<th" in facts([("method", "vertex")]), "<td" in facts([("method", "vertex")])
+    (True, True)
+    """
+    rows = [f"<tr>{_cells('th', [name])}{_cells('td', [words])}</tr>" for name, words in pairs]
+    return _table(["<tbody>", *rows])
+
+
+def _cells(tag: str, texts: Iterable[str], *, right: bool = False) -> str:
+    """Cells of a row: names to the left, numbers to the right."""
+    return "".join(
+        f'<{tag} style="{_CELL}; text-align: {"right" if right and k else "left"}">{escaped(text)}</{tag}>'
+        for k, text in enumerate(texts)
+    )
+
+
+def _table(lines: Sequence[str]) -> str:
+    return f'<table style="border-collapse: collapse; margin: 0.4em 0">{"".join(lines)}</tbody></table>'

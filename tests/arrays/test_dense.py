@@ -12,10 +12,9 @@ from matrices import small_matrices
 
 import accumulus as acc
 from accumulus.arrays import residues
-from accumulus.arrays.dense import Dense
 from accumulus.arrays.entries import Entries, Products, selected
 from accumulus.arrays.residues import PRIME, matrix_product
-from accumulus.arrays.structured import Structured, written_out
+from accumulus.arrays.structured import Dense, Structured, written_out
 from accumulus.frontends.record import record
 from accumulus.tape.blocks import MATMUL, BlockTape, references_in
 from accumulus.tape.error_bounds import evaluate_with_bounds

@@ -7,9 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import accumulus as acc
-from accumulus.arrays.factors import Factor
 from accumulus.arrays.jacobian import differentiate
-from accumulus.arrays.scans import Recurrence
+from accumulus.arrays.scans import Factor, Recurrence
 from accumulus.elimination.emit import emit
 from accumulus.graph.linearize import linearize
 from accumulus.resubstitution.optimise import optimise_bodies

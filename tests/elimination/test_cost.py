@@ -15,7 +15,7 @@ from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import UnknownNameError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.graph.linearize import linearize
-from accumulus.objective import Objective
+from accumulus.options import Objective
 from accumulus.rewriting.canonical import canonical
 from accumulus.tape.interpreter import evaluate
 

@@ -13,7 +13,7 @@ from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.elimination.emit import count
 from accumulus.elimination.gradient_graph import SymmetricGraph, eliminate_pairs, linearize_gradient
 from accumulus.errors import OrderError, VerificationError
-from accumulus.objective import Objective
+from accumulus.options import Objective
 from accumulus.search.plan import load_plan, save_plan
 from accumulus.search.symmetric import PairsAnnealing
 

@@ -19,7 +19,7 @@ from sympy.codegen import cfunctions  # noqa: E402
 from sympy.physics.mechanics import dynamicsymbols  # noqa: E402
 from sympy.utilities.lambdify import implemented_function  # noqa: E402
 
-from accumulus.frontends.sympy import functions  # noqa: E402
+from accumulus.frontends.sympy import writing as functions  # noqa: E402
 from accumulus.frontends.sympy.model import Model  # noqa: E402
 
 x, y, z = sp.symbols("x y z", real=True)

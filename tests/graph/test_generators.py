@@ -19,7 +19,7 @@ from accumulus.errors import ArgumentError, UnknownNameError
 from accumulus.graph import generators as graphs
 from accumulus.graph.generators import Draws
 from accumulus.graph.graph import Kind
-from accumulus.objective import Objective
+from accumulus.options import Objective
 
 NAMES = tuple(graphs.generators())
 SEEDED = tuple(name for name in NAMES if "seed" in graphs.generator_named(name).parameters)

@@ -12,7 +12,7 @@ import pytest
 from accumulus.errors import CompileError
 from accumulus.native import machine
 from accumulus.native.machine import kernel, prepare
-from accumulus.native.ready import llvm_codes
+from accumulus.native.sources import llvm_codes
 
 ORDER = llvm_codes(["search.order"])["search.order"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from accumulus.errors import CompileError
-from accumulus.native import ready, sources
+from accumulus.native import sources
 from accumulus.tape import operations
 
 pytest.importorskip("numba")
@@ -35,16 +35,16 @@ def hostile(monkeypatch, tmp_path):
 
 
 def test_files_in_the_current_directory_are_not_run(hostile):
-    code = ready._compiled_apart("elimination.labels")
+    code = sources._compiled_apart("elimination.labels")
     assert code.startswith(b"BC\xc0\xde")
-    assert code == ready.shipped("elimination.labels") or ready.shipped("elimination.labels") is None
+    assert code == sources.shipped("elimination.labels") or sources.shipped("elimination.labels") is None
     assert not (hostile / "was run").exists()
 
 
 def test_where_the_package_itself_is_the_current_directory(monkeypatch):
     monkeypatch.chdir(sources.PACKAGE.parent)
     monkeypatch.setattr(sys, "path", ["", str(sources.PACKAGE.parent)])
-    assert ready._path() == [str(sources.PACKAGE.parent)]
+    assert sources._path() == [str(sources.PACKAGE.parent)]
 
 
 def test_a_current_directory_that_is_gone(monkeypatch, tmp_path):
@@ -53,20 +53,20 @@ def test_a_current_directory_that_is_gone(monkeypatch, tmp_path):
     monkeypatch.chdir(gone)
     gone.rmdir()
     monkeypatch.setattr(sys, "path", ["", "/nowhere"])
-    assert ready._path() == ["/nowhere", str(sources.PACKAGE.parent)]
+    assert sources._path() == ["/nowhere", str(sources.PACKAGE.parent)]
     monkeypatch.undo()
 
 
 def test_a_kernel_that_cannot_be_compiled(monkeypatch):
-    monkeypatch.setattr(ready, "_path", list)
+    monkeypatch.setattr(sources, "_path", list)
     with pytest.raises(CompileError, match=r"search\.order is not shipped .*No module named 'accumulus'.*install"):
-        ready._compiled_apart("search.order")
+        sources._compiled_apart("search.order")
 
 
 def test_no_process_can_be_started(monkeypatch):
     monkeypatch.setattr(sys, "executable", os.devnull)
     with pytest.raises(CompileError, match=r"search\.order cannot be compiled: .* does not start"):
-        ready._compiled_apart("search.order")
+        sources._compiled_apart("search.order")
 
 
 def test_digests_know_all_sources_of_a_kernel(monkeypatch):

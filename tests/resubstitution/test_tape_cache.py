@@ -97,10 +97,10 @@ def test_every_option_has_its_part_in_the_key(monkeypatch):
         given = list(GIVEN)
         given[place] = another
         keys.append(key_of(tape, *given))
-    cache.version.cache_clear()
+    cache.version_of_kind.cache_clear()
     monkeypatch.setattr(cache, "code_version", lambda *given: "another")
     keys.append(key_of(tape, *GIVEN))
-    cache.version.cache_clear()
+    cache.version_of_kind.cache_clear()
     assert len(set(keys)) == len(keys)
 
 

@@ -17,8 +17,7 @@ from accumulus.errors import TimeLimitWarning
 from accumulus.graph.generators import banded, dense_layers, layered, series_parallel, star
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.methods import methods
-from accumulus.objective import Objective
-from accumulus.options import EFFORTS, Options
+from accumulus.options import EFFORTS, Objective, Options
 from accumulus.search import registry, vertex_orders
 from accumulus.search.elimination import cheapest_sweep
 from accumulus.search.find import find_plan

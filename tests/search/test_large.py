@@ -36,7 +36,7 @@ from accumulus.graph.generators import (
     with_sizes,
 )
 from accumulus.native.state import interpret
-from accumulus.objective import Objective
+from accumulus.options import Objective
 from accumulus.search import vertex_orders
 from accumulus.search.elimination import forward_order, reverse_order
 from accumulus.search.vertex_orders import Windows, greedy_orders

@@ -18,8 +18,7 @@ from accumulus.errors import UnknownNameError
 from accumulus.graph.generators import layered
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.methods import methods
-from accumulus.objective import Objective
-from accumulus.options import EFFORTS
+from accumulus.options import EFFORTS, Objective
 from accumulus.search import registry
 from accumulus.search.elimination import Workload
 from accumulus.search.find import plan as planned

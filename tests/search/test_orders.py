@@ -15,7 +15,7 @@ from accumulus.elimination.vertex import Limit, cost_of_order, eliminate_vertice
 from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.state import interpret
-from accumulus.objective import Objective
+from accumulus.options import Objective
 from accumulus.search import elimination, vertex_orders
 from accumulus.search.compiled import order_kernel
 from accumulus.search.elimination import Elimination, forward_order, reverse_order

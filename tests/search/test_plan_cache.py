@@ -24,8 +24,7 @@ from accumulus.graph import generators
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.methods import methods
 from accumulus.native.machine import prepare
-from accumulus.objective import Objective
-from accumulus.options import OF_PLANS, SWITCH, Options
+from accumulus.options import OF_PLANS, SWITCH, Objective, Options
 from accumulus.search import plan as plans
 from accumulus.search.find import plan
 
@@ -38,7 +37,7 @@ def folder(monkeypatch, tmp_path):
     prepare("search.order", "theory.mixed", "theory.faces", "elimination.vertex", "elimination.labels")
     monkeypatch.setenv(SWITCH, "1")
     monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path / "cache"))
-    cache.version("plans")
+    cache.version_of_kind("plans")
     return tmp_path / "cache" / "plans"
 
 

@@ -18,7 +18,7 @@ import accumulus as acc
 from accumulus.errors import AccumulusError, ArgumentError, PlanError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.methods import methods
-from accumulus.objective import Objective
+from accumulus.options import Objective
 from accumulus.search.find import plan
 from accumulus.search.plan import VERSION, graph_hash, load_plan, save_plan
 

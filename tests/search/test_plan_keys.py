@@ -13,10 +13,9 @@ from graph_strategies import graphs
 from hypothesis import given
 
 import accumulus as acc
-from accumulus.cache import CODE, version
+from accumulus.cache import CODE, code_version, version_of_kind
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.search.plan import graph_hash
-from accumulus.versions import code_version
 
 EDGES = [("y", "a"), ("z", "a"), ("a", "b", 2.5), ("b", "x"), ("z", "w", -1.0)]
 SELF = graph_hash(DifferentiationGraph(EDGES))
@@ -103,16 +102,16 @@ def test_the_tape_of_the_function_counts():
 
 
 def test_the_version_of_the_search_is_that_of_its_files(monkeypatch, tmp_path):
-    from accumulus import versions
+    from accumulus import cache
 
-    assert version("plans") == version("plans")
+    assert version_of_kind("plans") == version_of_kind("plans")
     for folder in CODE["plans"][1]:
         (tmp_path / folder).mkdir()
     source = tmp_path / "search" / "plans" / "plan_keys.py"
     source.parent.mkdir()
     source.write_text("one")
-    monkeypatch.setattr(versions, "__file__", str(tmp_path / "versions.py"))
-    fresh = partial(version.__wrapped__, "plans")
+    monkeypatch.setattr(cache, "__file__", str(tmp_path / "cache.py"))
+    fresh = partial(version_of_kind.__wrapped__, "plans")
     versions = [fresh()]
     assert fresh() == versions[0]
     source.write_text("three")

@@ -10,7 +10,7 @@ import pytest
 import accumulus as acc
 from accumulus.elimination.emit import count
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.objective import Objective
+from accumulus.options import Objective
 from accumulus.show.report import (
     SWEEPS,
     MethodCosts,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from accumulus.native.state import interpret
 from accumulus.tape import passes
 from accumulus.tape.compiled import passes_kernel
-from accumulus.tape.compiled.passes_state import CODE, QUOTIENT, SHARED_QUOTIENT, SIGNED, TAKE, VERBATIM
+from accumulus.tape.compiled.passes_kernel import CODE, QUOTIENT, SHARED_QUOTIENT, SIGNED, TAKE, VERBATIM
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import commands, extended, rows_of, spread, topological
 from accumulus.tape.tape import Tape

@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from accumulus.targets.c import c_compiler
+from accumulus.targets.c import c_target as c_compiler
 
 SANITIZERS = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 

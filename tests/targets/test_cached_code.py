@@ -156,7 +156,7 @@ def test_zeros_of_either_sign_are_different_constants():
 
 def forget_versions():
     library.version.cache_clear()
-    cache.version.cache_clear()
+    cache.version_of_kind.cache_clear()
 
 
 def test_another_processor_or_version_has_another_key(monkeypatch):

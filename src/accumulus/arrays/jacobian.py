@@ -15,12 +15,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.arrays.dense import Dense, of_product, parted
-from accumulus.arrays.entries import Entries, Products, positions, selected
-from accumulus.arrays.factors import Factor, dependences, opened_labels
-from accumulus.arrays.scans import Recurrence, Way
-from accumulus.arrays.sorting import sorted_entries
-from accumulus.arrays.structured import Edge, Structured, written_out
+from accumulus.arrays.entries import Entries, Products, positions, selected, sorted_entries
+from accumulus.arrays.scans import Factor, Recurrence, Way, dependences, opened_labels
+from accumulus.arrays.structured import Dense, Edge, Structured, of_product, parted, written_out
 from accumulus.arrays.through import through
 from accumulus.arrays.verification import Heads, verify_derivatives
 from accumulus.context import Context

@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.arrays.compiled import steps_state
-from accumulus.arrays.compiled.steps_state import StepsState
+from accumulus.arrays.compiled import steps_kernel
+from accumulus.arrays.compiled.steps_kernel import StepsState
 from accumulus.native.machine import kernel
 from accumulus.tape.blocks import MATMUL, SCAN, SUM, Block, BlockTape
 from accumulus.tape.columns import Column, Range
@@ -43,12 +43,12 @@ _ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _SELECT = (
 _COMPUTED: Final = frozenset((_ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _SELECT, SUM, MATMUL, SCAN))
 _TRUTH: Final = BY_NAME["not_equal"].code
 _KINDS: Final = {
-    _ADD: steps_state.ADD,
-    _SUBTRACT: steps_state.SUBTRACT,
-    _MULTIPLY: steps_state.MULTIPLY,
-    _NEGATIVE: steps_state.NEGATIVE,
-    _SELECT: steps_state.SELECT,
-    _TRUTH: steps_state.SAME,
+    _ADD: steps_kernel.ADD,
+    _SUBTRACT: steps_kernel.SUBTRACT,
+    _MULTIPLY: steps_kernel.MULTIPLY,
+    _NEGATIVE: steps_kernel.NEGATIVE,
+    _SELECT: steps_kernel.SELECT,
+    _TRUTH: steps_kernel.SAME,
 }
 
 

@@ -9,20 +9,24 @@ written by `accumulus.arrays.through`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.arrays.entries import Entries
-from accumulus.arrays.factors import Factor
-from accumulus.arrays.reached import Lists, Reached, reach
+from accumulus.arrays.compiled.reach_kernel import BITS, ReachState
+from accumulus.arrays.entries import Entries, Products, distinct
 from accumulus.arrays.residues import Residues, at, by_steps, of_numbers, reduced
-from accumulus.arrays.sorting import distinct
-from accumulus.tape.columns import Column, references_in
+from accumulus.elimination.emit import guarded
+from accumulus.native.machine import kernel
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.columns import Column, Range, references_in
+from accumulus.tape.interpreter import Domain, run
+from accumulus.tape.operations import Operation
 from accumulus.tape.tape import Tape
 
 Integers = NDArray[np.int64]
@@ -58,7 +62,7 @@ class Way:
     is_reverse: bool  # from what depends on it, else from what it depends on
     products: int  # how many this takes
     lists: Lists  # the entries that it begins with, their values by position among all that are given
-    # order, first: see `accumulus.arrays.sorting.distinct`: of these, those of one place are added
+    # order, first: see `accumulus.arrays.entries.distinct`: of these, those of one place are added
     order: Integers
     first: Integers
     ends: Integers  # what is at their other ends: references, by column
@@ -243,3 +247,198 @@ class Recurrence:
             list_wakes[k, results + s] = True
         steps = self._step_of[-1:] - self._step_of[::-1]
         return Direction(source, source_output, tuple(targets.tolist()), list_wakes[targets], list_wakes, steps)
+
+
+# Local derivatives ---------------------------------------------------------------------------------------------------
+#
+# Local derivatives inside of recurrences: numbers or columns, with the conditions but for which they are 0.
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """Local derivatives of one result by one operand, in the program that is made."""
+
+    number: float | None  # what they all are, if they are constant
+    values: Column | None = None  # of all instances
+    conditions: tuple[Column, ...] = ()  # under which they count; else they are 0, whatever they are multiplied by
+
+    def closed(self, products: Products, count: int) -> Column | None:
+        """The derivatives as entries have them: None if they are all 1."""
+        if self.number is not None:
+            return None if self.number == 1.0 else Range(products.tape.constant(self.number), 0, count)
+        assert self.values is not None
+        return reduce(lambda values, condition: products.guarded(values, condition, True), self.conditions, self.values)
+
+    @property
+    def is_free(self) -> bool:
+        """Return True if a product with it is none."""
+        return self.number in (1.0, -1.0)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Return what a product with it takes."""
+        return () if self.values is None else (self.values, *self.conditions)
+
+    def times(self, body: Tape, inputs: Sequence[int], other: int) -> int:
+        """The product, on the tape of a body; `inputs` are those of `columns`."""
+        if self.number is not None:
+            return body.multiply(body.constant(self.number), other)
+        product, zero = body.multiply(inputs[0], other), body.constant(0.0)
+        for condition in inputs[1:]:  # in memory, truth values are numbers
+            product = body.select(body.apply("not_equal", condition, zero), product, zero)
+        return product
+
+
+@dataclass(frozen=True, slots=True)
+class BodyLabel:
+    """A derivative on the tape of a body: its value, and conditions but for which it is 0."""
+
+    value: int
+    number: float | None
+    conditions: tuple[int, ...]
+
+    @property
+    def references(self) -> tuple[int, ...]:
+        """Of what it is made of."""
+        return (self.value, *self.conditions) if self.number is None or self.conditions else ()
+
+    def factor(self, made: BlockTape, places: Mapping[int, Column], count: int) -> Factor:
+        """Factors of all instances, of which `places` are the columns."""
+        if self.number is not None and not self.conditions:
+            return Factor(self.number)
+        one_for_all = None if self.number is None else Range(made.constant(self.number), 0, count)
+        conditions = tuple(places[reference] for reference in self.conditions)
+        return Factor(None, one_for_all or places[self.value], conditions)
+
+
+def opened_labels(tape: Tape, places: Sequence[int]) -> tuple[Tape, list[BodyLabel]]:
+    """A copy of a body's tape, and some of its outputs, taken apart where they are choices between a value and 0."""
+    body, labels = tape.copy(), []
+    for output in [tape.outputs[place] for place in places]:
+        found = guarded(body, output)
+        value, conditions = (found, frozenset[int]()) if isinstance(found, int) else (found.value, found.on)
+        labels.append(BodyLabel(value, body.value_of(value) if value < 0 else None, tuple(sorted(conditions))))
+    return body, labels
+
+
+class _Dependences(Domain):
+    """Inputs that values depend on, a bit for each."""
+
+    def number(self, number: float) -> int:
+        return 0
+
+    def function(self, row: Operation, *operands: int) -> int:
+        return reduce(or_, operands)
+
+
+def dependences(body: Tape) -> list[set[int]]:
+    """Return which inputs each output depends on."""
+    found = run(body, _Dependences(), [1 << k for k in range(body.inputs)])
+    return [{k for k in range(body.inputs) if on >> k & 1} for on in found]
+
+
+# Entries that there will be ------------------------------------------------------------------------------------------
+#
+# Which entries sparse derivatives through a recurrence have, before any of them is computed.
+
+#: Instances of one call of the kernel; between calls Ctrl-C is heard.
+CHUNK: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """For each of several places and each instance a list of entries."""
+
+    begins: Integers  # (places * instances + 1,), where the lists begin
+    columns: Integers  # of the entries, increasing in each list
+    values: Integers  # of the entries
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Pairs of an instance and a column that it has something of, by instances, then by columns."""
+
+    # instances, columns: of each pair
+    instances: Integers
+    columns: Integers
+    operands: NDArray[np.int32]  # (pairs, slots), the earlier pair that each operand is a result of, -1 where it is 0
+    lists: NDArray[np.int32]  # (pairs, places), the entry of each list, -1 where it is 0
+    marks: Integers  # words of marks of the outputs that are not 0
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def has(self, output: int) -> NDArray[np.bool_]:
+        """Mask of the outputs that are not 0."""
+        found: NDArray[np.bool_] = (self.marks[:, output // BITS] >> (output % BITS)) & 1 != 0
+        return found
+
+
+def reach(
+    source: Integers,
+    source_output: Integers,
+    lists: Lists,
+    wakes: NDArray[np.bool_],
+    list_wakes: NDArray[np.bool_],
+    most: int,
+) -> Reached | None:
+    """The pairs of a recurrence; None if there are more than `most`.
+
+    Args:
+        source: (slots, instances), the instance that an operand is a result of, below 0 if it is none.
+        source_output: which of its outputs.
+        wakes: (slots, outputs), whether an output depends on an operand.
+        list_wakes: (places, outputs), whether an output depends on an entry of a list.
+    """
+    slots, count = source.shape
+    directs, words = len(list_wakes), -(-wakes.shape[1] // BITS)
+    state = ReachState(
+        count=count,
+        slots=slots,
+        directs=directs,
+        words=words,
+        source=np.ascontiguousarray(source).reshape(-1),
+        source_output=np.ascontiguousarray(source_output).reshape(-1),
+        direct_begins=lists.begins,
+        direct_columns=lists.columns,
+        wakes=_marks(wakes, words),
+        direct_wakes=_marks(list_wakes, words),
+        begins=np.zeros(count + 1, np.int64),
+        heads=np.zeros(slots + directs, np.int64),
+        ends=np.zeros(slots + directs, np.int64),
+    )
+    _make_room(state, 2 * (count + len(lists.columns)) + 64)
+    while state.at < count:
+        state.end = min(state.at + CHUNK, count)
+        needed = kernel("arrays.reach")(state.address)
+        if needed > most or state.found > most:
+            return None
+        if needed:
+            _make_room(state, min(2 * needed, most + 1))
+    found = state.found
+    tables = ((state.operands, slots), (state.lists, directs))
+    operands, own = (table[: found * width].reshape(found, width).astype(np.int32) for table, width in tables)
+    return Reached(
+        np.repeat(np.arange(count), np.diff(state.begins)),
+        state.columns[:found].copy(),
+        operands,
+        own,
+        state.marks[: found * words].reshape(found, words).copy(),
+    )
+
+
+def _marks(matrix: NDArray[np.bool_], words: int) -> Integers:
+    """The rows of a matrix as words of bits."""
+    bits = np.zeros((len(matrix), words * BITS), np.int64)
+    bits[:, : matrix.shape[1]] = matrix
+    marks: Integers = (bits.reshape(-1, words, BITS) << np.arange(BITS)).sum(axis=2)
+    return marks.reshape(-1)
+
+
+def _make_room(state: ReachState, room: int) -> None:
+    for name, width in (("columns", 1), ("operands", state.slots), ("lists", state.directs), ("marks", state.words)):
+        grown = np.empty(room * width, np.int64)
+        filled = state.found * width
+        grown[:filled] = getattr(state, name)[:filled]
+        setattr(state, name, grown)
+    state.room = room

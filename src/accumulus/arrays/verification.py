@@ -15,10 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.arrays.dense import Dense
 from accumulus.arrays.residues import PRIME, Residues, at, chunks, half_reduced, matrix_product, reduced, residues
 from accumulus.arrays.scans import Recurrence
-from accumulus.arrays.structured import Edge
+from accumulus.arrays.structured import Dense, Edge
 from accumulus.errors import VerificationError
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, column

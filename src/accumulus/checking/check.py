@@ -12,12 +12,11 @@ from typing import Any, Final, Unpack
 import numpy as np
 
 from accumulus.api.recordings import Trace
-from accumulus.checking.check_report import CheckReport, Finding
-from accumulus.checking.comparisons import FlatProblem, compare_programs, compare_slopes
+from accumulus.checking.comparisons import CheckReport, Finding, FlatProblem, compare_programs, compare_slopes
 from accumulus.errors import ArgumentError, MismatchError
 from accumulus.frontends.agreement import where_it_holds
+from accumulus.frontends.kinds import as_inputs, as_numpy, as_reals, moved
 from accumulus.frontends.location import name_of
-from accumulus.frontends.points import as_inputs, as_numpy, as_reals, moved
 from accumulus.frontends.record import record
 from accumulus.frontends.recorder import Recording
 from accumulus.options import OF_PLANS, Given, Options, shows_options

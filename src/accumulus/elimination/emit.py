@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from accumulus.elimination.accumulation import Accumulation, Labels
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.graph.linearize import Linearization
-from accumulus.objective import Objective
+from accumulus.options import Objective
 from accumulus.rewriting.canonical import canonical
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.passes import commands, extended, spread

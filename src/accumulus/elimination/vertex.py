@@ -46,7 +46,7 @@ from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.native.machine import kernel
 from accumulus.native.state import NOTHING, Integers, Records
-from accumulus.objective import Objective
+from accumulus.options import Objective
 
 #: Cost under the objective, then under the one that breaks ties.
 Cost = tuple[int, int]

@@ -6,11 +6,16 @@ thread. Recordings nest: a function may itself record another one.
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from functools import cache
+from typing import Any, Final, TypeVar
+
+import numpy as np
 
 from accumulus.errors import TraceError
 from accumulus.frontends.location import LIBRARIES, Place, user_entries, user_place
@@ -89,3 +94,163 @@ def swallowed(error: Exception) -> TraceError | None:
     refusal, line = ACTIVE.refusal
     places = [(entry.tb_frame.f_code.co_filename, entry.tb_lineno) for entry in user_entries(error.__traceback__)]
     return refusal if line in places else None
+
+
+# Calls that ended a recording ----------------------------------------------------------------------------------------
+#
+# Tapes of recordings that have ended: traced values that were kept from these are refused wherever they are used.
+
+T = TypeVar("T")
+#: Tapes within one that are remembered, at most.
+MOST_INNER: Final = 1000
+ENDED: Final = (
+    "A traced value is used here whose recording has ended: it was kept (in a global, an attribute, a list, a closure) "
+    "when the function was recorded. Let the function return it, or compute it anew from the arguments."
+)
+
+
+def _refused(tape: Any, name: str) -> Any:
+    """Return what is left of a tape: the names of its values."""
+    if name == "name":
+        return lambda reference: f"t{reference}"
+    raise refuse(ENDED)
+
+
+@cache
+def _ended(kind: Any) -> Any:
+    """Return the class of a tape of a kind that has ended."""
+    return type("EndedTape", (kind,), {"__slots__": (), "__getattribute__": _refused})
+
+
+def ending(record: Callable[..., T]) -> Callable[..., T]:
+    """Return a function that records on a tape, its first argument, which ends afterwards, and those within it too."""
+
+    def recorded(tape: Any, **keywords: Any) -> T:
+        around, ACTIVE.inner = ACTIVE.inner, deque(maxlen=MOST_INNER)
+        try:
+            return record(tape, **keywords)
+        finally:
+            for each in (tape, *ACTIVE.inner):
+                kind: Any = type(each)
+                each.__class__ = _ended(kind)
+            ACTIVE.inner = around
+
+    return recorded
+
+
+# Refusals ------------------------------------------------------------------------------------------------------------
+#
+# The errors for numbers and decisions that traced values do not give: what happened, and what to write instead.
+
+FILLING: Final = (
+    "A value that depends on the function's arguments is stored in an array of plain numbers: one that was made "
+    "outside of the function, or by a method of such an array, or of integers or single precision, which NumPy would "
+    "round. np.array(M, float) of such an array M makes one that can be filled, as do np.zeros and the like."
+)
+
+
+#: Functions of `math` that NumPy calls otherwise, and what others have to be written as.
+_RENAMED: Final = {
+    "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
+    "atanh": "arctanh", "ceil": "ceil", "dist": "linalg.norm", "fsum": "sum", "pow": "power",
+}  # fmt: skip
+_WRITTEN: Final = {
+    "erf": "scipy.special.erf", "erfc": "scipy.special.erfc",
+    "remainder": "x - y * np.rint(x / y)",  # np.remainder is another
+}  # fmt: skip
+
+
+def no_number(kind: str = "float") -> TraceError:
+    """A traced value was asked for its number, to be used as `kind`: float, int, index, complex, format, hash."""
+    place = user_place()
+    callee = None if place is None else place.callee
+    name = str(getattr(callee, "__name__", ""))
+    if kind not in ("float", "int"):
+        return refuse(
+            f"A plain number is needed here, and the value depends on the function's arguments. {ADVICE[kind]}"
+        )
+    if place is not None and place.instruction == "STORE_SUBSCR":
+        return refuse(FILLING)
+    needs = "needs a plain number, and its argument depends on the arguments of the function."
+    if callee is not None and getattr(math, name, None) is callee:
+        instead = _WRITTEN.get(name) or f"np.{_RENAMED.get(name, name)}"
+        return refuse(f"math.{name} {needs} Write {instead} instead.")
+    if isinstance(callee, type) and issubclass(callee, float | int | np.generic):
+        return refuse(f"{name}() {needs} {ADVICE[kind]}")
+    if isinstance(getattr(callee, "__self__", None), np.ndarray):
+        return refuse(
+            f"The method .{name} of a plain array {needs} Write np.{name}(array, …), or @ for a product of matrices; "
+            "or make the array by np.array(…) first."
+        )
+    if place is not None and place.library.startswith("scipy.sparse"):
+        return refuse(
+            "A sparse matrix takes plain numbers, and this vector depends on the arguments of the function. Write "
+            "M.toarray() @ x: the zeros cost nothing."
+        )
+    if place is not None and (library := _library_of(callee) or _public(place.library)):
+        return refuse(
+            f"{library} {needs} Only NumPy's functions are recorded, and they take arrays, np.array([…]), rather than "
+            "lists of traced values: write the formula with those."
+        )
+    return refuse(f"A plain number is needed here, and the value depends on the function's arguments. {ADVICE[kind]}")
+
+
+#: What to do instead of asking for a number.
+ADVICE: Final = {
+    "float": "Leave the conversion away, use NumPy's functions, or make the argument static (static_argnums).",
+    "int": "Leave the conversion away: np.floor, np.ceil, np.trunc and np.rint round and can be recorded; or make the "
+    "argument static (static_argnums).",
+    "index": "An index or the bound of a loop must be a constant: make the argument static (static_argnums), or write "
+    "the number.",
+    "complex": "complex() makes a plain number: write x + 1j * y, which is recorded.",
+    "format": 'Here it has no value that could be written, since decisions are refused (guards="error"), or the code '
+    "is recorded once for many points: leave the format away, which prints its name.",
+    "hash": "It cannot be a key of a dict or set, or the argument of a cached function.",
+}
+
+
+def no_decision() -> TraceError:
+    """A traced value was asked whether it is true."""
+    place = user_place()
+    callee = None if place is None else place.callee
+    source = "" if place is None else place.source
+    if callee in (max, min):
+        name = getattr(callee, "__name__", "")
+        advice = f"Python's {name}() compares. Write np.{name}imum(a, b), or np.{name} of an array."
+    elif callee is sorted:
+        advice = "Sorting compares; the order would be fixed for all points. It cannot be recorded."
+    elif callee in (any, all):
+        name = getattr(callee, "__name__", "")
+        advice = f"Write np.{name} and choose with np.where(condition, a, b)."
+    elif callee is not None and _library_of(callee):
+        library = _library_of(callee)
+        advice = (
+            f"{library} was given a list of traced values: give it an array, np.array([…])."
+            if library.startswith("np.")
+            else f"{library} cannot be recorded: write the formula with NumPy's functions."
+        )
+    elif source.startswith("while"):
+        advice = "A loop must run a constant number of times: for … in range(constant), with np.where inside."
+    elif source.startswith("assert"):
+        advice = "Check the values outside of the function."
+    elif place is not None and place.instruction == "CONTAINS_OP":
+        advice = "`in` compares: write np.any(array == value), and choose with np.where."
+    else:
+        advice = (
+            "Write np.where(condition, a, b), np.maximum or np.minimum, which record both branches; conditions are "
+            "joined by & and |, negated by ~."
+        )
+    return refuse(f"Which way to go here depends on the arguments of the function. {advice}")
+
+
+def _library_of(callee: object) -> str:
+    """Return how what an array library has, a function or an object, is called by its users; empty for others."""
+    module = str(getattr(callee, "__module__", None) or "numpy" * isinstance(callee, np.ufunc))
+    if module.partition(".")[0] not in LIBRARIES:
+        return ""
+    return f"{_public(module)}.{getattr(callee, '__name__', type(callee).__name__)}"
+
+
+def _public(module: str) -> str:
+    """The public part of a module's name."""
+    return ".".join("np" if part == "numpy" else part for part in module.split(".") if not part.startswith("_"))

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from accumulus.errors import MismatchError, TraceError
 from accumulus.frontends.active import recording_on
 from accumulus.frontends.captured import Captured, Observed
+from accumulus.frontends.kinds import Spread, as_inputs, as_numpy, as_reals, moved
 from accumulus.frontends.location import argument_name, described
-from accumulus.frontends.points import Spread, as_inputs, as_numpy, as_reals, moved
 from accumulus.frontends.recorder import Recording, holder_of, is_plain, recorder_of
 from accumulus.frontends.trees import Structure, flatten
 from accumulus.tape.blocks import BlockTape

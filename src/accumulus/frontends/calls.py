@@ -18,9 +18,20 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.containers import Container, identity, opened
 from accumulus.frontends.kinds import numbers_in, shape_of
-from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, entered, paths, unflatten, without_lists
+from accumulus.frontends.trees import (
+    Branch,
+    Constant,
+    Container,
+    Leaf,
+    Structure,
+    entered,
+    identity,
+    opened,
+    paths,
+    unflatten,
+    without_lists,
+)
 
 # Arguments in the places of the signature -----------------------------------------------------------------------------
 

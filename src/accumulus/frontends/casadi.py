@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.frontends.active import refuse
 from accumulus.frontends.calls import as_called
-from accumulus.frontends.numpy.formulas import as_real, as_truth, by_formula
+from accumulus.frontends.numpy.scalars import as_real, as_truth, by_formula
 from accumulus.frontends.recorder import Inputs, Recorder, References
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape

@@ -25,13 +25,11 @@ from numpy.typing import NDArray
 
 from accumulus.errors import AccumulusError, ArgumentError, EndlessRecordingError, SizeError, TraceError
 from accumulus.frontends import written_out
-from accumulus.frontends.active import ACTIVE, recording_on, swallowed
+from accumulus.frontends.active import ACTIVE, ending, recording_on, swallowed
 from accumulus.frontends.agreement import run, verify
 from accumulus.frontends.captured import Captured
-from accumulus.frontends.choices import decided
-from accumulus.frontends.decisions import Decisions, as_number, condition_of
-from accumulus.frontends.ended import ending
-from accumulus.frontends.kinds import shape_of
+from accumulus.frontends.decisions import Decisions, as_number, condition_of, decided
+from accumulus.frontends.kinds import as_inputs, as_reals, shape_of
 from accumulus.frontends.location import (
     argument_name,
     described,
@@ -43,7 +41,6 @@ from accumulus.frontends.location import (
     user_line,
     user_traceback,
 )
-from accumulus.frontends.points import as_inputs, as_reals
 from accumulus.frontends.recorder import Recorder, Recording, References, holder_of, recorder_of
 from accumulus.frontends.trees import flatten
 from accumulus.frontends.written_out import BusiestLine, scalar_operations, tell

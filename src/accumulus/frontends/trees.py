@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+import inspect
+import sys
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from decimal import Decimal
 from enum import Enum
-from typing import Any, TypeVar
+from functools import cached_property, partial
+from types import FunctionType
+from typing import Any, Final, TypeVar
+
+import numpy as np
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.containers import Container, identity, opened
 from accumulus.frontends.kinds import as_leaf, as_nested_lists
 
 T = TypeVar("T")
@@ -139,3 +146,288 @@ def _tree(structure: Structure, leaves: Iterator[Any]) -> Any:
     if isinstance(structure, Constant):
         return structure.value
     return structure.container.build([_tree(part, leaves) for part in structure.parts])
+
+
+# Containers of users and other libraries -----------------------------------------------------------------------------
+#
+# Containers of numbers: how one is opened, and how one of the same kind is made of other parts.
+#
+# Containers are lists, tuples, named tuples, dicts, None (which holds nothing), data classes, attrs classes, and what
+# is registered: here, or with JAX or optree where these are loaded. Everything else is a leaf of its own.
+#
+# Objects are copied attribute by attribute, without running ``__init__``: it may check or convert what traced values
+# are not, and would do so for derivatives, too.
+
+# Constants told apart -------------------------------------------------------------------------------------------------
+
+
+def identity(value: Hashable) -> Hashable:
+    """A key that is the same for values with which every function computes the same.
+
+    To Python 0.0 and -0.0 are equal, and so are 1, 1.0 and True, while NaN is not equal to itself. Here they are told
+    apart, and NaN is itself: alone, and within tuples, frozen sets and data classes that are compared by their fields.
+    Other objects are the same if they are equal.
+
+    >>> identity((0.0, 1)) == identity((-0.0, 1)), identity((0.0, 1)) == identity((0.0, True))
+    (False, False)
+    """
+    if isinstance(value, float | np.floating):
+        return (type(value), np.float64(value).tobytes() if isinstance(value, float) else value.tobytes())
+    if isinstance(value, complex | np.complexfloating):
+        return (type(value), np.asarray(value).tobytes())
+    if isinstance(value, Decimal):  # with its trailing zeros
+        return (type(value), str(value))
+    if isinstance(value, tuple):
+        return (type(value), *map(identity, value))
+    if isinstance(value, frozenset):
+        return (type(value), frozenset(map(identity, value)))
+    if is_dataclass(value) and not isinstance(value, type) and type(value).__dataclass_params__.eq:
+        compared = [getattr(value, field.name) for field in fields(value) if field.compare]
+        return (type(value), *map(identity, compared))
+    return (type(value), value)
+
+
+#: Container without its parts, and the parts.
+Opened = tuple["Container", Sequence[Any]]
+#: Types that hold nothing, looked up first: they are most of what is asked for.
+_CLOSED: Final = frozenset(
+    {float, int, bool, str, bytes, complex, np.ndarray, np.float64, np.int64, np.bool_, np.memmap, type, range, slice}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container without what it holds."""
+
+    kind: type  # its type
+    labels: tuple[str, ...]  # how each part is written after it: ``[0]``, ``['a']``, ``.k``
+    rest: Hashable  # what tells it apart from others of its kind, besides the number of parts
+    build: Callable[[Sequence[Any]], Any] = field(compare=False)  # one with these parts
+    static: tuple[bool, ...] = ()  # whether each part is a constant, whatever it is; none of them if this is empty
+    attributes: int = 0  # how many fields are declared, of an object whose attributes are its parts
+    derived: tuple[str, ...] = ()  # attributes that its constructor may compute from others
+
+    @property
+    def fixed(self) -> Sequence[bool]:
+        """Return True if each part is a constant."""
+        return self.static or (False,) * len(self.labels)
+
+
+#: By type: a function that opens an object of that type.
+_REGISTERED: Final[dict[type, Callable[[Any], Opened]]] = {}
+
+
+def register(
+    kind: type[T],
+    flatten: Callable[[T], tuple[Iterable[Any], Hashable]],
+    unflatten: Callable[[Hashable, Sequence[Any]], T],
+) -> None:
+    """Make a class a container, of whose parts functions are differentiated, and that they may return.
+
+    Needed for classes that are neither data classes nor attrs classes; those registered with ``jax.tree_util``, or with
+    ``optree`` in its namespace "accumulus", are known.
+
+    Args:
+        kind: the class; its subclasses are others.
+        flatten: an object → its parts, which may be containers themselves, and the rest that makes it what it is.
+        unflatten: this rest and other parts → an object. The parts may be numbers, traced values, or derivatives.
+
+    Raises:
+        ArgumentError: if `kind` is no class.
+
+    >>> import accumulus as acc
+    >>> class Spring:
+    ...     def __init__(self, stiffness, name):
+    ...         self.stiffness, self.name = stiffness, name
+    >>> acc.register(Spring, lambda s: ([s.stiffness], s.name), lambda name, parts: Spring(parts[0], name))
+    >>> slope = acc.gradient(lambda spring, x: spring.stiffness * x**2)(Spring(2.0, "left"), 3.0)
+    >>> slope.name, float(slope.stiffness)
+    ('left', 9.0)
+    """
+    if not isinstance(kind, type):
+        raise ArgumentError(f"register takes a class; {kind!r:.100} is none")
+    _REGISTERED[kind] = partial(_opened_by, kind, flatten, unflatten)
+
+
+def opened(value: Any) -> Opened | None:
+    """A container, and what it holds; None for what is no container.
+
+    >>> container, parts = opened({"a": 1.0, "b": 2.0})
+    >>> container.labels, list(parts), container.build(["x", "y"])
+    (("['a']", "['b']"), [1.0, 2.0], {'a': 'x', 'b': 'y'})
+    """
+    kind = type(value)
+    if kind in _CLOSED:
+        return None
+    if value is None:
+        return _NOTHING, ()
+    if (opener := _REGISTERED.get(kind)) is not None:
+        return opener(value)
+    if isinstance(value, list | tuple):
+        return _sequence(value)
+    if (found := _elsewhere(value)) is not None:
+        return found
+    if isinstance(value, dict):
+        return _mapping(value)
+    if kind.__module__.partition(".")[0] != "accumulus" and not isinstance(value, type):
+        if is_dataclass(value):
+            return _object(value, fields(value), "__post_init__")
+        if hasattr(kind, "__attrs_attrs__"):
+            return _object(value, kind.__attrs_attrs__, "__attrs_post_init__")
+    return None
+
+
+def _nothing(_: Sequence[Any]) -> None:
+    return None
+
+
+_NOTHING: Final = Container(type(None), (), None, _nothing)
+
+
+def _sequence(value: Sequence[Any]) -> Opened:
+    kind = type(value)
+    named = getattr(kind, "_fields", None) if isinstance(value, tuple) else None
+    names = isinstance(named, tuple) and len(named) == len(value)
+    labels = [f".{name}" for name in named] if names and named else [f"[{k}]" for k in range(len(value))]
+    if kind is list or kind is tuple:
+        return Container(kind, tuple(labels), None, kind), value
+    build = partial(_tuple_of, kind) if isinstance(value, tuple) else partial(_list_of, kind)
+    return Container(kind, tuple(labels), None, build), value
+
+
+def _tuple_of(kind: type, parts: Sequence[Any]) -> Any:
+    return tuple.__new__(kind, parts)
+
+
+def _list_of(kind: Any, parts: Sequence[Any]) -> Any:
+    made = kind.__new__(kind)
+    list.__init__(made, parts)
+    return made
+
+
+def _mapping(value: dict[Any, Any]) -> Opened | None:
+    kind, keys = type(value), tuple(value)
+    rest: Hashable = tuple(map(identity, keys))
+    build: Callable[[Sequence[Any]], Any]
+    if kind is dict:
+        build = partial(_dict_of, keys)
+    elif isinstance(value, defaultdict):
+        rest = (rest, value.default_factory)
+        build = partial(_default_dict_of, kind, value.default_factory, keys)
+    elif getattr(value, "__dict__", None):
+        return None  # attributes beside its items
+    else:
+        build = partial(_other_dict_of, kind, OrderedDict if isinstance(value, OrderedDict) else dict, keys)
+    return Container(kind, tuple([f"[{key!r}]" for key in keys]), rest, build), tuple(value.values())
+
+
+def _dict_of(keys: Sequence[Any], parts: Sequence[Any]) -> dict[Any, Any]:
+    return dict(zip(keys, parts, strict=True))
+
+
+def _default_dict_of(kind: Any, default: Any, keys: Sequence[Any], parts: Sequence[Any]) -> Any:
+    return kind(default, zip(keys, parts, strict=True))
+
+
+def _other_dict_of(kind: Any, base: type[dict[Any, Any]], keys: Sequence[Any], parts: Sequence[Any]) -> Any:
+    made = kind.__new__(kind)
+    base.__init__(made, zip(keys, parts, strict=True))
+    return made
+
+
+def _object(value: Any, declared: Iterable[Any], after: str) -> Opened:
+    """An object with declared fields: these, and the other attributes that it was given."""
+    kind = type(value)
+    static = {each.name: bool((each.metadata or {}).get("static")) for each in declared}
+    names = [name for name in static if hasattr(value, name)]
+    if isinstance(held := getattr(value, "__dict__", None), dict):
+        names += [name for name in held if name not in static and not _is_cached(kind, name)]
+    parts = [getattr(value, name) for name in names]
+    made = _constructed(kind, declared, after)
+    derived = (
+        ()
+        if made is None
+        else [name for name, part in zip(names, parts, strict=True) if name not in made and not _is_plain(part)]
+    )
+    constant = tuple([static.get(name, False) for name in names])
+    labels = tuple([f".{name}" for name in names])
+    build = partial(_object_of, kind, tuple(names))
+    return Container(kind, labels, tuple(names), build, constant, len(static), tuple(derived)), parts
+
+
+def _constructed(kind: Any, declared: Iterable[Any], after: str) -> frozenset[str] | None:
+    """The attributes that are arguments of the constructor, if it may compute others from them; None if it does not."""
+    code = getattr(kind.__init__, "__code__", None)
+    own = code is not None and not code.co_filename.startswith(("<string>", "<attrs generated"))
+    takes_self = any(getattr(getattr(each, "default", None), "takes_self", False) for each in declared)
+    if not (own or takes_self or hasattr(kind, after)):
+        return None
+    try:
+        parameters = inspect.signature(kind.__init__).parameters
+    except (TypeError, ValueError):
+        return frozenset()
+    return frozenset([*parameters, *(f"_{name}" for name in parameters)])  # attrs leaves underscores away
+
+
+def _is_cached(kind: type, name: str) -> bool:
+    """Return True if an attribute is what a cached property has computed, and computes again."""
+    return isinstance(getattr(kind, name, None), cached_property)
+
+
+def _is_plain(value: Any) -> bool:
+    """Return True if a value is nothing that could be computed from numbers."""
+    return value is None or isinstance(value, str | bytes | bool | type | FunctionType | Enum)
+
+
+def _object_of(kind: type, names: Sequence[str], parts: Sequence[Any]) -> Any:
+    made: Any = object.__new__(kind)
+    for name, part in zip(names, parts, strict=True):
+        object.__setattr__(made, name, part)  # frozen ones have no other way
+    return made
+
+
+def _opened_by(kind: type, flatten: Callable[[Any], Any], unflatten: Callable[[Any, Any], Any], value: Any) -> Opened:
+    parts, rest = flatten(value)
+    parts = tuple(parts)
+    labels = tuple([f"[{k}]" for k in range(len(parts))])
+    return Container(kind, labels, identity(rest), partial(_unflattened, unflatten, rest)), parts
+
+
+def _unflattened(unflatten: Callable[[Any, Any], Any], rest: Any, parts: Sequence[Any]) -> Any:
+    return unflatten(rest, tuple(parts))
+
+
+def _elsewhere(value: Any) -> Opened | None:
+    """A container that is registered with JAX or optree; None if it is not, or neither is loaded."""
+    if type(value) in (dict, OrderedDict, defaultdict):
+        return None
+    jax = sys.modules.get("jax.tree_util")
+    if jax is not None and hasattr(jax, "all_leaves") and not jax.all_leaves([value]):
+        pairs, definition = jax.tree_flatten_with_path(value, is_leaf=lambda part: part is not value)
+        labels = tuple([jax.keystr(path) for path, _ in pairs])
+        return Container(type(value), labels, definition, _JaxBuild(definition)), tuple([part for _, part in pairs])
+    optree = sys.modules.get("optree")
+    if optree is not None and hasattr(optree, "tree_is_leaf") and not optree.tree_is_leaf(value, namespace="accumulus"):
+        parts, rest, entries, unflatten = optree.tree_flatten_one_level(value, namespace="accumulus")
+        labels = tuple([f"[{entry!r}]" for entry in entries])
+        return Container(type(value), labels, identity(rest), partial(_unflattened, unflatten, rest)), tuple(parts)
+    return None
+
+
+class _JaxBuild:
+    """Makes containers that are registered with JAX; pickled with an empty one, as JAX's definitions cannot be."""
+
+    def __init__(self, definition: Any) -> None:
+        self._definition = definition
+
+    def __call__(self, parts: Sequence[Any]) -> Any:
+        return self._definition.unflatten(parts)
+
+    def __reduce__(self) -> Any:
+        return _jax_build, (self._definition.unflatten([0.0] * self._definition.num_leaves),)
+
+
+def _jax_build(example: Any) -> _JaxBuild:
+    import jax
+
+    return _JaxBuild(jax.tree_util.tree_structure(example))

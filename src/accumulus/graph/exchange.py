@@ -35,8 +35,8 @@ from typing import Any, Final
 from xml.parsers import expat
 
 from accumulus.errors import ArgumentError, GraphError
+from accumulus.graph.files import read_bytes
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.graph.parsed import read_bytes
 
 _KINDS = {kind.name.lower(): kind for kind in Kind if kind is not Kind.ABSENT}
 

@@ -1,5 +1,5 @@
 """Makes the code of all kernels that the package ships; what building it runs."""
 
-from accumulus.native.ready import build
+from accumulus.native.sources import build
 
 build()

@@ -18,13 +18,11 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, Final
 
-from accumulus.cache import load, store
+from accumulus.cache import load, processor, store, version_of
 from accumulus.errors import CompileError
 from accumulus.forks import Lock
 from accumulus.native.linker import Linked, UnknownObjectError, is_supported
-from accumulus.native.ready import llvm_codes
-from accumulus.native.sources import digest
-from accumulus.versions import processor, version_of
+from accumulus.native.sources import digest, llvm_codes
 
 #: A kernel: a function of the address of its state. It runs without the GIL.
 Kernel = Callable[[int], int]

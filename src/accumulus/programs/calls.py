@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import CaseError
-from accumulus.frontends.points import as_inputs, as_reals
+from accumulus.frontends.kinds import as_inputs, as_reals
 from accumulus.frontends.recorder import Recording
 from accumulus.programs.results import Results
 from accumulus.tape.interpreter import outputs_at

@@ -15,9 +15,8 @@ from accumulus.forks import Lock
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.calls import Reader, Restructured
 from accumulus.frontends.captured import GONE
-from accumulus.frontends.kinds import shape_of
+from accumulus.frontends.kinds import as_inputs, as_reals, shape_of
 from accumulus.frontends.location import name_of, numbered
-from accumulus.frontends.points import as_inputs, as_reals
 from accumulus.frontends.recorder import Recording
 from accumulus.options import Options, check_threads
 from accumulus.programs.arguments import Axes, InAxes, at_one_point, axes_of_points, mistakable

@@ -15,10 +15,8 @@ import numpy as np
 from accumulus.errors import ArgumentError
 from accumulus.frontends.agreement import run
 from accumulus.frontends.calls import Reader, Restructured, placed, positions_of, reader, restructured
-from accumulus.frontends.containers import opened
-from accumulus.frontends.kinds import StandIn
-from accumulus.frontends.points import Spread, as_reals, moved
-from accumulus.frontends.trees import Constant, Leaf, Structure, paths
+from accumulus.frontends.kinds import Spread, StandIn, as_reals, moved
+from accumulus.frontends.trees import Constant, Leaf, Structure, opened, paths
 from accumulus.programs.arguments import InAxes
 from accumulus.programs.batches import is_lazy, is_on_device
 from accumulus.programs.selection import Selection, arranged

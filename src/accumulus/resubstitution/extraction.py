@@ -22,8 +22,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from accumulus.annealing import slices, thresholds
-from accumulus.deadline import LOOK, Deadline
-from accumulus.interrupts import interruptible
+from accumulus.deadline import LOOK, Deadline, interruptible
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers
 from accumulus.resubstitution.compiled.definitions_kernel import ARGUMENTS, CODE, NODE

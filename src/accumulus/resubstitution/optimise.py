@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus import cache
+from accumulus.cache import digest
 from accumulus.context import Context
 from accumulus.deadline import Deadline
 from accumulus.errors import VerificationError
@@ -27,7 +28,6 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices, verify_by_any
 from accumulus.rewriting.optimise import Rounds, by_rules, sketch, tidied
 from accumulus.tape.tape import Tape, from_bytes, to_bytes
-from accumulus.versions import digest
 
 if TYPE_CHECKING:
     from accumulus.resubstitution.extraction import Least

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.native.state import Integers
-from accumulus.tape.compiled.passes_state import QUOTIENT, SHARED_QUOTIENT, SIGNED, TAKE
+from accumulus.tape.compiled.passes_kernel import QUOTIENT, SHARED_QUOTIENT, SIGNED, TAKE
 from accumulus.tape.live import as_written, needed, signed_zeros
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.passes import extended, moved, rows_of

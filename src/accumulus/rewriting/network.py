@@ -27,7 +27,7 @@ from accumulus.rewriting.compiled.rewrite_nodes import (
     TreeEntry,
 )
 from accumulus.rewriting.signs import THRESHOLDS, Definitions, written
-from accumulus.tape.compiled.passes_state import ARITY
+from accumulus.tape.compiled.passes_kernel import ARITY
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import FUSED, IN_SEARCH, OPERATIONS
 from accumulus.tape.passes import PROPERTIES, rows_of

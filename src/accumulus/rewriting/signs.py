@@ -27,7 +27,7 @@ from accumulus.native.state import Integers
 from accumulus.rewriting.compiled import signs_kernel as kind
 from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT, THRESHOLD_COUNT
 from accumulus.rewriting.compiled.signs_kernel import COUNT, SORT, TURN, SignsState
-from accumulus.tape.compiled.passes_state import ARITY, JUMPS, SIGNED, VERBATIM
+from accumulus.tape.compiled.passes_kernel import ARITY, JUMPS, SIGNED, VERBATIM
 from accumulus.tape.live import needed, seeing_zero_signs, signed_zeros
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import PROPERTIES, commands, extended, moved, rows_of

@@ -27,7 +27,7 @@ from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.vertex import LEVELS, Cost, Priced
 from accumulus.graph.degrees import levels, root_degrees, terminal_degrees
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.objective import Objective
+from accumulus.options import Objective
 
 # Three counters in one integer: sizes of the neighbours by all edges, by those of level 2 and 3, by those of level 3.
 _BITS: Final = 40

@@ -29,8 +29,7 @@ from accumulus.errors import ArgumentError, ExecutorWarning, OrderError, PlanErr
 from accumulus.graph.files import graph_as_data, graph_from_data
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.methods import METHODS, PROOFS
-from accumulus.objective import Objective
-from accumulus.options import EFFORTS, Effort, Options
+from accumulus.options import EFFORTS, Effort, Objective, Options
 from accumulus.progress import Progress
 from accumulus.search.plan import Plan, plan_as_data, plan_from_data, plan_key, store_plan, stored_plan
 from accumulus.search.registry import SearchResult, get

@@ -49,19 +49,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus import cache
+from accumulus.cache import digest, version_of
 from accumulus.context import Context
 from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import ArgumentError, GraphError, OrderError, PlanError, VerificationError
-from accumulus.graph.files import graph_as_data, graph_from_data
+from accumulus.graph.files import LARGEST_NUMBER, check_keys, graph_as_data, graph_from_data, parsed_json, whole_numbers
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.graph.parsed import LARGEST_NUMBER, check_keys, parsed_json, whole_numbers
-from accumulus.objective import TIME_WAS_REMOVED, Objective
-from accumulus.options import OF_PLANS, Effort
+from accumulus.options import OF_PLANS, TIME_WAS_REMOVED, Effort, Objective
 from accumulus.tape.tape import to_bytes
 from accumulus.text import printable
-from accumulus.versions import digest, version_of
 
 
 @dataclass(frozen=True)
@@ -161,7 +159,7 @@ class Plan:
         return printable(f"plan{name} by {self.method}: {self.cost} {self.objective}")
 
     def _repr_html_(self) -> str:
-        from accumulus.markup import facts, paragraph, stacked
+        from accumulus.text import facts, paragraph, stacked
 
         bound = "proven optimal" if self.is_optimal else f"{self.lower_bound:,}" if self.lower_bound else "not known"
         costs = ", ".join(f"{cost:,} {objective}" for objective, cost in self.costs.items())

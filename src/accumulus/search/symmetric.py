@@ -28,7 +28,7 @@ from accumulus.elimination.gradient_graph import SymmetricGraph, eliminate_pairs
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.native.machine import kernel, prepare
 from accumulus.native.state import Integers
-from accumulus.objective import Objective
+from accumulus.options import Objective
 from accumulus.search.compiled.pairs_kernel import ABOVE, ANNEAL, BELOW, COST, CROSSING, GREEDY, SETS, PairsState
 from accumulus.search.elimination import reverse_order
 from accumulus.search.registry import SearchResult, get, register

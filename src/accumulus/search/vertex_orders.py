@@ -59,8 +59,7 @@ from accumulus.elimination.vertex import UNLIMITED, Cost, Limit, Priced, VertexE
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import kernel, prepare
 from accumulus.native.state import Integers
-from accumulus.objective import Objective
-from accumulus.options import Effort, Options
+from accumulus.options import Effort, Objective, Options
 from accumulus.rewriting.optimise import preview
 from accumulus.search.compiled.order_kernel import SHIFT, TABLE_LENGTH, TABLE_STEP, OrderState
 from accumulus.search.elimination import (

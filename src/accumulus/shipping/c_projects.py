@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from accumulus.errors import ArgumentError
 from accumulus.programs.program import Program
-from accumulus.targets.c.c_compiler import shared_library
 from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_source import CSource
+from accumulus.targets.c.c_target import shared_library
 from accumulus.text import printable
 
 if TYPE_CHECKING:

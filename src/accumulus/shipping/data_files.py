@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import FileError
-from accumulus.graph.parsed import json_of, read_bytes
+from accumulus.graph.files import json_of, read_bytes
 
 MAGIC: Final = b"accumulus derivative\n"
 #: Of the form. A change that an older version would misread raises it.

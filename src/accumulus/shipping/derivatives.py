@@ -16,10 +16,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from accumulus.cache import version_of
 from accumulus.errors import AccumulusError, ArgumentError, CaseError, FileError
 from accumulus.frontends.agreement import where_it_holds
 from accumulus.frontends.calls import Restructured
-from accumulus.frontends.points import as_inputs, as_reals
+from accumulus.frontends.kinds import as_inputs, as_reals
 from accumulus.programs.cases import Cases
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms
@@ -42,7 +43,6 @@ from accumulus.shipping.structures import (
     structure_from_data,
 )
 from accumulus.targets import Call
-from accumulus.versions import version_of
 
 _EMPTY: Final = inspect.Parameter.empty
 

@@ -22,9 +22,8 @@ import numpy as np
 
 from accumulus.errors import ArgumentError, FileError
 from accumulus.frontends.calls import constant_key
-from accumulus.frontends.containers import Container, opened
 from accumulus.frontends.kinds import as_nested_lists
-from accumulus.frontends.trees import Branch, Constant, Leaf, Structure
+from accumulus.frontends.trees import Branch, Constant, Container, Leaf, Structure, opened
 from accumulus.shipping.data_files import Arrays, Fields
 
 # Constants ------------------------------------------------------------------------------------------------------------

@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from accumulus.cache import version_of
 from accumulus.errors import ArgumentError
 from accumulus.shipping import wheel_runtime
 from accumulus.shipping.c_projects import CProject
 from accumulus.show.tables import counted
 from accumulus.text import printable
-from accumulus.versions import version_of
 
 #: So that equal wheels are equal to the byte.
 _TIME: Final = (1980, 1, 1, 0, 0, 0)

@@ -22,7 +22,7 @@ from accumulus.elimination.emit import emit
 from accumulus.errors import TimeLimitWarning
 from accumulus.frontends.decisions import Guard
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.objective import Objective
+from accumulus.options import Objective
 from accumulus.rewriting.canonical import canonical
 from accumulus.search.find import plan
 from accumulus.search.plan import Plan

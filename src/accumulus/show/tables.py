@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from accumulus import markup
+from accumulus import text as markup
 from accumulus.text import printable
 
 if TYPE_CHECKING:

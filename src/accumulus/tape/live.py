@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.native.state import Integers
-from accumulus.tape.compiled.passes_state import SIGNED, TAKE
+from accumulus.tape.compiled.passes_kernel import SIGNED, TAKE
 from accumulus.tape.operations import BY_NAME, OPERATIONS, TIME
 from accumulus.tape.passes import extended, moved, rows_of, spread
 from accumulus.tape.tape import Tape

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from accumulus.native.machine import kernel
 from accumulus.native.state import Floats, Integers, Records
-from accumulus.tape.compiled.passes_state import (
+from accumulus.tape.compiled.passes_kernel import (
     COMMUTATIVE,
     EVEN,
     FOLD,
@@ -74,7 +74,7 @@ def extended(tape: Tape, rows: Integers, given: Any = None) -> tuple[Tape, Integ
         tape: what is copied; its outputs are, too.
         rows: code of each operation and its three arguments, (n, 4): from 0 on positions among the values before it,
             below 0 constants of the tape. Codes beyond the table's: `TAKE`, `QUOTIENT` and `SHARED_QUOTIENT` of
-            `accumulus.tape.compiled.passes_state`; plus its `SIGNED`, where zeros keep their sign.
+            `accumulus.tape.compiled.passes_kernel`; plus its `SIGNED`, where zeros keep their sign.
         given: references that are values before the first operation; by default all of the tape.
 
     Returns:
@@ -210,7 +210,7 @@ def topological(vertices: int, start: NDArray[Any], to: NDArray[Any]) -> Integer
     return order[: state.ordered]
 
 
-#: Of operations, by code; see `accumulus.tape.compiled.passes_state`.
+#: Of operations, by code; see `accumulus.tape.compiled.passes_kernel`.
 PROPERTIES: Final = np.zeros(256, np.int64)
 for _row in OPERATIONS:
     PROPERTIES[_row.code] = (

@@ -69,7 +69,7 @@ import numpy as np
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.vertex import LEVELS
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.objective import Objective
+from accumulus.options import Objective
 from accumulus.search.elimination import Elimination
 from accumulus.theory.graphs.traversal import topological_order
 

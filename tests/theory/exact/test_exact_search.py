@@ -25,8 +25,7 @@ from accumulus.graph.generators import bat, lion
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.methods import methods
 from accumulus.native.state import interpret
-from accumulus.objective import Objective
-from accumulus.options import Options
+from accumulus.options import Objective, Options
 from accumulus.search.elimination import Elimination, forward_order
 from accumulus.search.find import plan
 from accumulus.search.registry import get

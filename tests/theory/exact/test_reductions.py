@@ -14,7 +14,7 @@ from slow_costs import SlowCosts
 
 from accumulus.elimination.vertex import cost_of_order
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.objective import Objective
+from accumulus.options import Objective
 from accumulus.search.elimination import Elimination
 from accumulus.theory.exact.searches import ReducedPart, independent_parts, reduced_part
 

@@ -13,7 +13,7 @@ from accumulus.graph.files import load_graph
 from accumulus.graph.generators import bat, gadgets, lion, with_labels, with_sizes
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.state import interpret
-from accumulus.objective import Objective
+from accumulus.options import Objective
 from accumulus.search.elimination import Elimination
 from accumulus.search.find import plan
 from accumulus.theory.compiled import mixed_kernel

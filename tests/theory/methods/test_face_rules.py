@@ -15,7 +15,7 @@ from path_sums import check
 from accumulus.elimination.face import FaceElimination
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.theory.methods.face_rules import absorb, fill_in, merge_equal
+from accumulus.theory.methods.edges_and_faces import absorb, fill_in, merge_equal
 
 PRIME = 2**61 - 1
 INNER = 4

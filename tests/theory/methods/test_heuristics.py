@@ -13,7 +13,7 @@ from accumulus.elimination.face import FaceElimination
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.generators import layered
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.objective import Objective
+from accumulus.options import Objective
 from accumulus.search.registry import get
 from accumulus.theory.methods import heuristics
 from accumulus.theory.methods.heuristics import HEURISTICS

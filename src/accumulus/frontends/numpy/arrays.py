@@ -14,11 +14,12 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-from accumulus.frontends.active import ACTIVE, refuse
+from accumulus.frontends.active import ACTIVE, no_number, refuse
 from accumulus.frontends.decisions import truths, wholes
 from accumulus.frontends.numpy.journal import check_not_shared, note_entries
 from accumulus.frontends.numpy.operands import (
     Entries,
+    check_dtype,
     concrete,
     constants,
     depends,
@@ -27,12 +28,10 @@ from accumulus.frontends.numpy.operands import (
     map_references,
     references_of,
 )
-from accumulus.frontends.numpy.refusals import check_dtype
 from accumulus.frontends.numpy.scalars import Traced, TracedBoolean, TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import PROTOCOLS
 from accumulus.frontends.numpy.texts import in_full
 from accumulus.frontends.recorder import References
-from accumulus.frontends.refusals import no_number
 from accumulus.tape.tape import Tape
 
 

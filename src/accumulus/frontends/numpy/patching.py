@@ -50,8 +50,15 @@ from accumulus.frontends.numpy import (  # noqa: F401  # these fill the tables
 )
 from accumulus.frontends.numpy.arrays import TracedArray, as_constant
 from accumulus.frontends.numpy.borrowed import METHODS, bound, newly_loaded
-from accumulus.frontends.numpy.operands import Operand, concrete, depends, entries_of, holds_complex, of_kind
-from accumulus.frontends.numpy.refusals import check_dtype
+from accumulus.frontends.numpy.operands import (
+    Operand,
+    check_dtype,
+    concrete,
+    depends,
+    entries_of,
+    holds_complex,
+    of_kind,
+)
 from accumulus.frontends.numpy.table import FUNCTIONS, PROTOCOLS, function_name, implements
 from accumulus.tape.tape import Tape
 

@@ -10,19 +10,18 @@ Kinds are real (``float64``; single numbers of narrower types count as such) and
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partialmethod
 from typing import Any, Final
 
 import numpy as np
 
-from accumulus.frontends.active import ACTIVE, refuse
+from accumulus.frontends.active import ACTIVE, no_decision, no_number, refuse
 from accumulus.frontends.decisions import truth, whole
 from accumulus.frontends.inner import InnerTape
-from accumulus.frontends.numpy.operands import Operand, concrete, depends, of_kind
+from accumulus.frontends.numpy.operands import Operand, concrete, depends, entries_of, of_kind
 from accumulus.frontends.numpy.table import PROTOCOLS
 from accumulus.frontends.numpy.texts import formatted, in_full, printed_number
-from accumulus.frontends.refusals import no_decision, no_number
 from accumulus.tape.tape import Tape
 
 
@@ -324,3 +323,34 @@ def _call(self: _Scalar, ufunc: np.ufunc, *others: Any) -> Any:
 
 _define_operators()
 _define_methods()
+
+
+# Formulas for other front ends ---------------------------------------------------------------------------------------
+#
+# Formulas of NumPy's functions on references: how other front ends write what has no row of its own on the tape.
+
+
+def by_formula(tape: Tape, formula: Callable[..., Any], arguments: Sequence[int]) -> int:
+    """Reference of what a function of NumPy's functions gives, recorded as Python functions are.
+
+    >>> tape = Tape(2)
+    >>> tape.outputs = [by_formula(tape, lambda x, y: np.hypot(x, y) - 1.0, [0, 1])]
+    >>> print(tape)
+    t2 = hypot(x0, x1)
+    t3 = add(-1.0, t2)
+    return t3
+    """
+    value = formula(*(make_scalar(tape, argument, tape.is_boolean(argument)) for argument in arguments))
+    return int(np.asarray(entries_of(tape, value)[0]).item())
+
+
+def as_real(tape: Tape, reference: int) -> int:
+    """A number: 1 or 0 for a truth value."""
+    return int(of_kind(tape, reference, True, boolean=False)) if tape.is_boolean(reference) else reference
+
+
+def as_truth(tape: Tape, reference: int) -> int:
+    """A truth value: of a number, whether it is not 0."""
+    if reference < 0:
+        return tape.constant(float(tape.value_of(reference) != 0))
+    return reference if tape.is_boolean(reference) else int(of_kind(tape, reference, False, boolean=True))

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.active import ACTIVE
-from accumulus.frontends.containers import opened
 from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.location import name_of
 from accumulus.frontends.numpy.arrays import TracedArray, make
@@ -19,7 +18,7 @@ from accumulus.frontends.numpy.bodies import Body, as_numbers, recorded_body
 from accumulus.frontends.numpy.operands import depends, entries_of, references_of
 from accumulus.frontends.numpy.patching import patched, replaced
 from accumulus.frontends.numpy.scalars import Traced
-from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, flatten, paths, unflatten
+from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, flatten, opened, paths, unflatten
 from accumulus.tape.blocks import LONG
 from accumulus.tape.columns import Column, Range, column
 from accumulus.tape.interpreter import Copies

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.numpy.refusals import check_dtype
+from accumulus.frontends.numpy.operands import check_dtype
 from accumulus.tape.tape import Tape
 
 

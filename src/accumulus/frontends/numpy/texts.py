@@ -26,12 +26,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from accumulus.frontends.active import ACTIVE, refuse
+from accumulus.frontends.active import ACTIVE, no_number, refuse
 from accumulus.frontends.decisions import keep, point_at, truth, values_of
 from accumulus.frontends.inner import InnerTape
 from accumulus.frontends.location import in_library
 from accumulus.frontends.numpy.operands import Operand, concrete, depends
-from accumulus.frontends.refusals import no_number
 
 #: Modules that show what they are given, and do nothing else with it.
 _SHOWING: Final = frozenset(

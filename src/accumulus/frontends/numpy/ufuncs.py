@@ -14,11 +14,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from accumulus.frontends.active import refuse
+from accumulus.frontends.active import FILLING, refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array, as_constant, make
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, PAIRS, Elementwise, apply, row_of
 from accumulus.frontends.numpy.operands import (
     Operand,
+    check_dtype,
     concrete,
     depends,
     entries_of,
@@ -26,12 +27,10 @@ from accumulus.frontends.numpy.operands import (
     of_kind,
     references_of,
 )
-from accumulus.frontends.numpy.refusals import check_dtype
 from accumulus.frontends.numpy.scalars import TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import COMPLEX_FUNCTIONS, FUNCTIONS, PROTOCOLS, unsupported
 from accumulus.frontends.numpy.vectorized import entry_by_entry, function_of_entries
 from accumulus.frontends.recorder import References
-from accumulus.frontends.refusals import FILLING
 from accumulus.tape.blocks import LONG
 from accumulus.tape.columns import Column, Range, column
 from accumulus.tape.tape import Tape

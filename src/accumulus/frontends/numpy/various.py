@@ -13,6 +13,7 @@ from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
 from accumulus.frontends.numpy.elementwise import apply, composed, near_zero, operation
 from accumulus.frontends.numpy.operands import (
+    check_dtype,
     concrete,
     depends,
     entries_of,
@@ -21,7 +22,6 @@ from accumulus.frontends.numpy.operands import (
     references_of,
 )
 from accumulus.frontends.numpy.ordering import interpolated, nonzero
-from accumulus.frontends.numpy.refusals import check_dtype
 from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.numpy.table import CALLED, implements, unsupported
 from accumulus.tape.partials import SERIES, terms

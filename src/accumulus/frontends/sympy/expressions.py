@@ -13,11 +13,9 @@ from sympy.core.function import AppliedUndef
 from sympy.matrices.expressions.matexpr import MatrixElement
 
 from accumulus.errors import ArgumentError, VerificationError
-from accumulus.frontends.points import Spread
-from accumulus.frontends.sympy.model import SYMBOLS, Model
-from accumulus.frontends.sympy.nodes import Nodes
-from accumulus.frontends.sympy.places import Places
-from accumulus.frontends.sympy.walk import bottom_up
+from accumulus.frontends.kinds import Spread
+from accumulus.frontends.sympy.model import SYMBOLS, Model, Places
+from accumulus.frontends.sympy.nodes import Nodes, bottom_up
 from accumulus.frontends.sympy.writing import Writer
 from accumulus.tape.error_bounds import equal
 from accumulus.tape.interpreter import Domain, values

@@ -17,10 +17,8 @@ from sympy.printing.pycode import PythonCodePrinter
 
 from accumulus.frontends.calls import as_called
 from accumulus.frontends.recorder import Inputs, Recorder, References
-from accumulus.frontends.sympy.model import SYMBOLS, Model
-from accumulus.frontends.sympy.nodes import UNDONE, Nodes, constant
-from accumulus.frontends.sympy.places import Places
-from accumulus.frontends.sympy.walk import bottom_up
+from accumulus.frontends.sympy.model import SYMBOLS, Model, Places
+from accumulus.frontends.sympy.nodes import UNDONE, Nodes, bottom_up, constant
 from accumulus.frontends.sympy.writing import Writer
 from accumulus.tape.tape import Tape
 

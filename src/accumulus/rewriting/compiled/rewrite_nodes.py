@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from accumulus.native.decorators import compiled
 from accumulus.native.state import Axes, Floats, Integers, Record, Records, Undoable
 from accumulus.native.words import bits_of, copy, definition_hash, float_of, logged
-from accumulus.tape.compiled.passes_state import COMMUTATIVE, EVEN, ODD
+from accumulus.tape.compiled.passes_kernel import COMMUTATIVE, EVEN, ODD
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT
 
@@ -84,7 +84,7 @@ class RewriteState(Undoable):
     node_limit: int  # nodes that there is room for
     next: int = 1  # the first number that no node has had
     # price, number of arguments and properties of each operation, by its code; for properties, see
-    # `accumulus.tape.compiled.passes_state`
+    # `accumulus.tape.compiled.passes_kernel`
     weights: Integers
     arities: Integers
     properties: Integers

@@ -18,13 +18,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.cache import digest
 from accumulus.forks import Lock
 from accumulus.native.machine import kernel
 from accumulus.tape.live import needed
 from accumulus.tape.operations import INPUT, OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
-from accumulus.targets.compiled.slots_state import SlotsState
+from accumulus.targets.compiled.slots_kernel import SlotsState
 from accumulus.targets.kernel import Kernel, Segment, Shape, aligned
 from accumulus.targets.llvm.host import compile_ir, host
 from accumulus.targets.llvm.instructions import Functions, Instructions
@@ -32,7 +33,6 @@ from accumulus.targets.llvm.library import Code, Library, load, objects, store, 
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.module import in_module, runs_in_one_lane
 from accumulus.targets.llvm.vectors import Vectors
-from accumulus.versions import digest
 
 #: Seconds in which a compiler does an operation, and operations of the longest program that one is asked to do: it
 #: needs two kilobytes for each.

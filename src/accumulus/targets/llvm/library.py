@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus import cache
+from accumulus.cache import digest, processor
 from accumulus.errors import CompileError
 from accumulus.native.linker import Linked, UnknownObjectError, is_supported
 from accumulus.tape.tape import Tape, to_bytes
 from accumulus.targets.kernel import Segment, Shape
-from accumulus.versions import digest, processor
 
 # Python's objects, and functions --------------------------------------------------------------------------------------
 
@@ -256,4 +256,4 @@ def store(key: str, code: Code) -> None:
 @functools.cache
 def version() -> bytes:
     """Versions of the code that compiles, and the processor: the part of a key that is the same for all programs."""
-    return cache.version("programs") + f"\n{processor()}".encode()
+    return cache.version_of_kind("programs") + f"\n{processor()}".encode()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.cache import digest
 from accumulus.errors import CompileError
 from accumulus.forks import Lock
 from accumulus.tape.tape import Tape
@@ -35,7 +36,6 @@ from accumulus.targets.llvm.library import (
     store,
     version,
 )
-from accumulus.versions import digest
 
 if TYPE_CHECKING:
     from accumulus.targets.llvm.module import Variant

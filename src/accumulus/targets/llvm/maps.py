@@ -21,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.cache import digest
 from accumulus.errors import SizeError
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, references_in
@@ -35,7 +36,6 @@ from accumulus.targets.llvm.library import Code, Library, load, objects, store, 
 from accumulus.targets.llvm.module import Text
 from accumulus.targets.llvm.vectors import POISON, Vectors
 from accumulus.targets.nests import Entries, MatrixProduct, Nest, Nests, Place
-from accumulus.versions import digest
 
 # Functions: one a body, one for sums, and what calls them in their order ----------------------------------------------
 

@@ -44,7 +44,7 @@ from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.vertex import eliminate_vertices, markowitz_order
 from accumulus.errors import ExpressionError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.objective import Objective
+from accumulus.options import Objective
 from accumulus.theory.algebra.expression import Expression, Product, Sum, Symbol, fail, plain_name, postorder
 from accumulus.theory.algebra.sets import ExpressionSet
 from accumulus.theory.algebra.values import LABEL, PRODUCT, SUM, ValueProgram, bracketed, value_program

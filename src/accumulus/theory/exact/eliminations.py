@@ -38,7 +38,7 @@ from accumulus.elimination.face import FaceElimination, eliminate_faces, faces_o
 from accumulus.elimination.vertex import VertexElimination
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
-from accumulus.objective import Objective
+from accumulus.options import Objective
 from accumulus.search.elimination import Elimination
 from accumulus.search.registry import SearchResult, register
 from accumulus.search.vertex_orders import vertex

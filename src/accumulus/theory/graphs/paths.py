@@ -44,7 +44,7 @@ import numpy as np
 from accumulus.elimination.vertex import eliminate_vertices, markowitz_order
 from accumulus.errors import ArgumentError, unknown_name
 from accumulus.graph.graph import UNIT, DifferentiationGraph, Kind, derive, edge_numbers, vertex_numbers
-from accumulus.objective import Objective
+from accumulus.options import Objective
 from accumulus.theory.graphs.traversal import UnionFind, reached
 
 

@@ -40,7 +40,7 @@ from accumulus.elimination.face import FaceElimination
 from accumulus.elimination.vertex import Limit, markowitz_order
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.objective import Objective
+from accumulus.options import Objective
 from accumulus.search.registry import SearchResult, register
 from accumulus.search.vertex_orders import markowitz
 

@@ -38,8 +38,7 @@ from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.face import eliminate_faces
 from accumulus.errors import AccumulusError, ArgumentError, ExpressionError, VerificationError
 from accumulus.graph.graph import DifferentiationGraph, derive
-from accumulus.objective import Objective
-from accumulus.options import Options
+from accumulus.options import Objective, Options
 from accumulus.search.registry import get
 from accumulus.theory.algebra.relations import elimination_dependencies
 from accumulus.theory.algebra.sequence import elimination_sequence

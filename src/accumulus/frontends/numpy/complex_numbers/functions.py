@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from accumulus.frontends.active import refuse
+from accumulus.frontends.active import FILLING, refuse
 from accumulus.frontends.numpy.arrays import as_array, as_constant
 from accumulus.frontends.numpy.borrowed import borrows
 from accumulus.frontends.numpy.complex_numbers.formulas import UFUNCS
@@ -23,7 +23,6 @@ from accumulus.frontends.numpy.complex_numbers.values import ComplexArray, make_
 from accumulus.frontends.numpy.moving import ALL, MOVING, ZERO_FILLING, positional
 from accumulus.frontends.numpy.operands import holds_complex
 from accumulus.frontends.numpy.table import COMPLEX_FUNCTIONS, PROTOCOLS, function_name, implements_complex, unsupported
-from accumulus.frontends.refusals import FILLING
 from accumulus.tape.tape import Tape
 
 # Linear functions --------------------------------------------------------------------------------------------

@@ -14,14 +14,13 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-from accumulus.frontends.active import refuse
+from accumulus.frontends.active import no_number, refuse
 from accumulus.frontends.numpy.arrays import METHODS, Flat, TracedArray, as_array, method_of
 from accumulus.frontends.numpy.operands import Operand, concrete, depends, holds_complex, references_of
 from accumulus.frontends.numpy.scalars import Traced, TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import PROTOCOLS
 from accumulus.frontends.numpy.texts import in_full
 from accumulus.frontends.recorder import References
-from accumulus.frontends.refusals import no_number
 from accumulus.tape.tape import Tape
 
 
