@@ -34,8 +34,7 @@ if _TYPE_CHECKING:
     from accumulus.checking.check import check
     from accumulus.checking.comparisons import CheckReport
     from accumulus.elimination.accumulation import Accumulation
-    from accumulus.frontends.numpy.assembling import assemble
-    from accumulus.frontends.numpy.mapping import map  # noqa: A004  # as jax.lax has it
+    from accumulus.frontends.numpy.mapping import assemble, map  # noqa: A004  # as jax.lax has it
     from accumulus.frontends.numpy.scanning import scan
     from accumulus.frontends.trees import register
     from accumulus.graph import generators as graphs
@@ -121,7 +120,7 @@ _MODULES = {
     "Tape": "accumulus.tape.tape",
     "Trace": "accumulus.api.recordings",
     "algebra": "accumulus.theory.algebra",
-    "assemble": "accumulus.frontends.numpy.assembling",
+    "assemble": "accumulus.frontends.numpy.mapping",
     "casadi": "accumulus.casadi",
     "check": "accumulus.checking.check",
     "compile": "accumulus.api.jacobians",

@@ -18,7 +18,7 @@ from structured_cases import all_structured
 import accumulus as acc
 from accumulus.errors import TraceError
 from accumulus.frontends.numpy import elementwise, mathematics
-from accumulus.frontends.numpy.borrowed import BORROWED
+from accumulus.frontends.numpy.table import BORROWED
 from accumulus.frontends.scipy.special import DISTRIBUTIONS
 from accumulus.tape.operations import OPERATIONS
 

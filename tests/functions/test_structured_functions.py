@@ -11,8 +11,7 @@ from derivative_checks import TARGETS
 from structured_cases import all_structured, expected_of
 from structured_checks import check_structured, is_among
 
-from accumulus.frontends.numpy.borrowed import BORROWED, REFUSED
-from accumulus.frontends.numpy.table import FUNCTIONS, load_rows
+from accumulus.frontends.numpy.table import BORROWED, FUNCTIONS, REFUSED, load_rows
 
 CASES = all_structured()
 TENTH = [(case, target) for case in CASES for target in TARGETS if is_among(case, target)]

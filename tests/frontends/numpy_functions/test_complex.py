@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import accumulus as acc
 from accumulus.errors import ArgumentError, TraceError
 from accumulus.frontends import record
-from accumulus.frontends.numpy.complex_numbers.formulas import FORMULAS
+from accumulus.frontends.numpy.complex_numbers import FORMULAS
 from accumulus.tape.interpreter import evaluate
 
 UNARY = [name for name in FORMULAS if getattr(np, name).nin == 1]

@@ -18,7 +18,7 @@ from scipy.spatial import distance
 from accumulus.errors import TraceError
 from accumulus.frontends import record
 from accumulus.frontends.numpy.arrays import TracedArray
-from accumulus.frontends.numpy.patching import REPLACEMENTS
+from accumulus.frontends.numpy.replacements import REPLACEMENTS
 
 
 def state():

@@ -16,7 +16,8 @@ from scipy.special import softmax as share
 
 from accumulus.errors import TraceError
 from accumulus.frontends import record
-from accumulus.frontends.numpy.borrowed import BORROWED, METHODS
+from accumulus.frontends.numpy.replacements import METHODS
+from accumulus.frontends.numpy.table import BORROWED
 
 POINT = np.array([0.5, -1.0, 2.0])
 

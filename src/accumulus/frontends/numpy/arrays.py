@@ -19,7 +19,6 @@ from accumulus.frontends.decisions import truths, wholes
 from accumulus.frontends.numpy.journal import check_not_shared, note_entries
 from accumulus.frontends.numpy.operands import (
     Entries,
-    check_dtype,
     concrete,
     constants,
     depends,
@@ -29,7 +28,7 @@ from accumulus.frontends.numpy.operands import (
     references_of,
 )
 from accumulus.frontends.numpy.scalars import Traced, TracedBoolean, TracedScalar, make_scalar
-from accumulus.frontends.numpy.table import PROTOCOLS
+from accumulus.frontends.numpy.table import PROTOCOLS, check_dtype
 from accumulus.frontends.numpy.texts import in_full
 from accumulus.frontends.recorder import References
 from accumulus.tape.tape import Tape

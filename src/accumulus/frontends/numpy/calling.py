@@ -26,13 +26,13 @@ from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.decisions import UnmergeableError, order
 from accumulus.frontends.location import PACKAGE_DIRECTORY, dispatchers, is_library_code
 from accumulus.frontends.numpy.arrays import TracedArray
-from accumulus.frontends.numpy.complex_numbers.values import make_complex
+from accumulus.frontends.numpy.complex_numbers import make_complex
 from accumulus.frontends.numpy.journal import RecordedAnewError, Site, is_fresh, made, note
 from accumulus.frontends.numpy.merging import MISSING, begin, either, mergeable, outside, truth_of
 from accumulus.frontends.numpy.operands import depends, holds_complex, references_of
 from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.numpy.table import CALLED
-from accumulus.frontends.numpy.vectorized import vectorized
+from accumulus.frontends.numpy.ufuncs import vectorized
 
 # Operators and comparisons that decide --------------------------------------------------------------------------------
 #

@@ -31,7 +31,7 @@ import numpy as np
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array
-from accumulus.frontends.numpy.complex_numbers.values import Pair, is_zero, make_complex, parts_of
+from accumulus.frontends.numpy.complex_numbers import Pair, is_zero, make_complex, parts_of
 from accumulus.frontends.numpy.operands import depends, holds_complex
 from accumulus.frontends.numpy.table import implements
 from accumulus.tape import blocks

@@ -83,9 +83,6 @@ def facts_of(tape: Any, reference: int, truth: bool) -> Facts:
 
 
 # The journal ----------------------------------------------------------------------------------------------------------
-#
-# Whatever changes an array of references says so first (`note_entries`), as does transformed code before it changes a
-# list, dict, set, plain array or object (`note`). Outside of branches nothing is noted.
 
 #: Items of a container, and entries of a plain array, that are copied, at most.
 MOST_ITEMS: Final = 100_000

@@ -16,8 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.frontends.active import ACTIVE
-from accumulus.frontends.numpy.borrowed import borrows
-from accumulus.frontends.numpy.table import CALLED
+from accumulus.frontends.numpy.table import CALLED, borrows
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from accumulus.frontends.active import FILLING, refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
-from accumulus.frontends.numpy.operands import Operand, check_dtype, concrete, depends, entries_of, references_of
+from accumulus.frontends.numpy.operands import Operand, concrete, depends, entries_of, references_of
 from accumulus.frontends.numpy.scalars import make_scalar
-from accumulus.frontends.numpy.table import function_name, implements
+from accumulus.frontends.numpy.table import check_dtype, function_name, implements
 from accumulus.tape.tape import Tape
 
 ALL: Final = -1

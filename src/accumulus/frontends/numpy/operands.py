@@ -189,18 +189,3 @@ def map_references(tape: Tape, formula: Formula, operands: Sequence[Entries]) ->
     if any(other != shape for other in shapes):
         shape = np.broadcast_shapes(*shapes)
     return tape.map(formula, operands, shape) if shape else formula(tape.open)(*map(int, operands))
-
-
-# Types in which NumPy would round ------------------------------------------------------------------------------------
-#
-# The errors for types in which NumPy would round what depends on the arguments.
-
-
-def check_dtype(dtype: Any, what: str) -> None:
-    """Refuse a type in which NumPy would round what depends on the arguments: all but that of doubles."""
-    if dtype is not None and np.dtype(dtype) != np.float64:
-        raise refuse(
-            f"{what} is asked for {np.dtype(dtype)}: values that depend on the function's arguments are recorded as "
-            'float64, and are not rounded. Leave the type away; dtype="float32" of acc.jacobian computes everything '
-            "in single precision; np.floor, np.trunc and np.rint round."
-        )

@@ -13,9 +13,8 @@ import numpy as np
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array
-from accumulus.frontends.numpy.borrowed import borrows
 from accumulus.frontends.numpy.operands import concrete, depends
-from accumulus.frontends.numpy.table import implements
+from accumulus.frontends.numpy.table import borrows, implements
 from accumulus.tape.tape import Tape
 
 # Differences ----------------------------------------------------------------------------------------------------------
@@ -118,16 +117,6 @@ def _correlate(tape: Tape, a: Any, v: Any, mode: str = "valid") -> Any:
 
 
 # Polynomials ----------------------------------------------------------------------------------------------------------
-
-
-@implements(np.polyval)
-def _polyval(tape: Tape, p: Any, x: Any) -> Any:
-    """Evaluate a polynomial by Horner's rule, highest coefficient first."""
-    x = as_array(tape, x)
-    result: Any = np.zeros(x.shape)
-    for coefficient in p:
-        result = result * x + coefficient
-    return result
 
 
 @implements(np.vander)

@@ -1,24 +1,36 @@
 """Tables from NumPy's functions to what records them, filled by the modules that implement them.
 
 `FUNCTIONS` has a row for each array function, `PROTOCOLS` one for each way in which NumPy hands a call over; the rows
-of universal functions are in `accumulus.frontends.numpy.elementwise`.
+of universal functions are in `accumulus.frontends.numpy.elementwise`. `BORROWED` has functions and methods of other
+libraries: those of SciPy are in `accumulus.frontends.scipy`, those of `math` and `cmath` in `mathematics` and
+`complex_functions`. To add one, write a function that takes the tape and the arguments of the original, under the
+decorator `borrows`.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.numpy.operands import check_dtype
 from accumulus.tape.tape import Tape
+
+
+def check_dtype(dtype: Any, what: str) -> None:
+    """Refuse a type in which NumPy would round what depends on the arguments: all but that of doubles."""
+    if dtype is not None and np.dtype(dtype) != np.float64:
+        raise refuse(
+            f"{what} is asked for {np.dtype(dtype)}: values that depend on the function's arguments are recorded as "
+            'float64, and are not rounded. Leave the type away; dtype="float32" of acc.jacobian computes everything '
+            "in single precision; np.floor, np.trunc and np.rint round."
+        )
 
 
 @dataclass(frozen=True)
@@ -35,7 +47,7 @@ class ArrayFunction:
     record: Callable[..., Any]
     constants: bool = False
 
-    @cached_property
+    @functools.cached_property
     def signature(self) -> inspect.Signature:
         """The arguments that can be recorded."""
         return inspect.signature(self.record)
@@ -59,8 +71,13 @@ class ArrayFunction:
 FUNCTIONS: Final[dict[Callable[..., Any], ArrayFunction]] = {}
 #: What records them if an argument is complex; the others go by their row in `FUNCTIONS`.
 COMPLEX_FUNCTIONS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {}
-#: Libraries whose functions are recorded as NumPy's are, with the packages of their rows: those fill the tables above
-#: and `accumulus.frontends.numpy.borrowed`, and are imported once the library is.
+#: Functions and methods of other libraries: module → name in it → what records it: tape, then the arguments of the
+#: original, the object first for a method. A row is resolved once the user has loaded the module.
+BORROWED: Final[dict[str, dict[str, Callable[..., Any]]]] = {}
+#: Functions among them that are not recorded, since that has a reason to be told.
+REFUSED: Final[set[str]] = set()
+#: Libraries whose functions are recorded as NumPy's are, with the packages of their rows: those fill the tables above,
+#: and are imported once the library is.
 _ROWS_OF: Final = {"scipy": "accumulus.frontends.scipy"}
 #: What NumPy asks of traced values: "__array_function__", and the ways of calling a universal function: "__call__",
 #: "reduce", "accumulate", "outer", "at"; and "array", which makes an array of a scalar. Names of those of complex
@@ -91,6 +108,37 @@ def implements_complex(*functions: Callable[..., Any]) -> Callable[[Callable[...
         return record
 
     return enter
+
+
+def borrows(module: str, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter the decorated function as what records ``module.name``, for each of the names.
+
+    Args:
+        module: the public module, such as "scipy.special"; it need not be there.
+        names: of functions ("logsumexp"), and of methods with their class ("PPoly.__call__") or with an object of the
+            class ("norm.pdf"). Names that the installed SciPy does not have are passed over.
+    """
+
+    def enter(record: Callable[..., Any]) -> Callable[..., Any]:
+        rows = BORROWED.setdefault(module, {})
+        for name in names:
+            assert name not in rows, f"{module}.{name} has two rows"
+            rows[name] = record
+        return record
+
+    return enter
+
+
+def refuses(module: str, reason: str, *names: str) -> None:
+    """Enter functions that are not recorded, and why: what comes after "… is not recorded: "."""
+    for name in names:
+        full = f"{module}.{name}"
+        REFUSED.add(full)
+        BORROWED.setdefault(module, {})[name] = functools.partial(_refuse, full, reason)
+
+
+def _refuse(name: str, reason: str, tape: Any, *arguments: Any, **keywords: Any) -> Any:
+    raise refuse(f"{name} of values that depend on the function's arguments is not recorded: {reason}")
 
 
 def load_rows(everything: bool = False) -> None:

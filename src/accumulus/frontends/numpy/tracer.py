@@ -11,13 +11,12 @@ import numpy as np
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.calls import Restructured, function_of
 from accumulus.frontends.numpy.arrays import TracedArray
-from accumulus.frontends.numpy.borrowed import BORROWED, REFUSED
 from accumulus.frontends.numpy.calling import called, forget
 from accumulus.frontends.numpy.merging import recorded
 from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.patching import patched, replaced
 from accumulus.frontends.numpy.scalars import Traced, TracedScalar
-from accumulus.frontends.numpy.table import FUNCTIONS, function_name, load_rows
+from accumulus.frontends.numpy.table import BORROWED, FUNCTIONS, REFUSED, function_name, load_rows
 from accumulus.frontends.recorder import Inputs, Recorder, References
 from accumulus.tape.tape import Tape
 

@@ -13,7 +13,6 @@ from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
 from accumulus.frontends.numpy.elementwise import apply, composed, near_zero, operation
 from accumulus.frontends.numpy.operands import (
-    check_dtype,
     concrete,
     depends,
     entries_of,
@@ -23,7 +22,7 @@ from accumulus.frontends.numpy.operands import (
 )
 from accumulus.frontends.numpy.ordering import interpolated, nonzero
 from accumulus.frontends.numpy.scalars import Traced
-from accumulus.frontends.numpy.table import CALLED, implements, unsupported
+from accumulus.frontends.numpy.table import CALLED, check_dtype, implements, unsupported
 from accumulus.tape.partials import SERIES, terms
 from accumulus.tape.tape import Tape
 

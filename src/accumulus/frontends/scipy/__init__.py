@@ -1,8 +1,8 @@
 """SciPy's functions: rows for the front end of NumPy, which imports them by name once SciPy is loaded.
 
 Universal functions are formulas in `special_rows`; functions and methods are borrowed
-(`accumulus.frontends.numpy.borrowed`): `special` has those of `scipy.special` and `scipy.stats`, `interpolation` those
-of `scipy.interpolate`, `scipy.integrate` and `scipy.optimize`, `signals` those of `scipy.fft` and `scipy.signal`,
+(`accumulus.frontends.numpy.replacements`): `special` has those of `scipy.special` and `scipy.stats`, `interpolation`
+those of `scipy.interpolate`, `scipy.integrate` and `scipy.optimize`, `signals` those of `scipy.fft` and `scipy.signal`,
 `spatial` those of `scipy.spatial`, `linear_algebra` those of `scipy.linalg`.
 """
 

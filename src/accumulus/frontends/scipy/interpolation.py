@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array, make
-from accumulus.frontends.numpy.borrowed import borrows
 from accumulus.frontends.numpy.operands import concrete, depends, entries_of, map_references
 from accumulus.frontends.numpy.sequences import widths_of
+from accumulus.frontends.numpy.table import borrows
 from accumulus.tape.tape import Tape
 
 Reals = NDArray[np.float64]

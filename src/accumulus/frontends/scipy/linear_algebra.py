@@ -20,7 +20,6 @@ import numpy as np
 from accumulus.frontends import decisions
 from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.numpy.arrays import as_array
-from accumulus.frontends.numpy.borrowed import borrows, refuses
 from accumulus.frontends.numpy.linalg import factorisations, spectral, systems
 from accumulus.frontends.numpy.linalg.factorisations import (
     attached,
@@ -35,7 +34,7 @@ from accumulus.frontends.numpy.linalg.factorisations import (
 )
 from accumulus.frontends.numpy.linalg.spectral import singular
 from accumulus.frontends.numpy.operands import concrete, depends, references_of
-from accumulus.frontends.numpy.table import ArrayFunction
+from accumulus.frontends.numpy.table import ArrayFunction, borrows, refuses
 from accumulus.tape.tape import Tape
 
 #: What SciPy calls the structures of a matrix.

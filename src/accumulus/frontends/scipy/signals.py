@@ -17,8 +17,7 @@ import numpy as np
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array
-from accumulus.frontends.numpy.borrowed import borrows
-from accumulus.frontends.numpy.complex_numbers.values import Pair
+from accumulus.frontends.numpy.complex_numbers import Pair
 from accumulus.frontends.numpy.fourier import (
     TRANSFORMS,
     ZERO,
@@ -33,6 +32,7 @@ from accumulus.frontends.numpy.fourier import (
 )
 from accumulus.frontends.numpy.operands import holds_complex
 from accumulus.frontends.numpy.sequences import part_of
+from accumulus.frontends.numpy.table import borrows
 from accumulus.tape.tape import Tape
 
 # Cosine and sine transforms -------------------------------------------------------------------------------------------

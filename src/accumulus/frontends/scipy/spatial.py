@@ -24,9 +24,9 @@ import numpy as np
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array
-from accumulus.frontends.numpy.borrowed import borrows
 from accumulus.frontends.numpy.linalg.factorisations import matrices_of
 from accumulus.frontends.numpy.operands import Entries, Operand, concrete, depends
+from accumulus.frontends.numpy.table import borrows
 from accumulus.frontends.scipy.linear_algebra import orthogonal_factor
 from accumulus.tape.tape import Tape
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array, make
-from accumulus.frontends.numpy.borrowed import borrows
 from accumulus.frontends.numpy.elementwise import apply, composed, near_zero, operation
 from accumulus.frontends.numpy.operands import concrete, depends, entries_of, map_references
+from accumulus.frontends.numpy.table import borrows
 from accumulus.tape.tape import Tape
 
 

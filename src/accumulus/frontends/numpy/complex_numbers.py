@@ -1,13 +1,20 @@
 """Complex numbers and arrays of them: the real and the imaginary part, each a traced value of its own.
 
 Parts of arrays are traced arrays, so views, indices and assignments are theirs; and `z.real` is a view that can be
-written to, as NumPy's is. Nothing here is asked for where all is real.
+written to, as NumPy's is. The tape knows of real numbers only, so derivatives and compiled code are what they are
+without. Nothing here is asked for where all is real.
+
+Universal functions are formulas of real and imaginary parts; `complex_functions` has all other functions.
+
+References:
+    W. Kahan, Branch cuts for complex elementary functions, in: The State of the Art in Numerical Analysis, 1987.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,6 +23,7 @@ from numpy.typing import NDArray
 
 from accumulus.frontends.active import no_number, refuse
 from accumulus.frontends.numpy.arrays import METHODS, Flat, TracedArray, as_array, method_of
+from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
 from accumulus.frontends.numpy.operands import Operand, concrete, depends, holds_complex, references_of
 from accumulus.frontends.numpy.scalars import Traced, TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import PROTOCOLS
@@ -350,3 +358,281 @@ def _array(tape: Tape, value: Any, arguments: Any, keywords: Any) -> Any:
 
 PROTOCOLS["complex array"] = _array
 PROTOCOLS["complex constant"] = lambda tape, numbers, arguments, keywords: _constant(tape, numbers)
+
+
+# Universal functions -------------------------------------------------------------------------------------------------
+#
+# Values are NumPy's up to rounding, on branch cuts too: these are told apart by the sign of a zero, which only arctan2
+# sees (`accumulus.tape.live`), so that is asked. Products are written as NumPy computes them, factors of a literal zero
+# included: a tape that keeps the signs of zeros needs them, on others they cost nothing. Quotients are by numbers of
+# absolute value 1 and then by an absolute value, which neither overflows nor decides. Inverse trigonometric functions
+# are Kahan's.
+#
+# The real part of a logarithm is exact to rounding errors of its argument; near absolute value 1, where it is nearly 0,
+# NumPy's has more digits.
+
+#: Powers by constant whole numbers up to here are products, as NumPy has it.
+MOST_PRODUCTS: Final = 100
+Formula = Callable[..., Any]
+
+
+def _arctan2(tape: Tape, y: Any, x: Any) -> Any:
+    """arctan2 on the tape, constants too: whoever folds it has to know the signs of zeros."""
+    return apply(tape, ELEMENTWISE["arctan2"], (y, x))
+
+
+def _is_negative(tape: Tape, x: Any) -> Any:
+    """Return True if x is below 0, or the negative zero."""
+    return _arctan2(tape, x, -1.0) < 0
+
+
+def _add(tape: Tape, a: Pair, b: Pair) -> Pair:
+    return Pair(a.re + b.re, a.im + b.im)
+
+
+def _subtract(tape: Tape, a: Pair, b: Pair) -> Pair:
+    return Pair(a.re - b.re, a.im - b.im)
+
+
+def _multiply(tape: Tape, a: Pair, b: Pair) -> Pair:
+    return Pair(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
+
+
+def _divide(tape: Tape, a: Pair, b: Pair) -> Pair:
+    if is_zero(b.im):  # Smith's method, as in NumPy, where it is known which way it goes
+        ratio = b.im / b.re
+        scale = b.re + b.im * ratio
+        return Pair((a.re + a.im * ratio) / scale, (a.im - a.re * ratio) / scale)
+    if is_zero(b.re):
+        ratio = b.re / b.im
+        scale = b.im + b.re * ratio
+        return Pair((a.re * ratio + a.im) / scale, (a.im * ratio - a.re) / scale)
+    length = np.hypot(b.re, b.im)
+    cosine, sine = b.re / length, b.im / length
+    return Pair((a.re * cosine + a.im * sine) / length, (a.im * cosine - a.re * sine) / length)
+
+
+def _absolute(tape: Tape, z: Pair) -> Any:
+    if is_zero(z.im):
+        return np.absolute(z.re)
+    return np.absolute(z.im) if is_zero(z.re) else np.hypot(z.re, z.im)
+
+
+def _sign(tape: Tape, z: Pair) -> Pair:
+    length = _absolute(tape, z)
+    divisor = np.where(length == 0, 1.0, length)
+    return Pair(z.re / divisor, z.im / divisor)
+
+
+def _exp(tape: Tape, z: Pair) -> Pair:
+    scale = np.exp(z.re)
+    return Pair(scale * np.cos(z.im), scale * np.sin(z.im))
+
+
+def _expm1(tape: Tape, z: Pair) -> Pair:
+    half = np.sin(z.im / 2.0)
+    return Pair(np.expm1(z.re) * np.cos(z.im) - 2.0 * half * half, np.exp(z.re) * np.sin(z.im))
+
+
+def _log(tape: Tape, z: Pair) -> Pair:
+    return Pair(np.log(_absolute(tape, z)), _arctan2(tape, z.im, z.re))
+
+
+def _scaled(formula: Formula, before: float = 1.0, after: float = 1.0) -> Formula:
+    """A formula of z times a number, times a number."""
+
+    def scaled(tape: Tape, z: Pair) -> Pair:
+        argument = z if before == 1.0 else Pair(z.re * before, z.im * before)
+        result = formula(tape, argument)
+        return result if after == 1.0 else Pair(result.re * after, result.im * after)
+
+    return scaled
+
+
+def _sqrt(tape: Tape, z: Pair) -> Pair:
+    right = z.re >= 0
+    below = _is_negative(tape, z.im)
+    if is_zero(z.im):
+        root = np.sqrt(np.absolute(z.re))
+        other: Any = np.float64(0.0)
+    else:
+        root = np.sqrt((np.absolute(z.re) + np.hypot(z.re, z.im)) / 2.0)
+        other = np.absolute(z.im) / np.where(root == 0, 1.0, 2.0 * root)
+    im = np.where(right, other, root)
+    return Pair(np.where(right, root, other), np.where(below, -im, im))
+
+
+def _power(tape: Tape, a: Pair, b: Pair) -> Pair:
+    if not depends(b.re) and not np.ndim(b.re) and is_zero(b.im):
+        exponent = float(concrete(b.re))
+        if exponent == 0.5:
+            return _sqrt(tape, a)
+        if exponent.is_integer() and abs(exponent) < MOST_PRODUCTS:
+            power = _whole_power(tape, a, int(abs(exponent)))
+            return power if exponent >= 0 else _divide(tape, _ONE, power)
+    return _exp(tape, _multiply(tape, b, _log(tape, a)))
+
+
+def _whole_power(tape: Tape, z: Pair, exponent: int) -> Pair:
+    """By repeated squaring."""
+    result, square = None, z
+    while exponent:
+        if exponent & 1:
+            result = square if result is None else _multiply(tape, result, square)
+        exponent >>= 1
+        if exponent:
+            square = _multiply(tape, square, square)
+    return result if result is not None else Pair(1.0 + 0.0 * z.re, 0.0 * z.im)
+
+
+_ONE: Final = Pair(np.float64(1.0), np.float64(0.0))
+
+
+def _sin(tape: Tape, z: Pair) -> Pair:
+    return Pair(np.sin(z.re) * np.cosh(z.im), np.cos(z.re) * np.sinh(z.im))
+
+
+def _cos(tape: Tape, z: Pair) -> Pair:
+    return Pair(np.cos(z.re) * np.cosh(z.im), -(np.sin(z.re) * np.sinh(z.im)))
+
+
+def _sinh(tape: Tape, z: Pair) -> Pair:
+    return Pair(np.sinh(z.re) * np.cos(z.im), np.cosh(z.re) * np.sin(z.im))
+
+
+def _cosh(tape: Tape, z: Pair) -> Pair:
+    return Pair(np.cosh(z.re) * np.cos(z.im), np.sinh(z.re) * np.sin(z.im))
+
+
+def _tanh(tape: Tape, z: Pair) -> Pair:
+    """By tanh of the real and tan of the imaginary part: nothing overflows, and only poles divide by zero."""
+    t, tangent = np.tanh(z.re), np.tan(z.im)
+    decay = np.exp(-2.0 * np.absolute(z.re))
+    steepness = 4.0 * decay / ((1.0 + decay) * (1.0 + decay))  # 1 - t², without the cancellation
+    square = tangent * tangent
+    divisor = 1.0 + t * t * square
+    return Pair(t * (1.0 + square) / divisor, tangent * steepness / divisor)
+
+
+def _roots(tape: Tape, z: Pair) -> tuple[Pair, Pair]:
+    """Square roots of 1 + z and 1 - z."""
+    return _sqrt(tape, Pair(1.0 + z.re, z.im)), _sqrt(tape, Pair(1.0 - z.re, -z.im))
+
+
+def _arcsin(tape: Tape, z: Pair) -> Pair:
+    plus, minus = _roots(tape, z)
+    re = _arctan2(tape, z.re, plus.re * minus.re - plus.im * minus.im)
+    return Pair(re, np.arcsinh(minus.re * plus.im - minus.im * plus.re))
+
+
+def _arccos(tape: Tape, z: Pair) -> Pair:
+    plus, minus = _roots(tape, z)
+    return Pair(2.0 * _arctan2(tape, minus.re, plus.re), np.arcsinh(plus.re * minus.im - plus.im * minus.re))
+
+
+def _arccosh(tape: Tape, z: Pair) -> Pair:
+    plus, minus = (_sqrt(tape, Pair(z.re + one, z.im)) for one in (1.0, -1.0))
+    return Pair(np.arcsinh(plus.re * minus.re + plus.im * minus.im), 2.0 * _arctan2(tape, minus.im, plus.re))
+
+
+def _arctanh(tape: Tape, z: Pair) -> Pair:
+    length = np.absolute(z.re)
+    rest = (1.0 - length) * (1.0 - length) + z.im * z.im
+    re = np.log1p(4.0 * length / rest) / 4.0
+    im = _arctan2(tape, 2.0 * z.im, (1.0 - z.re) * (1.0 + z.re) - z.im * z.im) / 2.0
+    return Pair(np.where(z.re < 0, -re, re), im)
+
+
+def _turned(formula: Formula) -> Formula:
+    """From f to -i f(i z): sine and tangent and their inverses from the hyperbolic ones, and the other way round."""
+
+    def turned(tape: Tape, z: Pair) -> Pair:
+        result = formula(tape, Pair(-z.im, z.re))
+        return Pair(result.im, -result.re)
+
+    return turned
+
+
+def _truth(tape: Tape, z: Pair) -> Any:
+    return np.logical_or(z.re != 0, z.im != 0)
+
+
+def _of_truth(ufunc: np.ufunc) -> Formula:
+    return lambda tape, *pairs: ufunc(*(_truth(tape, pair) for pair in pairs))
+
+
+#: From the name of NumPy's universal function to its formula: of a tape and pairs, a pair or a real result.
+FORMULAS: Final[dict[str, Formula]] = {
+    "add": _add,
+    "subtract": _subtract,
+    "multiply": _multiply,
+    "divide": _divide,
+    "negative": lambda tape, z: Pair(-z.re, -z.im),
+    "positive": lambda tape, z: z,
+    "conjugate": lambda tape, z: Pair(z.re, -z.im),
+    "square": lambda tape, z: _multiply(tape, z, z),
+    "reciprocal": lambda tape, z: _divide(tape, _ONE, z),
+    "power": _power,
+    "float_power": _power,
+    "absolute": _absolute,
+    "sign": _sign,
+    "rint": lambda tape, z: Pair(np.rint(z.re), np.rint(z.im)),
+    "exp": _exp,
+    "exp2": _scaled(_exp, before=math.log(2.0)),
+    "expm1": _expm1,
+    "log": _log,
+    "log2": _scaled(_log, after=1.0 / math.log(2.0)),
+    "log10": _scaled(_log, after=1.0 / math.log(10.0)),
+    "log1p": lambda tape, z: _log(tape, Pair(z.re + 1.0, z.im)),
+    "sqrt": _sqrt,
+    "sin": _sin,
+    "cos": _cos,
+    "tan": _turned(_tanh),
+    "sinh": _sinh,
+    "cosh": _cosh,
+    "tanh": _tanh,
+    "arcsin": _arcsin,
+    "arccos": _arccos,
+    "arctan": _turned(_arctanh),
+    "arcsinh": _turned(_arcsin),
+    "arccosh": _arccosh,
+    "arctanh": _arctanh,
+    "equal": lambda tape, a, b: np.logical_and(a.re == b.re, a.im == b.im),
+    "not_equal": lambda tape, a, b: np.logical_or(a.re != b.re, a.im != b.im),
+    "isnan": lambda tape, z: np.logical_or(np.isnan(z.re), np.isnan(z.im)),
+    "isinf": lambda tape, z: np.logical_or(np.isinf(z.re), np.isinf(z.im)),
+    "isfinite": lambda tape, z: np.logical_and(np.isfinite(z.re), np.isfinite(z.im)),
+    "logical_not": _of_truth(np.logical_not),
+    "logical_and": _of_truth(np.logical_and),
+    "logical_or": _of_truth(np.logical_or),
+    "logical_xor": _of_truth(np.logical_xor),
+}
+#: The universal functions themselves.
+UFUNCS: Final = {getattr(np, name): formula for name, formula in FORMULAS.items()}
+
+#: What can be asked of complex numbers instead of what orders them.
+_ORDER: Final = frozenset(["less", "less_equal", "greater", "greater_equal", "maximum", "minimum", "fmax", "fmin"])
+
+
+def _call(tape: Tape, ufunc: np.ufunc, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """A universal function of operands of which at least one is complex."""
+    formula = UFUNCS.get(ufunc)
+    if formula is None:
+        if ufunc.__name__ in _ORDER:
+            raise refuse(
+                f"np.{ufunc.__name__} orders complex numbers by their real part, ties by the imaginary one, which is "
+                "not recorded. Compare z.real, z.imag or abs(z)."
+            )
+        raise refuse(
+            f"{ufunc.__name__} of complex numbers that depend on the function's arguments is not recorded. Recorded "
+            f"are {', '.join(sorted(FORMULAS))}; write it with those, or with z.real and z.imag."
+        )
+    dtype = keywords.get("dtype")
+    if dtype is not None and np.dtype(dtype) != np.complex128:
+        raise refuse(f"np.{ufunc.__name__} is asked for {np.dtype(dtype)}: complex numbers are recorded as complex128.")
+    with np.errstate(all="ignore"):
+        result = formula(tape, *(parts_of(tape, value) for value in inputs))
+        return make_complex(tape, *result) if isinstance(result, Pair) else result
+
+
+PROTOCOLS["complex ufunc"] = _call

@@ -17,12 +17,17 @@ import numpy as np
 
 from accumulus.frontends.active import FILLING, refuse
 from accumulus.frontends.numpy.arrays import as_array, as_constant
-from accumulus.frontends.numpy.borrowed import borrows
-from accumulus.frontends.numpy.complex_numbers.formulas import UFUNCS
-from accumulus.frontends.numpy.complex_numbers.values import ComplexArray, make_complex, parts_of
+from accumulus.frontends.numpy.complex_numbers import UFUNCS, ComplexArray, make_complex, parts_of
 from accumulus.frontends.numpy.moving import ALL, MOVING, ZERO_FILLING, positional
 from accumulus.frontends.numpy.operands import holds_complex
-from accumulus.frontends.numpy.table import COMPLEX_FUNCTIONS, PROTOCOLS, function_name, implements_complex, unsupported
+from accumulus.frontends.numpy.table import (
+    COMPLEX_FUNCTIONS,
+    PROTOCOLS,
+    borrows,
+    function_name,
+    implements_complex,
+    unsupported,
+)
 from accumulus.tape.tape import Tape
 
 # Linear functions --------------------------------------------------------------------------------------------

@@ -1,0 +1,423 @@
+"""Replacements of functions and methods while a function is recorded: what is called in place of the originals.
+
+NumPy's protocols hand over universal functions (``scipy.special.erf``), which need nothing here. Of NumPy's functions,
+those that make arrays are replaced, and the others for lists of traced values. *Functions* of other libraries
+(``scipy.special.logsumexp``) are replaced by name where the user's code finds them, as functions of NumPy are: see
+`accumulus.frontends.numpy.patching`; SciPy's own modules keep them. *Methods* (``PPoly.__call__``, and so every spline,
+wherever it comes from) are replaced in their class, since objects of it may be reached in any way; they are no compiled
+code's business.
+
+No library is imported for that: a row of `accumulus.frontends.numpy.table` is resolved once the user has loaded its
+module. A replacement that is called without a traced argument, or in a thread that does not record, calls the original.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from accumulus.frontends.active import ACTIVE, refuse
+from accumulus.frontends.location import in_library
+from accumulus.frontends.numpy import (  # noqa: F401  # these fill the tables
+    complex_functions,
+    fourier,
+    linalg,
+    mathematics,
+    moving,
+    products,
+    sequences,
+    statistics,
+    various,
+)
+from accumulus.frontends.numpy.arrays import TracedArray, as_constant
+from accumulus.frontends.numpy.operands import Operand, concrete, depends, entries_of, holds_complex, of_kind
+from accumulus.frontends.numpy.table import (
+    BORROWED,
+    FUNCTIONS,
+    PROTOCOLS,
+    ArrayFunction,
+    check_dtype,
+    function_name,
+    implements,
+    load_rows,
+)
+from accumulus.tape.tape import Tape
+
+__all__ = ["METHODS", "REPLACEMENTS", "BorrowedFunction", "Method", "bound", "newly_loaded"]
+
+
+# What makes arrays while a function is recorded -----------------------------------------------------------------------
+#
+# Replacements of `np.zeros`, `np.array` and the like make arrays of floats that accept traced items, so that a function
+# which fills an array item by item works as it is. The other array functions have replacements too, for lists of traced
+# values, which NumPy does not dispatch on: ``np.linalg.norm([x, y])``.
+#
+# A replacement does what the original does unless the running thread is recording and the caller is the user's code.
+# Integers, truth values and objects stay plain arrays, as does ``np.asarray(M)`` of an array that it need not copy: to
+# write into that would change an array which the function did not make.
+
+#: What is called in place of the original: tape, original, arguments of the call.
+Maker = Callable[..., Any]
+
+
+def _contains_traced(value: object) -> bool:
+    if isinstance(value, Operand):
+        return True
+    if isinstance(value, list | tuple):
+        return any(_contains_traced(item) for item in value)
+    return isinstance(value, np.ndarray) and value.dtype == object and any(map(_contains_traced, value.flat))
+
+
+def _record(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    """A registered function; lists of traced values count as arrays."""
+    if original in FUNCTIONS and any(map(_contains_traced, (*arguments, *keywords.values()))):
+        return PROTOCOLS["__array_function__"](tape, original, arguments, keywords)
+    return original(*arguments, **keywords)
+
+
+def _make(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    """A function that makes new arrays: those of floats can be filled."""
+    result = _record(tape, original, *arguments, **keywords)
+    return result if any(result is argument for argument in arguments) else as_constant(tape, result)
+
+
+def _make_empty(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    """An empty array: entries that are never set are NaN."""
+    result = original(*arguments, **keywords)
+    if type(result) is np.ndarray and result.dtype.kind in "fc":
+        result.fill(np.nan)
+    return as_constant(tape, result)
+
+
+def _make_full(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    """An array of one value, which may be traced."""
+
+    def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C") -> Any:
+        result = np.empty(shape)
+        return _convert(tape, np.asarray, np.broadcast_to(fill_value, result.shape), dtype)
+
+    if depends(arguments) or depends(keywords):
+        return full(*arguments, **keywords).copy()
+    return _make(tape, original, *concrete(arguments), **concrete(keywords))
+
+
+def _make_range(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    """A range: its bounds, and so its length, are constants."""
+    if depends(arguments) or depends(keywords):
+        raise refuse(
+            f"The number of entries of {function_name(original)} depends on the arguments of the function. np.linspace "
+            "takes a constant number of entries between traced ends."
+        )
+    return _make(tape, original, *concrete(arguments), **concrete(keywords))
+
+
+def _build(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    """np.array: a copy, unless asked otherwise, of an array or of what is nested in lists."""
+    result = _view_or_build(tape, original, *arguments, **keywords)
+    if isinstance(result, TracedArray) and result is arguments[0] and keywords.get("copy", True):
+        return result.copy()
+    return result
+
+
+def _view_or_build(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    """np.asarray and its relatives: what is an array already stays what it is."""
+    if not arguments or not _contains_traced(arguments[0]):
+        return _make(tape, original, *arguments, **keywords)
+    result = _convert(tape, original, arguments[0], arguments[1] if len(arguments) > 1 else keywords.get("dtype"))
+    ndmin = 1 if original in (np.ascontiguousarray, np.asfortranarray) else keywords.get("ndmin", 0)
+    added = ndmin - np.ndim(result)
+    return result[(None,) * added] if added > 0 else result
+
+
+def _convert(tape: Tape, original: Callable[..., Any], value: Any, dtype: Any) -> Any:
+    kind = None if dtype is None else np.dtype(dtype).kind
+    if (kind is None and holds_complex(value)) or (kind == "c" and depends(value) and np.dtype(dtype) == np.complex128):
+        return PROTOCOLS["complex array"](tape, value, (), {})
+    if kind == "O":
+        return original(value, dtype=object)
+    if kind not in (None, "b") and np.dtype(dtype) != np.float64:
+        if depends(value):
+            check_dtype(dtype, function_name(original))
+        return original(concrete(value), dtype=dtype)
+    entries, is_boolean = entries_of(tape, value)
+    boolean = is_boolean if kind is None else kind == "b"
+    if isinstance(value, TracedArray) and boolean == is_boolean:
+        return value
+    converted = of_kind(tape, entries, is_boolean, boolean=boolean)
+    return TracedArray(tape, np.asarray(converted, np.int64), boolean=boolean)
+
+
+def _build_from_iterator(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    items = list(arguments[0])
+    if not _contains_traced(items):
+        return _make(tape, original, items, *arguments[1:], **keywords)
+    dtype = arguments[1] if len(arguments) > 1 else keywords.get("dtype")
+    return _convert(tape, np.array, items, dtype)
+
+
+def _enumerate(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    """np.ndenumerate: pairs of index and entry."""
+    array = arguments[0] if arguments else keywords["arr"]
+    if not _contains_traced(array):
+        return original(array)
+    converted = _convert(tape, np.asarray, array, None)
+    return ((index, converted[index]) for index in np.ndindex(converted.shape))
+
+
+MAKERS: Final[dict[Callable[..., Any], Maker]] = {
+    np.array: _build,
+    **dict.fromkeys((np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray), _view_or_build),
+    **dict.fromkeys((np.zeros, np.ones, np.zeros_like, np.ones_like, np.full_like, np.eye, np.identity, np.tri), _make),
+    **dict.fromkeys((np.linspace, np.logspace, np.geomspace, np.diag, np.diagflat, np.copy), _make),
+    **dict.fromkeys((np.tile, np.repeat, np.concatenate, np.stack, np.hstack, np.vstack, np.outer), _make),
+    **dict.fromkeys((np.empty, np.empty_like), _make_empty),
+    np.full: _make_full,
+    np.arange: _make_range,
+    np.fromiter: _build_from_iterator,
+    np.ndenumerate: _enumerate,
+}
+
+
+# NumPy's own source --------------------------------------------------------------------------------------------------
+
+#: Functions that are recorded by running NumPy's source on traced values, by names in `numpy`. Their programs are equal
+#: under the oldest and the newest NumPy that is supported; functions that a version lacks are left out.
+OWN_SOURCE: Final = (
+    *("angle", "apply_over_axes", "cumulative_prod", "cumulative_sum", "diff", "kron", "outer", "polyadd"),
+    *("polyint", "polysub", "polyval", "trapezoid", "trapz"),
+    *("fft.fftshift", "fft.ifftshift"),
+    *("linalg.cross", "linalg.matrix_norm", "linalg.outer", "linalg.tensorinv", "linalg.trace"),
+)
+
+
+class _Names(dict[str, Any]):
+    """Global variables of a module of NumPy, with functions that take traced values in place of its own."""
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        super().__init__(__name__=names["__name__"], __builtins__=names["__builtins__"])
+        self._names = names
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = found = _for_traced(self._names[name])
+        return found
+
+
+class _Module:
+    """A module of NumPy, with such functions."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return _for_traced(getattr(self._module, name))
+
+
+def _for_traced(value: Any) -> Any:
+    """Return what the source of NumPy finds in place of `value`: functions that take traced values."""
+    if isinstance(value, ModuleType) and value.__name__.startswith("numpy"):
+        return _Module(value)
+    if not callable(value) or isinstance(value, np.ufunc):
+        return value
+    maker: Maker | None = MAKERS.get(value, _record if value in FUNCTIONS else None)
+    if maker is not None:
+        return lambda *arguments, **keywords: maker(ACTIVE.tape, value, *arguments, **keywords)
+    is_source = type(value) is FunctionType and value.__module__.startswith("numpy")
+    return _source_of(value) if is_source and not hasattr(value, "__wrapped__") else value
+
+
+@functools.cache
+def _names(module: str) -> _Names:
+    return _Names(vars(sys.modules[module]))
+
+
+@functools.cache
+def _source_of(function: Any) -> FunctionType:
+    """Return a function of NumPy without its dispatch, which takes traced values."""
+    source = getattr(function, "__wrapped__", function)
+    names = _names(source.__globals__["__name__"])
+    result = FunctionType(source.__code__, names, source.__name__, source.__defaults__, source.__closure__)
+    result.__kwdefaults__ = source.__kwdefaults__
+    return result
+
+
+def _enter_source(function: Callable[..., Any]) -> None:
+    def record(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
+        return _source_of(function)(*arguments, **keywords)
+
+    own = inspect.signature(function)
+    tape = inspect.Parameter("tape", inspect.Parameter.POSITIONAL_ONLY)
+    vars(record)["__signature__"] = own.replace(parameters=[tape, *own.parameters.values()])
+    implements(function)(record)
+
+
+for _module, _, _name in (name.rpartition(".") for name in OWN_SOURCE):
+    if hasattr(getattr(np, _module) if _module else np, _name):
+        _enter_source(getattr(getattr(np, _module) if _module else np, _name))
+
+
+def _replacement(original: Callable[..., Any], maker: Maker) -> Callable[..., Any]:
+    def function(*arguments: Any, **keywords: Any) -> Any:
+        tape = ACTIVE.tape
+        if tape is None or in_library(sys._getframe(1)):
+            return original(*arguments, **keywords)
+        return maker(tape, original, *arguments, **keywords)
+
+    return functools.update_wrapper(function, original)
+
+
+class _Concatenator:
+    """`np.r_` or `np.c_`, which join what they are indexed with; slices are ranges."""
+
+    def __init__(self, original: Any, columns: bool) -> None:
+        self.original = original
+        self.columns = columns
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.original, name)
+
+    def __len__(self) -> int:
+        return 0
+
+    def __getitem__(self, index: Any) -> Any:
+        parts = index if isinstance(index, tuple) else (index,)
+        tape = ACTIVE.tape
+        if tape is None or not _contains_traced(parts):
+            return self.original[index]
+        if any(isinstance(part, str) for part in parts):
+            raise refuse("np.r_ with directions in text is not recorded: write np.concatenate or np.stack.")
+        arrays = [
+            self.original[part] if isinstance(part, slice) else _convert(tape, np.asarray, part, float)
+            for part in parts
+        ]
+        if self.columns:
+            return np.concatenate([a.reshape(-1, 1) if a.ndim < 2 else a for a in arrays], axis=-1)
+        return np.concatenate([a.reshape(1) if a.ndim == 0 else a for a in arrays])
+
+
+def _stand_in(module: ModuleType, replaced: Mapping[int, tuple[Any, Any]]) -> ModuleType:
+    """A module like `module` in which the replaced functions are replaced."""
+    stand_in = ModuleType(module.__name__, module.__doc__)
+    for name, value in vars(module).items():
+        original, replacement = replaced.get(id(value), (None, None))
+        vars(stand_in)[name] = value if original is None else replacement
+    return stand_in
+
+
+def _replacements() -> dict[int, tuple[Any, Any]]:
+    table: dict[int, tuple[Any, Any]] = {
+        id(original): (original, _replacement(original, maker)) for original, maker in MAKERS.items()
+    }
+    for function in FUNCTIONS:
+        if id(function) not in table and not isinstance(function, np.ufunc):
+            table[id(function)] = (function, _replacement(function, _record))
+    for original, columns in ((np.r_, False), (np.c_, True)):
+        table[id(original)] = (original, _Concatenator(original, columns))
+    for module in (np.linalg, np.fft, np):  # the last holds the others
+        table[id(module)] = (module, _stand_in(module, table))
+    return table
+
+
+#: Original and replacement by the identity of the original: functions, `np.r_`, `np.c_`, and the modules themselves.
+REPLACEMENTS: Final = _replacements()
+
+
+# Functions and methods of other libraries -----------------------------------------------------------------------------
+
+#: Plain numbers, which depend on nothing.
+_NUMBERS: Final = frozenset({bool, float, int})
+#: Modules whose rows have been resolved.
+_resolved: Final[set[str]] = set()
+
+
+class BorrowedFunction(NamedTuple):
+    """A function of a loaded module, and how its calls are recorded."""
+
+    original: Callable[..., Any]
+    replacement: Callable[..., Any]
+
+
+class Method(NamedTuple):
+    """A method: the class, its name there, and what takes its place while something is recorded."""
+
+    owner: type
+    name: str
+    replacement: Any
+
+
+#: The flag of classes that are compiled, as some are in older versions of SciPy: their methods stay.
+IMMUTABLE: Final = 1 << 8
+#: The methods of loaded classes.
+METHODS: Final[list[Method]] = []
+
+
+def newly_loaded() -> Iterator[tuple[ModuleType, list[BorrowedFunction]]]:
+    """The modules of the table that have been loaded since this was last called, and their functions.
+
+    Their methods are entered into `METHODS`. Packages that such a module is in come after it, without rows.
+    """
+    load_rows()
+    for module_name in BORROWED.keys() - _resolved:
+        module = sys.modules.get(module_name)
+        if module is None or getattr(module.__spec__, "_initializing", False):
+            continue
+        _resolved.add(module_name)
+        rows = []
+        for name, record in BORROWED[module_name].items():
+            owner, _, method = name.rpartition(".")
+            if not owner:
+                original = getattr(module, name, None)
+                if original is not None:
+                    rows.append(BorrowedFunction(original, _function(original, record)))
+            elif hasattr(module, owner):
+                found = getattr(module, owner)
+                _enter_method(found if isinstance(found, type) else type(found), method, record)
+        yield module, rows
+        package = module_name.rpartition(".")[0]
+        while package and package not in _resolved:
+            _resolved.add(package)
+            yield sys.modules[package], []
+            package = package.rpartition(".")[0]
+
+
+def bound(method: MethodType) -> MethodType:
+    """A bound method that was taken before its class was changed, ``norm.pdf``, as it is now; others as they are."""
+    now = getattr(type(method.__self__), getattr(method.__func__, "__name__", ""), None)
+    if getattr(now, "__wrapped__", None) is method.__func__ and any(now is row.replacement for row in METHODS):
+        return MethodType(now, method.__self__)  # type: ignore[arg-type]  # a row's replacement is a function
+    return method
+
+
+def _enter_method(owner: type, name: str, record: Callable[..., Any]) -> None:
+    holder = next((base for base in owner.__mro__ if name in vars(base)), None)
+    if holder is None or owner.__flags__ & IMMUTABLE:
+        return
+    original = vars(holder)[name]
+    if isinstance(original, classmethod | staticmethod):
+        METHODS.append(Method(owner, name, type(original)(_function(original.__func__, record))))
+    else:
+        METHODS.append(Method(owner, name, _function(original, record)))
+
+
+def _function(original: Callable[..., Any], record: Callable[..., Any]) -> Callable[..., Any]:
+    row = ArrayFunction(original, record)
+
+    def function(*arguments: Any, **keywords: Any) -> Any:
+        tape = ACTIVE.tape
+        if tape is None:
+            return original(*arguments, **keywords)
+        if not keywords and _NUMBERS.issuperset(map(type, arguments)):
+            result = original(*arguments)  # as fast as may be: loops over constants call functions of `math`
+            if type(result) in _NUMBERS:
+                return result
+        if depends(arguments) or depends(keywords):
+            return row(tape, arguments, keywords)
+        result = original(*map(concrete, arguments), **concrete(keywords))
+        return result if in_library(sys._getframe(1)) else as_constant(tape, result)
+
+    return functools.update_wrapper(function, original)
