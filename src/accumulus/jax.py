@@ -31,7 +31,7 @@ from accumulus.options import Given, with_parameters
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.program import Program
 from accumulus.tape.tape import Tape
-from accumulus.targets import Kernel
+from accumulus.targets import Batch, Kernel
 from accumulus.targets.jax_source import jax_function
 from accumulus.targets.llvm.callers import ENTRIES, RUN, handler
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
@@ -353,7 +353,7 @@ def _target(arguments: int, results: int, widest: int) -> str:
 
 def _address_of(kernel: Kernel) -> tuple[int, Any]:
     """A function as `LLVMKernel.address` has it that calls the kernel in Python, and what it is there as long as."""
-    lengths = [segment.length for segment in kernel.segments]
+    lengths, inputs = [segment.length for segment in kernel.segments], len(kernel.arguments)
     shapes = [*kernel.arguments, *((length,) for length in lengths)]
     kind = np.ctypeslib.as_ctypes_type(kernel.dtype)
 
@@ -365,7 +365,7 @@ def _address_of(kernel: Kernel) -> tuple[int, Any]:
             memory = (kind * size).from_address(address) if size else b""
             arrays.append(np.frombuffer(memory, kernel.dtype).reshape(points, *shape))
         try:
-            kernel.run(arrays[: len(kernel.arguments)], arrays[len(kernel.arguments) :], first, last)
+            kernel.run(Batch(arrays[:inputs], arrays[inputs:], (False,) * inputs), first, last)
         except Exception:  # there is no one else to tell
             traceback.print_exc()
             return 1

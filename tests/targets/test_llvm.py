@@ -16,7 +16,7 @@ from strategies import CONSTANTS, EXACT, ROWS, points, programs, tapes
 import accumulus as acc
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
-from accumulus.targets import Segment, compile_tape
+from accumulus.targets import Batch, Segment, compile_tape
 from accumulus.targets.llvm import host, library, llvm_kernel, module
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.module import Variant, tune
@@ -328,7 +328,7 @@ def test_transposed_batches_agree_wherever_results_begin(width, dtype):
                 assert_same(guard.array.T, result)
                 guard.array[:] = np.nan
             first, last = offset, count - offset // 2
-            kernel.run((columns,), out, first, last, transposed=True)
+            kernel.run(Batch((columns,), out, (False,), transposed=True), first, last)
             for guard, result in zip(guards, wanted, strict=True):
                 guard.check()
                 assert_same(guard.array.T[first:last], result[first:last])

@@ -133,9 +133,9 @@ def test_batches_are_computed_some_points_at_a_time_and_end_with_ctrl_c(target, 
     X = np.random.default_rng(0).normal(size=(3_000, kernel.arguments[0][0]))
     ranges = []
 
-    def run(X, out, first, last, *others, plain=kernel.run):
+    def run(batch, first, last, plain=kernel.run):
         ranges.append((first, last))
-        plain(X, out, first, last, *others)
+        plain(batch, first, last)
 
     whole = kernel.batch(X)[0]
     monkeypatch.setattr(kernel, "run", run)
@@ -145,8 +145,8 @@ def test_batches_are_computed_some_points_at_a_time_and_end_with_ctrl_c(target, 
     assert sorted(first for first, _ in ranges) == list(range(0, 3_000, 64))
     assert max(last - first for first, last in ranges) <= kernel.most_points == 64
 
-    def interrupted(X, out, first, last, *others, plain=kernel.run):
-        plain(X, out, first, last, *others)
+    def interrupted(batch, first, last, plain=kernel.run):
+        plain(batch, first, last)
         if first == 64:
             signal.raise_signal(signal.SIGINT)
 

@@ -1,10 +1,11 @@
 """Compiled code from tapes: targets, each of which turns a tape into a `Kernel`."""
 
-from accumulus.targets.kernel import DTYPES, Call, Kernel, Segment, Shape
+from accumulus.targets.kernel import DTYPES, Batch, Call, Kernel, Segment, Shape
 from accumulus.targets.target import check_target, compile_tape, emit_source, languages, target_of, targets
 
 __all__ = [
     "DTYPES",
+    "Batch",
     "Call",
     "Kernel",
     "Segment",

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
-from typing import Any, Final, Literal, Protocol, Self, runtime_checkable
+from typing import Any, Final, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,6 +149,38 @@ def check_arguments(tape: Tape, arguments: Sequence[Shape] | None) -> tuple[Shap
     return shapes
 
 
+class Batch(NamedTuple):
+    """The arrays of a batch, checked; a tuple, which small batches make in less time than a dataclass.
+
+    Attributes:
+        X: the arguments.
+        out: the arrays to write to.
+        shared: for each argument, whether it is the same at all points and has no axis of them.
+        transposed: points run along the last axis, not along the first.
+        zeroed: the structural zeros of `out` hold zeros already.
+    """
+
+    X: Sequence[NDArray[Any]]
+    out: Sequence[NDArray[Any]]
+    shared: tuple[bool, ...]
+    transposed: bool = False
+    zeroed: bool = False
+
+    def at(self, points: int | slice) -> Any:
+        """Return the index of points in an array that has an axis of them."""
+        return (..., points) if self.transposed else points
+
+    def arguments(self, points: int | slice) -> list[NDArray[Any]]:
+        """Return the arguments at some points."""
+        at = self.at(points)
+        return [x if same else x[at] for x, same in zip(self.X, self.shared, strict=True)]
+
+    def store(self, points: slice, columns: Sequence[NDArray[Any]]) -> None:
+        """Write results at some points, given with points along the last axis."""
+        for array, result in zip(self.out, columns, strict=True):
+            array[self.at(points)] = result if self.transposed else result.T
+
+
 class Kernel(ABC):
     """Compiled program: the arguments of a point → one row in each result array.
 
@@ -229,28 +261,14 @@ class Kernel(ABC):
         """
         return None
 
-    def run(
-        self,
-        X: Sequence[NDArray[Any]],
-        out: Sequence[NDArray[Any]],
-        first: int,
-        last: int,
-        transposed: bool = False,
-        zeroed: bool = False,
-        shared: tuple[bool, ...] = (),
-    ) -> None:
-        """Compute points first … last-1 of a batch, here one after the other; the arrays have been checked.
+    def run(self, batch: Batch, first: int, last: int) -> None:
+        """Compute points first … last-1 of a batch, here one after the other.
 
-        Args:
-            shared: as for `batch`; none if empty.
+        Structural zeros may be written again where they are in place already.
         """
-        del zeroed  # every point is written as a whole
-        alike = shared or (False,) * len(X)
         for point in range(first, last):
-            at = (..., point) if transposed else point
-            results = self(*(x if same else x[at] for x, same in zip(X, alike, strict=True)))
-            for array, result in zip(out, results, strict=True):
-                array[at] = result
+            for array, result in zip(batch.out, self(*batch.arguments(point)), strict=True):
+                array[batch.at(point)] = result
 
     def batch(
         self,
@@ -286,7 +304,7 @@ class Kernel(ABC):
         else:
             arrays = self._check_out(X, tuple(out), count, transposed)
         if count:
-            self._divide(X, arrays, count, threads, transposed, zeroed, alike)
+            self._divide(Batch(X, arrays, alike, transposed, zeroed), count, threads)
         return arrays
 
     def _points(self, X: Sequence[NDArray[Any]], shared: tuple[bool, ...], transposed: bool) -> int:
@@ -334,16 +352,7 @@ class Kernel(ABC):
             raise ArgumentError("an array to write to overlaps another one, or the points; expected memory of its own")
         return out
 
-    def _divide(
-        self,
-        X: Sequence[NDArray[Any]],
-        out: tuple[NDArray[Any], ...],
-        count: int,
-        threads: int,
-        transposed: bool,
-        zeroed: bool,
-        shared: tuple[bool, ...],
-    ) -> None:
+    def _divide(self, batch: Batch, count: int, threads: int) -> None:
         """Compute all points of a batch, divided among threads."""
 
         most = self.most_points
@@ -352,7 +361,7 @@ class Kernel(ABC):
         def run(first: int, last: int) -> None:
             for start in range(first, last, most):
                 if not interrupted.is_set():
-                    self.run(X, out, start, min(start + most, last), transposed, zeroed, shared)
+                    self.run(batch, start, min(start + most, last))
 
         parts = self.threads_for(count, threads)
         # whole cache lines of points each, so that two threads never write to the same one
@@ -392,15 +401,7 @@ class LoopsOverPoints(CompiledLoops, Protocol):
     #: Threads that points may be divided among.
     most_threads: int
 
-    def run(
-        self,
-        X: Sequence[Floats],
-        out: Sequence[Floats],
-        first: int,
-        last: int,
-        transposed: bool,
-        shared: Sequence[bool],
-    ) -> int:
+    def run(self, batch: Batch, first: int, last: int) -> int:
         """Compute points of a batch from `first` on, all their entries; the point from which on they are left alone."""
 
 
@@ -487,31 +488,19 @@ class LoopKernel(Kernel):
 
         return compute
 
-    def run(
-        self,
-        X: Sequence[NDArray[Any]],
-        out: Sequence[NDArray[Any]],
-        first: int,
-        last: int,
-        transposed: bool = False,
-        zeroed: bool = False,
-        shared: tuple[bool, ...] = (),
-    ) -> None:
+    def run(self, batch: Batch, first: int, last: int) -> None:
         """Points one after the other, each where it is returned; where points are columns, by way of one row."""
-        alike = shared or (False,) * len(X)
         if isinstance(self._loops, LoopsOverPoints):
-            first = self._loops.run(X, out, first, last, transposed, alike)
-        rows = [np.zeros(segment.length) for segment in self.segments] if transposed else []
+            first = self._loops.run(batch, first, last)
+        rows = [np.zeros(segment.length) for segment in self.segments] if batch.transposed else []
         for point in range(first, last):
-            at = (..., point) if transposed else point
-            results = rows or [array[point] for array in out]
-            if not zeroed and not transposed:
+            results = rows or [array[point] for array in batch.out]
+            if not batch.zeroed and not batch.transposed:
                 for result, cleared in zip(results, self._loops.cleared, strict=True):
                     if cleared:
                         result[:] = 0.0
-            given = [x if same else np.ascontiguousarray(x[at]) for x, same in zip(X, alike, strict=True)]
-            self._loops(given, results, 1)
-            for array, row in zip(out, rows, strict=False):
+            self._loops([*map(np.ascontiguousarray, batch.arguments(point))], results, 1)
+            for array, row in zip(batch.out, rows, strict=False):
                 array[:, point] = row
 
     def __reduce__(self) -> tuple[Any, ...]:

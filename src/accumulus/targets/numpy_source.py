@@ -32,7 +32,7 @@ from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.fusion import Map
 from accumulus.tape.operations import BY_NAME, OPERATIONS, helpers
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import Kernel, LongSegment, Segment, Shape
+from accumulus.targets.kernel import Batch, Kernel, LongSegment, Segment, Shape
 from accumulus.targets.nests import Nest, nests_of
 from accumulus.targets.schedule import Group, groups, order
 from accumulus.targets.target import Target
@@ -611,31 +611,16 @@ class NumPyKernel(Kernel):
         with np.errstate(all="ignore"):
             return self._function(*given)
 
-    def run(
-        self,
-        X: Sequence[NDArray[Any]],
-        out: Sequence[NDArray[Any]],
-        first: int,
-        last: int,
-        transposed: bool = False,
-        zeroed: bool = False,
-        shared: tuple[bool, ...] = (),
-    ) -> None:
+    def run(self, batch: Batch, first: int, last: int) -> None:
         """Compute points first … last-1 of a batch."""
-        del zeroed  # the emitted function makes its own arrays
-        alike = shared or (False,) * len(X)
-        points_last = [x if same or transposed else np.moveaxis(x, 0, -1) for x, same in zip(X, alike, strict=True)]
+        X, shared = batch.X, batch.shared
+        if not batch.transposed:  # the emitted function has points along the last axis
+            X = [x if same else np.moveaxis(x, 0, -1) for x, same in zip(X, shared, strict=True)]
         for start in range(first, last, self._block):
             block = slice(start, min(start + self._block, last))
             with np.errstate(all="ignore"):
-                results = self._function(
-                    *(x if same else x[..., block] for x, same in zip(points_last, alike, strict=True))
-                )
-            for array, result in zip(out, results, strict=True):
-                if transposed:
-                    array[:, block] = result
-                else:
-                    array[block] = result.T
+                results = self._function(*(x if same else x[..., block] for x, same in zip(X, shared, strict=True)))
+            batch.store(block, results)
 
 
 TARGET: Final = Target(NumPyKernel, source, comment="#", loop_source=_loops)

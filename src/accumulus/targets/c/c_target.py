@@ -29,7 +29,7 @@ from accumulus.tape.fusion import Map
 from accumulus.tape.tape import Tape
 from accumulus.targets.c.c_loops import LoopSource, loop_source
 from accumulus.targets.c.c_source import CSource, source
-from accumulus.targets.kernel import Kernel, LongSegment, Segment, Shape
+from accumulus.targets.kernel import Batch, Kernel, LongSegment, Segment, Shape
 from accumulus.targets.target import Target
 
 _NAME: Final = "f"
@@ -77,22 +77,13 @@ class CKernel(Kernel):
         self._one(*map(_address, (*given, *out)))
         return out
 
-    def run(
-        self,
-        X: Sequence[NDArray[Any]],
-        out: Sequence[NDArray[Any]],
-        first: int,
-        last: int,
-        transposed: bool = False,
-        zeroed: bool = False,
-        shared: tuple[bool, ...] = (),
-    ) -> None:
+    def run(self, batch: Batch, first: int, last: int) -> None:
         """Compute points first … last-1 of a batch."""
-        del zeroed  # zeros are written again
+        X, out, shared, transposed, _ = batch
         if not (first or transposed or any(shared)):
             self._all(last, *map(_address, (*X, *out)))
             return
-        alike = (*(shared or (False,) * len(X)), *(False,) * len(out))
+        alike = (*shared, *(False,) * len(out))
         layout: list[int] = []
         for array, size, same in zip((*X, *out), self._sizes, alike, strict=True):
             point, entry = (0, 1) if same else (1, array.shape[-1]) if transposed else (size, 1)

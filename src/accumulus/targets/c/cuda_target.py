@@ -30,7 +30,7 @@ from accumulus.targets.c.c_header import REALS, Result, function_text
 from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_mathematics import Mathematics
 from accumulus.targets.c.c_places import WORK
-from accumulus.targets.kernel import Kernel, LongSegment, Segment, Shape
+from accumulus.targets.kernel import Batch, Kernel, LongSegment, Segment, Shape
 from accumulus.targets.llvm.special_functions import SPECIAL_FUNCTIONS
 from accumulus.targets.target import Target
 
@@ -313,24 +313,17 @@ class OnDevice:
         """Bytes of the GPU's memory that nothing takes."""
         return int(self.cupy.cuda.runtime.memGetInfo()[0])
 
-    def run(
-        self,
-        X: Sequence[NDArray[Any]],
-        out: Sequence[NDArray[Any]],
-        first: int,
-        last: int,
-        transposed: bool,
-        shared: Sequence[bool],
-    ) -> None:
+    def run(self, batch: Batch, first: int, last: int) -> None:
         """Like `Kernel.run`, with as many points at a time as the GPU has memory for."""
         entries = sum(self._sizes) + sum(self._lengths)
         most = max(1, self._free() // MOVED_PART // max(1, entries * self._dtype.itemsize))
+        transposed, shared = batch.transposed, batch.shared
         rows = transposed and not self.takes_columns
         for start in range(first, last, most):
             part = slice(start, min(start + most, last))
-            given = [self._moved(x, part, same, transposed, rows) for x, same in zip(X, shared, strict=True)]
+            given = [self._moved(x, part, same, transposed, rows) for x, same in zip(batch.X, shared, strict=True)]
             results = self(given, part.stop - start, shared, transposed and not rows)
-            for array, result in zip(out, results, strict=True):
+            for array, result in zip(batch.out, results, strict=True):
                 found = self.cupy.asnumpy(result)
                 if transposed:
                     array[:, part] = found.T if rows else found
@@ -387,22 +380,12 @@ class CudaKernel(Kernel):
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """Results at one point: an array of its shape for each argument → one of shape (length,) for each segment."""
         out = tuple(np.empty((1, segment.length), self.dtype) for segment in self.segments)
-        self.device.run(self._point(x), out, 0, 1, False, (True,) * len(x))
+        self.device.run(Batch(self._point(x), out, (True,) * len(x)), 0, 1)
         return tuple(array[0] for array in out)
 
-    def run(
-        self,
-        X: Sequence[NDArray[Any]],
-        out: Sequence[NDArray[Any]],
-        first: int,
-        last: int,
-        transposed: bool = False,
-        zeroed: bool = False,
-        shared: tuple[bool, ...] = (),
-    ) -> None:
+    def run(self, batch: Batch, first: int, last: int) -> None:
         """Compute points first … last-1 of a batch."""
-        del zeroed  # zeros are written again
-        self.device.run(X, out, first, last, transposed, shared or (False,) * len(X))
+        self.device.run(batch, first, last)
 
 
 class CudaLoops:
@@ -433,19 +416,11 @@ class CudaLoops:
     ) -> None:
         """Compute one point, on one thread of the GPU, see `accumulus.targets.kernel.CompiledLoops`."""
         out = [result.reshape(1, -1) for result in results]
-        self.device.run(arguments, out, 0, 1, False, (True,) * len(arguments))
+        self.device.run(Batch(arguments, out, (True,) * len(arguments)), 0, 1)
 
-    def run(
-        self,
-        X: Sequence[NDArray[Any]],
-        out: Sequence[NDArray[Any]],
-        first: int,
-        last: int,
-        transposed: bool,
-        shared: Sequence[bool],
-    ) -> int:
+    def run(self, batch: Batch, first: int, last: int) -> int:
         """Compute points of a batch, a thread of the GPU each."""
-        self.device.run(X, out, first, last, transposed, shared)
+        self.device.run(batch, first, last)
         return last
 
 

@@ -26,7 +26,7 @@ from accumulus.tape.operations import INPUT, OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 from accumulus.targets.compiled.slots_kernel import SlotsState
-from accumulus.targets.kernel import Kernel, Segment, Shape, aligned
+from accumulus.targets.kernel import Batch, Kernel, Segment, Shape, aligned
 from accumulus.targets.llvm.host import compile_ir, host
 from accumulus.targets.llvm.instructions import Functions, Instructions
 from accumulus.targets.llvm.library import Code, Library, load, objects, store, version
@@ -91,46 +91,36 @@ class BytecodeKernel(Kernel):
         self._idle[self._single].append(values)
         return out
 
-    def run(
-        self,
-        X: Sequence[NDArray[Any]],
-        out: Sequence[NDArray[Any]],
-        first: int,
-        last: int,
-        transposed: bool = False,
-        zeroed: bool = False,
-        shared: tuple[bool, ...] = (),
-    ) -> None:
+    def run(self, batch: Batch, first: int, last: int) -> None:
         """Compute points first … last-1 of a batch, a vector of them at a time."""
-        alike = shared or (False,) * len(X)
         if self._compiled is not None:
-            return self._compiled.run(X, out, first, last, transposed, zeroed, shared)
-        if not zeroed:
-            for array in out:
-                array[(..., slice(first, last)) if transposed else slice(first, last)] = 0
+            return self._compiled.run(batch, first, last)
+        if not batch.zeroed:
+            for array in batch.out:
+                array[batch.at(slice(first, last))] = 0
         for start in range(first, last, self.lanes):
             points = slice(start, min(start + self.lanes, last))
             count = points.stop - start
             given = np.empty((self._tape.inputs, self.lanes), self.dtype)
             at = 0
-            for x, same, shape in zip(X, alike, self.arguments, strict=True):
+            for x, same, shape in zip(batch.arguments(points), batch.shared, self.arguments, strict=True):
                 place = slice(at, at + int(np.prod(shape, dtype=np.int64)))
                 at = place.stop
                 if same:
                     given[place] = x.reshape(-1, 1)
                 else:
-                    chosen = x[..., points].reshape(-1, count) if transposed else x[points].reshape(count, -1).T
+                    chosen = x.reshape(-1, count) if batch.transposed else x.reshape(count, -1).T
                     given[place, :count] = chosen
                     given[place, count:] = chosen[:, :1]
             values = self._run(given)
-            for array, (slots, positions, _) in zip(out, self._results, strict=True):
-                if transposed:
+            for array, (slots, positions, _) in zip(batch.out, self._results, strict=True):
+                if batch.transposed:
                     array[positions, points] = values[slots, :count]
                 else:
                     array[points, positions] = values[slots, :count].T
             self._idle[self.lanes].append(values)
             if self._compiled is not None and points.stop < last:
-                return self._compiled.run(X, out, points.stop, last, transposed, zeroed, shared)
+                return self._compiled.run(batch, points.stop, last)
         return None
 
     def _run(self, inputs: NDArray[Any]) -> NDArray[Any]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import Map
-from accumulus.targets.kernel import LongSegment, aligned
+from accumulus.targets.kernel import Batch, LongSegment, aligned
 from accumulus.targets.llvm import maps
 from accumulus.targets.llvm.instructions import Functions
 from accumulus.targets.llvm.library import Library
@@ -160,23 +160,15 @@ class BatchedLoops(LLVMLoops):
         self._library: Library | None = None
         self._unused: list[_Lanes] = []
 
-    def run(
-        self,
-        X: Sequence[Floats],
-        out: Sequence[Floats],
-        first: int,
-        last: int,
-        transposed: bool,
-        shared: Sequence[bool],
-    ) -> int:
+    def run(self, batch: Batch, first: int, last: int) -> int:
         """Compute points from `first` on as far as they fill lanes; the point after these."""
-        lanes = self._lanes
+        lanes, transposed = self._lanes, batch.transposed
         self._asked_for += last - first
         if not self._may_be_in_lanes or self._asked_for < self._enough or last - first < lanes:
             return first
         memory = self._unused.pop() if self._unused else self._memory()
         rows, begin = [], self._layout.first
-        for x, same in zip(X, shared, strict=True):
+        for x, same in zip(batch.X, batch.shared, strict=True):
             size = x.size if same else x.size // x.shape[-1 if transposed else 0]
             rows.append(memory.values[begin : begin + size])
             begin += size
@@ -185,15 +177,11 @@ class BatchedLoops(LLVMLoops):
         calls = memory.calls.ctypes.data
         while first + lanes <= last:
             points = slice(first, first + lanes)
-            for x, same, row in zip(X, shared, rows, strict=True):
+            for x, same, row in zip(batch.arguments(points), batch.shared, rows, strict=True):
                 if not same:
-                    row[:] = x[..., points].reshape(row.shape) if transposed else x[points].reshape(lanes, len(row)).T
+                    row[:] = x.reshape(row.shape) if transposed else x.reshape(lanes, len(row)).T
             self._run(calls, len(memory.calls))
-            for array, result in zip(out, memory.results, strict=True):
-                if transposed:
-                    array[:, points] = result
-                else:
-                    array[points] = result.T
+            batch.store(points, memory.results)
             first += lanes
         self._unused.append(memory)
         return first

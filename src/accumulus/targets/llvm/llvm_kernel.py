@@ -23,7 +23,7 @@ from accumulus.cache import digest
 from accumulus.errors import CompileError
 from accumulus.forks import Lock
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import Call, Kernel, Segment, Shape, check_arguments
+from accumulus.targets.kernel import Batch, Call, Kernel, Segment, Shape, check_arguments
 from accumulus.targets.llvm.library import (
     UNPACK,
     Code,
@@ -284,17 +284,9 @@ class LLVMKernel(Kernel):
         """
         return self._batch((), False, False).library.addresses["run"]
 
-    def run(
-        self,
-        X: Sequence[NDArray[Any]],
-        out: Sequence[NDArray[Any]],
-        first: int,
-        last: int,
-        transposed: bool = False,
-        zeroed: bool = False,
-        shared: tuple[bool, ...] = (),
-    ) -> None:
+    def run(self, batch: Batch, first: int, last: int) -> None:
         """Compute points first … last-1 of a batch."""
+        X, out, shared, transposed, zeroed = batch
         compiled = self._batch(shared, transposed, zeroed)
         answer = compiled.batch(*X, *out, first, last)
         if answer is NotImplemented:
