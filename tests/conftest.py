@@ -18,10 +18,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import accumulus
-from accumulus.targets.c import c_target as c_compiler
+from accumulus.targets.c import c_target
 
 # Most tests of compiled C ask what it computes, not how fast; none of it may have warnings.
-c_compiler.FLAGS = ("-O1", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
+c_target.FLAGS = ("-O1", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
 
 # Compilation makes single examples slow, on busy machines very slow: no deadlines. Where CI is set, Hypothesis would
 # derandomize, which overrules the seed, and elsewhere begin with failures from a database: neither here.

@@ -18,7 +18,7 @@ from accumulus.deadline import FOREVER, interruptible
 from accumulus.resubstitution.extraction import cheaper
 from accumulus.resubstitution.values import Definition
 from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.targets.c import c_target as c_compiler
+from accumulus.targets.c import c_target
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals as on Unix")
 
@@ -192,7 +192,7 @@ def test_the_c_compiler_is_ended_with_what_it_has_started(tmp_path, monkeypatch)
     command.chmod(0o755)
     monkeypatch.setenv("CC", str(command))
     with pytest.raises(KeyboardInterrupt):
-        c_compiler.shared_library("int x;", tmp_path / "x.so")
+        c_target.shared_library("int x;", tmp_path / "x.so")
     started = int(pid.read_text())
     for _ in range(1000):
         if is_over(started):

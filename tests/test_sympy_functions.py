@@ -151,13 +151,11 @@ def test_every_operation_comes_back(operation):
     arguments = [0, 1, 2][: operation.arity]
     if operation.arguments[0] == "boolean":
         arguments = [tape.apply("less", 0, 1), *([tape.apply("less", 1, 2)] if operation.arity == 2 else arguments[1:])]
+    if operation.arguments[0] == "order":
+        arguments[0] = tape.constant(2.0)
     tape.outputs = [tape.apply(operation.name, *arguments)]
     if operation.name not in {"acosh"}:  # at points between 0.5 and 1, where it has no number
-        try:
-            replacements, outputs = expressions(tape, [x, y, z], sp.numbered_symbols(), {})
-        except ArgumentError as error:
-            assert "has no SymPy expression" in str(error)  # noqa: PT017
-            return
+        replacements, outputs = expressions(tape, [x, y, z], sp.numbered_symbols(), {})
         verify_expressions(tape, [x, y, z], replacements, outputs)
 
 

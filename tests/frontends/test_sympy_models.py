@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import special
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, MismatchError, TraceError
@@ -19,7 +20,7 @@ from sympy.codegen import cfunctions  # noqa: E402
 from sympy.physics.mechanics import dynamicsymbols  # noqa: E402
 from sympy.utilities.lambdify import implemented_function  # noqa: E402
 
-from accumulus.frontends.sympy import writing as functions  # noqa: E402
+from accumulus.frontends.sympy import writing  # noqa: E402
 from accumulus.frontends.sympy.model import Model  # noqa: E402
 
 x, y, z = sp.symbols("x y z", real=True)
@@ -188,12 +189,29 @@ def test_implemented_functions_are_recorded_by_their_implementation():
     np.testing.assert_allclose(jacobian, [[2 * np.sin(0.5) + np.cos(0.5), 0.5 * np.sin(0.5)]])
 
 
+def test_undefined_functions_name_rows_of_the_table():
+    erfcx, ive, select = map(sp.Function, ("erfcx", "ive", "select"))
+    value, jacobian = derivatives([erfcx(x * y), ive(2, x) + select(x < y, x, y)], [x, y], [0.5, 2.0])
+    np.testing.assert_allclose(value, [special.erfcx(1.0), special.ive(2, 0.5) + 0.5])
+    slope = 2.0 * special.erfcx(1.0) - 2.0 / np.sqrt(np.pi)
+    curve = 0.5 * (special.ive(1, 0.5) + special.ive(3, 0.5)) - special.ive(2, 0.5)
+    np.testing.assert_allclose(jacobian, [[2.0 * slope, 0.5 * slope], [1.0 + curve, 0.0]])
+    g = sp.Function("gamma")
+    assert "erfcx(x)" in str(acc.sympy.jacobian(erfcx(x), x))
+    value, jacobian = derivatives([g(x) * y], [g(x), y], [3.0, 2.0])  # as an argument it is a symbol
+    np.testing.assert_allclose((value[0], *jacobian[0]), [6.0, 2.0, 3.0])
+    with pytest.raises(TraceError, match="expected a constant whole number"):
+        derivatives([ive(x, y)], [x, y], [2.0, 1.0])
+    with pytest.raises(TraceError, match="not among the arguments"):
+        derivatives([erfcx(x, y)], [x, y], [2.0, 1.0])
+
+
 def test_every_row_of_the_tables_is_tried():
     conditions = {*RELATIONS, sp.GreaterThan, sp.StrictGreaterThan}
     here = {*SMOOTH, *BEYOND_ONE, *conditions, sp.Mod, sp.sign, sp.floor, sp.ceiling, sp.Heaviside, sp.frac, sp.im}
     here |= {sp.atan2, cfunctions.hypot, cfunctions.fma, sp.erf2, sp.Abs, sp.UnevaluatedExpr}
     of_scipy = {type(expression) for expression in OF_SCIPY}
-    assert set(functions.ROWS) | set(functions.FORMULAS) <= here | of_scipy
+    assert set(writing.ROWS) | set(writing.FORMULAS) <= here | of_scipy
 
 
 # Arguments and results -------------------------------------------------------------------------------------------
@@ -333,7 +351,7 @@ def test_arguments_of_another_number_or_shape():
 
 
 def test_a_wrong_table_is_found(monkeypatch):
-    monkeypatch.setitem(functions.ROWS, sp.sin, "cos")
+    monkeypatch.setitem(writing.ROWS, sp.sin, "cos")
     with pytest.raises(MismatchError, match="gives"):
         acc.jacobian(Model(x, sp.sin(x)), cache=False)(0.5)
 

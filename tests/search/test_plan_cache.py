@@ -134,7 +134,7 @@ def test_equal_options_are_one(folder):
 
 def test_another_version_of_the_search_searches_again(folder, monkeypatch):
     found()
-    monkeypatch.setattr(cache, "version", lambda kind: b"another")
+    monkeypatch.setattr(cache, "version_of_kind", lambda kind: b"another")
     assert not found().recalled
 
 

@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from accumulus.targets.c import c_target as c_compiler
+from accumulus.targets.c import c_target
 
 SANITIZERS = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
@@ -16,7 +16,7 @@ def numbers_of(text, folder):
     """What a program prints, as numbers; the test is skipped where the compiler has no sanitizers."""
     program, source = folder / "f", folder / "f.c"
     source.write_text(text)
-    command = [*c_compiler.compiler(), *c_compiler.LANGUAGE, *SANITIZERS, str(source), "-o", str(program), "-lm"]
+    command = [*c_target.compiler(), *c_target.LANGUAGE, *SANITIZERS, str(source), "-o", str(program), "-lm"]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     if built.returncode:
         pytest.skip(f"the compiler has no sanitizers: {built.stderr[:200]}")

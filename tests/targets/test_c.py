@@ -18,7 +18,7 @@ from accumulus.errors import ArgumentError, CompileError
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape, emit_source, languages
-from accumulus.targets.c import c_compiler, c_source
+from accumulus.targets.c import c_source, c_target
 from accumulus.targets.c.c_source import CSource
 
 
@@ -86,7 +86,7 @@ def test_products_are_fused_with_sums_unless_they_are_to_be_rounded():
 @pytest.mark.parametrize("processor", [("-O3", "-march=native"), ("-O2",)])
 def test_structural_zeros_between_entries(processor, monkeypatch):
     """Squares of zeros are not turned over; without vectors there are no squares, and nothing that is unused."""
-    monkeypatch.setattr(c_compiler, "FLAGS", (*processor, "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror"))
+    monkeypatch.setattr(c_target, "FLAGS", (*processor, "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror"))
     tape = Tape(5)
     tape.outputs = [tape.multiply(k, tape.apply("exp", (k + 1) % 5)) for k in range(5)]
     places = (2, 3, 17, 30, 38)
@@ -133,7 +133,7 @@ def test_any_distances_between_points_and_entries():
 
 def test_the_functions_of_the_header_compute_the_same():
     tape = polynomial()
-    library = c_compiler.Loaded(emit_source(tape, (Segment(4, (0, 1, 2), (0, 1, 3)),), "c", name="g"))
+    library = c_target.Loaded(emit_source(tape, (Segment(4, (0, 1, 2), (0, 1, 3)),), "c", name="g"))
     X = np.random.default_rng(1).uniform(0.0, 1.0, (11, 3))
     one, many = np.empty((11, 4)), np.empty((11, 4))
     for k in range(11):
@@ -151,7 +151,7 @@ def test_arguments_that_nothing_takes_give_no_warnings():
 
 
 def test_derivatives_by_a_compiler_that_tries_hard(monkeypatch):
-    monkeypatch.setattr(c_compiler, "FLAGS", ("-O3", "-march=native"))
+    monkeypatch.setattr(c_target, "FLAGS", ("-O3", "-march=native"))
 
     def f(x, k):
         return np.where(x > 0.5, np.sin(k * x) * x[::-1], np.exp(-x)) / np.hypot(x, 2.0)
@@ -180,7 +180,7 @@ def test_what_goes_wrong_says_what_to_do(monkeypatch):
     with pytest.raises(ArgumentError, match="no keyword"):
         emit_source(polynomial(), whole(3), "c", name="1f")
     with monkeypatch.context() as patch:
-        patch.setattr(c_compiler, "FLAGS", ("--no-such-flag",))
+        patch.setattr(c_target, "FLAGS", ("--no-such-flag",))
         with pytest.raises(CompileError, match="no-such-flag"):
             compile_tape(polynomial(), whole(3), "c")
     monkeypatch.setenv("PATH", "")

@@ -18,7 +18,7 @@ from accumulus.tape.blocks import BlockTape, Range, column
 from accumulus.tape.fusion import fuse
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
-from accumulus.targets.c import c_compiler, c_loops
+from accumulus.targets.c import c_loops, c_target
 from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_target import CLoops
 from accumulus.targets.kernel import LongSegment
@@ -146,7 +146,7 @@ def test_random_programs(seed, parts, length, table):
 @pytest.mark.parametrize(("ones", "zeros"), [(3, 3), (2, 4), (3, 2), (3, 9), (11, 3)])
 def test_tables_of_numbers_that_repeat(ones, zeros, monkeypatch):
     """Where it has AVX-512, gcc 12.2 copies such tables wrongly if it sees what they hold."""
-    monkeypatch.setattr(c_compiler, "FLAGS", ("-O3", "-march=native", "-Wall", "-Wextra", "-Wconversion", "-Werror"))
+    monkeypatch.setattr(c_target, "FLAGS", ("-O3", "-march=native", "-Wall", "-Wextra", "-Wconversion", "-Werror"))
     table, length = np.repeat([1.0, 0.0], [ones, zeros]), ones + zeros
     tape = BlockTape(1)
     tape.outputs = np.append(tape.constant_array(table), 0)
@@ -197,7 +197,7 @@ def test_the_functions_of_the_header_compute_the_same():
     count = len(tape.outputs)
     segment = LongSegment(count, slice(0, count), slice(0, count))
     source = LoopSource(tape, fuse(tape), [segment], ((3,), (4,)), "g")
-    library = c_compiler.Loaded(source.text)
+    library = c_target.Loaded(source.text)
     assert library._library.g_work_size() == source.work
     rng = np.random.default_rng(2)
     X, y, work = rng.normal(size=(5, 3)), rng.normal(size=4), np.empty(source.work)
@@ -223,7 +223,7 @@ def test_the_functions_of_the_header_compute_the_same():
 
 
 def test_compilers_that_try_hard_and_kernels_that_travel(monkeypatch):
-    monkeypatch.setattr(c_compiler, "FLAGS", ("-O3", "-march=native", "-Wall", "-Wextra", "-Wconversion", "-Werror"))
+    monkeypatch.setattr(c_target, "FLAGS", ("-O3", "-march=native", "-Wall", "-Wextra", "-Wconversion", "-Werror"))
     tape, point = program(11)
     count = len(tape.outputs)
     segment = LongSegment(count, slice(0, count), slice(0, count))

@@ -36,9 +36,6 @@ from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.location import cells, dispatchers, is_foreign, is_library_code, names_in
 from accumulus.frontends.numpy.replacements import METHODS, REPLACEMENTS, bound, newly_loaded
 
-__all__ = ["patched", "replaced"]
-
-
 _LOCK: Final = threading.RLock()
 #: How to put back what was replaced.
 _restorers: list[Callable[[], None]] = []

@@ -49,9 +49,6 @@ from accumulus.frontends.numpy.table import (
 )
 from accumulus.tape.tape import Tape
 
-__all__ = ["METHODS", "REPLACEMENTS", "BorrowedFunction", "Method", "bound", "newly_loaded"]
-
-
 # What makes arrays while a function is recorded -----------------------------------------------------------------------
 #
 # Replacements of `np.zeros`, `np.array` and the like make arrays of floats that accept traced items, so that a function

@@ -12,11 +12,11 @@ import sympy as sp
 from sympy.core.function import AppliedUndef
 from sympy.matrices.expressions.matexpr import MatrixElement
 
-from accumulus.errors import ArgumentError, VerificationError
+from accumulus.errors import VerificationError
 from accumulus.frontends.kinds import Spread
-from accumulus.frontends.sympy.model import SYMBOLS, Model, Places
+from accumulus.frontends.sympy.model import SYMBOLS, Model, Places, named_row
 from accumulus.frontends.sympy.nodes import Nodes, bottom_up
-from accumulus.frontends.sympy.writing import Writer
+from accumulus.frontends.sympy.writing import FORMULAS, Writer
 from accumulus.tape.error_bounds import equal
 from accumulus.tape.interpreter import Domain, values
 from accumulus.tape.live import needed
@@ -72,11 +72,7 @@ class _Expressions(Domain):
         return self._numbers[number] if number in self._numbers else sp.Float(number)
 
     def function(self, row: Operation, tape: Tape, reference: int, *operands: Any) -> Any:
-        write = _written(row.code)
-        if write is None:
-            known = ", ".join(each.name for each in OPERATIONS if _written(each.code) is not None)
-            raise ArgumentError(f"{row.name} has no SymPy expression; expected an operation of {known}")
-        value = write(*operands)
+        value = _written(row.code)(*operands)
         # SymPy multiplies a sum out by a number, so sums that are factors have a name, and trees stay as deep as sums
         if (self._used[reference] > 1 or (value.is_Add and reference not in self._outputs)) and value.args:
             self.replacements.append((next(self._names), value))
@@ -106,7 +102,7 @@ def verify_expressions(
 
 
 class _Collecting(Places):
-    """Every symbol stands for itself."""
+    """Every symbol stands for itself; functions that name an operation are none."""
 
     def __init__(self) -> None:
         super().__init__(Model([], []), [])
@@ -114,6 +110,7 @@ class _Collecting(Places):
     def of(self, node: Any) -> Any:
         found = super().of(node)
         is_entry = isinstance(node, SYMBOLS) and not isinstance(node, sp.Derivative | MatrixElement)
+        is_entry = is_entry and named_row(node) is None
         is_derivative = isinstance(node, sp.Derivative) and isinstance(node.expr, AppliedUndef)
         is_of_matrix = isinstance(node, MatrixElement) and isinstance(node.parent, sp.MatrixSymbol)
         if found is None and (is_entry or is_derivative or is_of_matrix) and not hasattr(node, "_imp_"):
@@ -140,10 +137,16 @@ def free_symbols(entries: Sequence[Any]) -> list[Any]:
 
 
 @cache
-def _written(code: int) -> Callable[..., Any] | None:
-    """An operation as a function of expressions, as the table says it; None if SymPy does not have it."""
+def _written(code: int) -> Callable[..., Any]:
+    """An operation as a function of expressions: as the table says it, or else as a function of the operation's name.
+
+    That is SymPy's own where the front end reads it, and an undefined one where SymPy has none.
+    """
     row = OPERATIONS[code]
+    if not row.sympy:
+        own: Callable[..., Any] | None = next((kind for kind in FORMULAS if kind.__name__ == row.name), None)
+        return own or sp.Function(row.name)
     if row.sympy.isidentifier():
-        return getattr(sp, row.sympy, None)
+        return getattr(sp, row.sympy)  # type: ignore[no-any-return]
     parameters = ", ".join("xyz"[: row.arity])
-    return eval(f"lambda {parameters}: {row.sympy}", dict(vars(sp))) if row.sympy else None
+    return eval(f"lambda {parameters}: {row.sympy}", dict(vars(sp)))  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""SymPy's side of a recording: results, and the symbols that are their arguments, as sympy.lambdify has them."""
+"""SymPy's side of a recording: results, the symbols that are their arguments, and what stands for these symbols."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from sympy.tensor.array import NDimArray
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.active import refuse
+from accumulus.tape.operations import BY_NAME, Operation
 
 #: What stands for one number: symbols, functions of time, their derivatives, and entries of arrays without entries.
 SYMBOLS: Final = (sp.Symbol, AppliedUndef, sp.Derivative, MatrixElement, sp.Indexed)
@@ -215,9 +216,16 @@ def _mapped(results: Any, of_each: Callable[[Sequence[Any]], Any]) -> Any:
     return np.reshape(of_each((results,)), ())[()]
 
 
-# Entries of the arguments --------------------------------------------------------------------------------------------
-#
-# Entries of the arguments that symbols stand for: references to the tape, or numbers.
+def named_row(node: Any) -> Operation | None:
+    """Return the row of the table of operations that an undefined function names, with as many arguments.
+
+    >>> named_row(sp.Function("erfcx")(sp.Symbol("x"))).name
+    'erfcx'
+    """
+    if not isinstance(node, AppliedUndef) or hasattr(node, "_imp_"):
+        return None
+    row = BY_NAME.get(node.func.__name__)
+    return row if row is not None and row.arity == len(node.args) else None
 
 
 class Places:

@@ -1,4 +1,7 @@
-"""Parts of an expression, as they are written, or as SymPy writes them out."""
+"""Expressions bottom up, without recursion: trees that programs generate are as deep as they like.
+
+The parts of an expression are its arguments as they are written, or as SymPy writes them out.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ import sympy as sp
 from sympy.matrices.expressions.matexpr import MatrixElement
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.sympy.model import SYMBOLS, Places
+from accumulus.frontends.sympy.model import SYMBOLS, Places, named_row
+
+T = TypeVar("T")
 
 #: What SymPy works out in bounded time, where it has been put down without that: not integrals, nor limits.
 UNDONE: Final = (sp.Derivative, sp.Subs, MatrixElement)
@@ -20,8 +25,42 @@ MOST_TERMS: Final = 1_000_000
 DIGITS: Final = 30
 
 
+def bottom_up(
+    roots: Iterable[Any], parts: Callable[[Any], Sequence[Any]], make: Callable[[Any, list[T]], T], known: dict[int, T]
+) -> list[T]:
+    """Return what `make` makes of each root, from what it made of its parts; of each object once.
+
+    Objects are told apart by identity: to compare or to hash a tree, SymPy walks through it by recursion. Equal parts
+    that are different objects are made twice; a tape finds out that they are the same.
+
+    Args:
+        roots: expressions; whoever calls holds on to them and to their parts.
+        parts: of an expression, what it is made from.
+        make: from an expression and what was made of its parts.
+        known: what was made already, by identity; it is added to.
+
+    >>> from sympy.abc import x
+    >>> bottom_up([(x + 1) ** 2], lambda node: node.args, lambda node, sizes: 1 + sum(sizes), {})
+    [5]
+    """
+    found = []
+    for root in roots:
+        stack: list[tuple[Any, Sequence[Any] | None]] = [(root, None)]
+        while stack:
+            node, of = stack.pop()
+            if of is not None:
+                if id(node) not in known:
+                    known[id(node)] = make(node, [known[id(part)] for part in of])
+            elif id(node) not in known:
+                of = parts(node)
+                stack.append((node, of))
+                stack.extend((part, None) for part in reversed(of) if id(part) not in known)
+        found.append(known[id(root)])
+    return found
+
+
 class Nodes:
-    """Parts of expressions, as `walk.bottom_up` wants them.
+    """Parts of expressions, as `bottom_up` wants them.
 
     Args:
         places: what symbols stand for.
@@ -55,7 +94,7 @@ class Nodes:
             return ()
         if isinstance(node, UNDONE):
             return self._keep(self._done(node))
-        if hasattr(node, "_imp_"):
+        if hasattr(node, "_imp_") or named_row(node) is not None:
             return parts
         raise refuse(
             f"The expressions hold {node!s:.200}, which is not among the arguments: {self.places.text}. Add it to "
@@ -128,44 +167,3 @@ def constant(node: Any) -> float | None:
     if value.has(sp.I):
         raise refuse(f"The expressions hold {node!s:.100}, which is a complex number; expected real ones.")
     return None
-
-
-# Bottom up -----------------------------------------------------------------------------------------------------------
-#
-# Expressions bottom up, without recursion: the trees that programs generate are as deep as they like.
-
-T = TypeVar("T")
-
-
-def bottom_up(
-    roots: Iterable[Any], parts: Callable[[Any], Sequence[Any]], make: Callable[[Any, list[T]], T], known: dict[int, T]
-) -> list[T]:
-    """Return what `make` makes of each root, from what it made of its parts; of each object once.
-
-    Objects are told apart by identity: to compare or to hash a tree, SymPy walks through it by recursion. Equal parts
-    that are different objects are made twice; a tape finds out that they are the same.
-
-    Args:
-        roots: expressions; whoever calls holds on to them and to their parts.
-        parts: of an expression, what it is made from.
-        make: from an expression and what was made of its parts.
-        known: what was made already, by identity; it is added to.
-
-    >>> from sympy.abc import x
-    >>> bottom_up([(x + 1) ** 2], lambda node: node.args, lambda node, sizes: 1 + sum(sizes), {})
-    [5]
-    """
-    found = []
-    for root in roots:
-        stack: list[tuple[Any, Sequence[Any] | None]] = [(root, None)]
-        while stack:
-            node, of = stack.pop()
-            if of is not None:
-                if id(node) not in known:
-                    known[id(node)] = make(node, [known[id(part)] for part in of])
-            elif id(node) not in known:
-                of = parts(node)
-                stack.append((node, of))
-                stack.extend((part, None) for part in reversed(of) if id(part) not in known)
-        found.append(known[id(root)])
-    return found

@@ -17,7 +17,7 @@ from sympy.printing.pycode import PythonCodePrinter
 
 from accumulus.frontends.calls import as_called
 from accumulus.frontends.recorder import Inputs, Recorder, References
-from accumulus.frontends.sympy.model import SYMBOLS, Model, Places
+from accumulus.frontends.sympy.model import SYMBOLS, Model, Places, named_row
 from accumulus.frontends.sympy.nodes import UNDONE, Nodes, bottom_up, constant
 from accumulus.frontends.sympy.writing import Writer
 from accumulus.tape.tape import Tape
@@ -49,6 +49,8 @@ class _Constant(float):
 
 
 def _value(places: Places, node: Any, parts: list[Any]) -> Any:
+    if parts and (row := named_row(node)) is not None:
+        return float(row.evaluate(*parts))
     if isinstance(node, _NAMED) and not (parts and hasattr(node, "_imp_")):
         return parts[0] if parts else places.of(node)
     if all(type(part) is _Constant for part in parts) and (value := constant(node)) is not None:
