@@ -22,6 +22,7 @@ from sympy.utilities.lambdify import implemented_function  # noqa: E402
 
 from accumulus.frontends.sympy import writing  # noqa: E402
 from accumulus.frontends.sympy.model import Model  # noqa: E402
+from accumulus.tape.operations import OPERATIONS  # noqa: E402
 
 x, y, z = sp.symbols("x y z", real=True)
 DIGITS = 50
@@ -204,6 +205,26 @@ def test_undefined_functions_name_rows_of_the_table():
         derivatives([ive(x, y)], [x, y], [2.0, 1.0])
     with pytest.raises(TraceError, match="not among the arguments"):
         derivatives([erfcx(x, y)], [x, y], [2.0, 1.0])
+
+
+ORDERED = [row for row in OPERATIONS if "order" in row.arguments]
+
+
+@pytest.mark.parametrize("row", ORDERED, ids=lambda row: row.name)
+def test_orders_that_a_row_does_not_have_are_refused(row):
+    named, (lowest, _) = sp.Function(row.name), row.domain[0]
+    for order in (int(lowest), int(lowest) + 1, int(min(row.largest_order, 20)) - 1):
+        value, jacobian = derivatives([named(order, x)], [x], [1.5])
+        step = 1e-6
+        ends = [row.evaluate(float(order), 1.5 + side) for side in (step, -step)]
+        np.testing.assert_allclose(value[0], row.evaluate(float(order), 1.5), rtol=1e-12)
+        np.testing.assert_allclose(jacobian[0, 0], (ends[0] - ends[1]) / (2 * step), rtol=1e-6, atol=1e-9)
+    beyond = [lowest - 1, -lowest - 1, *([row.largest_order + 1] if row.largest_order < np.inf else [])]
+    for order in (*beyond, sp.Rational(1, 2) + int(lowest), sp.nan, sp.oo, y):
+        with pytest.raises(TraceError, match=r"order|nan|infinit|oo"):
+            acc.compile(Model([x, y], [named(order if isinstance(order, sp.Basic) else int(order), x)]), cache=False)(
+                1.5, 2.0
+            )
 
 
 def test_every_row_of_the_tables_is_tried():

@@ -159,8 +159,14 @@ class Writer(Nodes):
         """Apply the row that an undefined function names."""
         operands = []
         for kind, part, argument in zip(row.arguments, parts, node.args, strict=True):
-            if kind == "order" and (part >= 0 or not self._tape.value_of(part).is_integer()):
-                raise refuse(f"The order of {node!s:.200} is {argument!s:.100}; expected a constant whole number.")
+            if kind == "order":
+                lowest, order = row.domain[0][0], math.nan if part >= 0 else self._tape.value_of(part)
+                if not (order.is_integer() and lowest <= order <= row.largest_order):
+                    highest = f"to {row.largest_order:g}" if row.largest_order < math.inf else "on"
+                    raise refuse(
+                        f"The order of {node!s:.200} is {argument!s:.100}; expected a constant whole number from "
+                        f"{lowest:g} {highest}."
+                    )
             operands.append(self._truth(part) if kind == "boolean" else self._real(part))
         return self._tape.apply(row.name, *operands)
 
