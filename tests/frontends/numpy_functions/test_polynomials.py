@@ -46,3 +46,15 @@ def test_quantiles_of_what_is_not_missing():
 
     points = [np.array([[0.3, 2.0, -1.0], [0.5, 0.1, 0.9]]), np.array([[2.0, -3.0, 2.0], [0.5, 1.5, 0.9]])]
     assert_agrees(function, *([point] for point in points))
+
+
+@pytest.mark.parametrize("increasing", [False, True])
+@pytest.mark.parametrize("columns", [0, 1, 2, None, 5])
+def test_vander_has_as_many_columns_as_are_asked_for(columns, increasing):
+    def powers(x):
+        return np.vander(x, columns, increasing)
+
+    x = np.array([0.5, -2.0, 3.0])
+    value, jacobian = acc.value_and_jacobian(powers, cache=False)(x)
+    np.testing.assert_allclose(value, powers(x), rtol=1e-14)
+    assert jacobian.shape == (*powers(x).shape, 3)

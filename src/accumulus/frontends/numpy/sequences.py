@@ -123,10 +123,11 @@ def _correlate(tape: Tape, a: Any, v: Any, mode: str = "valid") -> Any:
 def _vander(tape: Tape, x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """Powers of the entries in columns."""
     x = as_array(tape, x)
+    count = x.size if N is None else N
     columns = [as_array(tape, np.ones(x.shape))]
-    for _ in range((x.size if N is None else N) - 1):
+    for _ in range(count - 1):
         columns.append(columns[-1] * x)
-    return np.stack(columns if increasing else columns[::-1], axis=-1)
+    return np.stack(columns if increasing else columns[::-1], axis=-1)[:, :count]
 
 
 @implements(np.polymul)
