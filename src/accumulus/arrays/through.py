@@ -79,10 +79,6 @@ def _joined(parts: Sequence[Column]) -> Column:
     return column(np.concatenate([references_in(part) for part in parts]))
 
 
-def _is_uniform(operands: Column) -> bool:
-    return isinstance(operands, Range) and operands.is_uniform
-
-
 class _Writer:
     """Writes the entries of a way onto a program.
 

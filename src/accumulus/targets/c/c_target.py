@@ -132,7 +132,7 @@ class CLoops:
     def __call__(
         self, arguments: Sequence[NDArray[np.float64]], results: Sequence[NDArray[np.float64]], threads: int = 1
     ) -> None:
-        """Compute one point on one thread, see `accumulus.targets.block_kernel.Loops`."""
+        """Compute one point on one thread, see `accumulus.targets.kernel.CompiledLoops`."""
         work = self._idle.pop() if self._idle else np.empty(self._work)
         self._one(*(array.__array_interface__["data"][0] for array in (*arguments, *results, work)))
         self._idle.append(work)
