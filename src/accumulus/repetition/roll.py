@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Final
+from collections.abc import Callable, Hashable
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -12,9 +12,12 @@ from accumulus.repetition.classes import Classes, Recurrence, classes_of, taken_
 from accumulus.repetition.compiled.cones_kernel import LITERAL, WIDTH
 from accumulus.repetition.cones import Cones
 from accumulus.tape.blocks import SUM, BlockTape
-from accumulus.tape.columns import Column, Range, are_equal, column, fingerprint
+from accumulus.tape.columns import Column, Range, are_equal, column, fingerprint, references_in
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
+
+#: Reference on a body, or a column of references to a program.
+_Value = TypeVar("_Value")
 
 
 def as_blocks(cones: Cones, classes: Classes) -> BlockTape | None:
@@ -82,23 +85,35 @@ class _Writing:
             results = self._made.sums(self._at(terms), where)
         else:
             columns = [self._column(leaves[begins + slot]) for slot in range(int(ends[0] - begins[0]))]
-            results = self._compute(form, columns, len(instances)).references
+            made, count = self._made, len(instances)
+            values = self._written(made.apply_code, form, columns, lambda each: Range(made.constant(each), 0, count))
+            results = references_in(values)
         self._moved[self._cones.roots[instances]] = results
 
-    def _compute(self, form: list[list[int]], leaves: list[Column], count: int) -> Range:
-        """A block for each operation of a form; the results of the first, which comes last."""
-        made = self._made
-        values: list[Range] = [Range(0, 0, 0)] * len(form)
+    def _written(
+        self,
+        apply_code: Callable[[int, list[_Value]], _Value],
+        form: list[list[int]],
+        leaves: list[_Value],
+        constant: Callable[[float], _Value],
+    ) -> _Value:
+        """Write the operations of a form onto a program or a body; returns the result of the first, which comes last.
 
-        def at(source: int) -> Column:
+        Args:
+            apply_code: of the program or body.
+            leaves: what the form takes.
+            constant: what stands for a number.
+        """
+        values: list[_Value] = []  # from the last operation on
+
+        def at(source: int) -> _Value:
             if source >= LITERAL:
-                return Range(made.constant(self._constants[source - LITERAL]), 0, count)
-            return values[source] if source >= 0 else leaves[-1 - source]
+                return constant(self._constants[source - LITERAL])
+            return values[len(form) - 1 - source] if source >= 0 else leaves[-1 - source]
 
-        for position in reversed(range(len(form))):
-            code, *sources = form[position]
-            values[position] = made.apply_code(code, [at(source) for source in sources[: OPERATIONS[code].arity]])
-        return values[0]
+        for code, *sources in reversed(form):
+            values.append(apply_code(code, [at(source) for source in sources[: OPERATIONS[code].arity]]))
+        return values[-1]
 
     # Recurrences -------------------------------------------------------------------------------------------------
 
@@ -120,7 +135,9 @@ class _Writing:
                 else slot.column
                 for slot in operands.slots[position]
             ]
-            values.append(self._value(body, self._form(cone), sources))
+            form = self._form(cone)
+            is_sum = form[0][0] == SUM
+            values.append(body.sum(sources) if is_sum else self._written(body.apply_code, form, sources, body.constant))
         results = np.flatnonzero(self._is_taken[given.cones].any(axis=0)).tolist()
         body.outputs = [values[position] for position in results]
 
@@ -131,26 +148,6 @@ class _Writing:
 
         self._made.scan(body, columns, given.steps)
         return True
-
-    def _value(self, body: Tape, form: list[list[int]], leaves: list[int]) -> int:
-        """Write a cone onto the body of a recurrence."""
-        if form[0][0] == SUM:
-            return body.sum(leaves)
-        values = [0] * len(form)
-        for position in reversed(range(len(form))):
-            code, *sources = form[position]
-            values[position] = body.apply_code(
-                code,
-                [
-                    body.constant(self._constants[source - LITERAL])
-                    if source >= LITERAL
-                    else values[source]
-                    if source >= 0
-                    else leaves[-1 - source]
-                    for source in sources[: OPERATIONS[code].arity]
-                ],
-            )
-        return values[0]
 
 
 def _instances(cones: Cones, classes: Classes) -> Integers:
