@@ -24,7 +24,7 @@ def assert_agrees(
     record(function, points[0], check=True)
     for point in points:
         inputs = [float(x) for argument in point for x in np.ravel(argument)]
-        values = iter(evaluate(recording.tape, inputs))
+        values = iter(evaluate(recording.program, inputs))
         with np.errstate(all="ignore"):
             expected = function(*(np.copy(a) if isinstance(a, np.ndarray) else a for a in point))
         structure, leaves = flatten(expected)

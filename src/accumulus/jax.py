@@ -30,7 +30,6 @@ from accumulus.frontends.calls import positions_of
 from accumulus.options import Given, with_parameters
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.program import Program
-from accumulus.tape.tape import Tape
 from accumulus.targets import Batch, Kernel
 from accumulus.targets.jax_source import jax_function
 from accumulus.targets.llvm.callers import ENTRIES, RUN, handler
@@ -293,7 +292,7 @@ def _computed(program: Program) -> Compute:
     kernel, tape = program.kernel, program.tape
     forms = [jax_library.ShapeDtypeStruct((segment.length,), kernel.dtype) for segment in kernel.segments]
     emitted: Compute | None = None
-    if isinstance(tape, Tape):
+    if tape.scalars is not None:
         emitted = jax_function(tape, kernel.segments, str(kernel.dtype))
     on_cpu = _called(kernel, forms)
 

@@ -124,7 +124,7 @@ def products(tape):
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_products_compute_what_is_written_out(function, sparse):
     looped, found, expected = both(function, X, sparse=sparse)
-    assert products(looped.compile(X).recording.tape)
+    assert products(looped.compile(X).recording.program)
     assert_same(found, expected)
 
 

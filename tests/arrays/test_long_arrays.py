@@ -290,8 +290,8 @@ def test_loops_over_short_arrays_are_written_out_and_then_found_to_repeat():
         return x
 
     recording = record(f, [np.ones(20)], arrays=True)
-    assert isinstance(recording.other, Tape)
-    assert isinstance(recording.tape, BlockTape)
+    assert recording.other.scalars is not None
+    assert recording.loops is not None
 
 
 @pytest.mark.parametrize(
@@ -331,15 +331,15 @@ def test_a_function_is_recorded_once_whatever_it_becomes():
         z = np.exp(x) * y
         return np.sum(np.cumsum(z)[::7]) * y + np.max(z)
 
-    for size, kind in ((5, Tape), (150, Tape), (3000, BlockTape)):
+    for size, loops in ((5, False), (150, False), (3000, True)):
         x = np.linspace(0.1, 0.9, size)
         calls.clear()
         recording = record(counted, [x], arrays=True)
         assert calls == [size]
-        assert isinstance(recording.tape, kind)
-        assert isinstance(recording.other, BlockTape) == (size == 150)
+        assert (recording.loops is not None) == loops
+        assert (recording.other is not None) == (size == 150)
         expected = record(counted, [x]).scalars
-        if kind is Tape:
+        if not loops:
             np.testing.assert_array_equal(evaluate(recording.scalars, list(x)), evaluate(expected, list(x)))
         assert recording.as_loops().as_scalars().scalars.operations <= expected.operations
         if size > 5:

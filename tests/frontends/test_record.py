@@ -57,8 +57,8 @@ def test_arguments_of_every_kind():
     assert recording.argument_shapes == ((), (), (), (2, 3), (), None, None, None, None, None)
     assert recording.argument_slices[:5] == (slice(0, 1), slice(1, 2), slice(2, 3), slice(3, 9), slice(9, 10))
     assert all(place.start == place.stop for place in recording.argument_slices[5:])
-    assert recording.tape.inputs == 10
-    values = evaluate(recording.tape, [1.0, 2.5, 2.0, *range(6), 3.0])
+    assert recording.program.inputs == 10
+    values = evaluate(recording.program, [1.0, 2.5, 2.0, *range(6), 3.0])
     assert values == [1 + 2.5 + 2 + 15 + 3]
 
 
@@ -68,7 +68,7 @@ def test_static_numbers_and_keywords_are_constants():
 
     recording = record(partial(f, power=2), [2.0, 3, [1.0, 5.0]], static=frozenset({1, 2}))
     assert recording.argument_shapes == ((), None, None)
-    assert evaluate(recording.tape, [3.0]) == [32.0]
+    assert evaluate(recording.program, [3.0]) == [32.0]
 
 
 def test_results_of_every_kind():
@@ -117,13 +117,13 @@ def test_callables_of_every_kind():
 def test_random_numbers_and_globals_are_recorded_as_they_ran():
     generator = np.random.default_rng(7)
     recording = record(lambda x: x * generator.normal(), [1.0])
-    assert evaluate(recording.tape, [2.0]) == [2.0 * np.random.default_rng(7).normal()]
+    assert evaluate(recording.program, [2.0]) == [2.0 * np.random.default_rng(7).normal()]
 
 
 def test_same_operations_are_recorded_once():
     recording = record(lambda x, y: (np.sin(x) * y, y * np.sin(x)), [1.0, 2.0])
-    assert recording.tape.operations == 2
-    assert recording.tape.outputs[0] == recording.tape.outputs[1]
+    assert recording.program.operations == 2
+    assert recording.program.outputs[0] == recording.program.outputs[1]
 
 
 def test_recordings_nest():
@@ -136,5 +136,5 @@ def test_recordings_nest():
         return a
 
     recording = record(outer, [1.0])
-    assert recording.tape.operations == 0
+    assert recording.program.operations == 0
     assert inner[0].result_shapes == ((2,),)

@@ -232,7 +232,7 @@ def test_a_function_may_refuse_points_around():
 def test_nothing_is_recorded_on_an_outer_tape():
     def outer(x):
         inner = record(lambda y: np.array([y, 1.0]) * np.ones(2), [1.0], check=True)
-        return x * len(inner.tape.outputs)
+        return x * len(inner.program.outputs)
 
     assert acc.trace(outer, 1.0).tape.operations == 1
 

@@ -79,7 +79,7 @@ class Trace:
         self.name = name_of(f)
         self._function, self._call = f, call
         self.recording = recording
-        self.tape = recording.tape
+        self.tape = recording.scalars
         self._linearizations: dict[Selection, Linearization] = {}
 
     def linearize(

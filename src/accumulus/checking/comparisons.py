@@ -229,7 +229,7 @@ def compare_programs(
         values: of the function there.
         others: programs that return the same, each by the name of its comparison.
     """
-    agreement = compare(problem.recording.tape, problem.inputs(points), np.stack(values, axis=1))
+    agreement = compare(problem.recording.program, problem.inputs(points), np.stack(values, axis=1))
     finding = Finding("recording, function")
     for k, point in enumerate(points):
         finding.add(

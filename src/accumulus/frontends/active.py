@@ -19,11 +19,11 @@ import numpy as np
 
 from accumulus.errors import TraceError
 from accumulus.frontends.location import LIBRARIES, Place, user_entries, user_place
-from accumulus.tape.tape import Tape
 
 
 class _Active(threading.local):
-    tape: Tape | None = None
+    #: The program that is being recorded, or the body; None if there is none.
+    tape: Any = None
     #: Where the code stands that is being recorded.
     place: Callable[[], Place | None] = staticmethod(user_place)
     #: The last refusal and the file and line that it names, if any: NumPy swallows some exceptions and raises its own,
@@ -46,7 +46,7 @@ ACTIVE: Final = _Active()
 
 @contextmanager
 def recording_on(
-    tape: Tape | None,
+    tape: Any,
     place: Callable[[], Place | None] = user_place,
     *,
     in_body: bool = False,

@@ -32,7 +32,6 @@ from accumulus.tape.blocks import BlockTape
 from accumulus.tape.error_bounds import UNIT, compare
 from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.operations import BY_NAME
-from accumulus.tape.tape import Tape
 
 #: How far from the given arguments the function is tried, relative to them.
 REACHES: Final = (0.01, 0.5)
@@ -136,7 +135,7 @@ def where_it_holds(recording: Recording, inputs: Floats) -> NDArray[np.bool_]:
     """At which points, of shape (points, inputs), all guards of a recording hold."""
     if not recording.guards:
         return np.ones(len(inputs), bool)
-    guards = outputs_at(recording.tape, inputs)[-len(recording.guards) :]
+    guards = outputs_at(recording.program, inputs)[-len(recording.guards) :]
     return np.asarray(guards.all(axis=0))
 
 
@@ -199,7 +198,7 @@ def verify(
     if not tried:
         return False
     agreement = compare(
-        recording.tape,
+        recording.program,
         np.stack([as_inputs(point, shapes) for point, _ in tried]),
         np.stack([outcome.entries for _, outcome in tried], axis=1),
         np.stack([outcome.rounding for _, outcome in tried], axis=1),
@@ -213,7 +212,7 @@ def verify(
             apart = agreement.values[:, position] - agreement.expected[:, position]
             # of the function's own rounding nothing is known where it hides behind a library, as LAPACK's, which
             # rounds small eigenvalues as large ones
-            hidden = _is_implicit(recording.tape) | (agreement.values[:, position] == 0)
+            hidden = _is_implicit(recording.program) | (agreement.values[:, position] == 0)
             small = UNIT * np.abs(outcome.entries).max(initial=0.0) * hidden
             differs = differs & ~(np.abs(apart) <= agreement.allowed[:, position] + noise + small)
         if differs.any():
@@ -231,11 +230,11 @@ def verify(
     return agreement.is_complete
 
 
-def _is_implicit(tape: Tape | BlockTape) -> bool:
+def _is_implicit(program: BlockTape) -> bool:
     """Return True if values solve equations, as eigenvalues do, for which functions call a library."""
-    if isinstance(tape, BlockTape):
-        return any(_ATTACH in block.codes for block in tape.blocks)
-    return _ATTACH in tape.codes
+    if program.scalars is not None:
+        return _ATTACH in program.scalars.codes
+    return any(_ATTACH in block.codes for block in program.blocks)
 
 
 def _changed_by(

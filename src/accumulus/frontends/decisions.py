@@ -83,7 +83,7 @@ class Decisions:
         guards: by the reference of what has to be true for each to hold.
     """
 
-    def __init__(self, tape: Tape | BlockTape, point: NDArray[np.float64]) -> None:
+    def __init__(self, tape: BlockTape, point: NDArray[np.float64]) -> None:
         self.tape = tape
         self.guards: dict[int, Guard] = {}
         self._questions = 0
@@ -97,12 +97,12 @@ class Decisions:
 
     def values(self, references: References) -> NDArray[np.float64]:
         """Values of references at the point, in their shape."""
-        tape = self.tape.open
+        program, tape = self.tape, self.tape.scalars
         with np.errstate(all="ignore"):
-            if isinstance(tape, BlockTape):
-                memory = resume(tape, NUMBERS, self._long, self._blocks)
-                self._long, self._blocks = memory.results(), len(tape.blocks)
-                found: NDArray[np.float64] = memory.parts[0][references + len(tape.constants)]
+            if tape is None:
+                memory = resume(program, NUMBERS, self._long, self._blocks)
+                self._long, self._blocks = memory.results(), len(program.blocks)
+                found: NDArray[np.float64] = memory.parts[0][references + len(program.constants)]
                 return found
             values, constants = self._values, tape.constants
             for k in range(self._constants, len(constants)):

@@ -139,7 +139,7 @@ class NestedTape(InnerTape):
         outer = self.outer
         if isinstance(outer, InnerTape):
             return outer.in_loops(entries, work, steps)
-        if isinstance(outer, blocks.BlockTape) and outer.scalars is not None:
+        if outer.may_loop and outer.scalars is not None:
             if steps > blocks.MOST_UNROLLED_STEPS:
                 self.unrolled += blocks.MOST_UNROLLED + 1
             work = entries if work is None else work

@@ -129,10 +129,10 @@ class _Watch:
 
     def _current(self) -> _Names | None:
         tape = ACTIVE.tape
-        if type(tape) is not Tape:
+        if tape is None or isinstance(tape, Tape):
             return None  # a body, whose operations are written onto the tape around it
         if id(tape) not in self._tapes:
-            self._tapes[id(tape)] = _Names(tape, copy(tape), length=tape.inputs)
+            self._tapes[id(tape)] = _Names(tape, copy(tape.scalars), length=tape.inputs)
         return self._tapes[id(tape)]
 
     def _note_lines(self) -> None:

@@ -46,9 +46,8 @@ from accumulus.frontends.trees import flatten
 from accumulus.frontends.written_out import BusiestLine, scalar_operations, tell
 from accumulus.repetition.roll import rolled
 from accumulus.tape.blocks import MANY_BLOCKS, BlockTape
-from accumulus.tape.live import seeing_zero_signs, settled
+from accumulus.tape.live import settled
 from accumulus.tape.passes import moved
-from accumulus.tape.tape import Tape
 
 T = TypeVar("T")
 
@@ -92,7 +91,7 @@ def record(
         Exception: whatever the function itself raises, with a note that says what it was called with.
 
     >>> recording = record(lambda x, k: {"force": k * x - 1.0}, [np.zeros(2), 3.0])
-    >>> print(recording.tape)
+    >>> print(recording.scalars)
     t3 = multiply(x0, x2)
     t4 = multiply(x1, x2)
     t5 = add(-1.0, t3)
@@ -115,24 +114,23 @@ def record(
         count += size
     point = as_inputs(as_reals(arguments, shapes), shapes) if decides else None
     recorded = ending(partial(_recorded, recorder_of(function), function, arguments, shapes, tuple(slices), point))
-    opened = partial(BlockTape, count, scalar=not at_once) if arrays else partial(Tape, count)
+    opened = partial(BlockTape, count, scalar=not (arrays and at_once), loops=arrays)
     recording, refusal = recorded(opened())
-    if _sees_zero_signs(recording.tape):
+    if recording.program.sees_zero_signs or recording.program.folded_zero_signs:
         with suppress(TraceError):
             signed, caught = recorded(opened(signed_zeros=True))
             if caught is None or refusal is not None:
                 recording, refusal = signed, caught
-    if isinstance(recording.tape, Tape):
-        if recording.tape.signed_zeros:
-            recording = replace(recording, tape=settled(recording.tape))
-    else:
-        recording = _chosen(recording, recording.tape, at_once)
-    if arrays and isinstance(recording.tape, Tape) and recording.other is None:
-        loops = rolled(recording.tape)
+    if recording.loops is not None:
+        recording = _chosen(recording, recording.loops, at_once)
+    elif recording.scalars.signed_zeros:
+        recording = recording.computing(settled(recording.scalars))
+    if arrays and recording.loops is None and recording.other is None:
+        loops = rolled(recording.scalars)
         if loops is not None:
-            recording = replace(recording, tape=loops, other=recording.tape)
-    is_long = tells and arrays and scalar_operations(recording.tape) > written_out.LONG
-    with BusiestLine(is_long and check and isinstance(recording.tape, Tape)) as busiest:
+            recording = replace(recording, program=loops, other=recording.program)
+    is_long = tells and arrays and scalar_operations(recording.program) > written_out.LONG
+    with BusiestLine(is_long and check and recording.loops is None) as busiest:
         agrees = check and verify(function, arguments, recording, refusal, captured)
     if refusal is not None and not agrees:
         refusal.add_note(
@@ -141,7 +139,7 @@ def record(
         )
         raise refusal.with_traceback(user_traceback(refusal.__traceback__))
     if is_long:
-        tell(name_of(function), recording.tape, busiest.found)
+        tell(name_of(function), recording.program, busiest.found)
     return recording
 
 
@@ -152,13 +150,12 @@ def _recorded(
     shapes: tuple[tuple[int, ...] | None, ...],
     slices: tuple[slice, ...],
     point: NDArray[np.float64] | None,
-    tape: Any,
+    tape: BlockTape,
 ) -> tuple[Recording, TraceError | None]:
-    """The function on an empty tape, and the last error of the recorder that it caught, if any."""
+    """The function as a program, which is empty so far, and the last error of the recorder that it caught, if any."""
     inputs = [None if shape is None else _inputs(place, shape) for shape, place in zip(shapes, slices, strict=True)]
     refusal: TraceError | None = None
-    if isinstance(tape, BlockTape):
-        tape.locate = user_line
+    tape.locate = user_line
     decisions = None if point is None else Decisions(tape, point)
     with recording_on(tape, recorder.place, decisions=decisions):
         try:
@@ -208,23 +205,21 @@ def _recorded(
         outputs = [outputs_of(recorder, function, tape, path, leaf) for path, leaf in leaves]  # may take decisions
     result_shapes = tuple(references.shape for references in outputs)
     guards = {} if decisions is None else decisions.guards
-    if isinstance(tape, BlockTape) and tape.scalars is not None:
-        tape = tape.scalars
-    simpler = decided(tape, guards) if guards and isinstance(tape, Tape) else None
+    straight = tape.scalars
+    simpler = decided(straight, guards) if guards and straight is not None else None
     if simpler is not None:
-        tape, to = simpler
+        straight, to = simpler
         outputs = [moved(references, to) for references in outputs]
         places = moved(list(guards), to).tolist()
         guards = {place: guard for place, guard in zip(places, guards.values(), strict=True) if place >= 0}
-    outputs += [np.array([as_number(tape, holds)]) for holds in guards]
-    if isinstance(tape, BlockTape):
-        tape.locate = None
-        tape.outputs = np.concatenate([references.reshape(-1) for references in outputs])
-    else:
-        tape.outputs = [reference for references in outputs for reference in references.ravel().tolist()]
+    outputs += [np.array([as_number(tape if straight is None else straight, holds)]) for holds in guards]
+    tape.locate = None
+    # traced values that the function has kept hold the other one, which ends
+    program = copy(tape) if straight is None else BlockTape.of(copy(straight))
+    program.folded_zero_signs |= tape.folded_zero_signs
+    program.outputs = np.concatenate([np.empty(0, np.int64), *(references.reshape(-1) for references in outputs)])
     kept = tuple(guards.values())
-    tape = copy(tape)  # traced values that the function has kept hold the other one, which ends
-    return Recording(tape, shapes, slices, result_shapes, structure, guards=kept), caught
+    return Recording(program, shapes, slices, result_shapes, structure, guards=kept), caught
 
 
 def _raised_on_numbers(function: Any, arguments: Sequence[object], error: Exception) -> Exception | None:
@@ -257,13 +252,7 @@ def _chosen(recording: Recording, loops: BlockTape, at_once: bool) -> Recording:
         (guard, place) for guard, place in zip(found.guards, moved(conditions, to).tolist(), strict=True) if place >= 0
     ]
     made.outputs = moved(tape.outputs[:results], to).tolist() + [as_number(made, place) for _, place in kept]
-    return replace(found, tape=made, guards=tuple(guard for guard, _ in kept))
-
-
-def _sees_zero_signs(tape: Tape | BlockTape) -> bool:
-    """Return True if the sign of a zero may matter to what is computed."""
-    sees = tape.sees_zero_signs if isinstance(tape, BlockTape) else len(seeing_zero_signs(tape)) > 0
-    return sees or tape.folded_zero_signs
+    return replace(found, program=BlockTape.of(made), guards=tuple(guard for guard, _ in kept))
 
 
 def _inputs(place: slice, shape: tuple[int, ...]) -> References:
@@ -272,7 +261,7 @@ def _inputs(place: slice, shape: tuple[int, ...]) -> References:
     return references
 
 
-def outputs_of(recorder: Recorder, function: Any, tape: Tape, path: str, leaf: Any) -> References:
+def outputs_of(recorder: Recorder, function: Any, tape: Any, path: str, leaf: Any) -> References:
     """References of one leaf of the result."""
     references = recorder.references(tape, leaf)
     if references is not None:

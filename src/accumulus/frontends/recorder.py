@@ -12,6 +12,7 @@ between is its own: one that knows of whole array operations emits them as such,
 
 from __future__ import annotations
 
+import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -43,59 +44,63 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Recording:
-    """A function as a tape, with the shapes and the structure of its arguments and results.
+    """A function as a program, with the shapes and the structure of its arguments and results.
 
-    `tape` has one input for each entry of each numeric argument and one output for each entry of the results, both in
-    order and in C order. `argument_shapes` are () for scalars and None for static arguments; `argument_slices` say
+    The program has one input for each entry of each numeric argument and one output for each entry of the results, both
+    in order and in C order. `argument_shapes` are () for scalars and None for static arguments; `argument_slices` say
     which inputs belong to which argument. `result_shapes` has one shape for each leaf of the result. `other` is the
-    same program in another form, if it was made: without the blocks of what was found to repeat, or with the loops that
+    same program in another form, if it was made: without the loops of what was found to repeat, or with the loops that
     were short enough to be written out; `unrolled` says how many operations on entries of arrays these have.
 
     Where the function decided on values, the recording holds where all `guards` do (`accumulus.frontends.decisions`).
-    The tape's outputs are the results' entries, and then one for each guard: 1 where it holds, else 0.
+    The program's outputs are the results' entries, and then one for each guard: 1 where it holds, else 0.
     """
 
-    tape: Tape | BlockTape
+    program: BlockTape
     argument_shapes: tuple[tuple[int, ...] | None, ...]
     argument_slices: tuple[slice, ...]
     result_shapes: tuple[tuple[int, ...], ...]
     structure: Structure
-    other: Tape | BlockTape | None = None
+    other: BlockTape | None = None
     unrolled: int = 0
     guards: tuple[Guard, ...] = ()
 
     @property
     def scalars(self) -> Tape:
-        """The tape, of a function that was written out entry by entry."""
-        assert isinstance(self.tape, Tape)
-        return self.tape
+        """The straight-line code of a function that was written out entry by entry."""
+        assert self.program.scalars is not None
+        return self.program.scalars
 
     @property
     def loops(self) -> BlockTape | None:
-        """The tape, of a function that was recorded with operations on arrays; None for one written out."""
-        return None if isinstance(self.tape, Tape) else self.tape
+        """The program, of a function that was recorded with operations on arrays; None for one written out."""
+        return self.program if self.program.scalars is None else None
 
     def as_scalars(self) -> Recording:
         """Return the recording with every operation on arrays written out, entry by entry."""
-        if isinstance(self.tape, Tape):
+        if self.loops is None:
             return self
-        tape = self.other if isinstance(self.other, Tape) else unroll(self.tape)
-        return replace(self, tape=tape, other=None, unrolled=0)
+        made = self.other if self.other is not None else BlockTape.of(unroll(self.program))
+        return replace(self, program=made, other=None, unrolled=0)
 
     def as_loops(self) -> Recording:
         """Return the recording with operations on long arrays as loops, if it was made with any."""
-        if isinstance(self.tape, BlockTape) or self.other is None:
+        if self.loops is not None or self.other is None:
             return self
-        return replace(self, tape=self.other, other=None, unrolled=0)
+        return replace(self, program=self.other, other=None, unrolled=0)
 
-    def returning(self, tape: Tape | BlockTape, shapes: Sequence[tuple[int, ...]], structure: Structure) -> Recording:
-        """Return a recording of the same arguments and guards with other results, those of a tape."""
-        return replace(self, tape=tape, result_shapes=tuple(shapes), structure=structure, other=None, unrolled=0)
+    def computing(self, tape: Tape) -> Recording:
+        """Return the recording with other straight-line code for the same."""
+        return replace(self, program=BlockTape.of(tape), other=None)
+
+    def returning(self, program: BlockTape, shapes: Sequence[tuple[int, ...]], structure: Structure) -> Recording:
+        """Return a recording of the same arguments and guards with other results, those of a program."""
+        return replace(self, program=program, result_shapes=tuple(shapes), structure=structure, other=None, unrolled=0)
 
     @property
     def results(self) -> int:
-        """Entries of the results: outputs of the tape before those of guards."""
-        return len(self.tape.outputs) - len(self.guards)
+        """Entries of the results: outputs of the program before those of guards."""
+        return sum(map(math.prod, self.result_shapes))
 
     def unflatten(self, leaves: Sequence[T]) -> Any:
         """The result's structure (scalar, array, list, tuple, named tuple, dict) with one of `leaves` for each leaf.
@@ -130,10 +135,11 @@ class Recorder(ABC):
         """Return True if `function` is of the kind that this front end records."""
 
     @abstractmethod
-    def run(self, function: Any, tape: Tape, arguments: Sequence[Any], inputs: Inputs) -> Any:
+    def run(self, function: Any, tape: Any, arguments: Sequence[Any], inputs: Inputs) -> Any:
         """Emit what `function` computes to `tape`.
 
         Args:
+            tape: a program, or the body of a loop.
             arguments: examples, of which the values of numeric ones do not matter.
             inputs: the tape's inputs that each numeric argument stands for, read-only and in its shape, () for a
                 number; None for an argument that is passed on as it is, as a constant.
@@ -146,12 +152,12 @@ class Recorder(ABC):
             Exception: what the function itself raises.
         """
 
-    def run_nested(self, function: Any, tape: Tape, arguments: Sequence[Any], inputs: Inputs) -> Any:
+    def run_nested(self, function: Any, tape: Any, arguments: Sequence[Any], inputs: Inputs) -> Any:
         """Do as `run`, for a function whose derivatives are asked for by one that is being recorded."""
         return self.run(function, tape, arguments, inputs)
 
     @abstractmethod
-    def references(self, tape: Tape, leaf: Any) -> References | None:
+    def references(self, tape: Any, leaf: Any) -> References | None:
         """References of one leaf of a result of `run`; None if it does not stand for real numbers."""
 
     def evaluate(self, function: Any, arguments: Sequence[Any]) -> Any:

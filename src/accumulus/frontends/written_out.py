@@ -13,7 +13,6 @@ from typing import Final
 from accumulus.errors import LongProgramWarning
 from accumulus.frontends.location import in_library
 from accumulus.tape.blocks import BlockTape
-from accumulus.tape.tape import Tape
 
 #: What would make them short.
 INSTEAD: Final = (
@@ -76,21 +75,21 @@ class BusiestLine:
 _OWN: Final = {BusiestLine.__enter__.__code__, BusiestLine.__exit__.__code__}
 
 
-def scalar_operations(tape: Tape | BlockTape) -> int:
+def scalar_operations(program: BlockTape) -> int:
     """Return the number of operations that were written one by one."""
-    if isinstance(tape, Tape):
-        return tape.operations
-    return sum(block.operations for block in tape.blocks if block.count == 1 and block.offsets is None)
+    if program.scalars is not None:
+        return program.operations
+    return sum(block.operations for block in program.blocks if block.count == 1 and block.offsets is None)
 
 
-def tell(name: str, tape: Tape | BlockTape, busiest: Line | None) -> None:
+def tell(name: str, program: BlockTape, busiest: Line | None) -> None:
     """Warn that a program was written out.
 
     Args:
         busiest: the line at which the function spends most time.
     """
-    operations = scalar_operations(tape)
-    line = _busiest_of_blocks(tape) if isinstance(tape, BlockTape) else None
+    operations = scalar_operations(program)
+    line = _busiest_of_blocks(program) if program.scalars is None else None
     if line is not None:
         why = f"most of them at {_quoted(line)}"
     else:
@@ -100,10 +99,10 @@ def tell(name: str, tape: Tape | BlockTape, busiest: Line | None) -> None:
     warn(f"{operations:,} operations of {name} were written out one by one, {why}. {INSTEAD}")
 
 
-def _busiest_of_blocks(tape: BlockTape) -> Line | None:
-    """Return the line that most scalar operations of a program over arrays come from."""
+def _busiest_of_blocks(program: BlockTape) -> Line | None:
+    """Return the line that most scalar operations of a program with loops come from."""
     counts: Counter[tuple[str, int]] = Counter()
-    for block, lines in zip(tape.blocks, tape.lines, strict=True):
+    for block, lines in zip(program.blocks, program.lines, strict=True):
         if block.count == 1 and block.offsets is None:
             counts.update(dict.fromkeys(lines, block.operations))
     return (*counts.most_common(1)[0][0], "") if counts else None

@@ -168,7 +168,7 @@ def elsewhere(recording: Recording, name: str, arguments: Sequence[Any], where: 
     """
     shapes = recording.argument_shapes
     inputs = as_inputs(as_reals(arguments, shapes), shapes)
-    held = outputs_at(recording.tape, inputs[np.newaxis])[-len(recording.guards) :, 0]
+    held = outputs_at(recording.program, inputs[np.newaxis])[-len(recording.guards) :, 0]
     failed = np.flatnonzero(held == 0)
     first = recording.guards[int(failed[0])] if len(failed) else recording.guards[-1]
     return CaseError(

@@ -376,7 +376,7 @@ def _parting_kernel(recordings: Sequence[Recording], options: Options, cache: bo
     """
     if any(recording.loops is not None for recording in recordings):
         return None
-    common = Tape(recordings[0].tape.inputs)
+    common = Tape(recordings[0].program.inputs)
     found = common.constant(-1.0)
     for position in reversed(range(len(recordings))):
         holds = _copied(recordings[position], common)

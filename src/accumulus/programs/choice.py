@@ -32,7 +32,6 @@ from accumulus.programs.program import Program
 from accumulus.programs.selection import Selection
 from accumulus.search.elimination import sweep_counts
 from accumulus.tape.blocks import ManyBlocksError
-from accumulus.tape.tape import Tape
 from accumulus.targets import Call
 
 #: Products of a derivative that is written out, at most, where arrays can be recorded as such: more take seconds to be
@@ -188,7 +187,7 @@ def _factored(
     from accumulus.programs.operators import factored, factored_as_loops
 
     if recording.loops is not None:
-        operations, few = len(recording.tape), len(recording.tape) <= MOST_WRITTEN_OUT
+        operations, few = len(recording.program), len(recording.program) <= MOST_WRITTEN_OUT
         try:
             made, nonzeros = factored_as_loops(replace(recording, other=None), selection, preparation)
             if nonzeros <= SPARSE * operations or not few:
@@ -244,8 +243,10 @@ def _of_blocks(
 
 def _may_be_long(recording: Recording) -> bool:
     """True if many operations are on entries of long arrays, and their derivatives may take too many products."""
-    tape = recording.tape
-    return _works_on_arrays(recording) and 3 * tape.operations * min(tape.inputs, len(tape.outputs)) > MOST_PRODUCTS
+    if not _works_on_arrays(recording):
+        return False
+    tape = recording.scalars
+    return 3 * tape.operations * min(tape.inputs, len(tape.outputs)) > MOST_PRODUCTS
 
 
 def _is_long_along_seeds(recording: Recording, kind: Kind, selection: Selection) -> bool:
@@ -261,5 +262,5 @@ def _is_long_along_seeds(recording: Recording, kind: Kind, selection: Selection)
 
 def _works_on_arrays(recording: Recording) -> bool:
     """True if many operations that were written out are on entries of long arrays."""
-    tape, unrolled = recording.tape, recording.unrolled
-    return isinstance(tape, Tape) and 0 < unrolled and 4 * unrolled >= tape.operations
+    unrolled = recording.unrolled
+    return recording.loops is None and 0 < unrolled and 4 * unrolled >= recording.scalars.operations

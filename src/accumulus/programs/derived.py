@@ -30,6 +30,7 @@ from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
 from accumulus.rewriting.canonical import canonical
 from accumulus.search.find import find_plan
+from accumulus.tape.blocks import BlockTape
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import lasting, needed, of_all_orders, unattached
 from accumulus.tape.operations import BY_NAME
@@ -65,14 +66,14 @@ def derived(
     else:
         check_number(recording, kind, name)
     with preparation.stage("linearize"):
-        recording = replace(recording, tape=of_all_orders(recording.scalars))
+        recording = recording.computing(of_all_orders(recording.scalars))
         steps = newton_steps(recording.scalars, points)
         keeping = steps is not None and bool(lasting(recording.scalars).any())
         if kind.derivatives and steps is None:
             steps = checked_attached(recording, inputs_of(recording, selection.positions), name, points)
         given = recording.scalars.copy()
         given.outputs = [*given.outputs, *(steps or {})]
-        linearization = linearized(replace(recording, tape=given), kind, selection, name, joined=False, keeping=keeping)
+        linearization = linearized(recording.computing(given), kind, selection, name, joined=False, keeping=keeping)
     preparation.expect(*counts_of(linearization), compiles=False)
     with preparation.stage("plan"):
         plan = plan_of(linearization, preparation.context)
@@ -88,7 +89,7 @@ def derived(
         if steps and joined is None:
             _check_attached(recording, inputs_of(recording, selection.positions), name, points)
         tape = joined if joined is not None else tape if keeping else canonical(tape, differentiated=True)
-    return recording.returning(tape, layout.shapes, layout.structure)
+    return recording.returning(BlockTape.of(tape), layout.shapes, layout.structure)
 
 
 def derived_as_loops(
@@ -143,7 +144,7 @@ def of_gradient(recording: Recording, kind: Kind, selection: Selection, name: st
     made.outputs = [*results, *made.outputs[behind : behind + len(joined)]]
     shapes = [recording.argument_shapes[k] or () for k in selection.positions]
     structure = together([Leaf()] * kind.skipped + [selection.structure]) if kind.skipped else selection.structure
-    gradient = recording.returning(own, [()] * kind.skipped + shapes, structure)
+    gradient = recording.returning(BlockTape.of(own), [()] * kind.skipped + shapes, structure)
     return gradient, replace(found, rows=(-1,) * kind.skipped + tuple(range(len(columns))))
 
 

@@ -6,7 +6,6 @@ Of loops they are loops: the recurrences of each body, for all of its instances.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,21 +46,20 @@ def taylor_recording(
         ArgumentError: if values have derivatives that are neither those of their operations nor of solutions.
     """
     order, values = selection.seed_count, recording.results
-    tape: Tape | BlockTape
     if recording.loops is not None and not has_attached(recording.loops):
-        tape, coefficients = _of_loops(recording, recording.loops, selection, preparation)
+        made, coefficients = _of_loops(recording, recording.loops, selection, preparation)
     else:
         tape, coefficients = _of_scalars(recording.as_scalars(), selection, preparation, points)
-    given = np.array(tape.outputs, np.int64)
+        made = BlockTape.of(tape)
+    given = made.outputs
     outputs, first, shapes = [given[:values]], 0, list(recording.result_shapes)
     for shape in recording.result_shapes:
         last = first + math.prod(shape)
         outputs.append(coefficients[:, first:last].reshape(-1))
         first = last
         shapes.append(shape if selection.several is None else (order, *shape))
-    references = np.concatenate([*outputs, given[values:]])
-    tape.outputs = references.tolist() if isinstance(tape.outputs, list) else references
-    return recording.returning(tape, shapes, together([recording.structure, recording.structure]))
+    made.outputs = np.concatenate([*outputs, given[values:]])
+    return recording.returning(made, shapes, together([recording.structure, recording.structure]))
 
 
 def _of_scalars(
@@ -71,7 +69,7 @@ def _of_scalars(
     values, order = recording.results, selection.seed_count
     inputs = inputs_of(recording, selection.positions)
     with preparation.stage("linearize"):
-        recording = replace(recording, tape=of_all_orders(recording.scalars))
+        recording = recording.computing(of_all_orders(recording.scalars))
         steps = newton_steps(recording.scalars, points)
         keeping = steps is not None
         if steps is None:
@@ -111,7 +109,7 @@ def _by_derivatives(
         at.append(along.add(k + 1, shift))
     along.outputs = replayed(given, along, at)[:values]
     slices = slice(0, 1), slice(1, along.inputs)
-    current = Recording(along, ((), (given.inputs,)), slices, ((values,),), Leaf())
+    current = Recording(BlockTape.of(along), ((), (given.inputs,)), slices, ((values,),), Leaf())
     near = None if points is None else np.insert(points, 0, 0.0, axis=1)
     tape, found = given.copy(), []
     for k in range(1, order + 1):

@@ -113,7 +113,7 @@ def linearize_arguments(
 
 def inputs_of(recording: Recording, argnums: Sequence[int]) -> NDArray[np.int64]:
     """Return the inputs of the tape that belong to some arguments, in their order."""
-    parts = [np.arange(recording.tape.inputs)[recording.argument_slices[k]] for k in argnums]
+    parts = [np.arange(recording.program.inputs)[recording.argument_slices[k]] for k in argnums]
     return np.concatenate([*parts, np.empty(0, np.int64)], dtype=np.int64)
 
 
@@ -255,16 +255,16 @@ class Start:
 
 def shortened(recording: Recording, preparation: Preparation, rounds: Rounds) -> Recording | None:
     """The recording with fewer operations, to be differentiated; None where that is not to be had or not safe."""
-    options, tape = preparation.options, recording.tape
-    if not _may_be_rewritten(options) or not isinstance(tape, Tape) or recording.guards or tape.operations > MOST:
+    if not _may_be_rewritten(preparation.options) or not _is_short(recording):
         return None
+    tape = recording.scalars
     if not _keeps_derivatives(tape):
         return None
     with preparation.stage("optimise"):
         made = rewritten(tape, preparation.context.part(_SHARE), rounds, preparation.points).tape
     if _with_tangents(made) >= _with_tangents(tape):
         return None
-    return replace(recording, tape=made, other=None)
+    return recording.computing(made)
 
 
 def starts_of(
@@ -300,8 +300,7 @@ def rounds_of(start: Start, kind: Kind) -> Rounds:
 
 def _formed(recording: Recording, found: Linearization, selection: Selection, preparation: Preparation) -> Plan | None:
     """The plan that forms the Jacobian and multiplies it; None if there is none, or it would take too long to try."""
-    tape = recording.tape
-    if not isinstance(tape, Tape) or tape.operations > MOST or recording.guards:
+    if not _is_short(recording):
         return None
     with preparation.stage("linearize"):
         own = linearize_arguments(recording, selection, preparation.name)
@@ -318,6 +317,11 @@ def _formed(recording: Recording, found: Linearization, selection: Selection, pr
         eliminated, left = set(inner), [name for name in inner if name not in set(names)]
         order = [*(name for name in names if name in eliminated), *left]
         return find_plan(graph, context.having(method="auto"), order, keep_best=False)
+
+
+def _is_short(recording: Recording) -> bool:
+    """Return True for straight-line code of few operations that holds at all points."""
+    return recording.loops is None and recording.scalars.operations <= MOST and not recording.guards
 
 
 def _may_be_rewritten(options: Options) -> bool:

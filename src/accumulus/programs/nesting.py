@@ -144,7 +144,9 @@ def _nested(function: Callable[..., Any], taken: _Taken, outer: Any) -> tuple[Re
     inner.outputs = outputs.tolist()
     outer.folded_zero_signs |= inner.folded_zero_signs
     tape, further = inner.closed()
-    return Recording(tape, taken.shapes, taken.slices, shapes, structure), np.concatenate([given, further])
+    return Recording(BlockTape.of(tape), taken.shapes, taken.slices, shapes, structure), np.concatenate(
+        [given, further]
+    )
 
 
 def _nested_in_blocks(
@@ -241,7 +243,8 @@ def derivative_within(
             try:
                 found, given = (_nested_in_blocks if in_blocks else _nested)(function, taken, outer)
             except LongBodyError:
-                if outer.open is outer:  # what is around is a body, which is too long as well, or has its loops
+                # what is around is a body, which is too long as well, or has its loops, or may have none
+                if outer.open is outer or not outer.may_loop:
                     raise
                 outer.begin_loops()
                 in_blocks, (found, given) = True, _nested_in_blocks(function, taken, outer)

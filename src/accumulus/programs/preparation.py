@@ -138,7 +138,7 @@ def check_size(
             f"the {'Hessian' if kind.symmetric else 'Jacobian'} of {name}, {rows:,} × {columns:,} entries{where},",
             f'ask for its nonzeros only: sparse="csr"{disk}',
         )
-    results = len(recording.tape)
+    results = len(recording.program)
     check_fits(
         2 * size * results,
         f"the {results:,} results of the operations of {name}",

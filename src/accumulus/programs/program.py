@@ -333,7 +333,7 @@ class Program:
 
     def union_of_patterns(self, others: Sequence[Program]) -> Nonzeros:
         """The structural nonzeros of several programs, in results of one shape."""
-        width = self.recording.tape.inputs
+        width = self.recording.program.inputs
         given = [each._derivation for each in (self, *others)]
         return reduce(lambda union, other: union.union(other, width), [each.nonzeros for each in given if each])
 

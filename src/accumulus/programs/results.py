@@ -86,7 +86,7 @@ class Results:
         for start, size, shape in leaves[kind.skipped :]:
             rows = range(start, start + size)
             for argument in selection.positions if kind.derivatives else ():
-                columns = range(recording.tape.inputs)[recording.argument_slices[argument]]
+                columns = range(recording.program.inputs)[recording.argument_slices[argument]]
                 shape_in = recording.argument_shapes[argument]
                 assert shape_in is not None
                 block = nonzeros.block(rows, columns)

@@ -116,7 +116,7 @@ def program_as_data(program: Program, arrays: Arrays) -> dict[str, Any]:
         "structure": structure_as_data(recording.structure, what, arrays),
         "guards": [[guard.file, guard.line, guard.source, guard.answer] for guard in recording.guards],
         # what says exactly where guards hold, for points at the border of two cases
-        "function": tape_as_data(recording.tape, arrays) if guarded else None,
+        "function": tape_as_data(recording.program, arrays) if guarded else None,
         "tape": tape_as_data(program.tape, arrays),
         "segments": [_segment_as_data(segment, arrays) for segment in results.segments],
         "shapes": [list(shape) for shape in results.shapes],
@@ -274,7 +274,7 @@ def program_from_data(record: Fields, name: str, kind: Kind, options: Options, c
     result_shapes = tuple(map(record.shape, record.items("result_shapes")))
     if sum(1 for _ in paths(structure)) != len(result_shapes):
         raise FileError(f"{record.what} has {len(result_shapes)} shapes of results; its structure has others")
-    function: Tape | BlockTape = Tape(tape.inputs)
+    function = BlockTape.of(Tape(tape.inputs))
     if guards:
         function = tape_from_data(record.record("function"))
         results = sum(map(math.prod, result_shapes))
@@ -298,13 +298,13 @@ def program_from_data(record: Fields, name: str, kind: Kind, options: Options, c
     return program
 
 
-def _code(tape: Tape | BlockTape, record: Fields, options: Options) -> Compilable:
-    """The code of a tape from a file, with exact operations or bodies as they were saved."""
-    if isinstance(tape, Tape):
+def _code(tape: BlockTape, record: Fields, options: Options) -> Compilable:
+    """The code of a program from a file, with exact operations or bodies as they were saved."""
+    if tape.scalars is not None:
         exact = record.array("exact").tolist()
         if any(not 0 <= reference < len(tape) for reference in exact):
             raise FileError(f"{record.what} has exact operations that are not there")
-        return StraightLine(tape, exact)
+        return StraightLine(tape.scalars, exact)
     if options.dtype != "float64":
         raise FileError(f"{record.what} has loops in {options.dtype}; expected float64")
     maps = fuse(tape)

@@ -35,8 +35,8 @@ _SIZE: Final = 8
 
 def tape_as_data(tape: Tape | BlockTape, arrays: Arrays) -> dict[str, Any]:
     """A tape as data."""
-    if isinstance(tape, Tape):
-        return {"tape": arrays.add(np.frombuffer(to_bytes(tape), np.uint8))}
+    if tape.scalars is not None:
+        return {"tape": arrays.add(np.frombuffer(to_bytes(tape.scalars), np.uint8))}
     return {
         "inputs": tape.inputs,
         "signed_zeros": tape.signed_zeros,
@@ -74,14 +74,14 @@ def _block_as_data(block: Block, arrays: Arrays) -> dict[str, Any]:
     return data
 
 
-def tape_from_data(record: Fields) -> Tape | BlockTape:
-    """The tape that data describe.
+def tape_from_data(record: Fields) -> BlockTape:
+    """The program that data describe.
 
     Raises:
         FileError: if they describe none that can be computed.
     """
     if "tape" in record.data:
-        return scalars_from_data(record)
+        return BlockTape.of(scalars_from_data(record))
     # scalar operations in several blocks may be equal
     tape = BlockTape(record.number("inputs", most=1 << 40), signed_zeros=record.truth("signed_zeros"), joins=False)
     _add_constants(tape, record.array("constants", "f").astype(np.float64))

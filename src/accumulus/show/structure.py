@@ -140,7 +140,7 @@ class StructureReport(Shown):
             title=program.kind.title,
             argument_shapes=tuple(recording.argument_shapes),
             result_shapes=tuple(recording.result_shapes),
-            recorded=recording.tape.operations,
+            recorded=recording.program.operations,
             jacobian_shape=facts.jacobian_shape,
             nonzeros=facts.nonzero_count,
             products=facts.products,

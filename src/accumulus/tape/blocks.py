@@ -36,6 +36,7 @@ from accumulus.tape.columns import (
     references_in,
     relative,
 )
+from accumulus.tape.live import seeing_zero_signs
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation
 from accumulus.tape.passes import USED, moved, rows_of
 from accumulus.tape.tape import SELECT, Tape, to_bytes
@@ -243,9 +244,11 @@ class BlockTape:
         joins: whether equal blocks are one.
         scalar: whether operations on numbers, and on entries of short arrays, are one tape until the first loop, and
             all of them if there is none.
+        loops: whether there may be loops; else all operations are on that tape.
 
     Attributes:
-        scalars: that tape, as long as there is no loop; its references are those of the program.
+        scalars: that tape, as long as there is no loop: the program is straight-line code, one instance of one body.
+            Its references and outputs are those of the program.
         unrolled: operations on entries of arrays, as they would be written out.
         is_long: whether they are too many for that.
         blocks: in an order in which they can be computed.
@@ -268,13 +271,14 @@ class BlockTape:
         most: int | None = None,
         joins: bool = True,
         scalar: bool = False,
+        loops: bool = True,
     ) -> None:
-        self.inputs, self._most, self._joins = inputs, most, joins
+        self.inputs, self._most, self._joins, self.may_loop = inputs, most, joins, loops
         #: Whether formulas are written so that they keep the sign of every zero.
         self.signed_zeros = signed_zeros
         #: Whether builders have folded an operation that sees the signs of zeros.
         self.folded_zero_signs = False
-        self.outputs: References = np.empty(0, np.int64)
+        self._outputs: References = np.empty(0, np.int64)
         #: How often arguments of derivatives within the program were copied.
         self.copies = 0
         #: Says which lines of source what is appended comes from, if anything does; and those of each block.
@@ -296,10 +300,28 @@ class BlockTape:
         #: Columns by their identity, and which blocks they have references of.
         self._owners: dict[int, tuple[Column, list[int]]] = {}
 
+    @classmethod
+    def of(cls, tape: Tape) -> BlockTape:
+        """Return straight-line code as a program, which it stays."""
+        program = cls(tape.inputs, signed_zeros=tape.signed_zeros, loops=False)
+        program.scalars, program.folded_zero_signs = tape, tape.folded_zero_signs
+        return program
+
     def __getstate__(self) -> dict[str, Any]:
-        self.begin_loops()
         self._close()
         return vars(self).copy()
+
+    @property
+    def outputs(self) -> References:
+        """References of what the program returns."""
+        return self._outputs if self.scalars is None else np.array(self.scalars.outputs, np.int64)
+
+    @outputs.setter
+    def outputs(self, references: References) -> None:
+        if self.scalars is None:
+            self._outputs = references
+        else:
+            self.scalars.outputs = references.tolist()
 
     @property
     def blocks(self) -> list[Block]:
@@ -324,6 +346,8 @@ class BlockTape:
             work: operations that it would be if it were written out; as many as entries, if not given.
             steps: of these, operations of a recurrence.
         """
+        if not self.may_loop:
+            return False
         work = entries if work is None else work
         if work >= LONG:
             self.unrolled += work
@@ -334,9 +358,10 @@ class BlockTape:
 
     def begin_loops(self) -> None:
         """Write the scalar operations so far as blocks, if they are not."""
-        scalars, self.scalars = self.scalars, None
-        if scalars is None:
+        if self.scalars is None:
             return
+        assert self.may_loop
+        scalars, self.scalars = self.scalars, None
         self._size = len(scalars)
         self._values, self._constant_count = [np.array(scalars.constants)], len(scalars.constants)
         self._references = {np.float64(value).tobytes(): -k for k, value in enumerate(scalars.constants, 1)}
@@ -396,12 +421,14 @@ class BlockTape:
     @property
     def sees_zero_signs(self) -> bool:
         """True if an operation tells zeros of different signs apart."""
+        if self.scalars is not None:
+            return len(seeing_zero_signs(self.scalars)) > 0
         return any(OPERATIONS[code].zero_signs == "seen" for block in self.blocks for code in block.codes)
 
     @property
     def operations(self) -> int:
         """Operations of all instances together; a sum of n terms is n - 1."""
-        return sum(block.operations for block in self.blocks)
+        return sum(block.operations for block in self.blocks) if self.scalars is None else self.scalars.operations
 
     @property
     def starts(self) -> NDArray[np.int64]:
@@ -454,7 +481,7 @@ class BlockTape:
         if len(flat) > 1 and (flat.view(np.int64) == flat.view(np.int64)[0]).all():
             return np.full(numbers.shape, self.constant(flat[0]), np.int64)
         if self.scalars is not None:
-            if len(flat) < LONG:
+            if len(flat) < LONG or not self.may_loop:
                 return self.scalars.constant_array(numbers.reshape(np.shape(values)))
             self.begin_loops()
         key = flat.tobytes()

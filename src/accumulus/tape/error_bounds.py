@@ -190,7 +190,7 @@ def evaluate_with_bounds(
         raise ArgumentError(f"the tape has {program.inputs} inputs, {len(inputs)} values were given")
     count = len(inputs[0]) if len(inputs) else 1
     with np.errstate(all="ignore"):
-        if isinstance(program, BlockTape):
+        if program.scalars is None:
             points = np.reshape(inputs, (program.inputs, count))
             results, bounds = run(program, ErrorBounds(dtype), (points, np.zeros_like(points)))
         else:

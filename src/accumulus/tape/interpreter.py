@@ -112,10 +112,11 @@ def run(program: Tape | BlockTape, domain: Domain, inputs: Any) -> Any:
     >>> run(tape, Depths(), [0])
     [2]
     """
-    if isinstance(program, Tape):
-        found = values(program, domain, inputs)
-        return [found[output] for output in program.outputs]
-    return resume(program, domain, inputs).read(program.outputs)
+    tape = program.scalars
+    if tape is None:
+        return resume(program, domain, inputs).read(program.outputs)  # type: ignore[arg-type]
+    found = values(tape, domain, inputs)
+    return [found[output] for output in tape.outputs]
 
 
 class Partial(Domain):
@@ -379,7 +380,7 @@ def evaluate(
     with np.errstate(all="ignore"):
         if arithmetic is not None:
             return run(program, _Arithmetic(arithmetic, number), inputs)  # type: ignore[no-any-return]
-        if isinstance(program, Tape):
+        if program.scalars is not None:
             # the product makes NumPy's numbers of Python's, which raise where IEEE gives infinity or NaN
             inputs = [np.multiply(1.0, x) for x in inputs]
         return run(program, NUMBERS, inputs)  # type: ignore[no-any-return]
@@ -388,8 +389,8 @@ def evaluate(
 def outputs_at(tape: Tape | BlockTape, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return all outputs of a program at points of shape (points, inputs), as (outputs, points)."""
     values = np.empty((len(tape.outputs), len(inputs)))
-    if not isinstance(tape, BlockTape):
-        for row, value in zip(values, evaluate(tape, list(np.ascontiguousarray(inputs.T))), strict=True):
+    if tape.scalars is not None:
+        for row, value in zip(values, evaluate(tape.scalars, list(np.ascontiguousarray(inputs.T))), strict=True):
             row[:] = value
     elif any(block.steps is not None for block in tape.blocks):  # step by step, for all points at once
         values[:] = evaluate(tape, inputs.T)

@@ -251,6 +251,11 @@ class Tape:
         return nullcontext()
 
     @property
+    def scalars(self) -> Tape:
+        """The tape itself: of programs, the one that they are if they have no loops."""
+        return self
+
+    @property
     def open(self) -> Tape:
         """The tape that operations on numbers are written onto."""
         return self

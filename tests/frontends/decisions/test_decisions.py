@@ -38,7 +38,7 @@ def test_answers_are_those_at_the_point_and_equal_questions_are_one_guard():
     assert [guard.answer for guard in recording.guards] == ["True", "True", "True", "False"]
     assert {guard.source for guard in recording.guards} == {"while x > 1:"}
     assert {guard.file for guard in recording.guards} == {__file__}
-    value, *guards = outputs_at(recording.tape, np.array([[5.0]]))[:, 0]
+    value, *guards = outputs_at(recording.program, np.array([[5.0]]))[:, 0]
     assert value == 2 * halved(5.0)
     assert guards == [1.0] * 4
 
@@ -59,7 +59,7 @@ def test_a_recording_holds_where_the_function_goes_the_same_way():
 )
 def test_whole_numbers_hold_between_their_neighbours(given, holds, fails):
     recording = recorded(lambda x: x * int(x), given)
-    assert outputs_at(recording.tape, np.array([[given]]))[0, 0] == given * int(given)
+    assert outputs_at(recording.program, np.array([[given]]))[0, 0] == given * int(given)
     assert where_it_holds(recording, np.array([holds]).T).all()
     assert not where_it_holds(recording, np.array([fails]).T).any()
 
@@ -124,7 +124,7 @@ def test_an_order_is_kept_with_ties_and_nan():
     points = np.array([[3.0, 1.0, 3.0, np.nan, 2.0], [3.0, 3.0, 3.0, 3.0, 3.0], [np.nan, 1.0, np.nan, 0.0, 2.0]])
     for k, point in enumerate(points):
         recording = record(ordered, [point], decides=True)
-        assert recording.tape.outputs[:5] == np.argsort(point, kind="stable").tolist()
+        assert recording.scalars.outputs[:5] == np.argsort(point, kind="stable").tolist()
         assert np.flatnonzero(where_it_holds(recording, points)).tolist() == [k]
     assert where_it_holds(recording, np.array([[np.nan, 3.0, np.nan, 2.5, 4.0]])).all()
 

@@ -115,7 +115,7 @@ def test_short_loops_are_one_program(function):
     recording = record(function, [1.3], decides=True, check=True)
     assert not recording.guards
     for x in POINTS:
-        np.testing.assert_allclose(float(evaluate(recording.tape, [x])[0]), function(x), rtol=1e-14)
+        np.testing.assert_allclose(float(evaluate(recording.program, [x])[0]), function(x), rtol=1e-14)
 
 
 @pytest.mark.parametrize("function", [with_else, nested, filled], ids=lambda f: f.__name__)
@@ -162,7 +162,7 @@ def test_what_goes_on_for_long_is_guarded(function):
     recording = record(function, [1.3], decides=True, check=True)
     assert recording.guards
     for x in (1.0, 1.3, 2.1):
-        found = [float(value) for value in evaluate(recording.tape, [x])]
+        found = [float(value) for value in evaluate(recording.program, [x])]
         if all(found[1:]):
             np.testing.assert_allclose(found[0], function(x), rtol=1e-14)
 
@@ -202,4 +202,4 @@ def test_generators_and_exits_in_try_stay_as_they_are():
     for function in (lambda x: sum(items(x), 0.0), caught):
         recording = record(function, [1.3], decides=True, check=True)
         assert recording.guards
-        np.testing.assert_allclose(float(evaluate(recording.tape, [1.3])[0]), function(1.3), rtol=1e-15)
+        np.testing.assert_allclose(float(evaluate(recording.program, [1.3])[0]), function(1.3), rtol=1e-15)

@@ -168,7 +168,7 @@ def test_long_arrays_stay_arrays():
 
     x = np.random.default_rng(3).normal(size=500)
     recording = record(f, [x], arrays=True, at_once=True, check=True)
-    assert len(recording.tape.blocks) < 60
+    assert len(recording.program.blocks) < 60
 
 
 # Which functions are recorded ----------------------------------------------------------------------------------------

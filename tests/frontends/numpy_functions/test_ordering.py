@@ -83,7 +83,7 @@ def test_as_numpy_where_the_recording_holds(f, shape):
         points = np.stack([(given + step).ravel() for step in steps])
         holds = where_it_holds(recording, points)
         assert holds[0]
-        outputs = outputs_at(recording.tape, points)[: recording.results]
+        outputs = outputs_at(recording.program, points)[: recording.results]
         for point, values in zip(points[holds], outputs[:, holds].T, strict=True):
             expected = np.ravel(f(point.reshape(shape)))
             np.testing.assert_allclose(values, expected, rtol=1e-13, atol=1e-15)

@@ -18,7 +18,7 @@ from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.patching import patched, replaced
 from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.trees import Structure, flatten, unflatten
-from accumulus.tape.blocks import LONG, MOST_UNROLLED, BlockTape, Lines
+from accumulus.tape.blocks import LONG, MOST_UNROLLED, Lines
 from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.interpreter import Copies
 from accumulus.tape.operations import OPERATIONS
@@ -42,7 +42,7 @@ class Body:
 
 
 def recorded_body(
-    function: Callable[..., Any], arguments: Sequence[tuple[Structure, Sequence[Place]]], outer: Tape | BlockTape | None
+    function: Callable[..., Any], arguments: Sequence[tuple[Structure, Sequence[Place]]], outer: Any
 ) -> Body:
     """Record a function on arguments of its own.
 
