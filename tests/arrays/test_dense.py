@@ -151,8 +151,8 @@ def test_batches_copies_and_reports():
 
 def test_small_products_are_multiplications_and_sums():
     with unrolled(0), small_matrices(31):
-        assert not products(record(layers, [X], arrays=True).tape)
-        assert products(record(lambda x: A @ x[:12].reshape(6, 2), [X], arrays=True).tape) == [(5, 6, 2)]
+        assert not products(record(layers, [X], arrays=True).program)
+        assert products(record(lambda x: A @ x[:12].reshape(6, 2), [X], arrays=True).program) == [(5, 6, 2)]
 
 
 @pytest.mark.parametrize("target", targets())

@@ -17,9 +17,7 @@ from accumulus.frontends.record import record
 from accumulus.programs.program import Program
 from accumulus.show.structure import lines_text
 from accumulus.tape import blocks
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.interpreter import evaluate
-from accumulus.tape.tape import Tape
 from accumulus.targets.code import LoopNest
 
 X = np.random.default_rng(1).uniform(0.1, 1.0, 48)
@@ -119,7 +117,7 @@ FUNCTIONS = [
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_loops_compute_what_is_written_out(function, sparse):
     looped, found, expected = both(function, X, sparse=sparse)
-    assert isinstance(looped.compile(X).code, LoopNest) or record(function, [X]).tape.operations < len(X)
+    assert isinstance(looped.compile(X).code, LoopNest) or record(function, [X]).scalars.operations < len(X)
     assert_same(found, expected)
 
 
@@ -278,9 +276,9 @@ def test_dense_derivatives_of_short_arrays_are_loops():
 
 
 def test_short_arrays_are_written_out():
-    assert isinstance(record(stencil, [X], arrays=True).tape, Tape)
-    assert isinstance(record(stencil, [np.ones(20_000)], arrays=True).tape, BlockTape)
-    assert isinstance(record(stencil, [np.ones(20_000)]).tape, Tape)
+    assert record(stencil, [X], arrays=True).loops is None
+    assert record(stencil, [np.ones(20_000)], arrays=True).loops is not None
+    assert record(stencil, [np.ones(20_000)]).loops is None
 
 
 def test_loops_over_short_arrays_are_written_out_and_then_found_to_repeat():
@@ -315,7 +313,7 @@ def test_derivatives_that_need_too_many_blocks_are_written_out(monkeypatch):
     expected = acc.jacobian(stencil, cache=False)(x)
     with monkeypatch.context() as patch:
         patch.setattr(blocks, "MOST_UNROLLED", 10)
-        recorded = record(stencil, [x], arrays=True).tape
+        recorded = record(stencil, [x], arrays=True).program
         patch.setattr(arrays_jacobian, "MANY_BLOCKS", len(recorded.blocks) + 1)
         jacobian = acc.jacobian(stencil, cache=False)
         np.testing.assert_array_equal(jacobian(x), expected)
@@ -343,7 +341,7 @@ def test_a_function_is_recorded_once_whatever_it_becomes():
             np.testing.assert_array_equal(evaluate(recording.scalars, list(x)), evaluate(expected, list(x)))
         assert recording.as_loops().as_scalars().scalars.operations <= expected.operations
         if size > 5:
-            np.testing.assert_allclose(evaluate(recording.as_loops().tape, x), counted(x), rtol=1e-13)
+            np.testing.assert_allclose(evaluate(recording.as_loops().program, x), counted(x), rtol=1e-13)
 
 
 @pytest.mark.parametrize("size", [3, 100, 3000])

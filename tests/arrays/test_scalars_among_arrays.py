@@ -62,9 +62,9 @@ def test_every_array_function(source, long, monkeypatch):
         return [function(v, A, M, s), np.roll(v, 1) * scalar, np.tanh(scalar)]
 
     with unrolled(0):
-        tape = record(f, ARGUMENTS, arrays=True, check=True).tape
+        tape = record(f, ARGUMENTS, arrays=True, check=True).program
     expected = entries(f(*ARGUMENTS))
-    assert isinstance(tape, BlockTape)
+    assert tape.scalars is None
     np.testing.assert_allclose(evaluate(tape, ENTRIES), expected, rtol=1e-11, atol=1e-13)
     written = evaluate(unroll(tape), list(ENTRIES[:, np.newaxis]))
     np.testing.assert_allclose([float(np.ravel(each)[0]) for each in written], expected, rtol=1e-11, atol=1e-13)
@@ -113,7 +113,7 @@ def test_many_of_them_are_one_block_and_its_derivatives_are_planned(monkeypatch)
     x = np.linspace(0.1, 0.9, 6)
     monkeypatch.setattr(blocks, "LONG_SEGMENT", 200)
     with unrolled(0):
-        tape = record(f, [x], arrays=True).tape
+        tape = record(f, [x], arrays=True).program
     assert len(tape.blocks) < 10
     _, found, expected = both(f, x)
     assert_same(found, expected)

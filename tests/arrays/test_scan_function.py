@@ -9,8 +9,7 @@ from looped import unrolled
 import accumulus as acc
 from accumulus.arrays.scans import Recurrence
 from accumulus.frontends.record import record
-from accumulus.tape.blocks import SCAN, BlockTape
-from accumulus.tape.tape import Tape
+from accumulus.tape.blocks import SCAN
 from accumulus.targets.code import LoopNest
 
 
@@ -189,13 +188,13 @@ def test_what_is_not_chosen_has_no_derivative(is_reverse, monkeypatch):
 def test_steps_are_rolled_up():
     with unrolled(0):
         for function in (pendulum, running, several, nested):
-            tape = record(function, [X], arrays=True).tape
-            assert isinstance(tape, BlockTape)
+            tape = record(function, [X], arrays=True).program
+            assert tape.scalars is None
             assert sum(block.code == SCAN for block in tape.blocks) == 1
-        assert not any(block.code == SCAN for block in record(constants, [X], arrays=True).tape.blocks)
-    assert isinstance(record(pendulum, [X], arrays=True).tape, Tape)
-    assert isinstance(record(lambda x: pendulum(x, 1_000), [X], arrays=True).tape, BlockTape)
-    assert isinstance(record(lambda x: pendulum(x, 1_000), [X]).tape, Tape)
+        assert not any(block.code == SCAN for block in record(constants, [X], arrays=True).program.blocks)
+    assert record(pendulum, [X], arrays=True).loops is None
+    assert record(lambda x: pendulum(x, 1_000), [X], arrays=True).loops is not None
+    assert record(lambda x: pendulum(x, 1_000), [X]).loops is None
 
 
 def test_several_arguments_and_options():

@@ -36,7 +36,7 @@ def contents(blocks):
 
 @pytest.mark.parametrize("function", [*test_rolled_loops.FUNCTIONS, *test_recurrences.FUNCTIONS])
 def test_machine_code_does_what_python_does(function):
-    tape = record(function, [test_rolled_loops.X]).tape
+    tape = record(function, [test_rolled_loops.X]).scalars
     with rolling(levels=3):
         expected = roll.rolled(tape)
         with mock.patch.object(cones, "_perform", as_python):

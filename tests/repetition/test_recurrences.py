@@ -20,7 +20,7 @@ N = 24
 
 def steps_of(function, x=X, **options):
     """Of each recurrence how many instances its steps have."""
-    tape = record(function, [x]).tape
+    tape = record(function, [x]).scalars
     with rolling(levels=3, **options):
         blocks = roll.rolled(tape)
     assert blocks is not None
@@ -244,7 +244,7 @@ def test_without_a_period_programs_stay_as_they_are():
             state = [np.sin(state) * x[1], state + x[2] / state, state * state - x[3]][k]
         return state
 
-    tape = record(f, [X]).tape
+    tape = record(f, [X]).scalars
     with rolling(levels=3):
         assert roll.rolled(tape) is None
 
@@ -313,7 +313,7 @@ def test_any_recurrence(width, updates, special, count, returned, runs, terms, s
         return np.array(result) if returned != "loss" else loss + 0.0 * x[0]
 
     x = generator.uniform(-1.0, 1.0, 16)
-    tape = record(f, [x]).tape
+    tape = record(f, [x]).scalars
     expected = np.array(evaluate(tape, list(x)), float)
     with rolling(levels=3, terms=terms):
         blocks = roll.rolled(tape)

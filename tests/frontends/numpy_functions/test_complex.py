@@ -227,7 +227,7 @@ def test_long_arrays_stay_arrays():
     x = np.linspace(-1.0, 1.0, 40)
     short = record(f, [x], check=True)
     long = record(f, [x], arrays=True, at_once=True, check=True)
-    np.testing.assert_allclose(evaluate(long.tape, x), f(x), rtol=1e-12)
+    np.testing.assert_allclose(evaluate(long.program, x), f(x), rtol=1e-12)
     assert short.scalars.operations > 100
 
 

@@ -146,7 +146,7 @@ def test_long_axes_are_operations_on_arrays(shape):
         return z.real, z.imag, np.abs(np.fft.rfft(x)), np.fft.irfft(z, shape[-1])
 
     x = np.random.default_rng(4).normal(size=shape)
-    tape = record(f, [x], arrays=True, at_once=True, check=True).tape
+    tape = record(f, [x], arrays=True, at_once=True, check=True).program
     expected = np.concatenate([part.ravel() for part in f(x)])
     np.testing.assert_allclose(evaluate(tape, x.ravel()), expected, atol=1e-11)
     assert len(tape.blocks) < 1200

@@ -55,7 +55,7 @@ def test_structural_zeros_cost_nothing():
         A = np.diag(x) + np.diag(x[1:] * 0.1, 1)
         return np.linalg.solve(A, x)
 
-    assert record(banded, [np.ones(8)]).tape.operations < 50
+    assert record(banded, [np.ones(8)]).scalars.operations < 50
 
 
 def test_stacks():
@@ -69,7 +69,7 @@ def test_stacks():
 def test_singular_matrices_give_no_numbers(n):
     recording = record(np.linalg.inv, [np.ones((n, n))])
     assert not np.any(np.isfinite(evaluate(recording.program, [0.0] * n * n)))
-    assert evaluate(record(np.linalg.det, [np.ones((n, n))]).tape, [0.0] * n * n) == [0.0] or n > 3
+    assert evaluate(record(np.linalg.det, [np.ones((n, n))]).scalars, [0.0] * n * n) == [0.0] or n > 3
 
 
 @pytest.mark.parametrize("f", [np.linalg.inv, np.linalg.det, lambda A: np.linalg.solve(A, np.ones(2))])
@@ -80,7 +80,7 @@ def test_matrices_must_be_square(f):
 
 def test_pivoted_elimination_is_not_differentiated():
     n = 5
-    graph = linearize(record(np.linalg.solve, [np.eye(n), np.ones(n)]).tape).graph
+    graph = linearize(record(np.linalg.solve, [np.eye(n), np.ones(n)]).scalars).graph
     # a residual a row, exchanged and through the factors; differentiated, the elimination has over a thousand edges
     assert len(graph.sources) < 8 * n * n
 

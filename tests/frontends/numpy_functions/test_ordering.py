@@ -95,7 +95,7 @@ def test_nan_is_where_numpy_has_it(name):
     recording = record(VECTORS[name], [x], decides=True)
     x[[2, 5]] = np.nan
     with_nan = record(VECTORS[name], [x], decides=True)
-    np.testing.assert_array_equal(outputs_at(with_nan.tape, x[np.newaxis])[: with_nan.results, 0], VECTORS[name](x))
+    np.testing.assert_array_equal(outputs_at(with_nan.program, x[np.newaxis])[: with_nan.results, 0], VECTORS[name](x))
     assert where_it_holds(with_nan, x[np.newaxis]).all()
     if name not in ("sort few", "mask"):  # which hold everywhere, or where comparisons are false
         assert not where_it_holds(recording, x[np.newaxis]).any()
