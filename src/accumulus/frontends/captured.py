@@ -108,6 +108,8 @@ _BUILTINS: Final = frozenset(vars(builtins))
 #: Functions of Python that read what has no name in code.
 _READERS: Final = frozenset({"eval", "exec", "globals", "input", "locals", "open"})
 _ABSENT: Final = object()
+#: Of mappings whose iterators give their keys.
+_ITERATING: Final = (dict.__iter__, collections.OrderedDict.__iter__, MappingProxyType.__iter__)
 
 
 class Way(Enum):
@@ -584,8 +586,13 @@ class Captured:
             self._add_entries(iter, value, label, len(value), range(len(value)))
         elif isinstance(value, dict | MappingProxyType):
             base: Any = next(base for base in type(value).__mro__ if is_foreign(base.__module__))
-            self._add_contents(list, value, label) if len(value) <= MOST else self._add_contents(len, value, label)
-            self._add_entries(base.values, value, label, len(value), tuple(value))
+            if len(base.keys(value)) > MOST:
+                self._add_contents(len, value, label)
+            else:  # what iterates in a way of its own, as sparse matrices do, has keys none the less
+                own = type(value).__iter__ not in _ITERATING
+                self._add_contents((lambda held: list(base.keys(held))) if own else list, value, label)
+            keys = tuple(base.keys(value))
+            self._add_entries(base.values, value, label, len(keys), keys)
             self._visit(getattr(value, "default_factory", None), label)
         elif isinstance(value, set | frozenset):
             for item in list(value)[:MOST]:

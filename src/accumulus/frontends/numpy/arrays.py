@@ -7,7 +7,9 @@ thing, and views, slices, fancy indexing, broadcasting assignment and ``+=`` are
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +26,7 @@ from accumulus.frontends.numpy.operands import (
     depends,
     entries_of,
     holds_complex,
+    is_sparse,
     map_references,
     references_of,
 )
@@ -60,6 +63,16 @@ def as_constant(tape: Tape, result: Any) -> Any:
     return result
 
 
+def _is_sparse_matrix(value: Any) -> bool:
+    """Return True for a matrix, rather than an array, of `scipy.sparse`, whose ``*`` is a product of matrices."""
+    return is_sparse(value) and type(value).__name__.endswith("_matrix")
+
+
+def _is_product_of_sparse(caller: FrameType) -> bool:
+    """Return True if `scipy.sparse` asks for an operand's numbers; it leaves the product to objects that are none."""
+    return caller.f_code.co_name == "_matmul_dispatch" and caller.f_globals["__name__"].startswith("scipy.sparse.")
+
+
 def method_of(name: str) -> Callable[..., Any]:
     """The method of arrays that is NumPy's function of the same name."""
     function = getattr(np, name)
@@ -82,7 +95,8 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
     """
 
     __slots__ = ("boolean", "references", "tape")
-    __class__: Any = property(lambda self: np.ndarray)  # code that asks `isinstance` goes the way that it would go
+    # code that asks `isinstance` goes the way that it would go
+    __class__: Any = property(lambda self: np.ndarray if not _is_product_of_sparse(sys._getframe(1)) else TracedArray)
     __hash__ = Traced.__hash__
 
     def __init__(self, tape: Tape, references: References, *, boolean: bool = False) -> None:
@@ -194,12 +208,20 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
         if dtype is not None and np.dtype(dtype) == object:  # np.vectorize
             return self._objects()
         if depends(self):
+            if dtype is None and _is_product_of_sparse(sys._getframe(1)):
+                return np.fromiter([self], object).reshape(())
             if dtype is None and not self.ndim:  # an item of a list: what a traced scalar is there
                 return self._objects()
             if self.boolean and ACTIVE.decisions is not None:  # a mask of a plain array
                 return truths(self.tape, self.references)
             raise no_number("float")
         return np.array(concrete(self), dtype)
+
+    def __mul__(self, other: Any) -> Any:
+        return np.matmul(self, other) if _is_sparse_matrix(other) else np.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return np.matmul(other, self) if _is_sparse_matrix(other) else np.multiply(other, self)
 
     def _objects(self) -> NDArray[Any]:
         """A plain array of traced scalars."""

@@ -5,6 +5,7 @@ Entries of an operand are one reference (an int) or an array of them, with a kin
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from numbers import Complex, Real
 from typing import Any, Final
@@ -26,6 +27,10 @@ Formula = Callable[[Tape], Callable[..., int]]
 NO_REALS: Final = (
     "A complex number is given where only real ones are recorded. Write z.real and z.imag, or abs(z); arrays made by "
     "np.zeros(n, complex) hold complex numbers."
+)
+SPARSE: Final = (
+    "A sparse matrix of SciPy is multiplied with traced vectors and matrices by @; all else takes M.toarray(), whose "
+    "zeros cost nothing."
 )
 
 
@@ -106,6 +111,11 @@ def constants(tape: Tape, values: NDArray[Any]) -> References:
     return tape.constant_array(numbers)
 
 
+def is_sparse(value: Any) -> bool:
+    """Return True for a sparse matrix or array of SciPy, which is not imported for it."""
+    return type(value).__module__.startswith("scipy.sparse") and "scipy.sparse" in sys.modules and hasattr(value, "nnz")
+
+
 def entries_of(tape: Tape, value: Any) -> tuple[Entries, bool]:
     """Entries of any operand, and whether they are boolean.
 
@@ -146,6 +156,8 @@ def entries_of(tape: Tape, value: Any) -> tuple[Entries, bool]:
         raise refuse(NO_REALS)
     if hasattr(value, "__array__"):
         return entries_of(tape, np.asarray(value))
+    if is_sparse(value):
+        raise refuse(SPARSE)
     raise refuse(f"{type(value).__name__} {value!r:.60} is not a number, and cannot be combined with traced values.")
 
 

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
+from accumulus.frontends.numpy.arrays import TracedArray, as_array, as_constant, make
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE
-from accumulus.frontends.numpy.operands import Entries, depends, references_of
+from accumulus.frontends.numpy.operands import NO_REALS, Entries, depends, is_sparse, references_of
 from accumulus.frontends.numpy.table import implements
-from accumulus.frontends.numpy.ufuncs import fold
+from accumulus.frontends.numpy.ufuncs import fold, sums_of_segments
 from accumulus.frontends.recorder import References
 from accumulus.tape.tape import Tape
 
@@ -186,6 +186,8 @@ LETTERS: Final = string.ascii_letters
 @implements(np.matmul, np.linalg.matmul)
 def _matmul(tape: Tape, x1: Any, x2: Any) -> Any:
     """Matrix products over the last two axes; vectors count as a row on the left and a column on the right."""
+    if is_sparse(x1) or is_sparse(x2):
+        return _by_sparse(tape, x1, x2)
     a, b = references_of(tape, x1), references_of(tape, x2)
     if not a.ndim or not b.ndim:
         raise ValueError("matmul: a scalar operand; use * instead")
@@ -193,6 +195,29 @@ def _matmul(tape: Tape, x1: Any, x2: Any) -> Any:
     stack_a, stack_b, stack = _stacks(a.shape[:-2], b.shape[:-2])
     operands = [(a, stack_a + rows + "c"), (b, stack_b + "c" + columns)]
     return make(tape, contract(tape, operands, stack + rows + columns))
+
+
+def _by_sparse(tape: Tape, x1: Any, x2: Any) -> Any:
+    """The product of a constant sparse matrix of SciPy and a vector or matrix, on either side.
+
+    Each entry is the sum over the stored entries of a row, in the order of their columns, as SciPy adds them.
+    """
+    if not is_sparse(x1):
+        return _by_sparse(tape, x2.T, as_array(tape, x1).T).T
+    if x1.dtype.kind not in "fiub":
+        raise refuse(NO_REALS)
+    x = as_array(tape, x2)
+    matrix = x1.tocsr().sorted_indices() if x1.ndim == 2 else x1.reshape(1, -1).tocsr()
+    if x.ndim not in (1, 2) or len(x) != matrix.shape[1]:
+        raise ValueError(f"matmul: a sparse matrix of shape {x1.shape} cannot be multiplied by shape {x.shape}")
+    rows = np.flatnonzero(np.diff(matrix.indptr))
+    columns = x.reshape(len(x), -1).T  # one after the other, so that the terms of a sum follow each other
+    terms = (columns[:, matrix.indices] * as_constant(tape, matrix.data.astype(float))).references.reshape(-1)
+    begins = np.arange(len(columns))[:, np.newaxis] * matrix.nnz + matrix.indptr[rows]
+    result = np.full((len(columns), matrix.shape[0]), tape.constant(0.0))
+    result[:, rows] = sums_of_segments(tape, terms, begins.reshape(-1)).reshape(begins.shape)
+    shape = (*x1.shape[:-1], *x.shape[1:])
+    return make(tape, result.T.reshape(shape) if shape else int(result[0, 0]))
 
 
 def _stacks(*shapes: tuple[int, ...]) -> tuple[str, ...]:

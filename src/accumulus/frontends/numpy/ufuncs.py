@@ -353,6 +353,8 @@ def _reduceat(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: di
         ends = [*places[1:], lines.shape[-1]]
         if any(not 0 <= place < lines.shape[-1] for place in places):
             raise IndexError(f"an index of reduceat is not in [0, {lines.shape[-1]})")
+        if ufunc is np.add and tape.in_loops(lines.size):
+            return np.moveaxis(_added_between(tape, lines, np.array(places), np.array(ends)), -1, axis)
         folds = [
             fold(tape, _foldable(ufunc), lines[..., begin : max(end, begin + 1)], -1)
             for begin, end in zip(places, ends, strict=True)
@@ -360,6 +362,17 @@ def _reduceat(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: di
         return np.stack(folds, axis=axis)
 
     return _folded(tape, ufunc, ufunc.reduceat, record, inputs, keywords)
+
+
+def _added_between(tape: Tape, lines: Any, begins: References, ends: References) -> Any:
+    """The sums of entries of each line from one place to another; one entry, where that is not larger."""
+    lengths = np.maximum(ends - begins, 1)
+    first = np.cumsum(lengths) - lengths
+    chosen = np.repeat(begins - first, lengths) + np.arange(lengths.sum())
+    terms = references_of(tape, lines)[..., chosen].reshape(-1)
+    several = np.arange(0, len(terms), len(chosen))[:, np.newaxis]
+    sums = sums_of_segments(tape, terms, (several + first).reshape(-1))
+    return TracedArray(tape, sums.reshape(*lines.shape[:-1], len(begins)))
 
 
 def _outer(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -411,15 +424,23 @@ def _add_at(tape: Any, references: References, positions: References, values: Re
     kept = before != tape.constant(0.0)  # what was there comes first, unless it is nothing
     together = np.insert(terms[order], first[kept], before[kept])
     begins = first + np.concatenate([[0], np.cumsum(kept)[:-1]])
-    references.flat[places] = _sums(tape, together, begins)
+    references.flat[places] = sums_of_segments(tape, together, begins)
 
 
-def _sums(tape: Any, terms: References, begins: References) -> References:
-    """The sum of each segment of the terms; one term is its own."""
+def sums_of_segments(tape: Any, terms: References, begins: References) -> References:
+    """The sum of each segment of the terms, from left to right; one term is its own.
+
+    Args:
+        terms: of one after the other.
+        begins: where each segment begins in them, ascending; each has a term.
+    """
     lengths = np.diff(np.append(begins, len(terms)))
     found = terms[begins]
     several = lengths > 1
-    if several.any():
+    if several.any() and not tape.in_loops(len(terms)):
+        for k in np.flatnonzero(several).tolist():
+            found[k] = tape.sum(terms[begins[k] : begins[k] + lengths[k]].tolist())
+    elif several.any():
         counts = lengths[several]
         found[several] = tape.sums(terms[np.repeat(several, lengths)], np.append(0, np.cumsum(counts)))
     return found
