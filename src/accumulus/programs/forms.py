@@ -273,6 +273,13 @@ class FormedProgram:
     def __init__(self, program: Program, forms: Forms, call: Restructured) -> None:
         self.program = program
         self._forms, self._structure = forms, call
+        #: What takes the numbers out of arguments; the ways of giving them (so many by position, and these keywords)
+        #: for which it was looked for.
+        self._read: Reader | None = None
+        self._ways: frozenset[tuple[int, tuple[str, ...]]] = frozenset()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_read": None, "_ways": frozenset()}
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # not there yet, while it is unpickled
@@ -281,6 +288,11 @@ class FormedProgram:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Derivatives at one point."""
+        numbers = None if self._read is None else self._read(arguments, keywords)
+        if numbers is not None:
+            result = self.program.fast(*numbers)
+            if result is not NotImplemented:
+                return result
         return self.program(*self._numbers(arguments, keywords))
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
@@ -301,11 +313,18 @@ class FormedProgram:
         axes = axes_of_numbers(self._structure, numbers, in_axes, transposed, self.program.name)
         return self.program.batch(*numbers, in_axes=axes, out=out, threads=threads, transposed=transposed)
 
-    def _numbers(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Sequence[Any]:
+    def _numbers(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Sequence[Any]:
+        numbers: Sequence[Any] | None = None if self._read is None else self._read(arguments, keywords)
+        if numbers is not None:
+            return numbers
         call, numbers = self._forms.of(arguments, keywords)
         if call is None or call.key != self._structure.key:
             raise ArgumentError(
                 f"the arguments of {self.program.name} have another structure, or other constants, than those that "
                 "this program was compiled for"
             )
+        way = len(arguments), tuple(keywords)
+        if way not in self._ways:
+            self._ways |= {way}
+            self._read = self._forms.reader(arguments, keywords, call) or self._read
         return numbers

@@ -163,10 +163,9 @@ class Program:
 
     def __call__(self, *arguments: Any) -> Any:
         """Derivatives at one point; arguments of the shapes that the program was compiled for."""
-        if len(arguments) == len(self._arguments.numeric):
-            result = self.fast(*arguments)
-            if result is not NotImplemented:
-                return result
+        result = self.fast(*arguments)
+        if result is not NotImplemented:
+            return result
         self._check_guards(arguments)
         return self.at(arguments)
 
@@ -227,10 +226,9 @@ class Program:
             ArgumentError: if the program was not compiled for sparse results.
         """
         _ = self.pattern  # refuses dense ones
-        if len(arguments) == len(self._arguments.numeric):
-            result = self.fast_nonzeros(*arguments)
-            if result is not NotImplemented:
-                return result
+        result = self.fast_nonzeros(*arguments)
+        if result is not NotImplemented:
+            return result
         self._check_guards(arguments)
         return self.at(arguments, matrices=False)
 

@@ -157,10 +157,27 @@ def test_programs_take_what_they_were_compiled_for():
     np.testing.assert_array_equal(program.batch(X, {"k1": 1.0}, drag=0.0, in_axes={"x": 0, "rates": None})["k1"], X)
     assert pickle.loads(pickle.dumps(program))(3.0, {"k1": 5.0}, drag=0.0) == {"k1": 3.0}
     assert program.operations == program.program.operations
-    with pytest.raises(ArgumentError, match="another structure"):
-        program(3.0, {"k2": 5.0}, drag=0.0)
+    for _ in range(2):  # the second time, what takes the numbers out is there already
+        with pytest.raises(ArgumentError, match="another structure"):
+            program(3.0, {"k2": 5.0}, drag=0.0)
+        with pytest.raises(ArgumentError, match="another structure"):
+            program(3.0, {"k1": 5.0, "k2": 1.0}, drag=0.0)
+        assert program(3.0, rates={"k1": 5.0}, drag=0.0) == {"k1": 3.0}
+        assert program(drag=0.0, rates={"k1": 5.0}, x=4.0) == {"k1": 4.0}
+        assert program(3, {"k1": 5}, drag=0) == {"k1": 3.0}
+        with pytest.raises(ArgumentError, match="do not fit"):
+            program(3.0, drag=0.0)
+    assert pickle.loads(pickle.dumps(program))(3.0, {"k1": 5.0}, drag=0.0) == {"k1": 3.0}
     sparse = jacobian(lambda p: p["x"] ** 2, sparse="csr").compile({"x": X})
-    np.testing.assert_array_equal(sparse.nonzeros({"x": 2.0 * X})["x"], 4.0 * X)
+    for _ in range(2):
+        np.testing.assert_array_equal(sparse.nonzeros({"x": 2.0 * X})["x"], 4.0 * X)
+
+
+def test_programs_take_no_other_number_of_arguments():
+    program = jacobian(lambda x, y: x * y).compile(X, 2.0)
+    for wrong in ((X,), (X, 2.0, np.empty((len(X), len(X)))), ()):
+        with pytest.raises(ArgumentError, match="takes 2 arguments"):
+            program(*wrong)
 
 
 def test_errors_of_batches_and_numbers_name_the_path():
