@@ -6,16 +6,41 @@ where they lie, all points of a `jax.vmap` at once. Programs that are no single 
 arrays, very long programs that are not compiled yet) are called in the same way, through a function of Python's that
 is handed the same buffers. On other devices, and where JAX differentiates what was computed once more, the program is
 written down in JAX's own operations.
+
+Each function takes a function `f` of NumPy or of JAX, and the names and options of the function of `accumulus` that has
+its name, except for `sparse`, `guards`, `dtype` and `target`. The derivative is computed in the precision of the
+arguments: double if one of them is, else single. An `ArgumentError` is raised for one of these options; at the call,
+for arguments without numbers. A `TraceError` is raised at the call, for what cannot be recorded: `f` is recorded at a
+point between 0.5 and 1.5, since JAX knows no values then; it cannot decide on values.
+
+>>> import jax
+>>> import jax.numpy as jnp
+>>> import numpy as np
+>>> import accumulus as acc
+>>> def f(x):
+...     return np.array([x[0] * x[1], x[0] + x[1] ** 2])
+>>> @jax.jit
+... def determinant(x):
+...     return jnp.linalg.det(acc.jax.jacobian(f)(x))
+>>> jax.vmap(determinant)(jnp.array([[1.0, 2.0], [0.0, 4.0]])).tolist()
+[7.0, 32.0]
+>>> curvature = acc.jax.hessian(lambda x: x[0] ** 2 * np.sin(x[1]))
+>>> jax.vmap(curvature)(np.array([[1.0, 0.0], [2.0, 0.0]]))[:, 0, 1].tolist()
+[2.0, 4.0]
+>>> product = acc.jax.hvp(lambda x: np.sum(x**3))  # of primals and tangents
+>>> jax.jit(product)((jnp.array([1.0, 2.0]),), (jnp.array([1.0, 0.5]),))[0].tolist()
+[6.0, 6.0]
 """
 
 from __future__ import annotations
 
 import ctypes
+import inspect
 import math
 import traceback
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any, Final, TypeVar, Unpack
+from typing import Any, Final, ParamSpec
 
 import jax as jax_library
 import jax.numpy as jnp
@@ -23,11 +48,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.api import jacobians, products
-from accumulus.api.asked import ARGUMENTS, CHOICE, Asked, AskedOfMatrix, GivenOfMatrix
 from accumulus.errors import ArgumentError
 from accumulus.forks import Lock
 from accumulus.frontends.calls import positions_of
-from accumulus.options import Given, with_parameters
+from accumulus.frontends.location import name_of
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.program import Program
 from accumulus.targets import Batch, Kernel
@@ -49,142 +73,40 @@ __all__ = [
     "vjp",
 ]
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
 Compute = Callable[..., tuple[Any, ...]]
 #: Options that are decided by the arguments, or that give what is no array of JAX's.
 _DECIDED: Final = ("dtype", "guards", "sparse", "target")
 
 
-#: Arguments that are passed on as they are.
-_STATICS: Final = {name: ARGUMENTS[name] for name in ("static_argnums", "static_argnames")}
+def _inside(make: Callable[P, Derivative]) -> Callable[P, Callable[..., Any]]:
+    """Return a function of accumulus whose derivatives are functions of JAX's arrays."""
+
+    def inside(*given: P.args, **asked: P.kwargs) -> Callable[..., Any]:
+        options = dict[str, Any](asked)
+        return _Inside(make, given or (options.pop("f"),), options)
+
+    shown = inspect.signature(make)
+    parameters = [
+        parameter
+        for parameter in shown.parameters.values()
+        if parameter.name not in _DECIDED and parameter.kind is not inspect.Parameter.VAR_POSITIONAL
+    ]
+    vars(inside)["__signature__"] = shown.replace(parameters=parameters, return_annotation=Callable[..., Any])
+    inside.__name__ = inside.__qualname__ = name_of(make)
+    inside.__doc__ = f"`accumulus.{name_of(make)}` as a function of JAX's arrays, see `accumulus.jax`."
+    return inside
 
 
-def _shows(parameters: dict[str, Any]) -> Callable[[F], F]:
-    """Show parameters, and options, in the signature of a function."""
-    return lambda function: with_parameters(function, parameters, _DECIDED)
-
-
-@_shows(ARGUMENTS | CHOICE)
-def jacobian(
-    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
-) -> Callable[..., Any]:
-    """`accumulus.jacobian` as a function of JAX's arrays.
-
-    The derivative is computed in the precision of the arguments: double if one of them is, else single.
-
-    Args:
-        f: a function of NumPy or of JAX.
-        argnums, asked: the names and options of `accumulus.jacobian`; not `sparse`, `guards`, `dtype` and `target`.
-
-    Raises:
-        ArgumentError: for one of these options; at the call, for arguments without numbers.
-        TraceError: at the call, for what cannot be recorded. `f` is recorded at a point between 0.5 and 1.5, since JAX
-            knows no values then; it cannot decide on values.
-
-    >>> import jax
-    >>> import jax.numpy as jnp
-    >>> import numpy as np
-    >>> import accumulus as acc
-    >>> def f(x):
-    ...     return np.array([x[0] * x[1], x[0] + x[1] ** 2])
-    >>> @jax.jit
-    ... def determinant(x):
-    ...     return jnp.linalg.det(acc.jax.jacobian(f)(x))
-    >>> jax.vmap(determinant)(jnp.array([[1.0, 2.0], [0.0, 4.0]])).tolist()
-    [7.0, 32.0]
-    """
-    return _Inside(jacobians.jacobian, (f, argnums), asked)
-
-
-@_shows(ARGUMENTS | CHOICE)
-def value_and_jacobian(
-    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
-) -> Callable[..., Any]:
-    """`accumulus.value_and_jacobian` as a function of JAX's arrays; see `jacobian`."""
-    return _Inside(jacobians.value_and_jacobian, (f, argnums), asked)
-
-
-@_shows(ARGUMENTS)
-def gradient(
-    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[Asked]
-) -> Callable[..., Any]:
-    """`accumulus.gradient` as a function of JAX's arrays; see `jacobian`."""
-    return _Inside(jacobians.gradient, (f, argnums), asked)
-
-
-@_shows(ARGUMENTS)
-def value_and_gradient(
-    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[Asked]
-) -> Callable[..., Any]:
-    """`accumulus.value_and_gradient` as a function of JAX's arrays; see `jacobian`."""
-    return _Inside(jacobians.value_and_gradient, (f, argnums), asked)
-
-
-@_shows(ARGUMENTS | CHOICE)
-def hessian(
-    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
-) -> Callable[..., Any]:
-    """`accumulus.hessian` as a function of JAX's arrays; see `jacobian`.
-
-    >>> import jax
-    >>> import numpy as np
-    >>> import accumulus as acc
-    >>> curvature = acc.jax.hessian(lambda x: x[0] ** 2 * np.sin(x[1]))
-    >>> jax.vmap(curvature)(np.array([[1.0, 0.0], [2.0, 0.0]]))[:, 0, 1].tolist()
-    [2.0, 4.0]
-    """
-    return _Inside(jacobians.hessian, (f, argnums), asked)
-
-
-@_shows(ARGUMENTS | CHOICE)
-def value_gradient_hessian(
-    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
-) -> Callable[..., Any]:
-    """`accumulus.value_gradient_hessian` as a function of JAX's arrays; see `jacobian`."""
-    return _Inside(jacobians.value_gradient_hessian, (f, argnums), asked)
-
-
-@_shows(CHOICE)
-def hessian_of_lagrangian(
-    f: Callable[..., Any], g: Callable[..., Any], **options: Unpack[GivenOfMatrix]
-) -> Callable[..., Any]:
-    """`accumulus.hessian_of_lagrangian` as a function of JAX's arrays (x, sigma, multipliers, …); see `jacobian`."""
-    return _Inside(jacobians.hessian_of_lagrangian, (f, g), options)
-
-
-@_shows({})
-def jvp(f: Callable[..., Any], **options: Unpack[Given]) -> Callable[..., Any]:
-    """`accumulus.jvp` as a function of JAX's arrays: of (primals, tangents); see `jacobian`."""
-    return _Inside(products.jvp, (f,), options)
-
-
-@_shows({})
-def vjp(f: Callable[..., Any], **options: Unpack[Given]) -> Callable[..., Any]:
-    """`accumulus.vjp` as a function of JAX's arrays: of (primals, cotangents); see `jacobian`."""
-    return _Inside(products.vjp, (f,), options)
-
-
-@_shows({})
-def hvp(f: Callable[..., Any], **options: Unpack[Given]) -> Callable[..., Any]:
-    """`accumulus.hvp` as a function of JAX's arrays: of (primals, tangents); see `jacobian`.
-
-    >>> import jax
-    >>> import jax.numpy as jnp
-    >>> import numpy as np
-    >>> import accumulus as acc
-    >>> product = acc.jax.hvp(lambda x: np.sum(x**3))
-    >>> jax.jit(product)((jnp.array([1.0, 2.0]),), (jnp.array([1.0, 0.5]),))[0].tolist()
-    [6.0, 6.0]
-    """
-    return _Inside(products.hvp, (f,), options)
-
-
-@_shows(_STATICS)
-def compile(  # noqa: A001  # what it does
-    f: Callable[..., Any], **asked: Unpack[Asked]
-) -> Callable[..., Any]:
-    """`accumulus.compile`, the function alone, as a function of JAX's arrays; see `jacobian`."""
-    return _Inside(jacobians.compile, (f,), asked)
+jacobian = _inside(jacobians.jacobian)
+value_and_jacobian = _inside(jacobians.value_and_jacobian)
+gradient = _inside(jacobians.gradient)
+value_and_gradient = _inside(jacobians.value_and_gradient)
+hessian = _inside(jacobians.hessian)
+value_gradient_hessian = _inside(jacobians.value_gradient_hessian)
+hessian_of_lagrangian = _inside(jacobians.hessian_of_lagrangian)
+jvp, vjp, hvp = _inside(products.jvp), _inside(products.vjp), _inside(products.hvp)
+compile = _inside(jacobians.compile)  # noqa: A001  # what it does
 
 
 class _Inside:

@@ -251,8 +251,8 @@ def shows_options(function: F) -> F:
     return with_parameters(function, {})
 
 
-def with_parameters(function: F, more: dict[str, Any], without: Iterable[str] = ()) -> F:
-    """Let the signature of a function show options and `more` keywords with their defaults, except those `without`."""
+def with_parameters(function: F, more: dict[str, Any]) -> F:
+    """Let the signature of a function show options and `more` keywords with their defaults."""
     signature = inspect.signature(function)
     options = {
         option.name: str(option.default) if isinstance(option.default, str) else option.default  # an objective is text
@@ -261,7 +261,6 @@ def with_parameters(function: F, more: dict[str, Any], without: Iterable[str] = 
     named = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
         for name, default in (more | options).items()
-        if name not in without
     ]
     variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     own = [each for each in signature.parameters.values() if each.kind not in variadic]

@@ -39,7 +39,6 @@ from accumulus.frontends.jax.equations import (
 from accumulus.frontends.jax.moving import SCATTERS, product
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
-from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.scanning import scan
 
 #: Steps of a loop, at most, whose end is found by following what it counts.
@@ -401,7 +400,7 @@ def _taken_out(loop: _Loop, equations: list[Any]) -> list[Any]:
     found = [evaluated(part, loop.constants, _given(loop, k, entry)) for k, entry in enumerate(loop.order)]
     if loop.reverse:
         found.reverse()
-    return [_stacked(loop.call.tape, column) for column in zip(*found, strict=True)]
+    return [np.stack(column) for column in zip(*found, strict=True)]
 
 
 def _written_out(loop: _Loop) -> list[Any]:
@@ -418,14 +417,7 @@ def _written_out(loop: _Loop) -> list[Any]:
         own.append(results[handed:])
     if loop.reverse:
         own.reverse()
-    return [*state, *(_stacked(loop.call.tape, column) for column in zip(*own, strict=True))]
-
-
-def _stacked(tape: Any, values: Sequence[Any]) -> Any:
-    if all(map(is_constant, values)):
-        return np.stack(values)
-    boolean = any(not is_constant(value) and value.boolean for value in values)
-    return TracedArray(tape, np.stack([references_of(tape, value, boolean) for value in values]), boolean=boolean)
+    return [*state, *(np.stack(column) for column in zip(*own, strict=True))]
 
 
 # Functions with derivatives of their own: jax.custom_jvp and jax.custom_vjp -------------------------------------------

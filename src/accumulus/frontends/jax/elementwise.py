@@ -6,43 +6,43 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
+from scipy import special
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.jax.equations import PRIMITIVES, Call, is_constant, records
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
 from accumulus.tape.operations import OPERATIONS
 
-#: Primitives that are a universal function of NumPy, besides those that the table of operations has.
+#: Primitives with the function of NumPy or SciPy that they are, besides those that the table of operations has.
 UFUNCS: Final[dict[str, Callable[..., Any]]] = {
     "add_any": np.add,
     "and": np.bitwise_and,
+    "bessel_i0e": special.i0e,
+    "bessel_i1e": special.i1e,
+    "digamma": special.psi,
     "eq_to": np.equal,
+    "erf": special.erf,
+    "erf_inv": special.erfinv,
+    "erfc": special.erfc,
+    "exp2": lambda x: np.exp(np.log(2.0) * x),  # as XLA does, and is off by as much for large x
     "ge": np.greater_equal,
     "gt": np.greater,
+    "igamma": special.gammainc,
+    "igammac": special.gammaincc,
     "is_finite": np.isfinite,
     "le_to": np.less_equal,
+    "lgamma": special.gammaln,
+    "logistic": special.expit,
     "lt_to": np.less,
     "nextafter": np.nextafter,
     "not": np.invert,
     "or": np.bitwise_or,
+    "pow": np.power,
+    "regularized_incomplete_beta": special.betainc,
     "rem": np.fmod,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
     "square": np.square,
     "xor": np.bitwise_xor,
-}
-
-#: Primitives that are a universal function of scipy.special, recorded as far as that is.
-SPECIAL: Final = {
-    "bessel_i0e": "i0e",
-    "bessel_i1e": "i1e",
-    "digamma": "psi",
-    "erf": "erf",
-    "erf_inv": "erfinv",
-    "erfc": "erfc",
-    "igamma": "gammainc",
-    "igammac": "gammaincc",
-    "lgamma": "gammaln",
-    "logistic": "expit",
-    "regularized_incomplete_beta": "betainc",
 }
 
 
@@ -52,39 +52,21 @@ def _enter(name: str, function: Callable[..., Any]) -> None:
         return function(*operands)
 
 
-def _special(name: str) -> Callable[..., Any]:
-    def call(*operands: Any) -> Any:
-        from scipy import special
-
-        return getattr(special, name)(*operands)
-
-    return call
-
-
 for _name, _function in UFUNCS.items():
     _enter(_name, _function)
-for _name, _of_scipy in SPECIAL.items():
-    _enter(_name, _special(_of_scipy))
-for _name, _formula in {
-    "rsqrt": lambda x: 1.0 / np.sqrt(x),
-    "exp2": lambda x: np.exp(np.log(2.0) * x),  # as XLA does, and is off by as much for large x
-    "copy": lambda x: x,
-    "copy_p": lambda x: x,
-    "name": lambda x: x,
-    "reduce_precision": lambda x: x,
-    **dict.fromkeys(("sharding_constraint", "layout_constraint", "reshard", "pvary"), lambda x: x),
-}.items():
-    _enter(_name, _formula)
 
 
 @records("polygamma", "zeta")
 def _of_order(call: Call, order: Any, x: Any) -> Any:
-    from accumulus.frontends.scipy import special  # while something is recorded
+    from accumulus.frontends.scipy import special as recorded  # while something is recorded
 
-    return getattr(special, call.equation.primitive.name)(call.tape, order, x)
+    return getattr(recorded, call.equation.primitive.name)(call.tape, order, x)
 
 
-@records("device_put", "optimization_barrier")
+@records(
+    *("copy", "copy_p", "device_put", "layout_constraint", "name", "optimization_barrier", "pvary"),
+    *("reduce_precision", "reshard", "sharding_constraint"),
+)
 def _same(call: Call, *operands: Any) -> Any:
     """Return values unchanged: their device, and when they are computed, does not matter here."""
     return list(operands)
@@ -94,11 +76,6 @@ def _same(call: Call, *operands: Any) -> Any:
 def _divide(call: Call, x: Any, y: Any) -> Any:
     """A quotient; that of whole numbers is cut off towards zero."""
     return np.divide(x, y) if call.kinds[0] == "f" else (x - np.fmod(x, y)) / y
-
-
-@records("pow")
-def _power(call: Call, x: Any, y: Any) -> Any:
-    return np.power(x, y)
 
 
 @records("integer_pow")

@@ -166,11 +166,16 @@ def evaluated(jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) ->
 
     for equation in _needed(jaxpr):
         row = PRIMITIVES.get(equation.primitive.name)
-        atoms = equation.invars if row is None or row.reads is None else row.reads(equation)
         with _at(equation), np.errstate(all="ignore"):
-            results = _results(equation, row, [read(atom) for atom in atoms])
+            results = _results(equation, row, [read(atom) for atom in _read_by(row, equation)])
         known.update(zip(equation.outvars, results, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
+
+
+def _read_by(row: Row | None, equation: Any) -> Sequence[Any]:
+    """The operands of an equation that are needed."""
+    atoms: Sequence[Any] = equation.invars if row is None or row.reads is None else row.reads(equation)
+    return atoms
 
 
 def _needed(jaxpr: Any) -> list[Any]:
@@ -180,8 +185,7 @@ def _needed(jaxpr: Any) -> list[Any]:
     for equation in reversed(jaxpr.eqns):
         if wanted.isdisjoint(equation.outvars):
             continue
-        row = PRIMITIVES.get(equation.primitive.name)
-        atoms = equation.invars if row is None or row.reads is None else row.reads(equation)
+        atoms = _read_by(PRIMITIVES.get(equation.primitive.name), equation)
         wanted.update(atom for atom in atoms if not isinstance(atom, Literal))
         kept.append(equation)
     return kept[::-1]
@@ -202,8 +206,7 @@ def _results(equation: Any, row: Row | None, operands: Sequence[Any]) -> Sequenc
             "Complex numbers that depend on the function's arguments are not recorded in functions of JAX: write the "
             "real and the imaginary part as two real values."
         )
-    atoms = equation.invars if row.reads is None else row.reads(equation)
-    operand_kinds = tuple(_kind(atom.aval) for atom in atoms)
+    operand_kinds = tuple(_kind(atom.aval) for atom in _read_by(row, equation))
     call = Call(ACTIVE.tape, equation, operand_kinds, tuple(tuple(aval.shape) for aval in avals), kinds)
     found = row.record(call, *operands)
     results = found if isinstance(found, list | tuple) else [found]

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.jax.equations import Call, evaluated, is_constant, records
+from accumulus.frontends.jax.equations import Call, evaluated, records
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.operands import references_of
 
@@ -90,12 +90,8 @@ def _triangular(call: Call, a: Any, b: Any) -> Any:
         for j, known in rows.items():
             row = row - a[..., i, j, None] * known
         rows[i] = row if params["unit_diagonal"] else row / a[..., i, i, None]
-    result = np.stack([_array(call, rows[i]) for i in range(count)], axis=-2)
+    result = np.stack([rows[i] for i in range(count)], axis=-2)
     return result if params["left_side"] else np.swapaxes(result, -1, -2)
-
-
-def _array(call: Call, x: Any) -> Any:
-    return TracedArray(call.tape, references_of(call.tape, x))
 
 
 @records("lu", folds=False)
@@ -119,25 +115,16 @@ def _lu(call: Call, a: Any) -> Any:
         pivots.append(place)
         for i in range(k + 1, height):
             swap = np.equal(place, float(i))
-            wide = np.asarray(swap)[..., None] if is_constant(swap) else _array_of_truth(call, swap)[..., None]
+            wide = np.expand_dims(swap, -1)
             rows[k], rows[i] = np.where(wide, rows[i], rows[k]), np.where(wide, rows[k], rows[i])
             order[k], order[i] = np.where(swap, order[i], order[k]), np.where(swap, order[k], order[i])
         pivot = rows[k][..., k]
         for i in range(k + 1, height):
             factor = np.where(np.equal(pivot, 0.0), 0.0, rows[i][..., k] / pivot)
-            wide = _array(call, factor)[..., None]
+            wide = np.expand_dims(factor, -1)
             parts = [rows[i][..., :k], wide, rows[i][..., k + 1 :] - wide * rows[k][..., k + 1 :]]
-            rows[i] = np.concatenate([_array(call, part) for part in parts], axis=-1)
-    factors = np.stack([_array(call, row) for row in rows], axis=-2)
-    return [
-        factors,
-        np.stack([_array(call, place) for place in pivots], axis=-1),
-        np.stack([_array(call, place) for place in order], axis=-1),
-    ]
-
-
-def _array_of_truth(call: Call, x: Any) -> Any:
-    return TracedArray(call.tape, references_of(call.tape, x, boolean=True), boolean=True)
+            rows[i] = np.concatenate(parts, axis=-1)
+    return [np.stack(rows, axis=-2), np.stack(pivots, axis=-1), np.stack(order, axis=-1)]
 
 
 @records("cholesky", folds=False)

@@ -34,75 +34,13 @@ MOST_PLACES: Final = 64
 
 
 def _moved(call: Call, function: Callable[[Any], Any], x: Any) -> Any:
-    """A function of NumPy that moves entries, on an array or on references."""
+    """A function of NumPy that moves entries, on an array or on references; of several results a list."""
     if is_constant(x):
         return function(x)
-    return TracedArray(call.tape, np.asarray(function(_references_in(call, x))), boolean=x.boolean)
-
-
-def _references_in(call: Call, x: Any) -> NDArray[np.int64]:
-    """References of a value on the tape that is recorded on."""
-    return references_of(call.tape, x, getattr(x, "boolean", np.asarray(x).dtype == bool if is_constant(x) else False))
-
-
-@records("reshape")
-def _reshape(call: Call, x: Any) -> Any:
-    return _moved(call, lambda entries: entries.reshape(call.shapes[0]), x)
-
-
-@records("squeeze", "expand_dims")
-def _squeeze(call: Call, x: Any) -> Any:
-    return _moved(call, lambda entries: entries.reshape(call.shapes[0]), x)
-
-
-@records("transpose")
-def _transpose(call: Call, x: Any) -> Any:
-    return _moved(call, lambda entries: entries.transpose(call.params["permutation"]), x)
-
-
-@records("rev")
-def _reverse(call: Call, x: Any) -> Any:
-    return _moved(call, lambda entries: np.flip(entries, call.params["dimensions"]), x)
-
-
-@records("broadcast_in_dim")
-def _broadcast(call: Call, x: Any, *_: Any) -> Any:
-    return _moved(call, lambda entries: _spread(entries, call.shapes[0], call.params["broadcast_dimensions"]), x)
-
-
-def _spread(entries: Any, shape: tuple[int, ...], axes: Any) -> Any:
-    """An array along the given axes of a larger shape."""
-    lengths = dict(zip(axes, entries.shape, strict=True))
-    return np.broadcast_to(entries.reshape([lengths.get(k, 1) for k in range(len(shape))]), shape)
-
-
-@records("tile")
-def _tile(call: Call, x: Any) -> Any:
-    return _moved(call, lambda entries: np.tile(entries, call.params["reps"]), x)
-
-
-@records("slice")
-def _slice(call: Call, x: Any) -> Any:
-    begins, ends = call.params["start_indices"], call.params["limit_indices"]
-    steps = call.params["strides"] or (1,) * len(begins)
-    return _moved(call, lambda entries: entries[tuple(map(slice, begins, ends, steps))], x)
-
-
-@records("split")
-def _split(call: Call, x: Any) -> Any:
-    ends = np.cumsum(call.params["sizes"])[:-1].tolist()
-    axis = call.params["axis"]
-    count = len(call.params["sizes"])
-
-    def part(k: int) -> Any:
-        return _moved(call, lambda entries: np.split(entries, ends, axis)[k], x)
-
-    return list(map(part, range(count)))
-
-
-@records("concatenate")
-def _concatenate(call: Call, *parts: Any) -> Any:
-    return _joined(call, parts, lambda entries: np.concatenate(entries, call.params["dimension"]))
+    found = function(references_of(call.tape, x, x.boolean))
+    if isinstance(found, list):
+        return [TracedArray(call.tape, part, boolean=x.boolean) for part in found]
+    return TracedArray(call.tape, np.asarray(found), boolean=x.boolean)
 
 
 def _joined(call: Call, parts: Any, function: Callable[[Any], Any]) -> Any:
@@ -114,25 +52,45 @@ def _joined(call: Call, parts: Any, function: Callable[[Any], Any]) -> Any:
     return TracedArray(call.tape, references, boolean=boolean)
 
 
-@records("stack")
-def _stack(call: Call, *parts: Any) -> Any:
-    return _joined(call, parts, lambda entries: np.stack(entries, call.params["axis"]))
+def _spread(entries: Any, shape: tuple[int, ...], axes: Any) -> Any:
+    """An array along the given axes of a larger shape."""
+    lengths = dict(zip(axes, entries.shape, strict=True))
+    return np.broadcast_to(entries.reshape([lengths.get(k, 1) for k in range(len(shape))]), shape)
 
 
-@records("unstack")
-def _unstack(call: Call, x: Any) -> Any:
-    axis = call.params["axis"]
-
-    def part(k: int) -> Any:
-        return _moved(call, lambda entries: np.take(entries, k, axis), x)
-
-    return list(map(part, range(np.shape(x)[axis])))
+def _sliced(call: Call, entries: Any) -> Any:
+    begins, ends = call.params["start_indices"], call.params["limit_indices"]
+    steps = call.params["strides"] or (1,) * len(begins)
+    return entries[tuple(map(slice, begins, ends, steps))]
 
 
-@records("pad")
-def _pad(call: Call, x: Any, filling: Any) -> Any:
-    config = call.params["padding_config"]
-    return _joined(call, (x, filling), lambda parts: _padded(parts[0], parts[1], config))
+#: Primitives that move the entries of an array, given the call and the array or its references.
+MOVES: Final[dict[str, Callable[[Call, Any], Any]]] = {
+    **dict.fromkeys(("reshape", "squeeze", "expand_dims"), lambda call, x: x.reshape(call.shapes[0])),
+    "transpose": lambda call, x: x.transpose(call.params["permutation"]),
+    "rev": lambda call, x: np.flip(x, call.params["dimensions"]),
+    "broadcast_in_dim": lambda call, x: _spread(x, call.shapes[0], call.params["broadcast_dimensions"]),
+    "tile": lambda call, x: np.tile(x, call.params["reps"]),
+    "slice": _sliced,
+    "split": lambda call, x: np.split(x, np.cumsum(call.params["sizes"])[:-1], call.params["axis"]),
+    "unstack": lambda call, x: list(np.moveaxis(x, call.params["axis"], 0)),
+}
+#: Primitives that make one array of several.
+JOINS: Final[dict[str, Callable[[Call, Any], Any]]] = {
+    "concatenate": lambda call, parts: np.concatenate(parts, call.params["dimension"]),
+    "stack": lambda call, parts: np.stack(parts, call.params["axis"]),
+    "pad": lambda call, parts: _padded(parts[0], parts[1], call.params["padding_config"]),
+}
+
+
+@records(*MOVES)
+def _move(call: Call, x: Any, *_: Any) -> Any:
+    return _moved(call, lambda entries: MOVES[call.name](call, entries), x)
+
+
+@records(*JOINS)
+def _join(call: Call, *parts: Any) -> Any:
+    return _joined(call, parts, lambda entries: JOINS[call.name](call, entries))
 
 
 def _padded(entries: Any, filling: Any, config: Any) -> Any:
@@ -152,7 +110,7 @@ def _padded(entries: Any, filling: Any, config: Any) -> Any:
     return entries
 
 
-@records("iota", folds=True)
+@records("iota")
 def _iota(call: Call, *_: Any) -> Any:
     shape, axis = call.shapes[0], call.params["dimension"]
     return _spread(np.arange(shape[axis]), shape, (axis,))
@@ -161,21 +119,11 @@ def _iota(call: Call, *_: Any) -> Any:
 # Entries that are named by numbers --------------------------------------------------------------------------------
 
 
-@records("dynamic_slice")
-def _dynamic_slice(call: Call, x: Any, *starts: Any) -> Any:
-    sizes = call.params["slice_sizes"]
-    most = [length - size for length, size in zip(np.shape(x), sizes, strict=True)]
-
-    def at(places: tuple[int, ...]) -> Any:
-        place = tuple(slice(start, start + size) for start, size in zip(places, sizes, strict=True))
-        return _moved(call, lambda entries: entries[place], x)
-
-    return _by_cases(call, at, starts, most)
-
-
-@records("dynamic_update_slice")
-def _dynamic_update_slice(call: Call, x: Any, update: Any, *starts: Any) -> Any:
-    sizes = np.shape(update)
+@records("dynamic_slice", "dynamic_update_slice")
+def _dynamic_slice(call: Call, x: Any, *operands: Any) -> Any:
+    """A window of an array; or the array with others in their place there."""
+    update, starts = (None, operands) if call.name == "dynamic_slice" else (operands[0], operands[1:])
+    sizes = call.params["slice_sizes"] if update is None else np.shape(update)
     most = [length - size for length, size in zip(np.shape(x), sizes, strict=True)]
 
     def at(places: tuple[int, ...]) -> Any:
@@ -186,12 +134,12 @@ def _dynamic_update_slice(call: Call, x: Any, update: Any, *starts: Any) -> Any:
             result[place] = parts[1]
             return result
 
-        return _joined(call, (x, update), change)
+        return _moved(call, lambda entries: entries[place], x) if update is None else _joined(call, (x, update), change)
 
-    return _by_cases(call, at, starts, most)
+    return _by_cases(at, starts, most)
 
 
-def _by_cases(call: Call, at: Callable[[tuple[int, ...]], Any], starts: Any, most: list[int]) -> Any:
+def _by_cases(at: Callable[[tuple[int, ...]], Any], starts: Any, most: list[int]) -> Any:
     """Return what begins at the given places, each kept between 0 and the last that there is."""
     begins = [
         start if not is_constant(start) else int(np.clip(start, 0, last))
@@ -203,24 +151,27 @@ def _by_cases(call: Call, at: Callable[[tuple[int, ...]], Any], starts: Any, mos
 
     def of(place: int) -> Any:
         rest = [np.asarray(start) if isinstance(start, int) else start for start in begins]
-        return _by_cases(call, at, [*rest[:axis], np.asarray(place), *rest[axis + 1 :]], most)
+        return _by_cases(at, [*rest[:axis], np.asarray(place), *rest[axis + 1 :]], most)
 
     if most[axis] >= MOST_PLACES:
-        return of(_decided(begins[axis]))
+        return of(int(_decided(begins[axis])))
+    return _one_of(begins[axis], most[axis], of)
 
+
+def _one_of(number: Any, last: int, of: Callable[[int], Any]) -> Any:
+    """Return what there is of a traced number from 0 to the last."""
     result = of(0)
-    for place in range(1, most[axis] + 1):
-        result = np.where(np.greater_equal(begins[axis], place), of(place), result)
+    for place in range(1, last + 1):
+        result = np.where(np.greater_equal(number, place), of(place), result)
     return result
 
 
-def _decided(index: Any) -> int:
-    """The number of an entry at the given point, kept as a guard."""
-    return whole(index.tape, int(index.references.reshape(-1)[0]))
+def _is_inside(number: Any, last: int) -> Any:
+    return np.logical_and(np.less(-1, number), np.less_equal(number, last))
 
 
-def _all_decided(indices: Any) -> NDArray[np.int64]:
-    """Decide several."""
+def _decided(indices: Any) -> NDArray[np.int64]:
+    """The numbers of entries at the given point, kept as guards."""
     found = [whole(indices.tape, reference) for reference in indices.references.reshape(-1).tolist()]
     return np.array(found, np.int64).reshape(indices.shape)
 
@@ -251,16 +202,12 @@ def _gather(call: Call, x: Any, indices: Any) -> Any:
         return at(indices)
     axes = numbers.start_index_map
     if np.shape(indices)[-1] != 1 or np.shape(x)[axes[0]] - sizes[axes[0]] >= MOST_PLACES:
-        return at(_all_decided(indices))
+        return at(_decided(indices))
     last = np.shape(x)[axes[0]] - sizes[axes[0]]
     batch = tuple(k for k in range(len(call.shapes[0])) if k not in numbers.offset_dims)
     chosen = _moved(call, lambda entries: _spread(entries[..., 0], call.shapes[0], batch), indices)
-    result = at(np.zeros(np.shape(indices), np.int64))
-    for place in range(1, last + 1):
-        result = np.where(np.greater_equal(chosen, place), at(np.full(np.shape(indices), place)), result)
-    if _mode(call) == "FILL_OR_DROP":
-        result = np.where(np.logical_and(np.less(-1, chosen), np.less_equal(chosen, last)), result, _filling(call))
-    return result
+    result = _one_of(chosen, last, lambda place: at(np.full(np.shape(indices), place)))
+    return np.where(_is_inside(chosen, last), result, _filling(call)) if _mode(call) == "FILL_OR_DROP" else result
 
 
 def _filling(call: Call) -> Any:
@@ -353,15 +300,11 @@ def _scatter(call: Call, x: Any, indices: Any, updates: Any) -> Any:
         return at(indices)
     axes = numbers.scatter_dims_to_operand_dims
     if np.size(indices) != 1 or len(axes) != 1 or np.shape(x)[axes[0]] > MOST_PLACES:
-        return at(_all_decided(indices))
+        return at(_decided(indices))
     last = np.shape(x)[axes[0]] - (sizes[windows.index(axes[0])] if axes[0] in windows else 1)
     which = np.reshape(indices, ())
-    result = at(np.zeros(np.shape(indices), np.int64))
-    for place in range(1, last + 1):
-        result = np.where(np.greater_equal(which, place), at(np.full(np.shape(indices), place)), result)
-    if _mode(call) != "CLIP":
-        result = np.where(np.logical_and(np.less(-1, which), np.less_equal(which, last)), result, x)
-    return result
+    result = _one_of(which, last, lambda place: at(np.full(np.shape(indices), place)))
+    return np.where(_is_inside(which, last), result, x) if _mode(call) != "CLIP" else result
 
 
 def _changed(call: Call, x: Any, places: NDArray[np.int64], given: Any, function: Any) -> Any:
@@ -476,18 +419,18 @@ def product(call: Call, operands: list[tuple[Any, str]], result: str) -> Any:
 
 @records("sort", folds=False)
 def _sort(call: Call, *operands: Any) -> Any:
-    return _sorted(call, operands, call.params["dimension"], call.params["num_keys"])
+    return _sorted(operands, call.params["dimension"], call.params["num_keys"])
 
 
 @records("top_k", folds=False)
 def _top_k(call: Call, x: Any) -> Any:
     count = call.params["k"]
     places = np.broadcast_to(np.arange(np.shape(x)[-1]), np.shape(x))
-    smallest, order = _sorted(call, (np.negative(x), places), np.ndim(x) - 1, 1)
+    smallest, order = _sorted((np.negative(x), places), np.ndim(x) - 1, 1)
     return [np.negative(smallest[..., :count]), order[..., :count]]
 
 
-def _sorted(call: Call, operands: Any, axis: int, keys: int) -> list[Any]:
+def _sorted(operands: Any, axis: int, keys: int) -> list[Any]:
     """Operands in the order of the first ones: neighbours are exchanged in as many rounds as there are entries."""
     length = np.shape(operands[0])[axis]
     if length > MOST_SORTED and keys == 1 and not is_constant(operands[0]):
@@ -504,7 +447,7 @@ def _sorted(call: Call, operands: Any, axis: int, keys: int) -> list[Any]:
             for column in columns:
                 low, high = column[k], column[k + 1]
                 column[k], column[k + 1] = np.where(later, high, low), np.where(later, low, high)
-    return [np.moveaxis(np.stack([_array(call, x) for x in column]), 0, axis) for column in columns]
+    return [np.moveaxis(np.stack(column), 0, axis) for column in columns]
 
 
 def _by_order(operands: Any, axis: int) -> list[Any]:
@@ -523,10 +466,6 @@ def _is_later(keys: Any, k: int) -> Any:
         tied = np.equal(column[k], column[k + 1])
         later = np.logical_or(np.greater(column[k], column[k + 1]), np.logical_and(tied, later))
     return later
-
-
-def _array(call: Call, x: Any) -> Any:
-    return x if isinstance(x, TracedArray | np.ndarray) else TracedArray(call.tape, references_of(call.tape, x))
 
 
 # Windows that move over arrays ----------------------------------------------------------------------------------------
