@@ -230,7 +230,8 @@ def test_orders_that_a_row_does_not_have_are_refused(row):
 def test_every_row_of_the_tables_is_tried():
     conditions = {*RELATIONS, sp.GreaterThan, sp.StrictGreaterThan}
     here = {*SMOOTH, *BEYOND_ONE, *conditions, sp.Mod, sp.sign, sp.floor, sp.ceiling, sp.Heaviside, sp.frac, sp.im}
-    here |= {sp.atan2, cfunctions.hypot, cfunctions.fma, sp.erf2, sp.Abs, sp.UnevaluatedExpr}
+    here |= {sp.atan2, cfunctions.hypot, cfunctions.fma, sp.erf2, sp.Abs, sp.UnevaluatedExpr, sp.Max, sp.Min}
+    here |= {sp.And, sp.Or, sp.Not, sp.Xor, sp.Implies, sp.Equivalent, sp.ITE}
     of_scipy = {type(expression) for expression in OF_SCIPY}
     assert set(writing.ROWS) | set(writing.FORMULAS) <= here | of_scipy
 

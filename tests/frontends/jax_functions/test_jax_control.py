@@ -47,6 +47,7 @@ def test_loops():
             "set": lax.fori_loop(1, 3, lambda i, c: c.at[i].set(c[i - 1] * x[i]), x),
             "scan": lax.scan(cell, x[0], x),
             "reverse": lax.scan(cell, x[0], x, reverse=True),
+            "counted": lax.scan(lambda c, _: (c * x[1], c + x[2]), x[0], None, length=3, reverse=True),
             "backwards": lax.scan(lambda c, i: (c + x[i], c * x[i]), 0.0, jnp.arange(3), reverse=True),
             "tree": lax.scan(two, (x[0], x[1]), {"k": x}),
             "while": lax.while_loop(lambda s: s[0] < 4, lambda s: (s[0] + 1, jnp.sin(s[1])), (0, x))[1],

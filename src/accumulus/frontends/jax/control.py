@@ -172,7 +172,7 @@ def _while(call: Call, *operands: Any) -> Any:
     asked, shared = list(operands[:of_condition]), list(operands[of_condition : of_condition + of_body])
     begin = list(operands[of_condition + of_body :])
     known = _known(body.jaxpr, shared, begin, [])
-    unknown = {v for v, x in zip(condition.jaxpr.invars, asked, strict=False) if not is_constant(x)}
+    unknown = _not_constant(condition.jaxpr.invars, asked)
     unknown |= {v for k, v in enumerate(condition.jaxpr.invars[of_condition:]) if k not in known}
     (answer,) = condition.jaxpr.outvars
     if answer.aval.shape or (not isinstance(answer, Literal) and answer in _dependent(condition.jaxpr, unknown)):
@@ -224,19 +224,20 @@ def _chosen(holds: Any, following: Any, before: Any) -> Any:
 
 def _known(jaxpr: Any, shared: list[Any], begin: list[Any], xs: list[Any]) -> set[int]:
     """Positions of what is handed on that does not depend on the function's arguments, at any step."""
-    of_shared, handed = jaxpr.invars[: len(shared)], jaxpr.invars[len(shared) : len(shared) + len(begin)]
-    given = [*shared, *begin, *xs]
+    handed = jaxpr.invars[len(shared) : len(shared) + len(begin)]
     known = {k for k, value in enumerate(begin) if is_constant(value)}
-    of_xs = jaxpr.invars[len(shared) + len(begin) : len(given)]
+    unknown = _not_constant(jaxpr.invars, shared) | _not_constant(jaxpr.invars[len(shared) + len(begin) :], xs)
     while True:
-        unknown = {v for v, x in zip(of_shared, shared, strict=True) if not is_constant(x)}
-        unknown |= {v for v, x in zip(of_xs, xs, strict=True) if not is_constant(x)}
-        unknown |= {v for k, v in enumerate(handed) if k not in known}
-        dependent = _dependent(jaxpr, unknown)
+        dependent = _dependent(jaxpr, unknown | {v for k, v in enumerate(handed) if k not in known})
         left = {k for k in known if isinstance(jaxpr.outvars[k], Literal) or jaxpr.outvars[k] not in dependent}
         if left == known:
             return known
         known = left
+
+
+def _not_constant(variables: Sequence[Any], values: Sequence[Any]) -> set[Any]:
+    """Variables whose values depend on the function's arguments."""
+    return {variable for variable, value in zip(variables, values, strict=False) if not is_constant(value)}
 
 
 def _dependent(jaxpr: Any, unknown: set[Any]) -> set[Any]:
@@ -316,7 +317,7 @@ def _run(loop: _Loop) -> list[Any]:
     avals = [variable.aval for variable in invars]
 
     def step(carry: list[Any], entry: Any) -> Any:
-        entries, tables, found = entry
+        entries, tables, found = ((), (), ()) if entry is None else entry
         state: list[Any] = [None] * handed
         for k, value in zip(unknown, carry, strict=True):
             state[k] = value
@@ -330,12 +331,7 @@ def _run(loop: _Loop) -> list[Any]:
     xs = (tuple(loop.xs), tuple(table for _, table in known), tuple(taken))
     given_xs = xs if any(xs) else None
     try:
-        if given_xs is None:
-            carry, own = scan(
-                lambda carry, _: step(carry, ((), (), ())), [loop.begin[k] for k in unknown], length=loop.length
-            )
-        else:
-            carry, own = scan(step, [loop.begin[k] for k in unknown], given_xs, reverse=loop.reverse)
+        carry, own = scan(step, [loop.begin[k] for k in unknown], given_xs, loop.length, loop.reverse)
     except LongBodyError:
         return _written_out(loop)
     last = [loop.tables[k][-1] if k in loop.tables else None for k in range(handed)]
@@ -352,9 +348,8 @@ def _indexed(loop: _Loop) -> tuple[list[Any], list[Any]]:
     per_step = {v for k, v in enumerate(handed) if k in loop.tables}
     of_xs = jaxpr.invars[shared + len(loop.begin) :]
     per_step |= {v for v, x in zip(of_xs, loop.xs, strict=True) if is_constant(x)}
-    unknown = {v for v, x in zip(jaxpr.invars, loop.shared, strict=False) if not is_constant(x)}
+    unknown = _not_constant(jaxpr.invars, loop.shared) | _not_constant(of_xs, loop.xs)
     unknown |= {v for k, v in enumerate(handed) if k not in loop.tables}
-    unknown |= {v for v, x in zip(of_xs, loop.xs, strict=True) if not is_constant(x)}
     varying, dependent = _dependent(jaxpr, per_step), _dependent(jaxpr, unknown)
     inside: list[Any] = []
     outside: list[Any] = []

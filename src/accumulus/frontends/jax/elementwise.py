@@ -13,48 +13,6 @@ from accumulus.frontends.jax.equations import PRIMITIVES, Call, is_constant, rec
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
 from accumulus.tape.operations import OPERATIONS
 
-#: Primitives with the function of NumPy or SciPy that they are, besides those that the table of operations has.
-UFUNCS: Final[dict[str, Callable[..., Any]]] = {
-    "add_any": np.add,
-    "and": np.bitwise_and,
-    "bessel_i0e": special.i0e,
-    "bessel_i1e": special.i1e,
-    "digamma": special.psi,
-    "eq_to": np.equal,
-    "erf": special.erf,
-    "erf_inv": special.erfinv,
-    "erfc": special.erfc,
-    "exp2": lambda x: np.exp(np.log(2.0) * x),  # as XLA does, and is off by as much for large x
-    "ge": np.greater_equal,
-    "gt": np.greater,
-    "igamma": special.gammainc,
-    "igammac": special.gammaincc,
-    "is_finite": np.isfinite,
-    "le_to": np.less_equal,
-    "lgamma": special.gammaln,
-    "logistic": special.expit,
-    "lt_to": np.less,
-    "nextafter": np.nextafter,
-    "not": np.invert,
-    "or": np.bitwise_or,
-    "pow": np.power,
-    "regularized_incomplete_beta": special.betainc,
-    "rem": np.fmod,
-    "rsqrt": lambda x: 1.0 / np.sqrt(x),
-    "square": np.square,
-    "xor": np.bitwise_xor,
-}
-
-
-def _enter(name: str, function: Callable[..., Any]) -> None:
-    @records(name)
-    def record(call: Call, *operands: Any) -> Any:
-        return function(*operands)
-
-
-for _name, _function in UFUNCS.items():
-    _enter(_name, _function)
-
 
 @records("polygamma", "zeta")
 def _of_order(call: Call, order: Any, x: Any) -> Any:
@@ -110,14 +68,11 @@ def _clamp(call: Call, low: Any, x: Any, high: Any) -> Any:
 
 @records("convert_element_type")
 def _convert(call: Call, x: Any) -> Any:
-    return converted(call, x, call.operands[0], call.kinds[0])
-
-
-def converted(call: Call, x: Any, kind: str, wanted: str) -> Any:
     """Values of one kind as those of another: whole numbers are cut off from reals, and truth values are 0 and 1.
 
     Narrower types of the same kind are not rounded to.
     """
+    kind, wanted = call.operands[0], call.kinds[0]
     if is_constant(x):
         return x
     if wanted == "u" and kind in "fi":
@@ -135,15 +90,44 @@ def converted(call: Call, x: Any, kind: str, wanted: str) -> Any:
 
 @records("stop_gradient")
 def _stop_gradient(call: Call, x: Any) -> Any:
-    return frozen(call.tape, x)
-
-
-def frozen(tape: Any, x: Any) -> Any:
     """A value whose derivatives of all orders are zero."""
-    return x if is_constant(x) or x.boolean else apply(tape, ELEMENTWISE["attach"], [x, 1.0])
+    return x if is_constant(x) or x.boolean else apply(call.tape, ELEMENTWISE["attach"], [x, 1.0])
 
 
-for _operation in OPERATIONS:
-    _ufunc = getattr(np, _operation.ufunc, None)
-    if isinstance(_ufunc, np.ufunc) and _operation.short not in PRIMITIVES:
-        _enter(_operation.short, _ufunc)
+#: Primitives with the function of NumPy or SciPy that they are: those of the table of operations, and others.
+UFUNCS: Final[dict[str, Callable[..., Any]]] = {
+    **{row.short: getattr(np, row.ufunc) for row in OPERATIONS if isinstance(getattr(np, row.ufunc, None), np.ufunc)},
+    "add_any": np.add,
+    "and": np.bitwise_and,
+    "bessel_i0e": special.i0e,
+    "bessel_i1e": special.i1e,
+    "digamma": special.psi,
+    "eq_to": np.equal,
+    "erf": special.erf,
+    "erf_inv": special.erfinv,
+    "erfc": special.erfc,
+    "exp2": lambda x: np.exp(np.log(2.0) * x),  # as XLA does, and is off by as much for large x
+    "ge": np.greater_equal,
+    "gt": np.greater,
+    "igamma": special.gammainc,
+    "igammac": special.gammaincc,
+    "is_finite": np.isfinite,
+    "le_to": np.less_equal,
+    "lgamma": special.gammaln,
+    "logistic": special.expit,
+    "lt_to": np.less,
+    "nextafter": np.nextafter,
+    "not": np.invert,
+    "or": np.bitwise_or,
+    "pow": np.power,
+    "regularized_incomplete_beta": special.betainc,
+    "rem": np.fmod,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "square": np.square,
+    "xor": np.bitwise_xor,
+}
+
+
+@records(*(UFUNCS.keys() - PRIMITIVES.keys()))
+def _apply(call: Call, *operands: Any) -> Any:
+    return UFUNCS[call.name](*operands)

@@ -349,32 +349,22 @@ RUNNING: Final[dict[str, np.ufunc]] = {
 }
 
 
-def _enter_reduction(name: str, ufunc: np.ufunc) -> None:
-    @records(name)
-    def record(call: Call, x: Any) -> Any:
-        axes = tuple(call.params["axes"])
-        if call.operands[0] in "iu" and ufunc in (np.logical_and, np.logical_or):
-            raise refuse(f"JAX's {name} of whole numbers joins their bits, which is not recorded.")
-        if not x.size and ufunc in (np.maximum, np.minimum):
-            return ufunc.reduce(x, axis=axes, initial=-np.inf if ufunc is np.maximum else np.inf)
-        return ufunc.reduce(x, axis=axes) if axes else x
+@records(*REDUCTIONS)
+def _reduce(call: Call, x: Any) -> Any:
+    ufunc, axes = REDUCTIONS[call.name], tuple(call.params["axes"])
+    if call.operands[0] in "iu" and ufunc in (np.logical_and, np.logical_or):
+        raise refuse(f"JAX's {call.name} of whole numbers joins their bits, which is not recorded.")
+    if not x.size and ufunc in (np.maximum, np.minimum):
+        return ufunc.reduce(x, axis=axes, initial=-np.inf if ufunc is np.maximum else np.inf)
+    return ufunc.reduce(x, axis=axes) if axes else x
 
 
-for _name, _ufunc in REDUCTIONS.items():
-    _enter_reduction(_name, _ufunc)
-
-
-def _enter_running(name: str, ufunc: np.ufunc) -> None:
-    @records(name)
-    def record(call: Call, x: Any) -> Any:
-        axis = call.params["axis"]
-        if not call.params["reverse"]:
-            return ufunc.accumulate(x, axis=axis)
-        return np.flip(ufunc.accumulate(np.flip(x, axis), axis=axis), axis)
-
-
-for _name, _ufunc in RUNNING.items():
-    _enter_running(_name, _ufunc)
+@records(*RUNNING)
+def _accumulate(call: Call, x: Any) -> Any:
+    ufunc, axis = RUNNING[call.name], call.params["axis"]
+    if not call.params["reverse"]:
+        return ufunc.accumulate(x, axis=axis)
+    return np.flip(ufunc.accumulate(np.flip(x, axis), axis=axis), axis)
 
 
 @records("argmax", "argmin", folds=False)
@@ -478,19 +468,14 @@ WINDOWS: Final[dict[str, tuple[np.ufunc, float]]] = {
 }
 
 
-def _enter_window(name: str, ufunc: np.ufunc, around: float) -> None:
-    @records(name, folds=False)
-    def record(call: Call, x: Any) -> Any:
-        params = call.params
-        inside = [step - 1 for step in params["base_dilation"]]
-        config = [(low, high, between) for (low, high), between in zip(params["padding"], inside, strict=True)]
-        wide = _joined(call, (x, np.asarray(around)), lambda parts: _padded(parts[0], parts[1], config))
-        places = _windows(wide.shape, params["window_dimensions"], params["window_strides"], params["window_dilation"])
-        return ufunc.reduce(wide[places], axis=tuple(range(x.ndim, 2 * x.ndim)))
-
-
-for _name, (_ufunc, _around) in WINDOWS.items():
-    _enter_window(_name, _ufunc, _around)
+@records(*WINDOWS, folds=False)
+def _window(call: Call, x: Any) -> Any:
+    params, (ufunc, around) = call.params, WINDOWS[call.name]
+    inside = [step - 1 for step in params["base_dilation"]]
+    config = [(low, high, between) for (low, high), between in zip(params["padding"], inside, strict=True)]
+    wide = _joined(call, (x, np.asarray(around)), lambda parts: _padded(parts[0], parts[1], config))
+    places = _windows(wide.shape, params["window_dimensions"], params["window_strides"], params["window_dilation"])
+    return ufunc.reduce(wide[places], axis=tuple(range(x.ndim, 2 * x.ndim)))
 
 
 def _windows(

@@ -10,7 +10,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -85,7 +85,78 @@ def method_of(name: str) -> Callable[..., Any]:
     return method
 
 
-class TracedArray(Traced, NDArrayOperatorsMixin):
+class AnyArray(Traced, NDArrayOperatorsMixin):
+    """Base of arrays of real and of complex numbers."""
+
+    __slots__ = ()
+    __class__: Any = property(lambda self: np.ndarray)  # code that asks `isinstance` goes the way that it would go
+    __hash__ = Traced.__hash__
+
+    def moved(self, move: Callable[[Any], Any]) -> Any:
+        """Return the array with what a function of NumPy makes of the places of its entries."""
+        raise NotImplementedError
+
+    @property
+    def T(self) -> Any:  # noqa: N802
+        """The transpose, a view."""
+        return self.moved(lambda entries: entries.T)
+
+    @property
+    def mT(self) -> Any:  # noqa: N802
+        """The transpose of the last two axes, a view."""
+        return self.moved(lambda entries: entries.mT)
+
+    @property
+    def flat(self) -> Flat:
+        """The entries in C order, to read and to write."""
+        return Flat(self)
+
+    @flat.setter
+    def flat(self, values: Any) -> None:
+        self.flat[:] = values
+
+    def fill(self, value: Any) -> None:
+        """Set all entries to `value`."""
+        self[...] = value  # type: ignore[index]
+
+    def tolist(self) -> Any:
+        """Nested lists of the entries."""
+        rows: Any = self
+        return [row.tolist() if isinstance(row, AnyArray) else row for row in rows] if rows.ndim else rows.item()
+
+    def copy(self, order: str = "C") -> Any:
+        """A copy that can be written to."""
+        return self.moved(lambda entries: entries.copy())
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memory: Any) -> Any:
+        return self.copy()
+
+    def reshape(self, *shape: Any, order: Any = "C") -> Any:
+        """Return the same entries in another shape."""
+        return self.moved(lambda entries: entries.reshape(*shape, order=order))
+
+    def transpose(self, *axes: Any) -> Any:
+        """The axes in another order, a view."""
+        return self.moved(lambda entries: entries.transpose(*axes))
+
+    def flatten(self, order: Any = "C") -> Any:
+        """A copy with one axis."""
+        return self.moved(lambda entries: entries.flatten(order))
+
+
+# methods that are functions of NumPy with the array first
+for _name in (
+    *("all", "any", "argmax", "argmin", "argsort", "choose", "clip", "compress", "cumprod", "cumsum", "diagonal"),
+    *("dot", "max", "mean", "min", "nonzero", "prod", "ptp", "put", "ravel", "repeat", "round", "searchsorted"),
+    *("squeeze", "std", "sum", "swapaxes", "take", "trace", "var"),
+):
+    setattr(AnyArray, _name, method_of(_name))
+
+
+class TracedArray(AnyArray):
     """An array whose entries are references to a tape.
 
     Args:
@@ -97,7 +168,6 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
     __slots__ = ("boolean", "references", "tape")
     # code that asks `isinstance` goes the way that it would go
     __class__: Any = property(lambda self: np.ndarray if not _is_product_of_sparse(sys._getframe(1)) else TracedArray)
-    __hash__ = Traced.__hash__
 
     def __init__(self, tape: Tape, references: References, *, boolean: bool = False) -> None:
         self.tape = tape
@@ -136,16 +206,6 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
         return self.references.size
 
     @property
-    def T(self) -> TracedArray:  # noqa: N802
-        """The transpose, a view."""
-        return self._like(self.references.T)
-
-    @property
-    def mT(self) -> TracedArray:  # noqa: N802
-        """The transpose of the last two axes, a view."""
-        return self._like(self.references.mT)
-
-    @property
     def real(self) -> TracedArray:
         """Itself."""
         return self
@@ -154,15 +214,6 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
     def imag(self) -> NDArray[np.float64]:
         """Zeros, read-only."""
         return np.broadcast_to(0.0, self.shape)
-
-    @property
-    def flat(self) -> Flat:
-        """The entries in C order, to read and to write."""
-        return Flat(self)
-
-    @flat.setter
-    def flat(self, values: Any) -> None:
-        self.flat[:] = values
 
     def read_flat(self, index: Any) -> Any:
         """Entries by their places in C order."""
@@ -194,6 +245,10 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
         if not name.startswith("_") and hasattr(np.ndarray, name):
             raise refuse(f"The method .{name} of arrays is not recorded. Use a function of NumPy, or a copy.")
         raise AttributeError(f"TracedArray has no attribute {name!r}")
+
+    def moved(self, move: Callable[[References], References]) -> TracedArray:
+        """Return the array with what a function of NumPy makes of the references."""
+        return self._like(move(self.references))
 
     def _like(self, references: References) -> TracedArray:
         return TracedArray(self.tape, references, boolean=self.boolean)
@@ -322,17 +377,9 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
     def _converted(self, value: Any) -> Any:
         return references_of(self.tape, value, self.boolean)
 
-    def fill(self, value: Any) -> None:
-        """Set all entries to `value`."""
-        self[...] = value
-
     def item(self, *index: Any) -> Any:
         """One entry as a scalar."""
         return make_scalar(self.tape, self.references.item(*index), self.boolean)
-
-    def tolist(self) -> Any:
-        """Nested lists of the entries."""
-        return [row.tolist() if isinstance(row, TracedArray) else row for row in self] if self.ndim else self.item()
 
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
         """Sort in place."""
@@ -341,16 +388,6 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
         self[...] = np.sort(self, axis)
 
     # Making other arrays -----------------------------------------------------------------------------------
-
-    def copy(self, order: str = "C") -> TracedArray:
-        """A copy that can be written to."""
-        return self._like(self.references.copy())
-
-    def __copy__(self) -> TracedArray:
-        return self.copy()
-
-    def __deepcopy__(self, memory: Any) -> TracedArray:
-        return self.copy()
 
     def astype(self, dtype: Any, **options: Any) -> Any:
         """A copy of another type: float64, bool, or, if constant, whatever NumPy makes of it."""
@@ -368,47 +405,11 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
             check_dtype(wanted, "astype")
         return concrete(self).astype(wanted)
 
-    def reshape(self, *shape: Any, order: Any = "C") -> TracedArray:
-        """Return the same entries in another shape."""
-        return self._like(self.references.reshape(*shape, order=order))
-
-    def transpose(self, *axes: Any) -> TracedArray:
-        """The axes in another order, a view."""
-        return self._like(self.references.transpose(*axes))
-
-    def flatten(self, order: Any = "C") -> TracedArray:
-        """A copy with one axis."""
-        return self._like(self.references.flatten(order))
-
     def conj(self) -> TracedArray:
         """Itself."""
         return self
 
     conjugate = conj
-
-
-#: Methods of arrays that are functions of NumPy with the array first.
-METHODS: Final = (
-    *(
-        "all",
-        "any",
-        "argmax",
-        "argmin",
-        "argsort",
-        "choose",
-        "clip",
-        "compress",
-        "cumprod",
-        "cumsum",
-        "diagonal",
-        "dot",
-        "max",
-    ),
-    *("mean", "min", "nonzero", "prod", "ptp", "put", "ravel", "repeat", "round", "searchsorted", "squeeze", "std"),
-    *("sum", "swapaxes", "take", "trace", "var"),
-)
-for _name in METHODS:
-    setattr(TracedArray, _name, method_of(_name))
 
 
 class Flat:

@@ -14,7 +14,7 @@ import itertools
 import operator
 import os
 import types
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -63,28 +63,22 @@ def _choose(site: Any, condition: Any, one: Later, other: Later) -> Any:
     return either(site, truth, one, other)
 
 
-def all_of(site: Any, first: Any, *others: Later) -> Any:
-    """``first and others[0]() and …``."""
+def _joined(ending: bool, site: Any, first: Any, *others: Later) -> Any:
+    """``first and others[0]() and …``, which a value that is false is `ending`, or ``first or others[0]() or …``."""
     for place, other in enumerate(others):
         truth = truth_of(first)
         if truth.__class__ is not bool:
-            return either(site, truth, lambda: all_of(site, other(), *others[place + 1 :]), _known(first, False))  # noqa: B023
-        if not truth:
+            rest = functools.partial(_joined_from, ending, site, others[place:])
+            known = _known(first, ending)
+            return either(site, truth, *((known, rest) if ending else (rest, known)))
+        if truth is ending:
             return first
         first = other()
     return first
 
 
-def any_of(site: Any, first: Any, *others: Later) -> Any:
-    """``first or others[0]() or …``."""
-    for place, other in enumerate(others):
-        truth = truth_of(first)
-        if truth.__class__ is not bool:
-            return either(site, truth, _known(first, True), lambda: any_of(site, other(), *others[place + 1 :]))  # noqa: B023
-        if truth:
-            return first
-        first = other()
-    return first
+def _joined_from(ending: bool, site: Any, others: Sequence[Later]) -> Any:
+    return _joined(ending, site, others[0](), *others[1:])
 
 
 def _known(value: Any, truth: bool) -> Later:
@@ -107,7 +101,7 @@ def _compare(site: Any, left: Any, *parts: Any) -> Any:
     result = _COMPARISONS[name](left, between)
     if not further:
         return result
-    return all_of(site, result, lambda: _compare(site, between, *further))
+    return _joined(False, site, result, lambda: _compare(site, between, *further))
 
 
 def _is_truth(value: Any, wanted: bool, positive: bool) -> Any:
@@ -227,27 +221,16 @@ def _select(condition: Any, one: Any, other: Any) -> Any:
     return _choose(("builtin", "sorted"), condition, lambda: one, lambda: other)
 
 
-def _any(iterable: Iterable[Any]) -> Any:
-    """Return True if one is true: a traced truth value if that depends on the inputs."""
-    found: Any = False
+def _folded(ending: bool, iterable: Iterable[Any]) -> Any:
+    """`any`, which ends by a value that is true, or `all`; a traced truth value if that depends on the inputs."""
+    not_yet: Any = not ending
+    found = not_yet
     for item in iterable:
         truth = truth_of(item)
-        if truth is True:
-            return True
-        if truth is not False:
-            found = truth if found is False else found | truth
-    return found
-
-
-def _all(iterable: Iterable[Any]) -> Any:
-    """Return True if all are true."""
-    found: Any = True
-    for item in iterable:
-        truth = truth_of(item)
-        if truth is False:
-            return False
-        if truth is not True:
-            found = truth if found is True else found & truth
+        if truth is ending:
+            return ending
+        if truth is not not_yet:
+            found = truth if found is not_yet else found | truth if ending else found & truth
     return found
 
 
@@ -296,8 +279,8 @@ BUILTINS: Final[dict[Any, Callable[..., Any]]] = {
     max: _extreme("max"),
     min: _extreme("min"),
     sorted: _sorted,
-    any: _any,
-    all: _all,
+    any: functools.partial(_folded, True),
+    all: functools.partial(_folded, False),
     float: _float,
     bool: _bool,
     complex: _complex,
@@ -558,8 +541,8 @@ NAMES: Final[dict[str, Callable[..., Any] | Any]] = {
     "@plain": truth_of,
     "@begin": begin,
     "@choose": _choose,
-    "@and": all_of,
-    "@or": any_of,
+    "@and": functools.partial(_joined, False),
+    "@or": functools.partial(_joined, True),
     "@not": negate,
     "@compare": _compare,
     "@is": _is_truth,

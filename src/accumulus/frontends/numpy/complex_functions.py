@@ -145,12 +145,6 @@ def _einsum(
     return _expanded(tape, operands[: len(operands) // 2 * 2 : 2], product)
 
 
-@implements_complex(np.linalg.multi_dot)
-def _multi_dot(tape: Tape, arrays: Sequence[Any], out: Any = None) -> Any:
-    """The product of several matrices, from left to right."""
-    return reduce(np.matmul, arrays)
-
-
 # Folds --------------------------------------------------------------------------------------------------------
 
 
@@ -188,14 +182,6 @@ def _var(
     return total / (count - ddof)
 
 
-@implements_complex(np.std)
-def _std(
-    tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
-) -> Any:
-    """The square root of the variance."""
-    return np.sqrt(_var(tape, a, axis, dtype, out, ddof, keepdims))
-
-
 @implements_complex(np.any, np.all)
 def _refused_truth(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
     raise refuse("np.any and np.all of complex numbers are not recorded: write z != 0 in them.")
@@ -204,57 +190,11 @@ def _refused_truth(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
 # Parts --------------------------------------------------------------------------------------------------------
 
 
-@implements_complex(np.real)
-def _real(tape: Tape, val: Any) -> Any:
-    """The real part."""
-    return as_array(tape, val).real if np.ndim(val) else parts_of(tape, val).re
-
-
-@implements_complex(np.imag)
-def _imag(tape: Tape, val: Any) -> Any:
-    """The imaginary part."""
-    return as_array(tape, val).imag if np.ndim(val) else parts_of(tape, val).im
-
-
 @implements_complex(np.angle)
 def _angle(tape: Tape, z: Any, deg: bool = False) -> Any:
     """The angle to the positive real axis, in (-π, π]."""
     result = UFUNCS[np.log](tape, parts_of(tape, z)).im
     return result * (180.0 / np.pi) if deg else result
-
-
-@implements_complex(np.iscomplex)
-def _iscomplex(tape: Tape, x: Any) -> Any:
-    """Return True where the imaginary part is not zero."""
-    return parts_of(tape, x).im != 0
-
-
-@implements_complex(np.isreal)
-def _isreal(tape: Tape, x: Any) -> Any:
-    """Return True where the imaginary part is zero."""
-    return parts_of(tape, x).im == 0
-
-
-@implements_complex(np.iscomplexobj)
-def _iscomplexobj(tape: Tape, x: Any) -> bool:
-    """Yes."""
-    return True
-
-
-@implements_complex(np.isrealobj)
-def _isrealobj(tape: Tape, x: Any) -> bool:
-    """No."""
-    return False
-
-
-def _enter_query(function: Callable[..., Any]) -> None:
-    @implements_complex(function)
-    def record(tape: Tape, a: Any, *arguments: Any) -> Any:
-        return function(parts_of(tape, a).re, *arguments)
-
-
-for _query in (np.shape, np.ndim, np.size):
-    _enter_query(_query)
 
 
 @implements_complex(np.where)
@@ -268,18 +208,37 @@ def _where(tape: Tape, condition: Any, x: Any = None, y: Any = None) -> Any:
     return make_complex(tape, *(np.where(condition, a, b) for a, b in zip(first, second, strict=True)))
 
 
-@implements_complex(np.nan_to_num)
-def _nan_to_num(tape: Tape, x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    """Other numbers for NaN and infinities, part by part."""
-    return make_complex(
-        tape, *(np.nan_to_num(part, nan=nan, posinf=posinf, neginf=neginf) for part in parts_of(tape, x))
-    )
-
-
-@implements_complex(np.round, np.around)
-def _round(tape: Tape, a: Any, decimals: int = 0, out: Any = None) -> Any:
-    """Both parts rounded."""
+def _rounded(tape: Tape, a: Any, decimals: int = 0, out: Any = None) -> Any:
     return make_complex(tape, *(np.round(part, decimals) for part in parts_of(tape, a)))
+
+
+def _normed(tape: Tape, x: Any, *arguments: Any, **keywords: Any) -> Any:
+    """The norm of the absolute values, which is that of the vector or matrix unless it is a spectral one."""
+    return np.linalg.norm(np.absolute(as_array(tape, x)), *arguments, **keywords)
+
+
+#: Functions that are a formula of the parts, or of other functions: of the tape, and the arguments of NumPy's.
+FORMULAS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
+    np.real: lambda tape, val: as_array(tape, val).real if np.ndim(val) else parts_of(tape, val).re,
+    np.imag: lambda tape, val: as_array(tape, val).imag if np.ndim(val) else parts_of(tape, val).im,
+    np.iscomplex: lambda tape, x: parts_of(tape, x).im != 0,
+    np.isreal: lambda tape, x: parts_of(tape, x).im == 0,
+    np.iscomplexobj: lambda tape, x: True,
+    np.isrealobj: lambda tape, x: False,
+    np.shape: lambda tape, a: np.shape(parts_of(tape, a).re),
+    np.ndim: lambda tape, a: np.ndim(parts_of(tape, a).re),
+    np.size: lambda tape, a, *axis: np.size(parts_of(tape, a).re, *axis),
+    np.std: lambda tape, *arguments, **keywords: np.sqrt(_var(tape, *arguments, **keywords)),
+    np.nan_to_num: lambda tape, x, copy=True, nan=0.0, posinf=None, neginf=None: make_complex(
+        tape, *(np.nan_to_num(part, nan=nan, posinf=posinf, neginf=neginf) for part in parts_of(tape, x))
+    ),
+    np.round: _rounded,
+    np.around: _rounded,
+    np.linalg.multi_dot: lambda tape, arrays, out=None: reduce(np.matmul, arrays),  # from left to right
+    **dict.fromkeys((np.linalg.norm, np.linalg.vector_norm, np.linalg.matrix_norm), _normed),
+}
+for _function, _formula in FORMULAS.items():
+    implements_complex(_function)(_formula)
 
 
 # What makes arrays, and what writes into them ------------------------------------------------------------------------
@@ -415,12 +374,6 @@ def _by_cofactors(a: Any, columns: list[int]) -> Any:
     return sum(terms[1:], terms[0])
 
 
-@implements_complex(np.linalg.norm, np.linalg.vector_norm, np.linalg.matrix_norm)
-def _norm(tape: Tape, x: Any, *arguments: Any, **keywords: Any) -> Any:
-    """The norm of the absolute values, which is that of the vector or matrix unless it is a spectral one."""
-    return np.linalg.norm(np.absolute(as_array(tape, x)), *arguments, **keywords)
-
-
 # Functions of cmath ---------------------------------------------------------------------------------------------------
 
 #: Functions of one number, with NumPy's.
@@ -428,6 +381,16 @@ CMATH: Final[dict[str, Callable[..., Any]]] = {
     **{name: getattr(np, name) for name in ("exp", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")},
     **{f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
     **{name: getattr(np, name) for name in ("isnan", "isinf", "isfinite")},
+}
+#: The others, of the tape and their arguments.
+_OTHERS: Final[dict[str, Callable[..., Any]]] = {
+    "log": lambda tape, z, base=None: np.log(z + 0j) if base is None else np.log(z + 0j) / np.log(base + 0j),
+    "phase": lambda tape, z: np.angle(z),
+    "polar": lambda tape, z: (np.absolute(z), np.angle(z)),
+    "rect": lambda tape, r, phi: make_complex(tape, r * np.cos(phi), r * np.sin(phi)),
+    "isclose": lambda tape, a, b, *, rel_tol=1e-09, abs_tol=0.0: (
+        abs(a - b) <= np.maximum(rel_tol * np.maximum(abs(a), abs(b)), abs_tol)
+    ),
 }
 
 
@@ -439,34 +402,5 @@ def _enter_cmath(name: str, function: Callable[..., Any]) -> None:
 
 for _name, _function in CMATH.items():
     _enter_cmath(_name, _function)
-
-
-@borrows("cmath", "log")
-def _log(tape: Tape, z: Any, base: Any = None) -> Any:
-    """The logarithm, natural or to a base."""
-    natural = np.log(z + 0j)
-    return natural if base is None else natural / np.log(base + 0j)
-
-
-@borrows("cmath", "phase")
-def _phase(tape: Tape, z: Any) -> Any:
-    """The angle to the positive real axis."""
-    return np.angle(z)
-
-
-@borrows("cmath", "polar")
-def _polar(tape: Tape, z: Any) -> tuple[Any, Any]:
-    """Absolute value and angle."""
-    return np.absolute(z), np.angle(z)
-
-
-@borrows("cmath", "rect")
-def _rect(tape: Tape, r: Any, phi: Any) -> Any:
-    """The number with this absolute value and angle."""
-    return make_complex(tape, r * np.cos(phi), r * np.sin(phi))
-
-
-@borrows("cmath", "isclose")
-def _isclose(tape: Tape, a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> Any:
-    """Return True if a and b differ by at most a share of the larger one, or by `abs_tol`."""
-    return abs(a - b) <= np.maximum(rel_tol * np.maximum(abs(a), abs(b)), abs_tol)
+for _name, _formula in _OTHERS.items():
+    borrows("cmath", _name)(_formula)

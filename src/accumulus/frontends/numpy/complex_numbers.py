@@ -22,7 +22,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
 from accumulus.frontends.active import no_number, refuse
-from accumulus.frontends.numpy.arrays import METHODS, Flat, TracedArray, as_array, method_of
+from accumulus.frontends.numpy.arrays import AnyArray, TracedArray, as_array
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
 from accumulus.frontends.numpy.operands import Operand, concrete, depends, holds_complex, references_of
 from accumulus.frontends.numpy.scalars import Traced, TracedScalar, make_scalar
@@ -125,11 +125,12 @@ class ComplexScalar(_Complex):
         raise AttributeError(f"ComplexScalar has no attribute {name!r}")
 
 
-class ComplexArray(_Complex):
+class ComplexArray(_Complex, AnyArray):
     """An array of complex numbers: two traced arrays of one shape."""
 
     __slots__ = ()
     __class__: Any = property(lambda self: np.ndarray)
+    __hash__ = Traced.__hash__
 
     @property
     def real(self) -> TracedArray:
@@ -173,27 +174,9 @@ class ComplexArray(_Complex):
         size: int = self.re.size
         return size
 
-    @property
-    def T(self) -> Any:  # noqa: N802
-        """The transpose, a view."""
-        return self._on_parts(lambda part: part.T)
-
-    @property
-    def mT(self) -> Any:  # noqa: N802
-        """The transpose of the last two axes, a view."""
-        return self._on_parts(lambda part: part.mT)
-
-    @property
-    def flat(self) -> Flat:
-        """The entries in C order, to read and to write."""
-        return Flat(self)
-
-    @flat.setter
-    def flat(self, values: Any) -> None:
-        self.flat[:] = values
-
-    def _on_parts(self, change: Callable[[TracedArray], Any]) -> Any:
-        return make_complex(self.tape, change(self.re), change(self.im))
+    def moved(self, move: Callable[[Any], Any]) -> Any:
+        """Return the array with what a function of NumPy makes of both parts."""
+        return make_complex(self.tape, move(self.re), move(self.im))
 
     def __len__(self) -> int:
         return len(self.re)
@@ -221,34 +204,16 @@ class ComplexArray(_Complex):
         return np.array(concrete(self), dtype)
 
     def __getitem__(self, index: Any) -> Any:
-        return self._on_parts(lambda part: part[index])
+        return self.moved(lambda part: part[index])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         re, im = parts_of(self.tape, value)
         self.re[index] = re
         self.im[index] = im
 
-    def fill(self, value: Any) -> None:
-        """Set all entries to `value`."""
-        self[...] = value
-
     def item(self, *index: Any) -> Any:
         """One entry as a scalar."""
         return make_complex(self.tape, self.re.item(*index), self.im.item(*index))
-
-    def tolist(self) -> Any:
-        """Nested lists of the entries."""
-        return [row.tolist() if isinstance(row, ComplexArray) else row for row in self] if self.ndim else self.item()
-
-    def copy(self, order: str = "C") -> Any:
-        """A copy that can be written to."""
-        return self._on_parts(TracedArray.copy)
-
-    def __copy__(self) -> Any:
-        return self.copy()
-
-    def __deepcopy__(self, memory: Any) -> Any:
-        return self.copy()
 
     def astype(self, dtype: Any, **options: Any) -> Any:
         """A copy of another type: complex128, bool, or, if constant, whatever NumPy makes of it."""
@@ -273,23 +238,6 @@ class ComplexArray(_Complex):
     def write_flat(self, index: Any, value: Any) -> None:
         """Set entries by their places in C order."""
         self.re.flat[index], self.im.flat[index] = parts_of(self.tape, value)
-
-    def reshape(self, *shape: Any, order: Any = "C") -> Any:
-        """Return the same entries in another shape."""
-        return self._on_parts(lambda part: part.reshape(*shape, order=order))
-
-    def transpose(self, *axes: Any) -> Any:
-        """The axes in another order, a view."""
-        return self._on_parts(lambda part: part.transpose(*axes))
-
-    def flatten(self, order: Any = "C") -> Any:
-        """A copy with one axis."""
-        return self._on_parts(lambda part: part.flatten(order))
-
-
-for _name in METHODS:
-    if _name not in vars(ComplexArray):
-        setattr(ComplexArray, _name, method_of(_name))
 
 
 def is_zero(value: Any) -> bool:
@@ -386,14 +334,6 @@ def _is_negative(tape: Tape, x: Any) -> Any:
     return _arctan2(tape, x, -1.0) < 0
 
 
-def _add(tape: Tape, a: Pair, b: Pair) -> Pair:
-    return Pair(a.re + b.re, a.im + b.im)
-
-
-def _subtract(tape: Tape, a: Pair, b: Pair) -> Pair:
-    return Pair(a.re - b.re, a.im - b.im)
-
-
 def _multiply(tape: Tape, a: Pair, b: Pair) -> Pair:
     return Pair(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
 
@@ -488,22 +428,6 @@ def _whole_power(tape: Tape, z: Pair, exponent: int) -> Pair:
 _ONE: Final = Pair(np.float64(1.0), np.float64(0.0))
 
 
-def _sin(tape: Tape, z: Pair) -> Pair:
-    return Pair(np.sin(z.re) * np.cosh(z.im), np.cos(z.re) * np.sinh(z.im))
-
-
-def _cos(tape: Tape, z: Pair) -> Pair:
-    return Pair(np.cos(z.re) * np.cosh(z.im), -(np.sin(z.re) * np.sinh(z.im)))
-
-
-def _sinh(tape: Tape, z: Pair) -> Pair:
-    return Pair(np.sinh(z.re) * np.cos(z.im), np.cosh(z.re) * np.sin(z.im))
-
-
-def _cosh(tape: Tape, z: Pair) -> Pair:
-    return Pair(np.cosh(z.re) * np.cos(z.im), np.sinh(z.re) * np.sin(z.im))
-
-
 def _tanh(tape: Tape, z: Pair) -> Pair:
     """By tanh of the real and tan of the imaginary part: nothing overflows, and only poles divide by zero."""
     t, tangent = np.tanh(z.re), np.tan(z.im)
@@ -563,8 +487,8 @@ def _of_truth(ufunc: np.ufunc) -> Formula:
 
 #: From the name of NumPy's universal function to its formula: of a tape and pairs, a pair or a real result.
 FORMULAS: Final[dict[str, Formula]] = {
-    "add": _add,
-    "subtract": _subtract,
+    "add": lambda tape, a, b: Pair(a.re + b.re, a.im + b.im),
+    "subtract": lambda tape, a, b: Pair(a.re - b.re, a.im - b.im),
     "multiply": _multiply,
     "divide": _divide,
     "negative": lambda tape, z: Pair(-z.re, -z.im),
@@ -585,11 +509,11 @@ FORMULAS: Final[dict[str, Formula]] = {
     "log10": _scaled(_log, after=1.0 / math.log(10.0)),
     "log1p": lambda tape, z: _log(tape, Pair(z.re + 1.0, z.im)),
     "sqrt": _sqrt,
-    "sin": _sin,
-    "cos": _cos,
+    "sin": lambda tape, z: Pair(np.sin(z.re) * np.cosh(z.im), np.cos(z.re) * np.sinh(z.im)),
+    "cos": lambda tape, z: Pair(np.cos(z.re) * np.cosh(z.im), -(np.sin(z.re) * np.sinh(z.im))),
     "tan": _turned(_tanh),
-    "sinh": _sinh,
-    "cosh": _cosh,
+    "sinh": lambda tape, z: Pair(np.sinh(z.re) * np.cos(z.im), np.cosh(z.re) * np.sin(z.im)),
+    "cosh": lambda tape, z: Pair(np.cosh(z.re) * np.cos(z.im), np.sinh(z.re) * np.sin(z.im)),
     "tanh": _tanh,
     "arcsin": _arcsin,
     "arccos": _arccos,

@@ -118,7 +118,8 @@ def near_zero(
     return TracedScalar(tape, removable(tape, x.reference, SERIES[series], written, radius, even=even, factor=times))
 
 
-def _is_nan(x: Any) -> Any:
+def is_nan(x: Any) -> Any:
+    """Return True if a number is NaN."""
     return x != x  # noqa: PLR0124
 
 
@@ -183,11 +184,11 @@ _COMPOSED: Final[dict[str, tuple[Callable[..., Any], tuple[Interval, ...]]]] = {
     "rint": (_rint, (REAL,)),
     "logaddexp": (lambda x, y: logaddexp(x, y, _exp, 1.0), (REAL, REAL)),
     "logaddexp2": (lambda x, y: logaddexp(x, y, _exp2, 1.0 / math.log(2.0)), (REAL, REAL)),
-    "fmax": (lambda x, y: _select(_is_nan(x), y, _select(_is_nan(y), x, _maximum(x, y))), (REAL, REAL)),
-    "fmin": (lambda x, y: _select(_is_nan(x), y, _select(_is_nan(y), x, _minimum(x, y))), (REAL, REAL)),
+    "fmax": (lambda x, y: _select(is_nan(x), y, _select(is_nan(y), x, _maximum(x, y))), (REAL, REAL)),
+    "fmin": (lambda x, y: _select(is_nan(x), y, _select(is_nan(y), x, _minimum(x, y))), (REAL, REAL)),
     "greater": (lambda x, y: x > y, (REAL, REAL)),
     "greater_equal": (lambda x, y: x >= y, (REAL, REAL)),
-    "isnan": (_is_nan, (REAL,)),
+    "isnan": (is_nan, (REAL,)),
     "isinf": (lambda x: _abs(x) == math.inf, (REAL,)),
     "isfinite": (lambda x: _abs(x) < math.inf, (REAL,)),
     "copysign": (lambda x, y: _select(y < 0, -_abs(x), _abs(x)), (REAL, REAL)),
@@ -256,3 +257,20 @@ def apply(tape: Tape, row: Elementwise, operands: Sequence[Any]) -> Any:
         raise refuse("&, |, ^ and ~ join truth values, such as x > 0; a number was given.")
     entries = [of_kind(tape, *pair, boolean=row.takes_boolean) for pair in pairs]
     return make(tape, map_references(tape, row.bind, entries), row.gives_boolean)
+
+
+def applied(tape: Tape, name: str, *operands: Any) -> Any:
+    """The result of an operation of the tape on real operands of any kind, broadcast."""
+    entries = [entries_of(tape, operand)[0] for operand in operands]
+    return make(tape, map_references(tape, lambda tape: partial(tape.apply, name), entries))
+
+
+def of_special(name: str) -> Callable[..., Any]:
+    """A function of `scipy.special`, which is imported when one is called: that takes a tenth of a second."""
+
+    def call(*arguments: Any) -> Any:
+        from scipy import special
+
+        return getattr(special, name)(*arguments)
+
+    return call

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.frontends.active import ACTIVE
+from accumulus.frontends.numpy.elementwise import of_special
 from accumulus.frontends.numpy.table import CALLED, borrows
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
@@ -63,41 +64,10 @@ def _raise_as_python_does(name: str, arguments: tuple[Any, ...], result: Any) ->
             raise OverflowError("math range error") if name in _OVERFLOW else ValueError("math domain error")
 
 
-def _special(name: str) -> Callable[[Any], Any]:
-    def function(x: Any) -> Any:
-        import scipy.special  # takes a tenth of a second
-
-        return getattr(scipy.special, name)(x)
-
-    return function
-
-
-def _log(x: Any, base: Any = None) -> Any:
-    return np.log(x) if base is None else np.log(x) / np.log(base)
-
-
 def _hypot(*coordinates: Any) -> Any:
     if len(coordinates) == 2:
         return np.hypot(*coordinates)
     return np.sqrt(sum(c * c for c in coordinates))
-
-
-def _dist(p: Any, q: Any) -> Any:
-    return _hypot(*(a - b for a, b in zip(p, q, strict=True)))
-
-
-def _product(iterable: Any, *, start: Any = 1) -> Any:
-    for factor in iterable:
-        start = start * factor
-    return start
-
-
-def _remainder(x: Any, y: Any) -> Any:
-    return x - y * np.rint(x / y)
-
-
-def _modf(x: Any) -> tuple[Any, Any]:
-    return x - np.trunc(x), np.trunc(x)
 
 
 def _isclose(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
@@ -118,46 +88,33 @@ def _squares(data: Any, center: Any, less: int) -> Any:
     return sum((x - center) ** 2 for x in values) / (len(values) - less)
 
 
-def _variance(data: Any, xbar: Any = None) -> Any:
-    return _squares(data, xbar, 1)
-
-
-def _pvariance(data: Any, mu: Any = None) -> Any:
-    return _squares(data, mu, 0)
-
-
 def _median(data: Any) -> Any:
     values = CALLED[0](sorted)(data)
     middle = len(values) // 2
     return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
 
 
-def _geometric_mean(data: Any) -> Any:
-    return np.exp(_mean([np.log(x) for x in data]))
-
-
-def _harmonic_mean(data: Any, weights: Any = None) -> Any:
-    return 1.0 / _mean([1.0 / x for x in data], weights)
-
-
-def _stdev(data: Any, xbar: Any = None) -> Any:
-    return np.sqrt(_variance(data, xbar))
-
-
-def _pstdev(data: Any, mu: Any = None) -> Any:
-    return np.sqrt(_pvariance(data, mu))
-
-
 #: All of `math`, and those of `statistics`.
 _MATH: Final[dict[str, Callable[..., Any]]] = {
     **MATH,
-    **{name: _special(other) for name, other in SPECIAL.items()},
-    **{"log": _log, "hypot": _hypot, "dist": _dist, "prod": _product, "fsum": sum, "remainder": _remainder},
-    **{"modf": _modf, "isclose": _isclose},
+    **{name: of_special(other) for name, other in SPECIAL.items()},
+    "log": lambda x, base=None: np.log(x) if base is None else np.log(x) / np.log(base),
+    "hypot": _hypot,
+    "dist": lambda p, q: _hypot(*(a - b for a, b in zip(p, q, strict=True))),
+    "prod": lambda iterable, *, start=1: functools.reduce(operator.mul, iterable, start),
+    "fsum": sum,
+    "remainder": lambda x, y: x - y * np.rint(x / y),
+    "modf": lambda x: (x - np.trunc(x), np.trunc(x)),
+    "isclose": _isclose,
 }
 _STATISTICS: Final[dict[str, Callable[..., Any]]] = {
-    **{"mean": _mean, "fmean": _mean, "variance": _variance, "pvariance": _pvariance, "median": _median},
-    **{"stdev": _stdev, "pstdev": _pstdev, "geometric_mean": _geometric_mean, "harmonic_mean": _harmonic_mean},
+    **{"mean": _mean, "fmean": _mean, "median": _median},
+    "variance": lambda data, xbar=None: _squares(data, xbar, 1),
+    "pvariance": lambda data, mu=None: _squares(data, mu, 0),
+    "stdev": lambda data, xbar=None: np.sqrt(_squares(data, xbar, 1)),
+    "pstdev": lambda data, mu=None: np.sqrt(_squares(data, mu, 0)),
+    "geometric_mean": lambda data: np.exp(_mean([np.log(x) for x in data])),
+    "harmonic_mean": lambda data, weights=None: 1.0 / _mean([1.0 / x for x in data], weights),
 }
 for _module, _table in {"math": _MATH, "statistics": _STATISTICS}.items():
     for _name, _function in _table.items():

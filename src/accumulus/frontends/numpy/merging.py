@@ -180,7 +180,7 @@ class Joiner:
             raise MismatchedBranchesError
         differ = a.references != b.references
         if not differ.any():
-            return a.copy()
+            return a._like(a.references.copy())
         if not differ.shape or differ.all():
             return a._like(self._chosen(a, b))
         references = a.references.copy()

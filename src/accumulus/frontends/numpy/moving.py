@@ -17,6 +17,7 @@ from accumulus.frontends.numpy.arrays import TracedArray, as_array
 from accumulus.frontends.numpy.operands import Operand, concrete, depends, entries_of, references_of
 from accumulus.frontends.numpy.scalars import make_scalar
 from accumulus.frontends.numpy.table import check_dtype, function_name, implements
+from accumulus.frontends.recorder import References
 from accumulus.tape.tape import Tape
 
 ALL: Final = -1
@@ -145,11 +146,18 @@ def _ramps(tape: Tape, array: Any, pad_width: Any, end_values: Any) -> Any:
     return array
 
 
+def _written(array: Any) -> References:
+    """The references of an array that is written into."""
+    if not isinstance(array, TracedArray):
+        raise refuse(FILLING)
+    array.check_writable()
+    return array.references
+
+
 @implements(np.fill_diagonal, constants=True)
 def _fill_diagonal(tape: Tape, a: Any, val: Any, wrap: bool = False) -> None:
     """Set the diagonal of a traced array."""
-    a.check_writable()
-    np.fill_diagonal(a.references, references_of(tape, val, a.boolean), wrap)
+    np.fill_diagonal(_written(a), references_of(tape, val, a.boolean), wrap)
 
 
 @implements(np.copyto, constants=True)
@@ -163,10 +171,7 @@ def _copyto(tape: Tape, dst: Any, src: Any, casting: str = "same_kind", where: A
 @implements(np.put, constants=True)
 def _put(tape: Tape, a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
     """Set the entries with the flat indices `ind`."""
-    if not isinstance(a, TracedArray):
-        raise refuse(FILLING)
-    a.check_writable()
-    np.put(a.references, concrete(ind), references_of(tape, v, a.boolean), mode)
+    np.put(_written(a), concrete(ind), references_of(tape, v, a.boolean), mode)
 
 
 def _enter_mask(function: Callable[..., Any]) -> None:
@@ -181,8 +186,7 @@ def _enter_mask(function: Callable[..., Any]) -> None:
                 raise refuse(f"{function_name(function)} by a condition that is traced writes one value only.")
             arr[...] = np.where(mask, np.reshape(vals, ()), arr)
             return
-        arr.check_writable()
-        function(arr.references, concrete(mask), references_of(tape, vals, arr.boolean))
+        function(_written(arr), concrete(mask), references_of(tape, vals, arr.boolean))
 
 
 _enter_mask(np.place)
@@ -192,7 +196,4 @@ _enter_mask(np.putmask)
 @implements(np.put_along_axis, constants=True)
 def _put_along_axis(tape: Tape, arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
     """Set the entries at constant indices along one axis."""
-    if not isinstance(arr, TracedArray):
-        raise refuse(FILLING)
-    arr.check_writable()
-    np.put_along_axis(arr.references, arr.constant_index(indices), references_of(tape, values, arr.boolean), axis)
+    np.put_along_axis(_written(arr), arr.constant_index(indices), references_of(tape, values, arr.boolean), axis)

@@ -274,22 +274,14 @@ def _bincount(tape: Tape, x: Any, weights: Any = None, minlength: int = 0) -> An
 # Selections ----------------------------------------------------------------------------------------------------------
 
 
-@_decides(np.nonzero)
-def nonzero(tape: Tape, a: Any) -> Any:
-    """Places of what is not zero, an array an axis."""
-    return np.nonzero(_mask(tape, a))
+def _enter_places(function: Callable[..., Any]) -> None:
+    @_decides(function)
+    def record(tape: Tape, a: Any) -> Any:
+        return function(_mask(tape, a))
 
 
-@_decides(np.flatnonzero)
-def _flatnonzero(tape: Tape, a: Any) -> Any:
-    """Places of what is not zero in C order."""
-    return np.flatnonzero(_mask(tape, a))
-
-
-@_decides(np.argwhere)
-def _argwhere(tape: Tape, a: Any) -> Any:
-    """Places of what is not zero, a row each."""
-    return np.argwhere(_mask(tape, a))
+for _function in (np.nonzero, np.flatnonzero, np.argwhere):
+    _enter_places(_function)
 
 
 @implements(np.count_nonzero)

@@ -20,7 +20,7 @@ from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array, as_constant, make
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE
 from accumulus.frontends.numpy.operands import NO_REALS, Entries, depends, is_sparse, references_of
-from accumulus.frontends.numpy.table import implements
+from accumulus.frontends.numpy.table import by_name, implements
 from accumulus.frontends.numpy.ufuncs import fold, sums_of_segments
 from accumulus.frontends.recorder import References
 from accumulus.tape.tape import Tape
@@ -287,9 +287,8 @@ def _tensordot(tape: Tape, a: Any, b: Any, axes: Any = 2) -> Any:
 
 
 @implements(np.trace)
-def _trace(
-    tape: Tape, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
-) -> Any:
+@by_name
+def _trace(tape: Tape, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The sum of a diagonal."""
     diagonal = np.diagonal(references_of(tape, a), offset, axis1, axis2)
     return fold(tape, ELEMENTWISE["add"], TracedArray(tape, diagonal), -1)

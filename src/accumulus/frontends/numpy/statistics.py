@@ -8,6 +8,7 @@ have at the given point, which is kept as a guard.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, Final
@@ -21,7 +22,7 @@ from accumulus.frontends.numpy.arrays import TracedArray, as_array
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE
 from accumulus.frontends.numpy.operands import concrete, depends, references_of
 from accumulus.frontends.numpy.ordering import exchanged
-from accumulus.frontends.numpy.table import implements
+from accumulus.frontends.numpy.table import by_name, implements
 from accumulus.frontends.numpy.ufuncs import accumulate, fold
 from accumulus.frontends.recorder import References
 from accumulus.tape.tape import Tape
@@ -31,46 +32,27 @@ from accumulus.tape.tape import Tape
 
 def _enter_fold(row: str, *functions: Callable[..., Any]) -> None:
     @implements(*functions)
+    @by_name
     def record(
-        tape: Tape,
-        a: Any,
-        axis: Any = None,
-        dtype: Any = None,
-        out: Any = None,
-        keepdims: bool = False,
-        initial: Any = None,
-        where: Any = True,
-    ) -> Any:
-        return fold(tape, ELEMENTWISE[row], a, axis, keepdims, initial, where)
-
-
-def _enter_extreme(row: str, *functions: Callable[..., Any]) -> None:
-    @implements(*functions)
-    def record(
-        tape: Tape,
-        a: Any,
-        axis: Any = None,
-        out: Any = None,
-        keepdims: bool = False,
-        initial: Any = None,
-        where: Any = True,
+        tape: Tape, a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
     ) -> Any:
         return fold(tape, ELEMENTWISE[row], a, axis, keepdims, initial, where)
 
 
 def _enter_running(row: str, function: Callable[..., Any]) -> None:
     @implements(function)
-    def record(tape: Tape, a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    @by_name
+    def record(tape: Tape, a: Any, axis: int | None = None) -> Any:
         operand = np.ravel(as_array(tape, a)) if axis is None else a
         return accumulate(tape, ELEMENTWISE[row], operand, axis or 0)
 
 
 _enter_fold("add", np.sum)
 _enter_fold("multiply", np.prod)
-_enter_extreme("maximum", np.max, np.amax)
-_enter_extreme("minimum", np.min, np.amin)
-_enter_extreme("logical_and", np.all)
-_enter_extreme("logical_or", np.any)
+_enter_fold("maximum", np.max, np.amax)
+_enter_fold("minimum", np.min, np.amin)
+_enter_fold("logical_and", np.all)
+_enter_fold("logical_or", np.any)
 _enter_running("add", np.cumsum)
 _enter_running("multiply", np.cumprod)
 
@@ -85,16 +67,8 @@ def _count(tape: Tape, shape: tuple[int, ...], axis: Any, where: Any, keepdims: 
 
 
 @implements(np.mean)
-def mean(
-    tape: Tape,
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: bool = False,
-    *,
-    where: Any = True,
-) -> Any:
+@by_name
+def mean(tape: Tape, a: Any, axis: Any = None, keepdims: bool = False, where: Any = True) -> Any:
     """The sum by the number of entries."""
     a = as_array(tape, a)
     total = fold(tape, ELEMENTWISE["add"], a, axis, keepdims, None, where)
@@ -119,15 +93,13 @@ def _average(
 
 
 @implements(np.var)
+@by_name
 def _var(
     tape: Tape,
     a: Any,
     axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
     ddof: float = 0,
     keepdims: bool = False,
-    *,
     where: Any = True,
     mean: Any = None,
     correction: float | None = None,
@@ -141,22 +113,16 @@ def _var(
 
 
 @implements(np.std)
-def _std(
-    tape: Tape,
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    **options: Any,
-) -> Any:
+@by_name
+@functools.wraps(_var)
+def _std(*arguments: Any, **keywords: Any) -> Any:
     """The square root of the variance."""
-    return np.sqrt(_var(tape, a, axis, dtype, out, ddof, keepdims, **options))
+    return np.sqrt(_var(*arguments, **keywords))
 
 
 @implements(np.ptp)
-def _ptp(tape: Tape, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+@by_name
+def _ptp(tape: Tape, a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The greatest less the smallest entry."""
     greatest = fold(tape, ELEMENTWISE["maximum"], a, axis, keepdims)
     return greatest - fold(tape, ELEMENTWISE["minimum"], a, axis, keepdims)
@@ -198,9 +164,8 @@ _enter_known_mean(np.nanstd, np.std)
 
 def _enter_known_extreme(function: Callable[..., Any], of_all: Callable[..., Any], worst: float) -> None:
     @implements(function)
-    def record(
-        tape: Tape, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None
-    ) -> Any:
+    @by_name
+    def record(tape: Tape, a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None) -> Any:
         a = as_array(tape, a)
         missing = np.isnan(a)
         options: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
@@ -307,16 +272,8 @@ def _enter_quantiles(function: Callable[..., Any], whole: float, of_numbers: boo
     """Enter a function of shares, of which `whole` is the largest."""
 
     @implements(function)
-    def record(
-        tape: Tape,
-        a: Any,
-        q: Any,
-        axis: Any = None,
-        out: Any = None,
-        overwrite_input: bool = False,
-        method: str = "linear",
-        keepdims: bool = False,
-    ) -> Any:
+    @by_name
+    def record(tape: Tape, a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
         return _at_shares(tape, a, np.true_divide(q, whole), axis, method, keepdims, of_numbers)
 
 
@@ -326,26 +283,22 @@ _enter_quantiles(np.nanquantile, 1.0, of_numbers=True)
 _enter_quantiles(np.nanpercentile, 100.0, of_numbers=True)
 
 
-@implements(np.median)
-def _median(
-    tape: Tape, a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
-) -> Any:
-    """The entry in the middle, or the mean of both."""
-    return _at_shares(tape, a, 0.5, axis, "linear", keepdims)
+def _enter_median(function: Callable[..., Any], of_numbers: bool) -> None:
+    @implements(function)
+    @by_name
+    def record(tape: Tape, a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        return _at_shares(tape, a, 0.5, axis, "linear", keepdims, of_numbers)
 
 
-@implements(np.nanmedian)
-def _nanmedian(
-    tape: Tape, a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
-) -> Any:
-    """The median of the entries that are not NaN."""
-    return _at_shares(tape, a, 0.5, axis, "linear", keepdims, of_numbers=True)
+_enter_median(np.median, of_numbers=False)
+_enter_median(np.nanmedian, of_numbers=True)
 
 
 # Covariances ---------------------------------------------------------------------------------------------------------
 
 
 @implements(np.cov)
+@by_name
 def _cov(
     tape: Tape,
     m: Any,
@@ -355,8 +308,6 @@ def _cov(
     ddof: int | None = None,
     fweights: Any = None,
     aweights: Any = None,
-    *,
-    dtype: Any = None,
 ) -> Any:
     """Covariances of the rows, or columns."""
     rows = _rows(tape, m, rowvar, True)
@@ -392,7 +343,8 @@ def _rows(tape: Tape, values: Any, rowvar: bool, first: bool) -> Any:
 
 
 @implements(np.corrcoef)
-def _corrcoef(tape: Tape, x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+@by_name
+def _corrcoef(tape: Tape, x: Any, y: Any = None, rowvar: bool = True) -> Any:
     """Correlations of the rows, or columns."""
     covariances = _cov(tape, x, y, rowvar)
     if not np.ndim(covariances):

@@ -40,7 +40,8 @@ class ArrayFunction:
     `record` takes the tape and the arguments of the NumPy function; what its signature lacks is refused, and so are
     results written elsewhere (`out`), and a type of results (`dtype`) in which NumPy would round.
     `constants` says whether it is called even if nothing depends on the inputs: it hands out views, or changes an
-    argument. The others are left to NumPy then.
+    argument. The others are left to NumPy then. A record that is marked by `by_name` takes those arguments of the
+    original by name that say what is computed.
     """
 
     function: Callable[..., Any]
@@ -52,19 +53,56 @@ class ArrayFunction:
         """The arguments that can be recorded."""
         return inspect.signature(self.record)
 
+    @functools.cached_property
+    def original(self) -> inspect.Signature | None:
+        """All arguments of the function, if they are taken by name."""
+        return inspect.signature(self.function) if self.record in _BY_NAME else None
+
+    def _bound(self, tape: Tape, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name.
+
+        Raises:
+            TypeError: for those that cannot be recorded.
+        """
+        if self.original is None:
+            return self.signature.bind(tape, *arguments, **keywords).arguments
+        given = self.original.bind(*arguments, **keywords).arguments
+        self.signature.bind(tape, **{name: value for name, value in given.items() if name not in PASSED_OVER})
+        return given
+
     def __call__(self, tape: Tape, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """Record a call."""
         name = function_name(self.function)
         try:
-            given = self.signature.bind(tape, *arguments, **keywords).arguments
+            given = self._bound(tape, arguments, keywords)
         except TypeError as error:
-            supported = [name for name in self.signature.parameters if name != "tape"]
+            shown = self.signature if self.original is None else self.original
+            names = {*self.signature.parameters, *PASSED_OVER} if shown is self.original else self.signature.parameters
+            supported = [name for name in shown.parameters if name in names and name != "tape"]
             raise refuse(f"{name}: {error}. Arguments that can be recorded: {', '.join(supported)}.") from None
         if given.get("out") is not None:
             raise refuse(f"{name}(…, out=…) is not recorded: assign the result, out[...] = ….")
         if not self.constants:
             check_dtype(given.get("dtype"), name)
-        return self.record(tape, *arguments, **keywords)
+        if self.original is None:
+            return self.record(tape, *arguments, **keywords)
+        return self.record(tape, **{name: value for name, value in given.items() if name not in PASSED_OVER})
+
+
+#: Arguments that say where results are put, which is refused, and how they are computed.
+PASSED_OVER: Final = frozenset(
+    (
+        *("check_finite", "driver", "dtype", "lapack_driver", "lwork", "out", "overwrite_a", "overwrite_ab"),
+        *("overwrite_b", "overwrite_input", "overwrite_x", "workers"),
+    )
+)
+_BY_NAME: Final[set[Callable[..., Any]]] = set()
+
+
+def by_name(record: Callable[..., Any]) -> Callable[..., Any]:
+    """Let the decorated function take arguments as the original names them, without those that are passed over."""
+    _BY_NAME.add(record)
+    return record
 
 
 #: Recorded array functions.

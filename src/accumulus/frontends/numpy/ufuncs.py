@@ -155,10 +155,10 @@ def fold(
     count = math.prod(references.shape[k] for k in axes)
     shape = tuple(references.shape[k] for k in kept)
     table = references.transpose(*kept, *axes).reshape(math.prod(shape), count)
+    if keepdims:
+        shape = tuple(1 if k in axes else length for k, length in enumerate(references.shape))
     if tape.in_loops(table.size):
         folded = _folded_lines(tape, row, table, initial)
-        if keepdims:
-            shape = tuple(1 if k in axes else length for k, length in enumerate(references.shape))
         return make(tape, folded.reshape(shape) if shape else int(folded[0]), row.gives_boolean)
     lines = table.tolist()
     join = row.bind(tape.open)
@@ -173,8 +173,6 @@ def fold(
         results = [tape.constant(row.identity)] * len(lines)
     else:
         raise ValueError(f"zero-size array to reduction operation {row.name} which has no identity")
-    if keepdims:
-        shape = tuple(1 if k in axes else length for k, length in enumerate(references.shape))
     if not shape:
         return make(tape, results[0], row.gives_boolean)
     return make(tape, np.array(results, np.int64).reshape(shape), row.gives_boolean)
@@ -300,68 +298,67 @@ def _foldable(ufunc: np.ufunc) -> Elementwise:
     return row
 
 
-def _reduce(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    def record(
-        array: Any,
-        axis: Any = 0,
-        dtype: Any = None,
-        out: Any = None,
-        keepdims: bool = False,
-        initial: Any = None,
-        where: Any = True,
-    ) -> Any:
-        check_dtype(dtype, f"np.{ufunc.__name__}.reduce")
-        return fold(tape, _foldable(ufunc), array, axis, keepdims, initial, where)
+def _folds(method: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter the decorated function as what records ``ufunc.method`` of real numbers."""
 
-    return _folded(tape, ufunc, ufunc.reduce, record, inputs, keywords)
+    def enter(record: Callable[..., Any]) -> Callable[..., Any]:
+        def call(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+            out = keywords.pop("out", None)
+            if not depends(inputs) and not depends(keywords):
+                result = as_constant(tape, getattr(ufunc, method)(*concrete(inputs), **concrete(keywords)))
+            elif any(map(holds_complex, inputs)):
+                result = PROTOCOLS[f"complex {method}"](tape, ufunc, inputs, keywords)
+            else:
+                result = record(tape, ufunc, *inputs, **keywords)
+            return result if out is None else _store(result, out)
 
+        PROTOCOLS[method] = call
+        return record
 
-def _accumulate(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    def record(array: Any, axis: int = 0, dtype: Any = None) -> Any:
-        check_dtype(dtype, f"np.{ufunc.__name__}.accumulate")
-        return accumulate(tape, _foldable(ufunc), array, axis)
-
-    return _folded(tape, ufunc, ufunc.accumulate, record, inputs, keywords)
+    return enter
 
 
-def _folded(
+@_folds("reduce")
+def _reduce(
     tape: Tape,
     ufunc: np.ufunc,
-    method: Callable[..., Any],
-    record: Callable[..., Any],
-    inputs: tuple[Any, ...],
-    keywords: dict[str, Any],
+    array: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
 ) -> Any:
-    out = keywords.pop("out", None)
-    if not depends(inputs) and not depends(keywords):
-        result = as_constant(tape, method(*concrete(inputs), **concrete(keywords)))
-    elif any(map(holds_complex, inputs)):
-        result = PROTOCOLS[f"complex {method.__name__}"](tape, ufunc, inputs, keywords)
-    else:
-        result = record(*inputs, **keywords)
-    return result if out is None else _store(result, out)
+    check_dtype(dtype, f"np.{ufunc.__name__}.reduce")
+    return fold(tape, _foldable(ufunc), array, axis, keepdims, initial, where)
 
 
-def _reduceat(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+@_folds("accumulate")
+def _accumulate(tape: Tape, ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None) -> Any:
+    check_dtype(dtype, f"np.{ufunc.__name__}.accumulate")
+    return accumulate(tape, _foldable(ufunc), array, axis)
+
+
+@_folds("reduceat")
+def _reduceat(
+    tape: Tape, ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
+) -> Any:
     """Folds of the entries from each index to the next; of one entry, where the next is not larger."""
-
-    def record(array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        check_dtype(dtype, f"np.{ufunc.__name__}.reduceat")
-        if depends(indices):
-            raise refuse(f"np.{ufunc.__name__}.reduceat: the indices must be constants.")
-        lines, places = np.moveaxis(as_array(tape, array), axis, -1), np.asarray(concrete(indices)).tolist()
-        ends = [*places[1:], lines.shape[-1]]
-        if any(not 0 <= place < lines.shape[-1] for place in places):
-            raise IndexError(f"an index of reduceat is not in [0, {lines.shape[-1]})")
-        if ufunc is np.add and tape.in_loops(lines.size):
-            return np.moveaxis(_added_between(tape, lines, np.array(places), np.array(ends)), -1, axis)
-        folds = [
-            fold(tape, _foldable(ufunc), lines[..., begin : max(end, begin + 1)], -1)
-            for begin, end in zip(places, ends, strict=True)
-        ]
-        return np.stack(folds, axis=axis)
-
-    return _folded(tape, ufunc, ufunc.reduceat, record, inputs, keywords)
+    check_dtype(dtype, f"np.{ufunc.__name__}.reduceat")
+    if depends(indices):
+        raise refuse(f"np.{ufunc.__name__}.reduceat: the indices must be constants.")
+    lines, places = np.moveaxis(as_array(tape, array), axis, -1), np.asarray(concrete(indices)).tolist()
+    ends = [*places[1:], lines.shape[-1]]
+    if any(not 0 <= place < lines.shape[-1] for place in places):
+        raise IndexError(f"an index of reduceat is not in [0, {lines.shape[-1]})")
+    if ufunc is np.add and tape.in_loops(lines.size):
+        return np.moveaxis(_added_between(tape, lines, np.array(places), np.array(ends)), -1, axis)
+    folds = [
+        fold(tape, _foldable(ufunc), lines[..., begin : max(end, begin + 1)], -1)
+        for begin, end in zip(places, ends, strict=True)
+    ]
+    return np.stack(folds, axis=axis)
 
 
 def _added_between(tape: Tape, lines: Any, begins: References, ends: References) -> Any:
@@ -527,14 +524,4 @@ def _call_function(tape: Tape, function: Callable[..., Any], arguments: Any, key
     return as_constant(tape, function(*concrete(tuple(arguments)), **concrete(dict(keywords))))
 
 
-PROTOCOLS.update(
-    {
-        "__array_function__": _call_function,
-        "__call__": _call,
-        "reduce": _reduce,
-        "accumulate": _accumulate,
-        "reduceat": _reduceat,
-        "outer": _outer,
-        "at": _at,
-    }
-)
+PROTOCOLS.update({"__array_function__": _call_function, "__call__": _call, "outer": _outer, "at": _at})

@@ -10,8 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.frontends.active import ACTIVE, refuse
+from accumulus.frontends.decisions import truths
 from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
-from accumulus.frontends.numpy.elementwise import apply, composed, near_zero, operation
+from accumulus.frontends.numpy.elementwise import applied, apply, composed, near_zero, operation
 from accumulus.frontends.numpy.operands import (
     concrete,
     depends,
@@ -20,9 +21,9 @@ from accumulus.frontends.numpy.operands import (
     of_kind,
     references_of,
 )
-from accumulus.frontends.numpy.ordering import interpolated, nonzero
+from accumulus.frontends.numpy.ordering import interpolated
 from accumulus.frontends.numpy.scalars import Traced
-from accumulus.frontends.numpy.table import CALLED, check_dtype, implements, unsupported
+from accumulus.frontends.numpy.table import CALLED, by_name, check_dtype, implements, unsupported
 from accumulus.tape.partials import SERIES, terms
 from accumulus.tape.tape import Tape
 
@@ -35,7 +36,7 @@ FEW_PLACES: Final = 4
 def _where(tape: Tape, condition: Any, x: Any = None, y: Any = None) -> Any:
     """x where the condition holds, else y, entry by entry; both are computed at every point."""
     if x is None and y is None and ACTIVE.decisions is not None:
-        return nonzero(tape, condition)
+        return np.nonzero(truths(tape, references_of(tape, condition, boolean=True)))
     if x is None or y is None:
         raise refuse(unsupported(np.where))
     operands = [entries_of(tape, operand) for operand in (condition, x, y)]
@@ -98,12 +99,6 @@ def _unwrap(tape: Tape, p: Any, discont: Any = None, axis: int = -1, *, period: 
     return np.moveaxis(whole, -1, axis)
 
 
-@implements(np.sinc)
-def _sinc(tape: Tape, x: Any) -> Any:
-    """sin(πx) / (πx), 1 at 0."""
-    return sine_by_argument(np.pi * as_array(tape, x))
-
-
 def sine_by_argument(y: Any) -> Any:
     """sin(y) / y."""
     if not isinstance(y, Traced):
@@ -135,12 +130,6 @@ _sin, _select = operation("sin"), operation("select")
 _SINE_BY_ARGUMENT: Final = composed("sinc", _sine_by_argument, ((-np.inf, np.inf),))
 
 
-@implements(np.i0)
-def _i0(tape: Tape, x: Any) -> Any:
-    """The modified Bessel function I₀."""
-    return make(tape, map_references(tape, lambda tape: partial(tape.apply, "i0"), [entries_of(tape, x)[0]]))
-
-
 @implements(np.round, np.around)
 def _round(tape: Tape, a: Any, decimals: int = 0, out: Any = None) -> Any:
     """The nearest number with so many decimals; of two the even one."""
@@ -148,24 +137,6 @@ def _round(tape: Tape, a: Any, decimals: int = 0, out: Any = None) -> Any:
     if decimals > 0:
         return np.rint(as_array(tape, a) * scale) / scale
     return np.rint(as_array(tape, a) / scale) * scale
-
-
-@implements(np.fix)
-def _fix(tape: Tape, x: Any, out: Any = None) -> Any:
-    """The integer part."""
-    return np.trunc(as_array(tape, x))
-
-
-@implements(np.real, np.real_if_close)
-def _real(tape: Tape, a: Any) -> Any:
-    """Itself: nothing is complex."""
-    return a
-
-
-@implements(np.imag)
-def _imag(tape: Tape, a: Any) -> Any:
-    """Zeros."""
-    return as_array(tape, a) * 0.0
 
 
 @implements(np.nan_to_num)
@@ -190,12 +161,6 @@ def _isclose(tape: Tape, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8,
     return close | (np.isnan(a) & np.isnan(b)) if equal_nan else close
 
 
-@implements(np.allclose)
-def _allclose(tape: Tape, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
-    """Return True if all of a and b are close: a traced truth value."""
-    return np.all(np.isclose(a, b, rtol, atol, equal_nan))
-
-
 @implements(np.array_equal)
 def _array_equal(tape: Tape, a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     """Return True if all entries are the same: a traced truth value, if the shapes are."""
@@ -215,18 +180,6 @@ def _array_equiv(tape: Tape, a1: Any, a2: Any) -> Any:
     except ValueError:
         return False
     return np.all(a == b)
-
-
-@implements(np.isposinf)
-def _isposinf(tape: Tape, x: Any, out: Any = None) -> Any:
-    """Return True where it is infinite, and positive."""
-    return as_array(tape, x) == np.inf
-
-
-@implements(np.isneginf)
-def _isneginf(tape: Tape, x: Any, out: Any = None) -> Any:
-    """Return True where it is infinite, and negative."""
-    return as_array(tape, x) == -np.inf
 
 
 @implements(np.choose)
@@ -285,15 +238,9 @@ def _interp(
 
 
 @implements(np.linspace)
+@by_name
 def _linspace(
-    tape: Tape,
-    start: Any,
-    stop: Any,
-    num: int = 50,
-    endpoint: bool = True,
-    retstep: bool = False,
-    dtype: Any = None,
-    axis: int = 0,
+    tape: Tape, start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, axis: int = 0
 ) -> Any:
     """A constant number of equidistant values between traced ends."""
     divisions = num - 1 if endpoint else num
@@ -316,6 +263,24 @@ def _apply_along_axis(tape: Tape, func1d: Callable[..., Any], axis: int, arr: An
     first, ahead = axis % lines.ndim, lines.ndim - 1
     count = stacked.ndim - ahead
     return np.moveaxis(stacked, range(ahead, stacked.ndim), range(first, first + count)) if count else stacked
+
+
+#: Functions that are a formula of others: of the tape, and the arguments of NumPy's.
+FORMULAS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
+    np.sinc: lambda tape, x: sine_by_argument(np.pi * as_array(tape, x)),
+    np.i0: lambda tape, x: applied(tape, "i0", x),
+    np.fix: lambda tape, x, out=None: np.trunc(as_array(tape, x)),
+    np.real: lambda tape, a: a,  # nothing is complex
+    np.real_if_close: lambda tape, a: a,
+    np.imag: lambda tape, a: as_array(tape, a) * 0.0,
+    np.isposinf: lambda tape, x, out=None: as_array(tape, x) == np.inf,
+    np.isneginf: lambda tape, x, out=None: as_array(tape, x) == -np.inf,
+    np.allclose: lambda tape, a, b, rtol=1e-5, atol=1e-8, equal_nan=False: np.all(
+        np.isclose(a, b, rtol, atol, equal_nan)
+    ),
+}
+for _function, _formula in FORMULAS.items():
+    implements(_function)(_formula)
 
 
 # What depends on the shape only --------------------------------------------------------------------------------------

@@ -130,11 +130,14 @@ def spline(
     if not extrapolate:
         spread = np.reshape(inside, inside.shape + (1,) * (coefficients.ndim - 2))
         result = np.where(spread, result, result * np.nan)  # so is the derivative
-    if axis:
-        order = list(range(np.ndim(result)))
-        behind = order[dimensions:]
-        result = np.transpose(result, [*behind[:axis], *order[:dimensions], *behind[axis:]])
-    return result
+    return _at_axis(result, dimensions, axis) if axis else result
+
+
+def _at_axis(result: Any, dimensions: int, axis: int) -> Any:
+    """An array whose first axes, so many as there are `dimensions`, are moved to a place among the others."""
+    order = list(range(np.ndim(result)))
+    behind = order[dimensions:]
+    return np.transpose(result, [*behind[:axis], *order[:dimensions], *behind[axis:]])
 
 
 @borrows("scipy.interpolate", "PPoly.__call__")
@@ -209,9 +212,7 @@ def _interp1d(tape: Tape, self: Any, x: Any) -> Any:
             below = above = np.nan
         spread = np.reshape(point, point.shape + (1,) * (values.ndim - 1))
         result = np.where(spread < knots[0], below, np.where(spread > knots[-1], above, result))
-    order = list(range(np.ndim(result)))
-    behind = order[point.ndim :]
-    return np.transpose(result, [*behind[: self.axis], *order[: point.ndim], *behind[self.axis :]])
+    return _at_axis(result, point.ndim, self.axis)
 
 
 @borrows("scipy.interpolate", "RegularGridInterpolator.__call__")

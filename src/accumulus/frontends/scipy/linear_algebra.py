@@ -9,8 +9,6 @@ an array of traced numbers, which `lu_solve` reads by comparing.
 
 from __future__ import annotations
 
-import inspect
-import sys
 from collections.abc import Callable
 from itertools import combinations, product
 from typing import Any, Final
@@ -34,7 +32,7 @@ from accumulus.frontends.numpy.linalg.factorisations import (
 )
 from accumulus.frontends.numpy.linalg.spectral import singular
 from accumulus.frontends.numpy.operands import concrete, depends, references_of
-from accumulus.frontends.numpy.table import ArrayFunction, borrows, refuses
+from accumulus.frontends.numpy.table import borrows, by_name, refuses
 from accumulus.tape.tape import Tape
 
 #: What SciPy calls the structures of a matrix.
@@ -60,26 +58,9 @@ def _structured(tape: Tape, a: Any, assume_a: str | None, lower: bool) -> Any:
     raise ValueError(f"{assume_a!r} is not a structure that scipy.linalg knows")
 
 
-#: Options that are passed over.
-PASSED_OVER: Final = frozenset(
-    {"check_finite", "driver", "lapack_driver", "lwork", "overwrite_a", "overwrite_ab", "overwrite_b"}
-)
-
-
 def _records(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter the decorated function as what records ``scipy.linalg.name``, by names, of what is not passed over."""
-
-    def enter(record: Callable[..., Any]) -> Callable[..., Any]:
-        @borrows("scipy.linalg", name)
-        def call(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
-            original = getattr(sys.modules["scipy.linalg"], name)
-            given = inspect.signature(original).bind(*arguments, **keywords).arguments
-            meant = {name: value for name, value in given.items() if name not in PASSED_OVER}
-            return ArrayFunction(original, record)(tape, (), meant)
-
-        return record
-
-    return enter
+    return lambda record: borrows("scipy.linalg", name)(by_name(record))
 
 
 @_records("solve")
@@ -91,30 +72,6 @@ def _solve(tape: Tape, a: Any, b: Any, lower: bool = False, assume_a: Any = None
     if matrix.ndim == 2 and assume_a in POSITIVE:
         return _cho_solve(tape, (np.linalg.cholesky(matrix), True), b)
     return systems.solve(tape, matrix.mT if transposed else matrix, b)
-
-
-@_records("inv")
-def _inv(tape: Tape, a: Any, *, assume_a: str | None = None, lower: bool = False) -> Any:
-    """The inverse."""
-    return systems.inv(tape, _structured(tape, a, assume_a, lower))
-
-
-@_records("det")
-def _det(tape: Tape, a: Any) -> Any:
-    """The determinant."""
-    return systems.det(tape, a)
-
-
-@_records("norm")
-def _norm(tape: Tape, a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
-    """A norm of vectors or matrices."""
-    return spectral.norm(tape, a, ord, axis, keepdims)
-
-
-@_records("cholesky")
-def _cholesky(tape: Tape, a: Any, lower: bool = False) -> Any:
-    """The triangular factor, of which only that triangle of the matrix is read."""
-    return factorisations.cholesky(tape, a, upper=not lower)
 
 
 @_records("cho_factor")
@@ -239,30 +196,26 @@ def _eigh(
     return values[chosen], vectors[:, chosen]
 
 
-@_records("eigvalsh")
-def _eigvalsh(tape: Tape, a: Any, b: Any = None, **options: Any) -> Any:
-    """Eigenvalues, ascending."""
-    return _eigh(tape, a, b, eigvals_only=True, **options)
-
-
-@_records("svd")
-def _svd(tape: Tape, a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
-    """Singular values and vectors."""
-    return tuple(spectral.svd(tape, a, full_matrices)) if compute_uv else spectral.svdvals(tape, a)
-
-
-@_records("svdvals")
-def _svdvals(tape: Tape, a: Any) -> Any:
-    """Singular values."""
-    return spectral.svdvals(tape, a)
-
-
 @_records("pinv")
 def _pinv(tape: Tape, a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False) -> Any:
     """The pseudoinverse, from the singular values above atol + rtol times the greatest."""
     if atol is not None or return_rank:
         raise refuse("scipy.linalg.pinv is recorded with rtol alone; np.linalg.matrix_rank counts singular values.")
     return spectral.pinv(tape, a, rtol=rtol)
+
+
+for _name, _record in dict[str, Callable[..., Any]](
+    inv=lambda tape, a, *, assume_a=None, lower=False: systems.inv(tape, _structured(tape, a, assume_a, lower)),
+    det=systems.det,
+    norm=lambda tape, a, ord=None, axis=None, keepdims=False: spectral.norm(tape, a, ord, axis, keepdims),  # noqa: A006
+    cholesky=lambda tape, a, lower=False: factorisations.cholesky(tape, a, upper=not lower),
+    eigvalsh=lambda tape, a, b=None, **options: _eigh(tape, a, b, eigvals_only=True, **options),
+    svd=lambda tape, a, full_matrices=True, compute_uv=True: (
+        tuple(spectral.svd(tape, a, full_matrices)) if compute_uv else spectral.svdvals(tape, a)
+    ),
+    svdvals=lambda tape, *, a: spectral.svdvals(tape, a),
+).items():
+    _records(_name)(_record)
 
 
 @_records("lstsq")

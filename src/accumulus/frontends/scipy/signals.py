@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from accumulus.frontends.numpy.fourier import (
 )
 from accumulus.frontends.numpy.operands import holds_complex
 from accumulus.frontends.numpy.sequences import part_of
-from accumulus.frontends.numpy.table import borrows
+from accumulus.frontends.numpy.table import borrows, by_name
 from accumulus.tape.tape import Tape
 
 # Cosine and sine transforms -------------------------------------------------------------------------------------------
@@ -132,55 +133,35 @@ def _transform(
     return np.moveaxis(joined(tape, columns), -1, axis) / divisor(norm, period, inverse)
 
 
-def _one_axis(sines: bool, inverse: bool) -> Callable[..., Any]:
-    def record(
+def _enter_both(name: str, sines: bool, inverse: bool) -> None:
+    """Enter a transform along one axis, and that along several."""
+
+    @borrows("scipy.fft", name)
+    @by_name
+    def one(
         tape: Tape,
         x: Any,
         type: int = 2,  # noqa: A002  # SciPy's name
         n: int | None = None,
         axis: int = -1,
         norm: Any = None,
-        overwrite_x: bool = False,
-        workers: Any = None,
         orthogonalize: Any = None,
     ) -> Any:
         return _transform(tape, x, type, n, axis, norm, orthogonalize, sines, inverse)
 
-    return record
-
-
-def _several_axes(sines: bool, inverse: bool) -> Callable[..., Any]:
-    def record(
-        tape: Tape,
-        x: Any,
-        type: int = 2,  # noqa: A002
-        s: Any = None,
-        axes: Any = None,
-        norm: Any = None,
-        overwrite_x: bool = False,
-        workers: Any = None,
-        *,
-        orthogonalize: Any = None,
-    ) -> Any:
+    @borrows("scipy.fft", f"{name}n")
+    @by_name
+    def several(tape: Tape, x: Any, s: Any = None, axes: Any = None, **options: Any) -> Any:
         x = as_array(tape, x)
         axes = range(x.ndim) if axes is None else np.atleast_1d(axes).tolist()
         lengths = [None] * len(axes) if s is None else np.atleast_1d(s).tolist()
         for axis, n in zip(axes, lengths, strict=True):
-            x = _transform(tape, x, type, n, axis, norm, orthogonalize, sines, inverse)
+            x = one(tape, x, n=n, axis=axis, **options)
         return x
 
-    return record
 
-
-dct, dst = _one_axis(False, False), _one_axis(True, False)
-for _name, _sines, _inverse in (
-    ("dct", False, False),
-    ("idct", False, True),
-    ("dst", True, False),
-    ("idst", True, True),
-):
-    borrows("scipy.fft", _name)(_one_axis(_sines, _inverse))
-    borrows("scipy.fft", f"{_name}n")(_several_axes(_sines, _inverse))
+for _sines, _inverse in product((False, True), repeat=2):
+    _enter_both(f"{'i' if _inverse else ''}{'dst' if _sines else 'dct'}", _sines, _inverse)
 
 
 # Fourier transforms ---------------------------------------------------------------------------------------------------
@@ -198,16 +179,8 @@ for _name, _fourier in TRANSFORMS.items():
     _enter(_name, _fourier)
 
 
-@borrows("scipy.fft", "fftshift")
-def _fftshift(tape: Tape, x: Any, axes: Any = None) -> Any:
-    """Move the frequency zero to the middle."""
-    return np.fft.fftshift(x, axes)
-
-
-@borrows("scipy.fft", "ifftshift")
-def _ifftshift(tape: Tape, x: Any, axes: Any = None) -> Any:
-    """Undo `fftshift`."""
-    return np.fft.ifftshift(x, axes)
+borrows("scipy.fft", "fftshift")(lambda tape, x, axes=None: np.fft.fftshift(x, axes))
+borrows("scipy.fft", "ifftshift")(lambda tape, x, axes=None: np.fft.ifftshift(x, axes))
 
 
 # Filters --------------------------------------------------------------------------------------------------------------
@@ -225,22 +198,16 @@ def _centred(tape: Tape, in1: Any, in2: Any, mode: str) -> Any:
     return full[start : start + a.size]
 
 
-@borrows("scipy.signal", "convolve")
-def _signal_convolve(tape: Tape, in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
-    """The convolution of two vectors."""
-    return _centred(tape, in1, in2, mode)
-
-
-@borrows("scipy.signal", "fftconvolve", "oaconvolve")
-def _signal_fftconvolve(tape: Tape, in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
-    """Convolve two vectors directly: of few entries, sums of products are fewer operations than transforms."""
-    return _centred(tape, in1, in2, mode)
-
-
-@borrows("scipy.signal", "correlate")
-def _signal_correlate(tape: Tape, in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
-    """The correlation of two vectors."""
-    return _centred(tape, in1, np.conjugate(as_array(tape, in2))[::-1], mode)
+borrows("scipy.signal", "convolve")(lambda tape, in1, in2, mode="full", method="auto": _centred(tape, in1, in2, mode))
+# convolved directly: of few entries, sums of products are fewer operations than transforms
+borrows("scipy.signal", "fftconvolve", "oaconvolve")(
+    lambda tape, in1, in2, mode="full", axes=None: _centred(tape, in1, in2, mode)
+)
+borrows("scipy.signal", "correlate")(
+    lambda tape, in1, in2, mode="full", method="auto": _centred(
+        tape, in1, np.conjugate(as_array(tape, in2))[::-1], mode
+    )
+)
 
 
 @borrows("scipy.signal", "lfilter")

@@ -56,25 +56,6 @@ def _minkowski(tape: Tape, u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
     return total if order == 1 else np.sqrt(total) if order == 2 else total ** (1.0 / order)
 
 
-@borrows("scipy.spatial.distance", "euclidean")
-def _euclidean(tape: Tape, u: Any, v: Any, w: Any = None) -> Any:
-    """√Σ w·(u - v)²."""
-    return _minkowski(tape, u, v, 2, w)
-
-
-@borrows("scipy.spatial.distance", "seuclidean")
-def _seuclidean(tape: Tape, u: Any, v: Any, V: Any) -> Any:
-    """√Σ (u - v)²/V for variances V."""
-    return _minkowski(tape, u, v, 2, 1.0 / _vector(tape, V))
-
-
-@borrows("scipy.spatial.distance", "mahalanobis")
-def _mahalanobis(tape: Tape, u: Any, v: Any, VI: Any) -> Any:
-    """√(dᵀ·V⁻¹·d) for the difference d and the inverse of a covariance matrix."""
-    difference = _vector(tape, u) - _vector(tape, v)
-    return np.sqrt(difference @ np.atleast_2d(as_array(tape, VI)) @ difference)
-
-
 @borrows("scipy.spatial.distance", "correlation")
 def _correlation(tape: Tape, u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
     """1 - cos of the angle between the vectors less their means."""
@@ -86,11 +67,20 @@ def _correlation(tape: Tape, u: Any, v: Any, w: Any = None, centered: bool = Tru
     return np.clip(1.0 - cosine, 0.0, 2.0)
 
 
-@borrows("scipy.spatial.distance", "cosine")
-def cosine(tape: Tape, u: Any, v: Any, w: Any = None) -> Any:
-    """1 - cos of the angle between the vectors."""
-    return _correlation(tape, u, v, w, centered=False)
+def _mahalanobis(tape: Tape, u: Any, v: Any, VI: Any) -> Any:
+    """√(dᵀ·V⁻¹·d) for the difference d and the inverse of a covariance matrix."""
+    difference = _vector(tape, u) - _vector(tape, v)
+    return np.sqrt(difference @ np.atleast_2d(as_array(tape, VI)) @ difference)
 
+
+for _name, _record in dict[str, Callable[..., Any]](
+    euclidean=lambda tape, u, v, w=None: _minkowski(tape, u, v, 2, w),
+    seuclidean=lambda tape, u, v, V: _minkowski(tape, u, v, 2, 1.0 / _vector(tape, V)),  # V are variances
+    mahalanobis=_mahalanobis,
+    cosine=lambda tape, u, v, w=None: _correlation(tape, u, v, w, centered=False),
+    chebyshev=lambda tape, u, v, w=None: _minkowski(tape, u, v, np.inf, w),
+).items():
+    borrows("scipy.spatial.distance", _name)(_record)
 
 #: Sums of a function of each pair of entries, weighted.
 _SUMS: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -109,12 +99,6 @@ def _enter(name: str, each: Callable[[Any, Any], Any]) -> None:
 
 for _name, _each in _SUMS.items():
     _enter(_name, _each)
-
-
-@borrows("scipy.spatial.distance", "chebyshev")
-def _chebyshev(tape: Tape, u: Any, v: Any, w: Any = None) -> Any:
-    """The greatest |u - v|, of those of weights above zero."""
-    return _minkowski(tape, u, v, np.inf, w)
 
 
 @borrows("scipy.spatial.distance", "braycurtis")

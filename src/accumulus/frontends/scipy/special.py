@@ -16,9 +16,9 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.numpy.arrays import as_array, make
-from accumulus.frontends.numpy.elementwise import apply, composed, near_zero, operation
-from accumulus.frontends.numpy.operands import concrete, depends, entries_of, map_references
+from accumulus.frontends.numpy.arrays import as_array
+from accumulus.frontends.numpy.elementwise import applied, apply, composed, near_zero, of_special, operation
+from accumulus.frontends.numpy.operands import concrete, depends
 from accumulus.frontends.numpy.table import borrows
 from accumulus.tape.tape import Tape
 
@@ -65,7 +65,7 @@ def _record_zeta(tape: Tape, x: Any, q: Any = None) -> Any:
     """Hurwitz' zeta function ζ(x, q) for a constant x > 1 and q > 0, by q."""
     if depends(x):
         raise refuse("scipy.special.zeta: its derivative by its first argument is not known; it has to be a constant.")
-    return _zeta(tape, np.asarray(concrete(x), float), 1.0 if q is None else q)
+    return applied(tape, "zeta", np.asarray(concrete(x), float), 1.0 if q is None else q)
 
 
 @borrows("scipy.special", "polygamma")
@@ -77,11 +77,10 @@ def _polygamma(tape: Tape, n: Any, x: Any) -> Any:
     if np.any((orders < 0) | (orders != np.round(orders))):
         raise ValueError(f"polygamma: orders are whole numbers from 0 on, {n!r} was given")
     factor = np.where(orders % 2, 1.0, -1.0) * np.vectorize(math.gamma)(orders + 1.0)
-    higher = factor * _zeta(tape, np.where(orders > 0, orders, 1.0) + 1.0, x) if orders.any() else 0.0
+    higher = factor * applied(tape, "zeta", np.where(orders > 0, orders, 1.0) + 1.0, x) if orders.any() else 0.0
     if (orders > 0).all():
         return higher
-    lowest = make(tape, map_references(tape, _applied("digamma"), [entries_of(tape, x)[0]]))
-    return np.where(orders > 0, higher, lowest)
+    return np.where(orders > 0, higher, applied(tape, "digamma", x))
 
 
 @borrows("scipy.special", "spherical_jn")
@@ -124,26 +123,13 @@ def _multigammaln(tape: Tape, a: Any, d: Any) -> Any:
     a = as_array(tape, a)
     total: Any = 0.25 * dimension * (dimension - 1) * math.log(math.pi)
     for j in range(dimension):
-        total = total + make(tape, map_references(tape, _applied("gammaln"), [entries_of(tape, a - 0.5 * j)[0]]))
+        total = total + applied(tape, "gammaln", a - 0.5 * j)
     return np.where(a > 0.5 * (dimension - 1), total, np.nan)
-
-
-def _zeta(tape: Tape, s: Any, q: Any) -> Any:
-    operands = [entries_of(tape, s)[0], entries_of(tape, q)[0]]
-    return make(tape, map_references(tape, _applied("zeta"), operands))
-
-
-def _applied(name: str) -> Callable[[Tape], Callable[..., int]]:
-    return lambda tape: functools.partial(tape.apply, name)
 
 
 def _fixed(tape: Tape, value: Any) -> Any:
     """Return the same values as constants to derivatives."""
-
-    def attach(tape: Tape) -> Any:
-        return lambda reference: tape.apply("attach", reference, tape.constant(0.0))
-
-    return make(tape, map_references(tape, attach, [entries_of(tape, value)[0]]))
+    return applied(tape, "attach", value, 0.0)
 
 
 # Distributions --------------------------------------------------------------------------------------------------------
@@ -151,21 +137,8 @@ def _fixed(tape: Tape, value: Any) -> Any:
 _HALF_LOG_TWO_PI: Final = 0.5 * math.log(2.0 * math.pi)
 #: Functions of z and of the shapes, in SciPy's order.
 Functions = dict[str, Callable[..., Any]]
-
-
-def _special(name: str) -> Callable[..., Any]:
-    """A function of `scipy.special`, which is loaded when a distribution is used."""
-
-    def call(*arguments: Any) -> Any:
-        from scipy import special
-
-        return getattr(special, name)(*arguments)
-
-    return call
-
-
 _ndtr, _log_ndtr, _ndtri, _gammaln, _betaln, _expit, _xlogy, _xlog1py = map(
-    _special, ["ndtr", "log_ndtr", "ndtri", "gammaln", "betaln", "expit", "xlogy", "xlog1py"]
+    of_special, ["ndtr", "log_ndtr", "ndtri", "gammaln", "betaln", "expit", "xlogy", "xlog1py"]
 )
 
 
@@ -301,7 +274,8 @@ for _method in ("pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf"):
     _refuse("rv_discrete", _method)
 
 
-def _log_density_of_many(tape: Tape, x: Any, mean: Any, cov: Any) -> Any:
+def _log_density_of_many(tape: Tape, self: Any, x: Any, mean: Any = None, cov: Any = 1) -> Any:
+    """The logarithm of the density, for a constant covariance of full rank."""
     if depends(cov):
         raise refuse(
             "scipy.stats.multivariate_normal with a covariance that depends on the function's arguments is not "
@@ -320,13 +294,7 @@ def _log_density_of_many(tape: Tape, x: Any, mean: Any, cov: Any) -> Any:
     return -0.5 * (np.sum(white * white, axis=-1) + log_determinant) - size * _HALF_LOG_TWO_PI
 
 
-@borrows("scipy.stats", "multivariate_normal.logpdf")
-def _multivariate_logpdf(tape: Tape, self: Any, x: Any, mean: Any = None, cov: Any = 1) -> Any:
-    """The logarithm of the density, for a constant covariance of full rank."""
-    return _log_density_of_many(tape, x, mean, cov)
-
-
-@borrows("scipy.stats", "multivariate_normal.pdf")
-def _multivariate_pdf(tape: Tape, self: Any, x: Any, mean: Any = None, cov: Any = 1) -> Any:
-    """The density, for a constant covariance of full rank."""
-    return np.exp(_log_density_of_many(tape, x, mean, cov))
+borrows("scipy.stats", "multivariate_normal.logpdf")(_log_density_of_many)
+borrows("scipy.stats", "multivariate_normal.pdf")(
+    lambda tape, self, x, mean=None, cov=1: np.exp(_log_density_of_many(tape, self, x, mean, cov))
+)

@@ -11,11 +11,19 @@ from functools import partial
 from typing import Any, Final
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.numpy.elementwise import OF_ORDER, SPECIAL, composed, logaddexp, near_zero, operation
+from accumulus.frontends.numpy.elementwise import (
+    OF_ORDER,
+    REAL,
+    SPECIAL,
+    Interval,
+    composed,
+    is_nan,
+    logaddexp,
+    near_zero,
+    operation,
+)
 from accumulus.tape.operations import INFINITY
 
-Interval = tuple[float, float]
-REAL: Final[Interval] = (-INFINITY, INFINITY)
 _POSITIVE: Final[Interval] = (0.0, INFINITY)
 _UNIT: Final[Interval] = (0.0, 1.0)
 _ORDINARY: Final[Interval] = (0.1, 20.0)
@@ -28,10 +36,6 @@ _abs, _erfc, _exp, _expm1, _hypot, _log, _log1p, _sin, _select = map(
 _and, _or, _not = map(operation, ["logical_and", "logical_or", "logical_not"])
 _gammaln, _erfcinv, _floor = map(operation, ["gammaln", "erfcinv", "floor"])
 _k0, _k1, _k0e, _k1e = map(operation, ["k0", "k1", "k0e", "k1e"])
-
-
-def _is_nan(x: Any) -> Any:
-    return x != x  # noqa: PLR0124
 
 
 def _expit(x: Any) -> Any:
@@ -178,7 +182,7 @@ def _rel_entr(x: Any, y: Any) -> Any:
     ratio = safe_x / safe_y
     near = _and(1e-300 < ratio, ratio < 1e300)
     value = x * _select(near, _log(_select(near, ratio, 1.0)), _log(safe_x) - _log(safe_y))
-    missing = _or(_is_nan(x), _is_nan(y))
+    missing = _or(is_nan(x), is_nan(y))
     return _select(
         _or(inside, missing), value + _select(missing, x + y, 0.0), _select(_and(x == 0, y >= 0), 0.0, math.inf)
     )

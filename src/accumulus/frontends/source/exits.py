@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Final
 
-from accumulus.frontends.source.nodes import constant_node, copied, located, variable
+from accumulus.frontends.source.nodes import assigned, constant_node, copied, located, method_of, variable
 
 # Exits at the ends of branches ----------------------------------------------------------------------------------------
 #
@@ -193,24 +193,24 @@ def _flagged(loop: ast.For, file: str, numbers: Iterator[int]) -> list[ast.stmt]
             case ast.Continue():
                 new: list[ast.stmt] = [ast.Pass()]
             case ast.Break():
-                new = [_set(stop, leave)]
+                new = [assigned(stop, leave)]
             case ast.Return():
                 given = ast.Constant(None) if last.value is None else last.value
-                new = [_set(stop, leave), _set(value, given), _set(returns, ast.Constant(True))]
+                new = [assigned(stop, leave), assigned(value, given), assigned(returns, ast.Constant(True))]
             case _:
                 return block
         return [*rest, *(located(statement, last) for statement in new)]
 
-    leave = _method(name, "leave")
+    leave = method_of(name, "leave")
     given = ast.Assign([loop.target], variable(item))
-    inside = [located(_set(stop, ast.Constant(False)), loop), located(given, loop.target), *without(body)]
-    turn = ast.If(variable(stop), [_set(stop, ast.Constant(True))], inside)
-    ends = ast.If(_method(name, "ends", variable(stop)), [ast.Break()], [])
+    inside = [located(assigned(stop, ast.Constant(False)), loop), located(given, loop.target), *without(body)]
+    turn = ast.If(variable(stop), [assigned(stop, ast.Constant(True))], inside)
+    ends = ast.If(method_of(name, "ends", variable(stop)), [ast.Break()], [])
     site = constant_node((file, loop.lineno, loop.col_offset))
     new: list[ast.stmt] = [
-        _set(name, ast.Call(variable("@loop"), [site], [])),
-        _set(stop, ast.Constant(False)),
-        _set(returns, ast.Constant(False)),
+        assigned(name, ast.Call(variable("@loop"), [site], [])),
+        assigned(stop, ast.Constant(False)),
+        assigned(returns, ast.Constant(False)),
         ast.For(ast.Name(item, ast.Store()), loop.iter, [turn, ends], []),
     ]
     if loop.orelse:
@@ -234,11 +234,3 @@ def _exits_of_loop(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
             waiting += [(child, inner) for child in node.orelse]
         else:
             waiting += [(child, inner) for child in ast.iter_child_nodes(node)]
-
-
-def _set(name: str, value: ast.expr) -> ast.stmt:
-    return ast.Assign([ast.Name(name, ast.Store())], value)
-
-
-def _method(owner: str, name: str, *arguments: ast.expr) -> ast.expr:
-    return ast.Call(ast.Attribute(variable(owner), name, ast.Load()), list(arguments), [])

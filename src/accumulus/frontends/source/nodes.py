@@ -90,6 +90,16 @@ def call_of(name: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(variable(name), list(arguments), [])
 
 
+def method_of(owner: str, name: str, *arguments: ast.expr) -> ast.expr:
+    """``owner.name(*arguments)``."""
+    return ast.Call(ast.Attribute(variable(owner), name, ast.Load()), list(arguments), [])
+
+
+def assigned(name: str, value: ast.expr) -> ast.stmt:
+    """``name = value``."""
+    return ast.Assign([ast.Name(name, ast.Store())], value)
+
+
 def postponed(value: ast.expr) -> ast.expr:
     """A function of no arguments that evaluates an expression."""
     arguments = ast.arguments([], [], None, [], [], ast.arg(MARK), [])

@@ -52,6 +52,7 @@ from accumulus.frontends.source.exits import (
     without_exits,
 )
 from accumulus.frontends.source.nodes import (
+    assigned,
     assigned_in,
     call_of,
     chain_of,
@@ -61,6 +62,7 @@ from accumulus.frontends.source.nodes import (
     is_none,
     is_truth,
     located,
+    method_of,
     postponed,
     run_over,
     variable,
@@ -340,7 +342,7 @@ class Transformer(Expressions):
         is_result = id(node) in self._results
         value = ast.Constant(None) if node.value is None else self.visit(node.value)
         if is_result:
-            return located(ast.Assign([ast.Name("@result", ast.Store())], value), node)
+            return located(assigned("@result", value), node)
         node.value = value if node.value is not None else None
         return node
 
@@ -391,7 +393,7 @@ class Transformer(Expressions):
         found = self._loop(node, merge, names, last[0])
         if results and outermost:
             self._results = set()
-            found.insert(0, located(ast.Assign([ast.Name("@result", ast.Store())], ast.Constant(None)), node))
+            found.insert(0, located(assigned("@result", ast.Constant(None)), node))
             found.append(located(ast.Return(ast.Name("@result", ast.Load())), node))
         return found
 
@@ -426,18 +428,16 @@ class Transformer(Expressions):
                 [],
             ),
         )
-        opens = ast.Call(ast.Attribute(variable(merge), "opens", ast.Load()), [ast.Constant(place)], [])
+        opens = method_of(merge, "opens", ast.Constant(place))
         first = ast.BoolOp(ast.Or(), [is_none(merge), opens])
         return located(ast.IfExp(first, answer, ast.Attribute(variable(merge), "answer", ast.Load())), test)
 
     def _loop(self, node: ast.If, merge: str, names: Sequence[str], chain: ast.stmt) -> list[ast.stmt]:
         """The loop around an ``if`` that runs it once, or once for each branch."""
-
-        def method(name: str, *arguments: ast.expr) -> ast.expr:
-            return ast.Call(ast.Attribute(variable(merge), name, ast.Load()), list(arguments), [])
-
-        done = ast.If(ast.BoolOp(ast.Or(), [is_none(merge), method("done", call_of("@locals"))]), [ast.Break()], [])
-        again = ast.UnaryOp(ast.Not(), method("caught", variable("@e")))
+        done = ast.If(
+            ast.BoolOp(ast.Or(), [is_none(merge), method_of(merge, "done", call_of("@locals"))]), [ast.Break()], []
+        )
+        again = ast.UnaryOp(ast.Not(), method_of(merge, "caught", variable("@e")))
         handler = ast.ExceptHandler(
             variable("@error"), "@e", [ast.If(ast.BoolOp(ast.Or(), [is_none(merge), again]), [ast.Raise()], [])]
         )
@@ -445,11 +445,11 @@ class Transformer(Expressions):
         for name in names:
             value = ast.Subscript(ast.Attribute(variable(merge), "values", ast.Load()), ast.Constant(name), ast.Load())
             is_undefined = ast.Compare(variable(name), [ast.Is()], [variable("@undefined")])
-            restored.append(ast.Assign([ast.Name(name, ast.Store())], value))
+            restored.append(assigned(name, value))
             restored.append(ast.If(is_undefined, [ast.Delete([ast.Name(name, ast.Del())])], []))
         finished = ast.If(ast.Attribute(variable(merge), "finished", ast.Load()), [ast.Break()], [])
         attempt = ast.Try([chain, done], [handler], [], [])
         return [
-            located(ast.Assign([ast.Name(merge, ast.Store())], ast.Constant(None)), node),
+            located(assigned(merge, ast.Constant(None)), node),
             located(ast.While(ast.Constant(True), [attempt, *restored, finished], []), node),
         ]

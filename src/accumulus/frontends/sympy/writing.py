@@ -7,7 +7,7 @@ recorded as they are in Python functions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from sympy.codegen import cfunctions
 from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
 from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.elementwise import of_special
 from accumulus.frontends.numpy.scalars import as_real, as_truth, by_formula
 from accumulus.frontends.sympy.model import SYMBOLS, Places, named_row
 from accumulus.frontends.sympy.nodes import UNDONE, Nodes, bottom_up, constant
@@ -34,15 +35,6 @@ ROWS: Final[dict[Any, str]] = {
     )
     if isinstance(kind, type) and kind not in (sp.Min, sp.Max, sp.And, sp.Or, sp.Not)
 }
-
-
-def _special(name: str) -> Callable[..., Any]:
-    def call(*arguments: Any) -> Any:
-        from scipy import special  # where it is needed
-
-        return getattr(special, name)(*arguments)
-
-    return call
 
 
 def _sinc(x: Any) -> Any:
@@ -73,16 +65,29 @@ FORMULAS: Final[dict[Any, Callable[..., Any]]] = {
     sp.re: lambda x: x,
     sp.conjugate: lambda x: x,
     sp.im: lambda x: 0.0,
-    sp.erf2: lambda x, y: _special("erf")(y) - _special("erf")(x),
-    sp.erfinv: _special("erfinv"),
-    sp.gamma: _special("gamma"),
-    sp.loggamma: _special("gammaln"),
-    sp.polygamma: lambda order, x: _special("digamma")(x) if order == 0 else _special("polygamma")(order, x),
-    sp.beta: _special("beta"),
-    sp.besselj: _special("jv"),
-    sp.bessely: _special("yv"),
-    sp.besseli: _special("iv"),
-    sp.besselk: _special("kv"),
+    sp.erf2: lambda x, y: of_special("erf")(y) - of_special("erf")(x),
+    sp.erfinv: of_special("erfinv"),
+    sp.gamma: of_special("gamma"),
+    sp.loggamma: of_special("gammaln"),
+    sp.polygamma: lambda order, x: of_special("digamma")(x) if order == 0 else of_special("polygamma")(order, x),
+    sp.beta: of_special("beta"),
+    sp.besselj: of_special("jv"),
+    sp.bessely: of_special("yv"),
+    sp.besseli: of_special("iv"),
+    sp.besselk: of_special("kv"),
+    sp.Max: lambda *parts: reduce(np.maximum, parts),
+    sp.Min: lambda *parts: reduce(np.minimum, parts),
+    sp.StrictGreaterThan: np.greater,
+    sp.GreaterThan: np.greater_equal,
+    sp.And: lambda *parts: reduce(np.logical_and, parts),
+    sp.Or: lambda *parts: reduce(np.logical_or, parts),
+    sp.Not: np.logical_not,
+    sp.Xor: lambda *parts: reduce(np.logical_xor, parts),
+    sp.Implies: lambda x, y: np.logical_or(np.logical_not(x), y),
+    sp.Equivalent: lambda x, *others: reduce(
+        np.logical_and, (np.logical_not(np.logical_xor(x, other)) for other in others)
+    ),
+    sp.ITE: lambda x, y, z: np.logical_or(np.logical_and(x, y), np.logical_and(np.logical_not(x), z)),
     cfunctions.fma: lambda x, y, z: x * y + z,
     sp.UnevaluatedExpr: lambda x: x,
 }
@@ -199,11 +204,14 @@ class Writer(Nodes):
             else:
                 above.append(self._to_the(part, factor.args[1]))
         above.sort(key=lambda reference: reference < 0)  # what is common to products has no coefficient
-        product = self._folded(self._tape.multiply, above, 1.0)
-        return self._tape.divide(product, self._folded(self._tape.multiply, below, 1.0)) if below else product
+        product = self._multiplied(above)
+        return self._tape.divide(product, self._multiplied(below)) if below else product
 
     def _factors(self, _: Any, parts: list[int]) -> int:
-        return self._folded(self._tape.multiply, map(self._real, parts), 1.0)
+        return self._multiplied([self._real(part) for part in parts])
+
+    def _multiplied(self, factors: Sequence[int]) -> int:
+        return reduce(self._tape.multiply, factors) if factors else self._tape.constant(1.0)
 
     def _power(self, node: Any, parts: list[int]) -> int:
         if len(parts) == 2:
@@ -218,20 +226,8 @@ class Writer(Nodes):
     def _to_the(self, base: int, exponent: Any) -> int:
         return self._tape.power(self._real(base), self._tape.constant(float(exponent)))
 
-    def _folded(self, operation: Callable[[int, int], int], parts: Iterable[int], empty: float) -> int:
-        whole = None
-        for part in parts:
-            whole = part if whole is None else operation(whole, part)
-        return self._tape.constant(empty) if whole is None else whole
-
     def _by(self, formula: Callable[..., Any], parts: list[int]) -> int:
         return by_formula(self._tape, formula, parts)
-
-    def _largest(self, _: Any, parts: list[int]) -> int:
-        return reduce(lambda a, b: self._tape.apply("maximum", a, b), map(self._real, parts))
-
-    def _smallest(self, _: Any, parts: list[int]) -> int:
-        return reduce(lambda a, b: self._tape.apply("minimum", a, b), map(self._real, parts))
 
     # Conditions -------------------------------------------------------------------------------------------------
 
@@ -240,45 +236,6 @@ class Writer(Nodes):
 
     def _real(self, reference: int) -> int:
         return as_real(self._tape, reference)
-
-    def _greater(self, _: Any, parts: list[int]) -> int:
-        return self._tape.apply("less", *map(self._real, reversed(parts)))
-
-    def _greater_equal(self, _: Any, parts: list[int]) -> int:
-        return self._tape.apply("less_equal", *map(self._real, reversed(parts)))
-
-    def _and(self, _: Any, parts: list[int]) -> int:
-        return self._folded(self._tape.logical_and, map(self._truth, parts), 1.0)
-
-    def _or(self, _: Any, parts: list[int]) -> int:
-        return self._folded(self._tape.logical_or, map(self._truth, parts), 0.0)
-
-    def _not(self, _: Any, parts: list[int]) -> int:
-        return self._tape.logical_not(self._truth(parts[0]))
-
-    def _differ(self, a: int, b: int) -> int:
-        tape = self._tape
-        return tape.logical_and(tape.logical_or(a, b), tape.logical_not(tape.logical_and(a, b)))
-
-    def _xor(self, _: Any, parts: list[int]) -> int:
-        return self._folded(self._differ, map(self._truth, parts), 0.0)
-
-    def _implies(self, _: Any, parts: list[int]) -> int:
-        first, second = map(self._truth, parts)
-        return self._tape.logical_or(self._tape.logical_not(first), second)
-
-    def _equivalent(self, _: Any, parts: list[int]) -> int:
-        tape = self._tape
-        first, *others = map(self._truth, parts)
-        same = (tape.logical_not(self._differ(first, other)) for other in others)
-        return self._folded(tape.logical_and, same, 1.0)
-
-    def _if_then_else(self, _: Any, parts: list[int]) -> int:
-        condition, first, second = map(self._truth, parts)
-        tape = self._tape
-        return tape.logical_or(
-            tape.logical_and(condition, first), tape.logical_and(tape.logical_not(condition), second)
-        )
 
     def _pieces(self, _: Any, parts: list[int]) -> int:
         value = self._tape.constant(float("nan"))  # where no condition holds
@@ -296,8 +253,5 @@ _WRITERS: Final[dict[Any, str]] = {
     **dict.fromkeys((*SYMBOLS, *UNDONE), "_symbol"),
     **dict.fromkeys((sp.Number, sp.NumberSymbol, sp.core.numbers.ImaginaryUnit, type(sp.zoo)), "_number"),
     **dict.fromkeys((BooleanTrue, BooleanFalse), "_truth_value"),
-    **{sp.Sum: "_sum", sp.Product: "_factors", sp.Max: "_largest", sp.Min: "_smallest"},
-    **{sp.StrictGreaterThan: "_greater", sp.GreaterThan: "_greater_equal"},
-    **{sp.And: "_and", sp.Or: "_or", sp.Not: "_not", sp.Xor: "_xor", sp.ITE: "_if_then_else"},
-    **{sp.Implies: "_implies", sp.Equivalent: "_equivalent", sp.Piecewise: "_pieces"},
+    **{sp.Sum: "_sum", sp.Product: "_factors", sp.Piecewise: "_pieces"},
 }
