@@ -81,8 +81,7 @@ class _Functions(Recorder):
         _check(function, [np.shape(argument) for argument in arguments])
         results = [np.full(math.prod(scalars.size_out(k)), tape.constant(0.0)) for k in range(scalars.n_out())]
         _write(scalars, tape, given, results)
-        shaped = [np.reshape(result, shape_of_matrix(scalars.sparsity_out(k)))[()] for k, result in enumerate(results)]
-        return shaped[0] if len(shaped) == 1 else tuple(shaped)
+        return _shaped(scalars, results)
 
     def references(self, tape: Tape, leaf: Any) -> References | None:
         return np.asarray(leaf, np.int64)
@@ -91,15 +90,17 @@ class _Functions(Recorder):
         function, arguments, _ = as_called(function, arguments)
         given = [ca.DM(np.reshape(argument, function.size_in(k))) for k, argument in enumerate(arguments)]
         found = function(*given)
-        results = [found] if function.n_out() == 1 else found
-        shaped = [
-            np.reshape(np.array(result), shape_of_matrix(function.sparsity_out(k)))[()]
-            for k, result in enumerate(results)
-        ]
-        return shaped[0] if len(shaped) == 1 else tuple(shaped)
+        return _shaped(function, [found] if function.n_out() == 1 else found)
 
     def holds(self, function: Any) -> object:
         return ()
+
+
+def _shaped(function: Any, results: Sequence[Any]) -> Any:
+    """The results as arrays: one, or a tuple of several."""
+    shapes = [shape_of_matrix(function.sparsity_out(k)) for k in range(len(results))]
+    shaped = [np.reshape(np.array(result), shape)[()] for result, shape in zip(results, shapes, strict=True)]
+    return shaped[0] if len(shaped) == 1 else tuple(shaped)
 
 
 def _expanded(function: Any) -> Any:

@@ -178,7 +178,7 @@ def _while(call: Call, *operands: Any) -> Any:
     if answer.aval.shape or (not isinstance(answer, Literal) and answer in _dependent(condition.jaxpr, unknown)):
         return _asked(condition, asked, body, shared, begin)
     used = sorted(known)
-    step = _part_of(body.jaxpr, [body.jaxpr.outvars[k] for k in used])
+    step = body.jaxpr.replace(outvars=[body.jaxpr.outvars[k] for k in used])
     tables: dict[int, list[Any]] = {k: [begin[k]] for k in used}
     length = 0
     while bool(evaluated(condition.jaxpr, condition.consts, [*asked, *_at_step(begin, tables, length)])[0]):
@@ -249,11 +249,6 @@ def _dependent(jaxpr: Any, unknown: set[Any]) -> set[Any]:
     return found
 
 
-def _part_of(jaxpr: Any, outvars: Sequence[Any]) -> Any:
-    """A jaxpr with other results; what they do not need is left out when it is evaluated."""
-    return jaxpr.replace(outvars=list(outvars))
-
-
 def _at_step(begin: list[Any], tables: dict[int, list[Any]], step: int) -> list[Any]:
     """Return what is handed on, as far as it is known at a step; what is not, as at first, to be left alone."""
     return [tables[k][step] if k in tables else value for k, value in enumerate(begin)]
@@ -272,7 +267,7 @@ def _tables(loop: _Loop, known: set[int]) -> dict[int, list[Any]]:
             begin = loop.begin[k]
             tables[k] = [np.asarray(begin + step * increment, begin.dtype) for step in range(loop.length + 1)]
     if changing:
-        part = _part_of(loop.jaxpr, [loop.jaxpr.outvars[k] for k in changing])
+        part = loop.jaxpr.replace(outvars=[loop.jaxpr.outvars[k] for k in changing])
         for step, entry in enumerate(loop.order):
             xs = [np.asarray(x[entry]) if is_constant(x) else x for x in loop.xs]
             found = evaluated(part, loop.constants, [*loop.shared, *_at_step(loop.begin, tables, step), *xs])
@@ -391,7 +386,7 @@ def _taken_out(loop: _Loop, equations: list[Any]) -> list[Any]:
     """Results of equations that do not depend on what changes, for all steps, in the order of the entries."""
     if not equations:
         return []
-    part = _part_of(loop.jaxpr, [variable for equation in equations for variable in equation.outvars])
+    part = loop.jaxpr.replace(outvars=[variable for equation in equations for variable in equation.outvars])
     found = [evaluated(part, loop.constants, _given(loop, k, entry)) for k, entry in enumerate(loop.order)]
     if loop.reverse:
         found.reverse()
@@ -461,7 +456,7 @@ def _custom_jvp(call: Call, *operands: Any) -> Any:
         return results
     shapes = [jax.ShapeDtypeStruct(variable.aval.shape, variable.aval.dtype) for variable in active]
     rule = jax.make_jaxpr(lambda x, t: jax.jvp(function, x, t))(tuple(shapes), tuple(shapes))
-    slopes = _part_of(rule.jaxpr, rule.jaxpr.outvars[len(rule.jaxpr.outvars) // 2 :])
+    slopes = rule.jaxpr.replace(outvars=rule.jaxpr.outvars[len(rule.jaxpr.outvars) // 2 :])
     with _within_rule():
         found = evaluated(slopes, rule.consts, [*values, *(_direction(call, x) for x in values)])
     return [

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.frontends.active import FILLING, refuse
-from accumulus.frontends.numpy.arrays import as_array, as_constant
+from accumulus.frontends.numpy.arrays import as_array
 from accumulus.frontends.numpy.complex_numbers import UFUNCS, ComplexArray, make_complex, parts_of
 from accumulus.frontends.numpy.moving import ALL, MOVING, ZERO_FILLING, positional
 from accumulus.frontends.numpy.operands import holds_complex
@@ -242,29 +242,6 @@ for _function, _formula in FORMULAS.items():
 
 
 # What makes arrays, and what writes into them ------------------------------------------------------------------------
-
-
-def _enter_like(function: Callable[..., Any], value: float) -> None:
-    @implements_complex(function)
-    def record(tape: Tape, a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None) -> Any:
-        size = np.shape(a) if shape is None else shape
-        return as_constant(tape, np.full(size, value, complex if dtype is None else dtype))
-
-
-for _like, _value in ((np.zeros_like, 0.0), (np.ones_like, 1.0), (np.empty_like, np.nan)):
-    _enter_like(_like, _value)
-
-
-@implements_complex(np.full_like)
-def _full_like(
-    tape: Tape, a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None
-) -> Any:
-    """An array of one value, or of values that broadcast."""
-    if dtype is not None and np.dtype(dtype) != np.complex128:
-        raise refuse(f"np.full_like is asked for {np.dtype(dtype)}: complex numbers are recorded as complex128.")
-    result = as_constant(tape, np.zeros(np.shape(a) if shape is None else shape, complex))
-    result[...] = fill_value
-    return result
 
 
 def _enter_writing(function: Callable[..., Any], source: int) -> None:

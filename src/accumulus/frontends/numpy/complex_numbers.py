@@ -261,10 +261,8 @@ def parts_of(tape: Tape, value: Any) -> Pair:
             re_array, im_array = as_array(tape, re), as_array(tape, im)
             return Pair(re_array, im_array)
         return Pair(as_array(tape, value), np.float64(0.0))
-    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind == "c":
-        return Pair(np.float64(value.real), np.float64(value.imag)) if not value.ndim else Pair(value.real, value.imag)
-    if isinstance(value, complex):
-        return Pair(np.float64(value.real), np.float64(value.imag))
+    if isinstance(value, complex) or (isinstance(value, np.ndarray | np.generic) and value.dtype.kind == "c"):
+        return Pair(value.real, value.imag) if np.ndim(value) else Pair(np.float64(value.real), np.float64(value.imag))
     return Pair(np.float64(value) if isinstance(value, float | int) else value, np.float64(0.0))
 
 
@@ -291,11 +289,6 @@ def _scalar(tape: Tape, part: Any) -> Any:
     return make_scalar(tape, int(references_of(tape, part)))
 
 
-def _constant(tape: Tape, numbers: NDArray[np.complex128]) -> ComplexArray:
-    """An array that NumPy computed from constants."""
-    return ComplexArray(tape, *(as_array(tape, part) for part in (numbers.real, numbers.imag)))
-
-
 def _array(tape: Tape, value: Any, arguments: Any, keywords: Any) -> Any:
     """Any complex operand as an array; what is one already is shared."""
     if isinstance(value, ComplexArray):
@@ -305,7 +298,9 @@ def _array(tape: Tape, value: Any, arguments: Any, keywords: Any) -> Any:
 
 
 PROTOCOLS["complex array"] = _array
-PROTOCOLS["complex constant"] = lambda tape, numbers, arguments, keywords: _constant(tape, numbers)
+PROTOCOLS["complex constant"] = lambda tape, numbers, arguments, keywords: ComplexArray(
+    tape, *(as_array(tape, part) for part in (numbers.real, numbers.imag))
+)
 
 
 # Universal functions -------------------------------------------------------------------------------------------------

@@ -246,10 +246,7 @@ for _name, *_labels in (("vecdot", "a", "a", ""), ("matvec", "ab", "b", "a"), ("
 @implements(np.dot)
 def _dot(tape: Tape, a: Any, b: Any, out: Any = None) -> Any:
     """The sum over the last axis of a and the last but one of b; a product if one is a scalar."""
-    a, b = as_array(tape, a), as_array(tape, b)
-    if not a.ndim or not b.ndim:
-        return a * b
-    return _tensordot(tape, a, b, (-1, max(b.ndim - 2, 0)))
+    return _summed_product(tape, a, b, -2)
 
 
 @implements(np.vdot)
@@ -261,10 +258,12 @@ def _vdot(tape: Tape, a: Any, b: Any) -> Any:
 @implements(np.inner)
 def _inner(tape: Tape, a: Any, b: Any) -> Any:
     """The sum over the last axis of both; a product if one is a scalar."""
+    return _summed_product(tape, a, b, -1)
+
+
+def _summed_product(tape: Tape, a: Any, b: Any, axis: int) -> Any:
     a, b = as_array(tape, a), as_array(tape, b)
-    if not a.ndim or not b.ndim:
-        return a * b
-    return _tensordot(tape, a, b, (-1, -1))
+    return _tensordot(tape, a, b, (-1, max(axis, -b.ndim))) if a.ndim and b.ndim else a * b
 
 
 @implements(np.tensordot, np.linalg.tensordot)

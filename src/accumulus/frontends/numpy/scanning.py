@@ -143,7 +143,7 @@ class _Steps:
             )
         if structure.parts[0] != self.carry:
             given = unflatten(self.carry, [np.shape(leaf) for _, leaf in self.begin])
-            left = unflatten(structure.parts[0], list(shapes[: _size(structure.parts[0])]))
+            left = unflatten(structure.parts[0], list(shapes[: len(list(paths(structure.parts[0])))]))
             raise ArgumentError(
                 f"{self.name} was given {given} and hands on {left} (shapes); expected one structure at all steps"
             )
@@ -210,11 +210,11 @@ class _Steps:
 
     def body(self, f: Callable[..., Any], tape: Any) -> Body:
         """One step."""
-        kinds = [(isinstance(leaf, Traced) and leaf.boolean) or _is_truth(leaf) for _, leaf in self.begin]
+        kinds = [_is_truth(leaf) for _, leaf in self.begin]
         places = [(np.shape(leaf), kind) for (_, leaf), kind in zip(self.begin, kinds, strict=True)]
         arguments = [(self.carry, places)]
         if self.given is not None:
-            kinds = [(isinstance(leaf, Traced) and leaf.boolean) or _is_truth(leaf) for leaf in self.leaves]
+            kinds = list(map(_is_truth, self.leaves))
             entries = [(np.shape(leaf)[1:], kind) for leaf, kind in zip(self.leaves, kinds, strict=True)]
             arguments.append((self.given, entries))
 
@@ -281,12 +281,8 @@ def _form(value: Any) -> Any:
     )
 
 
-def _size(structure: Structure) -> int:
-    return sum(1 for _ in paths(structure))
-
-
 def _is_truth(leaf: Any) -> bool:
-    return not isinstance(leaf, Traced) and np.asarray(leaf).dtype.kind == "b"
+    return bool(leaf.boolean if isinstance(leaf, Traced) else np.asarray(leaf).dtype.kind == "b")
 
 
 def _stacked(tape: Any, values: Sequence[Any]) -> Any:
@@ -296,7 +292,7 @@ def _stacked(tape: Any, values: Sequence[Any]) -> Any:
         if len(shapes) > 1:
             raise ArgumentError(f"steps returned results of shapes {sorted(shapes)}; expected one shape at all steps")
         return np.array(values)
-    boolean = all((isinstance(value, Traced) and value.boolean) or _is_truth(value) for value in values)
+    boolean = all(map(_is_truth, values))
     return TracedArray(tape, np.stack([references_of(tape, value, boolean) for value in values]), boolean=boolean)
 
 
@@ -313,7 +309,8 @@ def _in_blocks(tape: Any, steps: _Steps, body: Body) -> tuple[NDArray[np.int64],
     with tape.located(body.lines):
         results = tape.scan(body.tape, lambda found: list(operands(found)), np.arange(count + 1))
     last = np.array([own.references[-1] for own in results[:carries]], np.int64)
-    return last, _rows([own.references for own in results[carries:]], count)
+    rows = [own.references for own in results[carries:]]
+    return last, np.stack(rows) if rows else np.empty((0, count), np.int64)
 
 
 def _written_out(tape: Tape, steps: _Steps, body: Body) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -325,7 +322,3 @@ def _written_out(tape: Tape, steps: _Steps, body: Body) -> tuple[NDArray[np.int6
         carry = found[:carries]
         own.append(found[carries:])
     return np.array(carry, np.int64), np.array(own, np.int64).reshape(steps.count, -1).T
-
-
-def _rows(rows: Sequence[NDArray[np.int64]], count: int) -> NDArray[np.int64]:
-    return np.stack(rows) if rows else np.empty((0, count), np.int64)

@@ -7,6 +7,7 @@ of orthogonal polynomials there.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -212,7 +213,7 @@ FAMILIES: Final[dict[str, tuple[str, Family]]] = {
 }
 
 
-def _sum_of(tape: Tape, family: Family, x: Any, c: Any) -> Any:
+def _sum_of(family: Family, tape: Tape, x: Any, c: Any, tensor: bool = True) -> Any:
     """Σ cₙ·Pₙ(x) by Clenshaw's recurrence, lowest coefficient first."""
     x, c = as_array(tape, x), np.atleast_1d(as_array(tape, c))
     if c.ndim != 1:
@@ -226,11 +227,5 @@ def _sum_of(tape: Tape, family: Family, x: Any, c: Any) -> Any:
     return now
 
 
-def _enter(module: str, function: str, family: Family) -> None:
-    @borrows(f"numpy.polynomial.{module}", function)
-    def value(tape: Tape, x: Any, c: Any, tensor: bool = True) -> Any:
-        return _sum_of(tape, family, x, c)
-
-
 for _module, (_function, _family) in FAMILIES.items():
-    _enter(_module, _function, _family)
+    borrows(f"numpy.polynomial.{_module}", _function)(partial(_sum_of, _family))

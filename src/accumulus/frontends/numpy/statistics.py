@@ -24,7 +24,6 @@ from accumulus.frontends.numpy.operands import concrete, depends, references_of
 from accumulus.frontends.numpy.ordering import exchanged
 from accumulus.frontends.numpy.table import by_name, implements
 from accumulus.frontends.numpy.ufuncs import accumulate, fold
-from accumulus.frontends.recorder import References
 from accumulus.tape.tape import Tape
 
 # Folds and means ------------------------------------------------------------------------------------------------------
@@ -187,18 +186,14 @@ def in_order(tape: Tape, lines: Any) -> Any:
     """The entries along the last axis, the smallest first; all are NaN where one is, as in medians."""
     count = lines.shape[-1]
     if count > MOST_EXCHANGED:
-        ordered: Any = _as_at_the_point(tape, references_of(tape, lines))
+        references = references_of(tape, lines).copy()
+        for k in np.ndindex(references.shape[:-1]):
+            references[k] = references[k][order(tape, references[k])]
+        ordered: Any = TracedArray(tape, references)
         return np.where(np.isnan(ordered[..., -1:]), np.nan, ordered)
     columns = exchanged([lines[..., k] for k in range(count)], lambda one, other: other < one)
     unknown = np.any(np.isnan(lines), axis=-1)
     return np.stack([np.where(unknown, np.nan, column) for column in columns], axis=-1)
-
-
-def _as_at_the_point(tape: Tape, references: References) -> TracedArray:
-    result = np.empty_like(references)
-    for k in np.ndindex(references.shape[:-1]):
-        result[k] = references[k][order(tape, references[k])]
-    return TracedArray(tape, result)
 
 
 # Quantiles -----------------------------------------------------------------------------------------------------------

@@ -11,12 +11,13 @@ import numpy as np
 
 from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.decisions import truths
-from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
+from accumulus.frontends.numpy.arrays import TracedArray, as_array, as_constant, make
 from accumulus.frontends.numpy.elementwise import applied, apply, composed, near_zero, operation
 from accumulus.frontends.numpy.operands import (
     concrete,
     depends,
     entries_of,
+    holds_complex,
     map_references,
     of_kind,
     references_of,
@@ -303,13 +304,19 @@ def _type_of(value: Any) -> Any:
 
 
 def _filled_like(tape: Tape, prototype: Any, value: Any, dtype: Any, shape: Any) -> Any:
-    size = np.shape(entries_of(tape, prototype)[0]) if shape is None else shape
-    kind = np.dtype(dtype if dtype is not None else _type_of(prototype))
+    is_complex = holds_complex(prototype)
+    if shape is None:
+        shape = np.shape(prototype) if is_complex else np.shape(entries_of(tape, prototype)[0])
+    kind = np.dtype(dtype if dtype is not None else complex if holds_complex(value) else _type_of(prototype))
+    if kind == np.complex128:
+        result = as_constant(tape, np.zeros(shape, complex))
+        result[...] = value
+        return result
     if kind != np.float64:
         if depends(value):
             check_dtype(kind, "np.full_like")
-        return np.full(size, concrete(value), kind)
-    return TracedArray(tape, np.full(size, references_of(tape, value)))
+        return np.full(shape, concrete(value), kind)
+    return TracedArray(tape, np.full(shape, references_of(tape, value)))
 
 
 def _enter_like(function: Callable[..., Any], value: float) -> None:

@@ -333,10 +333,7 @@ def _refuse_data(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
 # Integrals of given values --------------------------------------------------------------------------------------------
 
 
-@borrows("scipy.integrate", "trapezoid")
-def _trapezoid(tape: Tape, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """Integrate by the trapezoidal rule."""
-    return np.trapezoid(y, x, dx, axis)
+borrows("scipy.integrate", "trapezoid")(lambda tape, y, x=None, dx=1.0, axis=-1: np.trapezoid(y, x, dx, axis))
 
 
 @borrows("scipy.integrate", "cumulative_trapezoid")

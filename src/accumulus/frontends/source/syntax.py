@@ -105,8 +105,20 @@ HARMLESS: Final = frozenset(
 )
 
 
-class Expressions(ast.NodeTransformer):
-    """The transformation of the expressions in one function.
+#: Functions that see the frame they are called in, or need it: code that names them stays as it is.
+FRAMES: Final = frozenset({"locals", "eval", "exec", "vars", "dir"})
+#: Blocks that Python nests, at most 20; and how many an `if` takes.
+MOST_BLOCKS: Final = 18
+BLOCKS: Final = 2
+
+
+def is_refused(function: ast.AST) -> bool:
+    """Return True if a function is left as it is, since it looks at its own frame."""
+    return any(isinstance(node, ast.Name) and node.id in FRAMES for node in ast.walk(function))
+
+
+class Transformer(ast.NodeTransformer):
+    """The transformation of one function.
 
     Args:
         builtin: whether a name stands for Python's builtin of that name.
@@ -116,6 +128,14 @@ class Expressions(ast.NodeTransformer):
     def __init__(self, builtin: Callable[[str], bool], file: str = "") -> None:
         self.builtin = builtin
         self.file = file
+        self._count = 0
+        self._depth = 0
+        #: Names that the function around declares global or nonlocal.
+        self._outside: frozenset[str] = frozenset()
+        #: Return statements that set the result instead.
+        self._results: set[int] = set()
+
+    # Expressions --------------------------------------------------------------------------------------------------
 
     def is_plain(self, test: ast.expr) -> bool:
         """Return True if a condition is surely no traced value."""
@@ -135,6 +155,8 @@ class Expressions(ast.NodeTransformer):
         return False
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
+        if is_own_call(node.func):
+            return node
         self.generic_visit(node)
         if not (isinstance(node.func, ast.Name) and node.func.id in HARMLESS and self.builtin(node.func.id)):
             node.func = located(call_of("@call", node.func), node.func)
@@ -200,39 +222,6 @@ class Expressions(ast.NodeTransformer):
         node.iter = run_over(node.iter)
         return node
 
-    _fields = ("value",)
-    _attributes = ("lineno", "col_offset", "end_lineno", "end_col_offset")
-
-
-#: Functions that see the frame they are called in, or need it: code that names them stays as it is.
-FRAMES: Final = frozenset({"locals", "eval", "exec", "vars", "dir"})
-#: Blocks that Python nests, at most 20; and how many an `if` takes.
-MOST_BLOCKS: Final = 18
-BLOCKS: Final = 2
-
-
-def is_refused(function: ast.AST) -> bool:
-    """Return True if a function is left as it is, since it looks at its own frame."""
-    return any(isinstance(node, ast.Name) and node.id in FRAMES for node in ast.walk(function))
-
-
-class Transformer(Expressions):
-    """The transformation of one function.
-
-    Args:
-        builtin: whether a name stands for Python's builtin of that name.
-        file: that it is from.
-    """
-
-    def __init__(self, builtin: Callable[[str], bool], file: str = "") -> None:
-        super().__init__(builtin, file)
-        self._count = 0
-        self._depth = 0
-        #: Names that the function around declares global or nonlocal.
-        self._outside: frozenset[str] = frozenset()
-        #: Return statements that set the result instead.
-        self._results: set[int] = set()
-
     # Functions ----------------------------------------------------------------------------------------------------
 
     def function(self, node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.Lambda:
@@ -265,9 +254,6 @@ class Transformer(Expressions):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         return node
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        return node if is_own_call(node.func) else super().visit_Call(node)
 
     # Statements -----------------------------------------------------------------------------------------------
 

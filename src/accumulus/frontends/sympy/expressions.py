@@ -15,8 +15,7 @@ from sympy.matrices.expressions.matexpr import MatrixElement
 from accumulus.errors import VerificationError
 from accumulus.frontends.kinds import Spread
 from accumulus.frontends.sympy.model import SYMBOLS, Model, Places, named_row
-from accumulus.frontends.sympy.nodes import Nodes, bottom_up
-from accumulus.frontends.sympy.writing import FORMULAS, Writer
+from accumulus.frontends.sympy.writing import FORMULAS, Nodes, Writer, bottom_up
 from accumulus.tape.error_bounds import equal
 from accumulus.tape.interpreter import Domain, values
 from accumulus.tape.live import needed

@@ -18,8 +18,7 @@ from sympy.printing.pycode import PythonCodePrinter
 from accumulus.frontends.calls import as_called
 from accumulus.frontends.recorder import Inputs, Recorder, References
 from accumulus.frontends.sympy.model import SYMBOLS, Model, Places, named_row
-from accumulus.frontends.sympy.nodes import UNDONE, Nodes, bottom_up, constant
-from accumulus.frontends.sympy.writing import Writer
+from accumulus.frontends.sympy.writing import UNDONE, Nodes, Writer, bottom_up, constant
 from accumulus.tape.tape import Tape
 
 # Expressions on numbers -----------------------------------------------------------------------------------------------

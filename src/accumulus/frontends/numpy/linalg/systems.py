@@ -297,8 +297,7 @@ class _Triangular:
         fixed = [[_fixed(tape, entry) for entry in row] for row in self.rows]
         reciprocals = [_fixed(tape, entry) for entry in self._reciprocals]
         for k, i, condition in self.exchanges:
-            for j in range(len(b[k])):
-                b[k][j], b[i][j] = self._exchanged(condition, b[k][j], b[i][j])
+            self._exchange_rows(b, k, i, condition)
         for k in range(n):
             for i in range(k + 1, n):
                 self._subtract(b, i, fixed[i][k], k, 0)
@@ -325,8 +324,7 @@ class _Triangular:
         rows = [row.copy() for row in a]
         for k in range(self._steps):  # exchanges in between, so that no factor is exchanged
             for _, i, condition in (each for each in self.exchanges if each[0] == k):
-                for j in range(n):
-                    rows[k][j], rows[i][j] = self._exchanged(condition, rows[k][j], rows[i][j])
+                self._exchange_rows(rows, k, i, condition)
             for i, factor in self._factors[k].items():
                 self._subtract(rows, i, tape.apply("attach", factor, one), k, 0)
         for i in range(n):
@@ -358,11 +356,15 @@ class _Triangular:
         if not self._is_zero(k, k):
             condition = tape.apply("less", tape.apply("abs", rows[k][k]), tape.apply("abs", rows[i][k]))
         for matrix in (rows, b):
-            for j in range(len(matrix[k])):
-                matrix[k][j], matrix[i][j] = self._exchanged(condition, matrix[k][j], matrix[i][j])
+            self._exchange_rows(matrix, k, i, condition)
         negative = tape.negative(self.sign)
         self.sign = negative if condition is None else tape.select(condition, negative, self.sign)
         self.exchanges.append((k, i, condition))
+
+    def _exchange_rows(self, rows: Rows, k: int, i: int, condition: int | None) -> None:
+        """Exchange the rows k and i where a condition holds."""
+        for j in range(len(rows[k])):
+            rows[k][j], rows[i][j] = self._exchanged(condition, rows[k][j], rows[i][j])
 
     def _exchanged(self, condition: int | None, x: int, y: int) -> tuple[int, int]:
         if condition is None:
