@@ -60,12 +60,6 @@ def _select(call: Call, which: Any, *cases: Any) -> Any:
     return result
 
 
-@records("clamp")
-def _clamp(call: Call, low: Any, x: Any, high: Any) -> Any:
-    """x between two bounds; at a bound, the derivative is that of the bound."""
-    return np.where(x <= low, low, np.where(x >= high, high, x))
-
-
 @records("convert_element_type")
 def _convert(call: Call, x: Any) -> Any:
     """Values of one kind as those of another: whole numbers are cut off from reals, and truth values are 0 and 1.
@@ -101,6 +95,8 @@ UFUNCS: Final[dict[str, Callable[..., Any]]] = {
     "and": np.bitwise_and,
     "bessel_i0e": special.i0e,
     "bessel_i1e": special.i1e,
+    # at a bound, the derivative is that of the bound
+    "clamp": lambda low, x, high: np.where(x <= low, low, np.where(x >= high, high, x)),
     "digamma": special.psi,
     "eq_to": np.equal,
     "erf": special.erf,

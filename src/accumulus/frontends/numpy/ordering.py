@@ -298,10 +298,7 @@ def _compress(tape: Tape, condition: Any, a: Any, axis: int | None = None, out: 
     return np.take(as_array(tape, a), np.flatnonzero(mask), axis)
 
 
-@_decides(np.extract)
-def _extract(tape: Tape, condition: Any, arr: Any) -> Any:
-    """The entries where a condition holds."""
-    return _compress(tape, np.ravel(condition), np.ravel(arr))
+_decides(np.extract)(lambda tape, condition, arr: _compress(tape, np.ravel(condition), np.ravel(arr)))
 
 
 def _mask(tape: Tape, a: Any) -> NDArray[np.bool_]:

@@ -243,27 +243,15 @@ for _name, *_labels in (("vecdot", "a", "a", ""), ("matvec", "ab", "b", "a"), ("
             _enter_stacked(getattr(_module, _name), *_labels)
 
 
-@implements(np.dot)
-def _dot(tape: Tape, a: Any, b: Any, out: Any = None) -> Any:
-    """The sum over the last axis of a and the last but one of b; a product if one is a scalar."""
-    return _summed_product(tape, a, b, -2)
-
-
-@implements(np.vdot)
-def _vdot(tape: Tape, a: Any, b: Any) -> Any:
-    """The dot product of all entries."""
-    return _tensordot(tape, as_array(tape, a).ravel(), as_array(tape, b).ravel(), 1)
-
-
-@implements(np.inner)
-def _inner(tape: Tape, a: Any, b: Any) -> Any:
-    """The sum over the last axis of both; a product if one is a scalar."""
-    return _summed_product(tape, a, b, -1)
-
-
 def _summed_product(tape: Tape, a: Any, b: Any, axis: int) -> Any:
+    """The sum over the last axis of a and one of b; a product if one is a scalar."""
     a, b = as_array(tape, a), as_array(tape, b)
     return _tensordot(tape, a, b, (-1, max(axis, -b.ndim))) if a.ndim and b.ndim else a * b
+
+
+implements(np.dot)(lambda tape, a, b, out=None: _summed_product(tape, a, b, -2))
+implements(np.inner)(lambda tape, a, b: _summed_product(tape, a, b, -1))
+implements(np.vdot)(lambda tape, a, b: _tensordot(tape, as_array(tape, a).ravel(), as_array(tape, b).ravel(), 1))
 
 
 @implements(np.tensordot, np.linalg.tensordot)

@@ -58,35 +58,26 @@ class ArrayFunction:
         """All arguments of the function, if they are taken by name."""
         return inspect.signature(self.function) if self.record in _BY_NAME else None
 
-    def _bound(self, tape: Tape, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by name.
-
-        Raises:
-            TypeError: for those that cannot be recorded.
-        """
-        if self.original is None:
-            return self.signature.bind(tape, *arguments, **keywords).arguments
-        given = self.original.bind(*arguments, **keywords).arguments
-        self.signature.bind(tape, **{name: value for name, value in given.items() if name not in PASSED_OVER})
-        return given
-
     def __call__(self, tape: Tape, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """Record a call."""
         name = function_name(self.function)
         try:
-            given = self._bound(tape, arguments, keywords)
+            if self.original is None:
+                given = self.signature.bind(tape, *arguments, **keywords).arguments
+            else:
+                given = self.original.bind(*arguments, **keywords).arguments
+                arguments, keywords = (), {name: x for name, x in given.items() if name not in PASSED_OVER}
+                if keywords.keys() - self.signature.parameters.keys():
+                    self.signature.bind(tape, **keywords)
         except TypeError as error:
-            shown = self.signature if self.original is None else self.original
-            names = {*self.signature.parameters, *PASSED_OVER} if shown is self.original else self.signature.parameters
-            supported = [name for name in shown.parameters if name in names and name != "tape"]
+            names = (self.original or self.signature).parameters
+            supported = [each for each in names if each in {*self.signature.parameters, *PASSED_OVER} - {"tape"}]
             raise refuse(f"{name}: {error}. Arguments that can be recorded: {', '.join(supported)}.") from None
         if given.get("out") is not None:
             raise refuse(f"{name}(…, out=…) is not recorded: assign the result, out[...] = ….")
         if not self.constants:
             check_dtype(given.get("dtype"), name)
-        if self.original is None:
-            return self.record(tape, *arguments, **keywords)
-        return self.record(tape, **{name: value for name, value in given.items() if name not in PASSED_OVER})
+        return self.record(tape, *arguments, **keywords)
 
 
 #: Arguments that say where results are put, which is refused, and how they are computed.

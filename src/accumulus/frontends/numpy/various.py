@@ -329,12 +329,11 @@ for _like, _value in ((np.zeros_like, 0.0), (np.ones_like, 1.0), (np.empty_like,
     _enter_like(_like, _value)
 
 
-@implements(np.full_like, constants=True)
-def _full_like(
-    tape: Tape, a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None
-) -> Any:
-    """An array of one value, or of values that broadcast."""
-    return _filled_like(tape, a, fill_value, dtype, shape)
+implements(np.full_like, constants=True)(
+    lambda tape, a, fill_value, dtype=None, order="K", subok=True, shape=None: _filled_like(
+        tape, a, fill_value, dtype, shape
+    )
+)
 
 
 @implements(np.result_type, constants=True)

@@ -351,16 +351,11 @@ def _product(tape: Tape, self: Any, other: Any) -> Any:
     return _normalised(tape, _composed(tape, _quaternions(tape, self), _quaternions(tape, other)))
 
 
-@borrows(MODULE, "Rotation.apply")
-def _apply(tape: Tape, self: Any, vectors: Any, inverse: bool = False) -> Any:
-    """Traced vectors turned by a constant rotation."""
-    return TracedRotation(tape, _quaternions(tape, self)).apply(vectors, inverse)
-
-
-@borrows(MODULE, "Rotation.__pow__")
-def _power(tape: Tape, self: Any, n: Any, modulus: None = None) -> Any:
-    """A traced power of a constant rotation."""
-    return _from_rotvec(tape, n * TracedRotation(tape, _quaternions(tape, self)).as_rotvec())
+# constant rotations of traced vectors, and by traced powers
+borrows(MODULE, "Rotation.apply")(
+    lambda tape, self, vectors, inverse=False: TracedRotation(tape, self.as_quat()).apply(vectors, inverse)
+)
+borrows(MODULE, "Rotation.__pow__")(lambda tape, self, n, modulus=None: TracedRotation(tape, self.as_quat()) ** n)
 
 
 @borrows(MODULE, "Rotation.concatenate")

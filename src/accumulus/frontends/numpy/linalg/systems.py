@@ -61,14 +61,7 @@ def solve(tape: Tape, a: Any, b: Any, *, banded: bool = False) -> Any:
 @implements(np.linalg.inv)
 def inv(tape: Tape, a: Any) -> Any:
     """The inverse, of stacks of matrices too."""
-    matrices = _square(tape, a)
-    n = matrices.shape[-1]
-    unit = [[tape.constant(float(i == j)) for j in range(n)] for i in range(n)]
-    result = np.empty(matrices.shape, np.int64)
-    with tape.unsigned_zeros():
-        for k in np.ndindex(matrices.shape[:-2]):
-            result[k] = np.array(_solve(tape, matrices[k].tolist(), unit), np.int64).reshape(n, n)
-    return TracedArray(tape, result)
+    return solve(tape, a, np.eye(_square(tape, a).shape[-1]))
 
 
 @implements(np.linalg.det)
