@@ -7,7 +7,9 @@ arrays, very long programs that are not compiled yet) are called in the same way
 is handed the same buffers. On other devices, and where JAX differentiates what was computed once more, the program is
 written down in JAX's own operations.
 
-Each function takes a function `f` of NumPy or of JAX, and the names and options of the function of `accumulus` that has
+There are `jacobian`, `gradient`, `hessian`, the same with values (`value_and_jacobian`, `value_and_gradient`,
+`value_gradient_hessian`), `hessian_of_lagrangian`, the products `jvp`, `vjp` and `hvp`, and `compile`, the function
+alone. Each takes a function `f` of NumPy or of JAX, and the names and options of the function of `accumulus` that has
 its name, except for `sparse`, `guards`, `dtype` and `target`. The derivative is computed in the precision of the
 arguments: double if one of them is, else single. An `ArgumentError` is raised for one of these options; at the call,
 for arguments without numbers. A `TraceError` is raised at the call, for what cannot be recorded: `f` is recorded at a

@@ -32,9 +32,11 @@ from accumulus.frontends.jax.equations import (
     evaluated,
     inner_jaxprs,
     is_constant,
+    is_used,
     records,
     single,
     value_of,
+    values_of,
 )
 from accumulus.frontends.jax.moving import SCATTERS, product
 from accumulus.frontends.numpy.arrays import TracedArray
@@ -472,7 +474,7 @@ def _custom_vjp(call: Call, *operands: Any) -> Any:
     if _WITHIN.rule:
         return values
     function, active, given = _of_active(call, operands)
-    used = [k for k, variable in enumerate(call.equation.outvars) if _is_used(variable)]
+    used = [k for k, variable in enumerate(call.equation.outvars) if is_used(variable)]
     slopes = [k for k in used if call.kinds[k] == "f"]
     if not active or not slopes:
         return values
@@ -506,22 +508,15 @@ def _custom_vjp(call: Call, *operands: Any) -> Any:
     return values
 
 
-def _is_used(variable: Any) -> bool:
-    return type(variable).__name__ != "DropVar"
-
-
 def _of_all(call: Call, results: list[Any]) -> list[Any]:
     """Results with None for those that nothing uses."""
     found = iter(results)
-    return [next(found) if _is_used(variable) else None for variable in call.equation.outvars]
+    return [next(found) if is_used(variable) else None for variable in call.equation.outvars]
 
 
 def _of_active(call: Call, operands: Any) -> tuple[Any, list[Any], list[Any]]:
     """The call as a function of the operands that are differentiated by: their variables, and their values."""
-    closed = single(call.equation)
-    known = {
-        atom: value for atom, value in zip(call.equation.invars, operands, strict=True) if not isinstance(atom, Literal)
-    }
+    closed, known = single(call.equation), values_of(call.equation, operands)
     active = [v for v in closed.jaxpr.invars if not is_constant(known[v]) and v.aval.dtype.kind == "f"]
     if any(not is_constant(known[v]) and v not in active for v in closed.jaxpr.invars):
         raise refuse(

@@ -247,19 +247,27 @@ def single(equation: Any) -> ClosedJaxpr:
     """A jaxpr of one equation, of the operands that are no literals."""
     variables = list(dict.fromkeys(atom for atom in equation.invars if not isinstance(atom, Literal)))
     jaxpr = jax.make_jaxpr(lambda: ())().jaxpr
-    outvars = [variable for variable in equation.outvars if type(variable).__name__ != "DropVar"]
+    outvars = list(filter(is_used, equation.outvars))
     return ClosedJaxpr(jaxpr.replace(invars=variables, outvars=outvars, eqns=[equation]), [])
+
+
+def is_used(variable: Any) -> bool:
+    """Return True if a result of an equation is used."""
+    return type(variable).__name__ != "DropVar"
+
+
+def values_of(equation: Any, operands: Sequence[Any]) -> dict[Any, Any]:
+    """The values of the operands that are no literals, by their variables."""
+    pairs = zip(equation.invars, operands, strict=True)
+    return {atom: value for atom, value in pairs if not isinstance(atom, Literal)}
 
 
 def by_jax(equation: Any, operands: Sequence[Any]) -> list[Any]:
     """The results of an equation on constants, computed by JAX."""
-    closed = single(equation)
-    given = {
-        atom: operand for atom, operand in zip(equation.invars, operands, strict=True) if not isinstance(atom, Literal)
-    }
+    closed, given = single(equation), values_of(equation, operands)
     with jax.ensure_compile_time_eval():
         found = iter(jaxpr_as_fun(closed)(*(given[variable] for variable in closed.jaxpr.invars)))
-    return [None if type(variable).__name__ == "DropVar" else _constant(next(found)) for variable in equation.outvars]
+    return [_constant(next(found)) if is_used(variable) else None for variable in equation.outvars]
 
 
 def narrows(jaxpr: Any) -> bool:

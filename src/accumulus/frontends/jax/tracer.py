@@ -141,7 +141,8 @@ def _named(code: CodeType, scope: dict[str, Any], instance: Any) -> Iterator[Any
         elif name.startswith("LOAD_FAST") and known in imported:
             current = imported[known]
         elif name == "IMPORT_NAME":
-            arrives = current = _module(str(known))
+            # modules other than JAX's are not looked for
+            arrives = current = jax if _top(known) == "jax" else _MISSING
         elif name == "IMPORT_FROM":
             arrives = _attribute(current, known)
             if arrives is not _MISSING:
@@ -161,14 +162,6 @@ def _named(code: CodeType, scope: dict[str, Any], instance: Any) -> Iterator[Any
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _named(constant, scope, instance if own in constant.co_freevars else _MISSING)
-
-
-def _module(name: str) -> Any:
-    """A module of JAX that code imports; others are not looked for."""
-    if _top(name) != "jax":
-        return _MISSING
-    module: Any = jax
-    return module
 
 
 def _attribute(value: Any, name: str) -> Any:

@@ -64,7 +64,7 @@ def _choose(site: Any, condition: Any, one: Later, other: Later) -> Any:
 
 
 def _joined(ending: bool, site: Any, first: Any, *others: Later) -> Any:
-    """``first and others[0]() and …``, which a value that is false is `ending`, or ``first or others[0]() or …``."""
+    """``first and others[0]() and …``; or, if it is a true value that is `ending` it, ``first or others[0]() or …``."""
     for place, other in enumerate(others):
         truth = truth_of(first)
         if truth.__class__ is not bool:

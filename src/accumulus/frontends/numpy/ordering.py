@@ -196,12 +196,12 @@ def _unique(
 # Places --------------------------------------------------------------------------------------------------------------
 
 
-def _enter_extreme(function: Callable[..., Any], at_numbers: Callable[..., Any], greatest: bool) -> None:
+def _enter_extreme(function: Callable[..., Any], greatest: bool) -> None:
     @_decides(function)
     def record(tape: Tape, a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
         def find(line: References) -> int:
             values = values_of(tape, line)
-            place = int(at_numbers(values))
+            place = int(function(values))
             before, best, after = line[:place], line[place : place + 1], line[place + 1 :]
             if np.isnan(values[place]):
                 checks = [apply_each(tape, "not_equal", best, best), apply_each(tape, "equal", before, before)]
@@ -221,8 +221,8 @@ def _enter_extreme(function: Callable[..., Any], at_numbers: Callable[..., Any],
         return found if found.ndim else found[()]
 
 
-_enter_extreme(np.argmax, np.argmax, True)
-_enter_extreme(np.argmin, np.argmin, False)
+_enter_extreme(np.argmax, True)
+_enter_extreme(np.argmin, False)
 
 
 @_decides(np.searchsorted)

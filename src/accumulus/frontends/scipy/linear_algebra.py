@@ -232,9 +232,8 @@ def _solve_banded(tape: Tape, l_and_u: Any, ab: Any, b: Any) -> Any:
     bands = as_array(tape, ab)
     if bands.ndim != 2 or len(bands) != lower + upper + 1:
         raise ValueError(f"solve_banded: {lower} + {upper} + 1 diagonals, and an array of shape {bands.shape}")
-    n = bands.shape[1]
-    matrix = zeros(tape, n, n)
-    for i, j in np.ndindex(n, n):
+    matrix = zeros(tape, bands.shape[1], bands.shape[1])
+    for i, j in np.ndindex(matrix.shape):
         if -lower <= j - i <= upper:
             matrix[i, j] = bands[upper + i - j, j]
     return systems.solve(tape, matrix, b, banded=True)

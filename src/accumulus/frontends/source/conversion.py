@@ -14,7 +14,7 @@ import linecache
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from types import CellType, CodeType, FunctionType
-from typing import Any, Final
+from typing import Final
 
 from accumulus.frontends.source.exits import in_scope
 from accumulus.frontends.source.nodes import MARK, copied, located
@@ -138,23 +138,16 @@ def _compiled(
     node: ast.FunctionDef | ast.Lambda, owner: str, code: CodeType, imported: ast.stmt, injected: tuple[str, ...]
 ) -> CodeType | None:
     """The code of a function whose free variables are those of the original, and the injected ones."""
-    given = node.args
 
     def nothing(_: object) -> ast.expr:
         return ast.copy_location(ast.Constant(None), node)
 
-    def bare(argument: ast.arg | None) -> Any:
-        return argument and ast.copy_location(ast.arg(argument.arg), argument)
-
-    arguments = ast.arguments(
-        [bare(a) for a in given.posonlyargs],
-        [bare(a) for a in given.args],
-        bare(given.vararg),
-        [bare(a) for a in given.kwonlyargs],
-        [default and nothing(default) for default in given.kw_defaults],
-        bare(given.kwarg),
-        list(map(nothing, given.defaults)),
-    )
+    arguments: ast.arguments = copied(node.args)
+    for argument in ast.iter_child_nodes(arguments):
+        if isinstance(argument, ast.arg):
+            argument.annotation = None
+    arguments.defaults = list(map(nothing, arguments.defaults))
+    arguments.kw_defaults = [default and nothing(default) for default in arguments.kw_defaults]
     inner: ast.stmt
     if isinstance(node, ast.Lambda):
         inner = ast.Expr(ast.copy_location(ast.Lambda(arguments, node.body), node))
