@@ -536,24 +536,25 @@ def _trying() -> Iterator[None]:
         ACTIVE.trying -= 1
 
 
+#: What transformed code calls (`accumulus.frontends.source.syntax`).
 NAMES: Final[dict[str, Callable[..., Any] | Any]] = {
-    "@call": called,
-    "@plain": truth_of,
-    "@begin": begin,
-    "@choose": _choose,
-    "@and": functools.partial(_joined, False),
-    "@or": functools.partial(_joined, True),
+    "@call": called,  # what to call in place of a function
+    "@plain": truth_of,  # the truth of what is no traced value, or the traced value
+    "@begin": begin,  # an `if` on a traced value is met, or goes on
+    "@choose": _choose,  # a conditional expression
+    "@and": functools.partial(_joined, False),  # of a value and of functions of further ones
+    "@or": functools.partial(_joined, True),  # of the same
     "@not": negate,
-    "@compare": _compare,
-    "@is": _is_truth,
-    "@written": _written,
-    "@owner": _owner,
-    "@new": _new,
-    "@over": _over,
-    "@loop": Loop,
-    "@trying": _trying,
-    "@outside": outside,
-    "@undefined": MISSING,
+    "@compare": _compare,  # a chained comparison
+    "@is": _is_truth,  # `is` with True or False on the right
+    "@written": _written,  # a container that is written into
+    "@owner": _owner,  # an object of which an attribute is set
+    "@new": _new,  # a list, dict or set that was just made
+    "@over": _over,  # what a loop runs over
+    "@loop": Loop,  # a loop with an early exit
+    "@trying": _trying,  # a context of what is in a `try` that catches errors
+    "@outside": outside,  # a global variable is set, or every exception is caught
+    "@undefined": MISSING,  # the value of a variable that has none
     "@bool": bool,
     "@locals": locals,
     "@error": BaseException,

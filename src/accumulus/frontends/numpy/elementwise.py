@@ -61,7 +61,7 @@ def _of_the_table() -> dict[str, Elementwise]:
             continue
         rows[row.ufunc] = Elementwise(
             row.ufunc,
-            _applied(row.name),
+            _builder_of(row.name),
             row.domain,
             takes_boolean=row.arguments[0] == "boolean",
             gives_boolean=row.result == "boolean",
@@ -71,7 +71,7 @@ def _of_the_table() -> dict[str, Elementwise]:
     return rows
 
 
-def _applied(name: str) -> Callable[[Tape], Callable[..., int]]:
+def _builder_of(name: str) -> Callable[[Tape], Callable[..., int]]:
     if hasattr(Tape, name):
         builder: Callable[[Tape], Callable[..., int]] = attrgetter(name)
         return builder

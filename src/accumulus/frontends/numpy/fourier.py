@@ -468,19 +468,19 @@ def inverse_of_half(tape: Any, lines: Any, n: int) -> Any:
 # One axis ----------------------------------------------------------------------------------------------------------
 
 
-def fft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
+def fft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
     """The transform along one axis."""
     lines = padded(as_array(tape, a), n, axis)
     return np.moveaxis(_forward(tape, lines), -1, axis) / divisor(norm, lines.shape[-1], False)
 
 
-def ifft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
+def ifft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
     """The inverse transform along one axis."""
     lines = np.conjugate(padded(as_array(tape, a), n, axis))
     return np.moveaxis(np.conjugate(_forward(tape, lines)), -1, axis) / divisor(norm, lines.shape[-1], True)
 
 
-def rfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
+def rfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
     """The first half of the transform of real numbers along one axis."""
     if holds_complex(a):
         raise TypeError("rfft takes real numbers, complex ones were given: use fft")
@@ -489,7 +489,7 @@ def rfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = No
     return np.moveaxis(_forward(tape, lines, half=True), -1, axis) / divisor(norm, length, False)
 
 
-def irfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
+def irfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
     """The real numbers of which the first half of the transform is given."""
     a = as_array(tape, a)
     length = 2 * (a.shape[axis] - 1) if n is None else int(n)
@@ -497,7 +497,7 @@ def irfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = N
     return np.moveaxis(inverse_of_half(tape, lines, length), -1, axis) / divisor(norm, length, True)
 
 
-def hfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
+def hfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
     """The transform of numbers whose second half are the conjugates of the first: real."""
     a = np.conjugate(as_array(tape, a))
     length = 2 * (a.shape[axis] - 1) if n is None else int(n)
@@ -505,7 +505,7 @@ def hfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = No
     return np.moveaxis(inverse_of_half(tape, lines, length), -1, axis) / divisor(norm, length, False)
 
 
-def ihfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
+def ihfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
     """The inverse of `hfft`."""
     lines = padded(as_array(tape, a), n, axis)
     length = lines.shape[-1]
@@ -530,7 +530,7 @@ def _axes(a: Any, s: Any, axes: Any) -> list[tuple[int, int | None]]:
 def _over_axes(one: Callable[..., Any]) -> Callable[..., Any]:
     """A transform over several axes, the last first."""
 
-    def over(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None, **workers: Any) -> Any:
+    def over(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
         result = as_array(tape, a)
         for axis, n in reversed(_axes(result, s, axes)):
             result = one(tape, result, n, axis, norm)
@@ -539,7 +539,7 @@ def _over_axes(one: Callable[..., Any]) -> Callable[..., Any]:
     return over
 
 
-def rfftn(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None, **workers: Any) -> Any:
+def rfftn(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
     """The transform of real numbers over several axes, of which the last is halved."""
     *others, (axis, n) = _axes(as_array(tape, a), s, axes)
     result = rfft(tape, a, n, axis, norm)
@@ -548,7 +548,7 @@ def rfftn(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None, 
     return result
 
 
-def irfftn(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None, **workers: Any) -> Any:
+def irfftn(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
     """The inverse of `rfftn`."""
     result = as_array(tape, a)
     *others, (axis, n) = _axes(result, s, axes)
@@ -560,7 +560,7 @@ def irfftn(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None,
 def _plane(over: Callable[..., Any]) -> Callable[..., Any]:
     """A transform over two axes, the last ones unless others are given."""
 
-    def plane(tape: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, **workers: Any) -> Any:
+    def plane(tape: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
         return over(tape, a, s, axes, norm)
 
     return plane

@@ -18,7 +18,7 @@ from typing import Final
 
 from accumulus.frontends.source.exits import in_scope
 from accumulus.frontends.source.nodes import MARK, copied, located
-from accumulus.frontends.source.syntax import HARMLESS, RUNTIME, Transformer, is_refused
+from accumulus.frontends.source.syntax import HARMLESS, Transformer, is_refused
 
 #: Transformed code by the original, its file, and whether no builtin is shadowed; None for what is left as it is.
 _CODES: Final[dict[tuple[CodeType, str, bool], CodeType | None]] = {}
@@ -34,15 +34,14 @@ def converted(function: FunctionType, runtime: Mapping[str, object]) -> Function
     """`function` with its decisions as calls of what `runtime` has; None if it is to be left as it is.
 
     Args:
-        runtime: what each name of `accumulus.frontends.source.syntax.RUNTIME` stands for.
+        runtime: what each name stands for that the transformed code calls.
     """
-    assert runtime.keys() == RUNTIME.keys()
-    code = _transformed(function)
+    code = _transformed(function, runtime)
     if code is None:
         return None
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     closure = tuple(
-        CellType(runtime[name]) if name in RUNTIME else cells[name]  # the user's cells are shared
+        CellType(runtime[name]) if name in runtime else cells[name]  # the user's cells are shared
         for name in code.co_freevars
     )
     new = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
@@ -53,7 +52,7 @@ def converted(function: FunctionType, runtime: Mapping[str, object]) -> Function
     return new
 
 
-def _transformed(function: FunctionType) -> CodeType | None:
+def _transformed(function: FunctionType, runtime: Mapping[str, object]) -> CodeType | None:
     code = function.__code__
     # codes of two files may be equal, and names mean something else there
     key = code, code.co_filename, HARMLESS.isdisjoint(function.__globals__)
@@ -62,16 +61,16 @@ def _transformed(function: FunctionType) -> CodeType | None:
     if len(_CODES) >= MOST_KEPT:
         _CODES.clear()
     try:
-        found = _transform(function)
+        found = _transform(function, runtime)
     except (SyntaxError, RecursionError, OSError, TypeError, ValueError, IndexError, AttributeError):
         found = None  # what this module does not understand runs as it is
-    if found is not None and not set(found.co_freevars) <= RUNTIME.keys() | set(code.co_freevars):
+    if found is not None and not set(found.co_freevars) <= runtime.keys() | set(code.co_freevars):
         found = None
     _CODES[key] = found
     return found
 
 
-def _transform(function: FunctionType) -> CodeType | None:
+def _transform(function: FunctionType, runtime: Mapping[str, object]) -> CodeType | None:
     code = function.__code__
     if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         return None
@@ -91,7 +90,7 @@ def _transform(function: FunctionType) -> CodeType | None:
             return hasattr(builtins, name) and name not in names and name not in function.__globals__
 
         new = Transformer(builtin, code.co_filename).function(copied(node))
-        found = _compiled(new, around, code, imported, tuple(RUNTIME))
+        found = _compiled(new, around, code, imported, tuple(runtime))
         return None if found is None else _named(found, code.co_name, code.co_qualname)
     return None
 

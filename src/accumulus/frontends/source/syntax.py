@@ -68,34 +68,6 @@ from accumulus.frontends.source.nodes import (
     variable,
 )
 
-# Expressions ----------------------------------------------------------------------------------------------------------
-#
-# A conditional expression, ``and``, ``or`` and a chained comparison become calls that are given what may not be
-# evaluated as functions; a call asks first what is to be called; what is written into is announced.
-
-#: What the transformed code calls: name → what it is for.
-RUNTIME: Final = {
-    "@call": "what to call in place of a function",
-    "@plain": "the truth of what is no traced value, or the traced value",
-    "@begin": "an `if` on a traced value is met, or goes on",
-    "@choose": "a conditional expression",
-    "@and": "`and` of a value and of functions of further ones",
-    "@or": "`or` of the same",
-    "@not": "`not`",
-    "@compare": "a chained comparison",
-    "@is": "`is` with True or False on the right",
-    "@written": "a container that is written into",
-    "@owner": "an object of which an attribute is set",
-    "@new": "a list, dict or set that was just made",
-    "@over": "what a loop runs over",
-    "@loop": "a loop with an early exit",
-    "@trying": "a context of what is in a `try` that catches errors",
-    "@outside": "a global variable is set, or every exception is caught",
-    "@undefined": "the value of a variable that has none",
-    "@bool": "bool",
-    "@locals": "locals",
-    "@error": "BaseException",
-}
 #: Functions that decide nothing and change nothing, and are called as they are.
 HARMLESS: Final = frozenset(
     (
@@ -103,8 +75,6 @@ HARMLESS: Final = frozenset(
         *("staticmethod", "super", "type"),
     )
 )
-
-
 #: Functions that see the frame they are called in, or need it: code that names them stays as it is.
 FRAMES: Final = frozenset({"locals", "eval", "exec", "vars", "dir"})
 #: Blocks that Python nests, at most 20; and how many an `if` takes.
@@ -136,6 +106,9 @@ class Transformer(ast.NodeTransformer):
         self._results: set[int] = set()
 
     # Expressions --------------------------------------------------------------------------------------------------
+    #
+    # A conditional expression, ``and``, ``or`` and a chained comparison become calls that are given what may not be
+    # evaluated as functions; a call asks first what is to be called; what is written into is announced.
 
     def is_plain(self, test: ast.expr) -> bool:
         """Return True if a condition is surely no traced value."""
