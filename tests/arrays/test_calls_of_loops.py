@@ -8,9 +8,9 @@ import pytest
 from looped import unrolled
 
 import accumulus as acc
-from accumulus.targets.code import LoopNest
 from accumulus.targets.llvm import maps
 from accumulus.targets.nests import Nest
+from accumulus.targets.target import LoopNest
 
 X = np.random.default_rng(5).uniform(0.1, 1.0, 300)
 

@@ -18,7 +18,7 @@ from accumulus.programs.program import Program
 from accumulus.show.structure import lines_text
 from accumulus.tape import blocks
 from accumulus.tape.interpreter import evaluate
-from accumulus.targets.code import LoopNest
+from accumulus.targets.target import LoopNest
 
 X = np.random.default_rng(1).uniform(0.1, 1.0, 48)
 A = np.random.default_rng(2).uniform(-1.0, 1.0, (6, 8))

@@ -11,7 +11,7 @@ from looped import unrolled
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, TraceError
-from accumulus.targets.code import LoopNest
+from accumulus.targets.target import LoopNest
 
 
 def leaves(tree):

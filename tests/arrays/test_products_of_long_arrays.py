@@ -17,7 +17,7 @@ from accumulus.arrays.entries import Entries
 from accumulus.arrays.verification import verify_derivatives
 from accumulus.errors import VerificationError
 from accumulus.tape.blocks import BlockTape, column
-from accumulus.targets.code import LoopNest
+from accumulus.targets.target import LoopNest
 
 QUICK = {"effort": "fast", "time_limit": 0.0, "optimise": False}
 N = 4

@@ -22,8 +22,8 @@ from accumulus.tape.fusion import fuse
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.moving import unroll
 from accumulus.tape.tape import Tape
-from accumulus.targets.code import LoopNest
 from accumulus.targets.kernel import LongSegment
+from accumulus.targets.target import LoopNest
 
 SOURCES = [source for name, sources in CASES.items() if "empty_like" not in name for source in sources]
 ARGUMENTS = (

@@ -10,7 +10,7 @@ import accumulus as acc
 from accumulus.arrays.scans import Recurrence
 from accumulus.frontends.record import record
 from accumulus.tape.blocks import SCAN
-from accumulus.targets.code import LoopNest
+from accumulus.targets.target import LoopNest
 
 
 def flat(result):

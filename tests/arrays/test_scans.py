@@ -18,7 +18,7 @@ from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.fusion import fuse
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import LongSegment
+from accumulus.targets.kernel import LongSegment, Unit
 from accumulus.targets.target import target_of
 
 # Blocks ----------------------------------------------------------------------------------------------------------
@@ -31,7 +31,7 @@ def computed(target, tape, maps, point):
     count = len(tape.outputs)
     result = np.full(count, np.nan)
     segment = LongSegment(count, slice(0, count), slice(0, count))
-    target_of(target).loops(tape, maps, [segment], ((tape.inputs,),), False)([point], [result], 1)
+    target_of(target).loops(Unit(tape, [segment], arguments=((tape.inputs,),), maps=maps))([point], [result], 1)
     return result
 
 

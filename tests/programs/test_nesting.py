@@ -14,7 +14,7 @@ from looped import assert_same, both, unrolled
 import accumulus as acc
 from accumulus.errors import ArgumentError, TraceError
 from accumulus.programs import nesting
-from accumulus.targets.code import LoopNest
+from accumulus.targets.target import LoopNest
 
 QUICK = {"effort": "fast", "time_limit": 0.0, "optimise": False}
 X = np.array([0.3, -0.7, 1.2])

@@ -12,7 +12,7 @@ from accumulus.frontends.record import record
 from accumulus.repetition import roll
 from accumulus.tape.blocks import SCAN
 from accumulus.tape.interpreter import evaluate
-from accumulus.targets.code import LoopNest
+from accumulus.targets.target import LoopNest
 
 X = np.random.default_rng(1).uniform(0.2, 1.2, 24)
 N = 24

@@ -15,7 +15,7 @@ from accumulus.repetition import roll
 from accumulus.tape.fusion import fuse
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
-from accumulus.targets.code import LoopNest
+from accumulus.targets.target import LoopNest
 
 X = np.random.default_rng(1).uniform(0.2, 1.2, 24)
 N = 24

@@ -15,6 +15,7 @@ from strategies import EXACT, points, programs
 import accumulus as acc
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
+from accumulus.targets.kernel import Unit
 from accumulus.targets.llvm import llvm_target
 from accumulus.targets.llvm.bytecode import BytecodeKernel
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
@@ -23,7 +24,7 @@ every_dtype = pytest.mark.parametrize("dtype", ["float64", "float32"])
 
 
 def table(tape, segments, dtype="float64", arguments=None):
-    return BytecodeKernel(tape, tuple(segments), dtype, arguments or ((tape.inputs,),), cache=False)
+    return BytecodeKernel(Unit(tape, tuple(segments), dtype, arguments or ((tape.inputs,),), cache=False))
 
 
 @every_dtype
@@ -47,7 +48,7 @@ def test_every_operation_has_the_bits_of_compiled_code(dtype, data):
     drawn = data.draw(programs())
     X = data.draw(points(13, drawn.tape.inputs, dtype))
     every = frozenset(range(drawn.tape.inputs, len(drawn.tape)))
-    compiled = LLVMKernel(drawn.tape, drawn.segments, dtype, exact=every)
+    compiled = LLVMKernel(Unit(drawn.tape, drawn.segments, dtype, exact=every))
     kernel = table(drawn.tape, drawn.segments, dtype)
     batch, first = kernel.batch(X), kernel(X[0])
     for found, right, one in zip(batch, compiled.batch(X), first, strict=True):

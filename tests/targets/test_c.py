@@ -20,6 +20,7 @@ from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape, emit_source, languages
 from accumulus.targets.c import c_source, c_target
 from accumulus.targets.c.c_source import CSource
+from accumulus.targets.kernel import Unit
 
 
 def polynomial():
@@ -77,7 +78,7 @@ def test_products_are_fused_with_sums_unless_they_are_to_be_rounded():
     rounded = compile_tape(tape, whole(3), "c", exact=range(len(tape))).batch(X)[0]
     assert rounded[0, 0] == x * y - 1.0 == 0.0
     assert "_MADD(x0, x1, x2)" in emit_source(tape, whole(3), "c")
-    assert "F_MADD(x0, x1" not in CSource(tape, whole(3), "float64", ((3,),), exact=range(len(tape))).code
+    assert "F_MADD(x0, x1" not in CSource(Unit(tape, whole(3), arguments=((3,),), exact=range(len(tape)))).code
     jumps = Tape(2)
     jumps.outputs = [jumps.apply("floor", jumps.add(jumps.multiply(0, 1), jumps.constant(-1.0)))]
     assert "F_MADD(" not in emit_source(jumps, whole(1), "c").split("f_part0")[1]
@@ -104,7 +105,7 @@ def test_structural_zeros_between_entries(processor, monkeypatch):
 def test_text_says_what_it_takes_and_leaves():
     tape = polynomial()
     segments = (Segment(5, (0, 2), (1, 3), "some"), Segment(1, (1,), (0,), "double"))
-    text = CSource(tape, segments, "float64", ((2,), ()), "wave")
+    text = CSource(Unit(tape, segments, arguments=((2,), ())), "wave")
     for line in (
         "#define WAVE_A0_SIZE 2",
         "#define WAVE_SOME_SIZE 5",

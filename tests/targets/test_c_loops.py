@@ -21,7 +21,7 @@ from accumulus.tape.tape import Tape
 from accumulus.targets.c import c_loops, c_target
 from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_target import CLoops
-from accumulus.targets.kernel import LongSegment
+from accumulus.targets.kernel import LongSegment, Unit
 from accumulus.targets.target import target_of
 
 WEIGHTS = np.random.default_rng(7).uniform(0.5, 1.5, (6, 9))
@@ -136,7 +136,7 @@ def test_random_programs(seed, parts, length, table):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(c_loops, "LOOP_PART", parts)
         patch.setattr(c_loops, "SHORTEST_TABLE", table)
-        loops = CLoops(tape, every, [segment], ((7,),))
+        loops = CLoops(Unit(tape, [segment], arguments=((7,),), maps=every))
     expected = np.zeros(segment.length)
     expected[places] = evaluate(tape, point)
     for given_point in (point, point):  # the work space is what it was left as
@@ -152,7 +152,7 @@ def test_tables_of_numbers_that_repeat(ones, zeros, monkeypatch):
     tape.outputs = np.append(tape.constant_array(table), 0)
     segments = [LongSegment(length, slice(0, length), slice(0, length))]
     segments.append(LongSegment(1, slice(length, length + 1), slice(0, 1)))
-    loops = target_of("c").loops(tape, fuse(tape), segments, ((1,),), False)
+    loops = target_of("c").loops(Unit(tape, segments, arguments=((1,),), maps=fuse(tape)))
     results = [np.full(length, np.nan), np.full(1, np.nan)]
     loops([np.array([3.0])], results, 1)
     np.testing.assert_array_equal(results[0], table)
@@ -164,7 +164,9 @@ def test_sums_without_terms_of_their_own_and_empty_arrays():
     total = tape.sums(np.array([tape.constant(0.1)] * 20), [0, 10, 20])
     tape.outputs = np.append(total, [0])
     segment = LongSegment(3, slice(0, 3), slice(0, 3))
-    loops = CLoops(tape, fuse(tape), [segment, LongSegment(0, slice(0, 0), slice(0, 0))], ((3,), (0,)))
+    loops = CLoops(
+        Unit(tape, [segment, LongSegment(0, slice(0, 0), slice(0, 0))], arguments=((3,), (0,)), maps=fuse(tape))
+    )
     result = np.full(3, np.nan)
     loops([np.array([4.0, 5.0, 6.0]), np.empty(0)], [result, np.empty(0)], 1)
     np.testing.assert_allclose(result, [1.0, 1.0, 4.0], rtol=1e-15)
@@ -196,7 +198,7 @@ def test_the_functions_of_the_header_compute_the_same():
     tape, _ = program(3)
     count = len(tape.outputs)
     segment = LongSegment(count, slice(0, count), slice(0, count))
-    source = LoopSource(tape, fuse(tape), [segment], ((3,), (4,)), "g")
+    source = LoopSource(Unit(tape, [segment], arguments=((3,), (4,)), maps=fuse(tape)), "g")
     library = c_target.Loaded(source.text)
     assert library._library.g_work_size() == source.work
     rng = np.random.default_rng(2)
@@ -227,7 +229,7 @@ def test_compilers_that_try_hard_and_kernels_that_travel(monkeypatch):
     tape, point = program(11)
     count = len(tape.outputs)
     segment = LongSegment(count, slice(0, count), slice(0, count))
-    loops = target_of("c").loops(tape, fuse(tape), [segment], ((7,),), False)
+    loops = target_of("c").loops(Unit(tape, [segment], arguments=((7,),), maps=fuse(tape)))
     found = computed(loops, tape, segment, point)
     np.testing.assert_allclose(found, evaluate(tape, point), rtol=1e-11, atol=1e-11)
     np.testing.assert_array_equal(computed(pickle.loads(pickle.dumps(loops)), tape, segment, point), found)
@@ -259,7 +261,7 @@ def test_sanitizers_find_nothing(tmp_path, monkeypatch):
     tape, _ = program(5)
     count = len(tape.outputs)
     segment = LongSegment(count + 40, slice(0, count), np.arange(count) + 20)
-    text = LoopSource(tape, fuse(tape), [segment], ((7,),)).text + MAIN
+    text = LoopSource(Unit(tape, [segment], arguments=((7,),), maps=fuse(tape))).text + MAIN
     X = (0.1 * np.arange(21) - 0.95).reshape(3, 7)
     found = numbers_of(text, tmp_path).reshape(3, count + 40)
     np.testing.assert_allclose(found[:, 20:-20], [evaluate(tape, x) for x in X], rtol=1e-9, atol=1e-12)

@@ -20,6 +20,7 @@ from accumulus.errors import CompileError
 from accumulus.options import SWITCH
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
+from accumulus.targets.kernel import Unit
 from accumulus.targets.llvm import host, library, llvm_kernel
 
 
@@ -136,13 +137,13 @@ def test_whatever_is_different_has_another_key():
     tape, segments = program()
     single = {"single": True}
     others = [("float32", (), {}), ("float64", (3,), {}), ("float64", (), single), ("float64", (), {"single": False})]
-    keys = [library.key_of(tape, ((2,),), segments, "float64", (), {})]
-    keys += [library.key_of(tape, ((2,),), segments, *rest) for rest in others]
-    keys += [library.key_of(tape, ((), ()), segments, "float64", (), {})]
-    keys += [library.key_of(*other[:1], ((2,),), other[1], "float64", (), {}) for other in other_programs()]
+    keys = [library.key_of(Unit(tape, segments, "float64", ((2,),)), {})]
+    keys += [library.key_of(Unit(tape, segments, dtype, ((2,),), exact), changes) for dtype, exact, changes in others]
+    keys += [library.key_of(Unit(tape, segments, "float64", ((), ())), {})]
+    keys += [library.key_of(Unit(*other, "float64", ((2,),)), {}) for other in other_programs()]
     assert len(set(keys)) == len(keys)
     again, segments = program()
-    assert keys[0] == library.key_of(again, ((2,),), segments, "float64", (), {})
+    assert keys[0] == library.key_of(Unit(again, segments, "float64", ((2,),)), {})
 
 
 def test_zeros_of_either_sign_are_different_constants():
@@ -150,7 +151,7 @@ def test_zeros_of_either_sign_are_different_constants():
     for zero in (0.0, -0.0):
         tape = Tape(1)
         tape.outputs = [tape.constant(zero)]
-        keys.add(library.key_of(tape, ((1,),), whole(1), "float64", (), {}))
+        keys.add(library.key_of(Unit(tape, whole(1)), {}))
     assert len(keys) == 2
 
 
@@ -164,10 +165,10 @@ def test_another_processor_or_version_has_another_key(monkeypatch):
     keys = []
     for module, name in ((library, "processor"), (cache, "code_version")):
         forget_versions()
-        keys.append(library.key_of(tape, ((2,),), segments, "float64", (), {}))
+        keys.append(library.key_of(Unit(tape, segments, "float64", ((2,),)), {}))
         monkeypatch.setattr(module, name, lambda *given: "another")
         forget_versions()
-        keys.append(library.key_of(tape, ((2,),), segments, "float64", (), {}))
+        keys.append(library.key_of(Unit(tape, segments, "float64", ((2,),)), {}))
     forget_versions()
     assert len(set(keys)) == 3
 

@@ -20,7 +20,7 @@ from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import fuse
 from accumulus.tape.interpreter import evaluate
 from accumulus.targets.c import cuda_target
-from accumulus.targets.kernel import LongSegment
+from accumulus.targets.kernel import LongSegment, Unit
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
@@ -171,7 +171,7 @@ def test_random_programs_of_loops(seed):
     segment = LongSegment(count + 5, slice(0, count), places)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "cupy", fake())
-        loops = cuda_target.CudaLoops(tape, fuse(tape), [segment], ((7,),))
+        loops = cuda_target.CudaLoops(Unit(tape, [segment], arguments=((7,),), maps=fuse(tape)))
         found = np.full(count + 5, 7.25)
         loops([point], [found])
     expected = np.zeros(count + 5)

@@ -19,8 +19,8 @@ from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape, emit_source
-from accumulus.targets.code import LoopNest
 from accumulus.targets.kernel import LongSegment
+from accumulus.targets.target import LoopNest
 
 jax = pytest.importorskip("jax")
 

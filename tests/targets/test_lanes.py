@@ -11,7 +11,7 @@ from test_c_loops import FUNCTIONS, program
 
 import accumulus as acc
 from accumulus.tape.fusion import fuse
-from accumulus.targets.kernel import LongSegment, LoopKernel
+from accumulus.targets.kernel import LongSegment, LoopKernel, Unit
 from accumulus.targets.llvm import lanes
 from accumulus.targets.llvm.lanes import BatchedLoops
 
@@ -76,12 +76,11 @@ def test_random_programs(seed):
     tape, point = program(seed, products=False)
     count = len(tape.outputs)
     segments = (LongSegment(count, np.arange(count), slice(0, count)),)
-    loops = BatchedLoops(tape, fuse(tape), segments)
-    kernel = LoopKernel(loops, segments, [(len(point),)], 1, 0.0)
+    kernel = LoopKernel(Unit(tape, segments, maps=fuse(tape)), BatchedLoops, 1)
     points = np.asarray(point) * np.random.default_rng(seed).uniform(0.9, 1.1, (POINTS, 1))
     expected = np.array([kernel(each)[0] for each in points])
     np.testing.assert_array_equal(kernel.batch(points)[0], expected)
-    assert loops._library is not None
+    assert kernel._loops._library is not None
 
 
 def test_programs_beyond_the_cache_and_short_batches_stay_with_points(monkeypatch):

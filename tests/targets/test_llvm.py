@@ -17,6 +17,7 @@ import accumulus as acc
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Batch, Segment, compile_tape
+from accumulus.targets.kernel import Unit
 from accumulus.targets.llvm import host, library, llvm_kernel, module
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.module import Variant, tune
@@ -61,7 +62,7 @@ def test_special_values_are_those_of_numpy(row, dtype):
     grids = np.meshgrid(*[numbers if row.arity < 3 else numbers[::5]] * row.arity)
     X = np.stack([grid.ravel() for grid in grids], axis=1)
     segments = whole(1)
-    found = LLVMKernel(tape, segments, dtype, variant=base(dtype)).batch(X)[0]
+    found = LLVMKernel(Unit(tape, segments, dtype), variant=base(dtype)).batch(X)[0]
     wanted = expected(tape, segments, X)[0]
     if row.name == "erfc":  # SciPy's is zero from 26.6 on, where it should be a denormal number
         found, wanted = (np.where(np.abs(values) < 1e-307, 0, values).astype(dtype) for values in (found, wanted))
@@ -78,7 +79,7 @@ def test_every_operation_agrees_with_numpy_on_the_kernels_own_values(dtype, data
     one, zero = shown.constant(1.0), shown.constant(0.0)
     size = len(tape)
     shown.outputs = [shown.select(r, one, zero) if shown.is_boolean(r) else r for r in range(size)]
-    kernel = LLVMKernel(shown, whole(size), dtype, variant=base(dtype, contract=False))
+    kernel = LLVMKernel(Unit(shown, whole(size), dtype), variant=base(dtype, contract=False))
     values = kernel.batch(X)[0]
     for reference in range(tape.inputs, size):
         row = tape.operation(reference)
@@ -96,7 +97,7 @@ def test_fused_products_are_off_by_no_more_than_their_rounding(data):
     X = data.draw(points(9, tape.inputs, special=False))
     segments = whole(len(tape.outputs))
     exact, fused = (
-        LLVMKernel(tape, segments, "float64", variant=base("float64", contract=contract)).batch(X)[0]
+        LLVMKernel(Unit(tape, segments), variant=base("float64", contract=contract)).batch(X)[0]
         for contract in (False, True)
     )
     # running error: what each operation may lose, carried through the program
@@ -138,10 +139,10 @@ def test_width_parts_and_orders_change_no_bit(dtype, data):
     program = data.draw(programs(names=EXACT))
     count = data.draw(st.sampled_from([1, 5, 40]))
     X = data.draw(points(count, program.tape.inputs, dtype))
-    wanted = LLVMKernel(program.tape, program.segments, dtype, variant=base(dtype, contract=False)).batch(X)
+    wanted = LLVMKernel(Unit(program.tape, program.segments, dtype), variant=base(dtype, contract=False)).batch(X)
     variant = data.draw(variants(dtype))
     offsets = tuple(data.draw(st.integers(0, variant.lanes - 1)) for _ in program.segments)
-    kernel = LLVMKernel(program.tape, program.segments, dtype, variant=replace(variant, offsets=offsets))
+    kernel = LLVMKernel(Unit(program.tape, program.segments, dtype), variant=replace(variant, offsets=offsets))
     out = [Guarded((count, s.length), dtype, data.draw(st.integers(0, 7))) for s in program.segments]
     kernel.batch(X, out=tuple(guard.array for guard in out))
     for guard, result in zip(out, wanted, strict=True):
@@ -159,7 +160,7 @@ def test_parts_hand_on_all_kinds_of_values(dtype, data):
     X = data.draw(points(count, tape.inputs, dtype))
     segments = whole(len(tape.outputs))
     one, cut = (
-        LLVMKernel(tape, segments, dtype, variant=base(dtype, contract=False, part_size=size))
+        LLVMKernel(Unit(tape, segments, dtype), variant=base(dtype, contract=False, part_size=size))
         for size in (10_000, data.draw(st.integers(1, 20)))
     )
     assert_same(cut.batch(X)[0], one.batch(X)[0])
@@ -188,7 +189,7 @@ def chain(operations):
 def test_a_program_of_many_parts():
     tape = chain(20_000)
     X = np.random.default_rng(0).uniform(-1, 1, (21, 3))
-    kernel = LLVMKernel(tape, whole(2), "float64", variant=base("float64", contract=False))
+    kernel = LLVMKernel(Unit(tape, whole(2)), variant=base("float64", contract=False))
     assert kernel.source.count("define internal void @part") > 20
     assert_same(kernel.batch(X)[0], expected(tape, whole(2), X)[0], ulps=2)
 
@@ -227,7 +228,7 @@ def test_scratch_memory_of_any_size():
     tape.outputs = [tape.sum(products), tape.sum(reversed(products)), *products]
     X = np.random.default_rng(0).uniform(-1, 1, (9, 40))
     segments = whole(len(tape.outputs))
-    kernel = LLVMKernel(tape, segments, "float64", variant=base("float64", contract=False, part_size=50))
+    kernel = LLVMKernel(Unit(tape, segments), variant=base("float64", contract=False, part_size=50))
     assert "PyMem_RawMalloc(i64" in kernel.source.split("@run(")[1]
     wanted = expected(tape, segments, X)[0]
     assert_same(kernel.batch(X)[0], wanted)
@@ -283,14 +284,14 @@ def test_large_batches_fetch_lines_ahead_and_agree_with_small_ones(dtype, monkey
     tape, segments = entries(21)
     X = np.arange(700.0, dtype=dtype)[:, None]
     monkeypatch.setattr(module, "BEYOND_CACHES", 100 * 21 * X.itemsize)
-    kernel = LLVMKernel(tape, segments, dtype)
+    kernel = LLVMKernel(Unit(tape, segments, dtype))
     assert kernel.source.count("@llvm.prefetch") == 1
     for count in (50, 100, 101, 200, 700):
         guard = Guarded((count, 21), dtype, 3)
         kernel.batch(X[:count], out=(guard.array,))
         guard.check()
         np.testing.assert_array_equal(guard.array, X[:count] + np.arange(21, dtype=dtype))
-    long = LLVMKernel(*entries(1 + module.LARGEST_FETCHED // (8 * X.itemsize)), dtype, variant=Variant(8, dtype))
+    long = LLVMKernel(Unit(*entries(1 + module.LARGEST_FETCHED // (8 * X.itemsize)), dtype), variant=Variant(8, dtype))
     assert "@llvm.prefetch" not in long.source
 
 
@@ -301,7 +302,7 @@ def test_transposed_batches_agree_however_far_variables_are_apart(width, count):
     tape = chain(20)
     segments = (Segment(12, (0, 1), (3, 10)), Segment(2, (1, 0), (0, 1)))
     X = np.random.default_rng(0).uniform(-1, 1, (count, tape.inputs))
-    kernel = LLVMKernel(tape, segments, "float64", variant=Variant(width, contract=False))
+    kernel = LLVMKernel(Unit(tape, segments), variant=Variant(width, contract=False))
     wanted = kernel.batch(X)
     guards = [Guarded((segment.length, count), "float64", 1) for segment in segments]
     kernel.batch(np.ascontiguousarray(X.T), out=[guard.array for guard in guards], transposed=True)
@@ -315,7 +316,7 @@ def test_transposed_batches_agree_however_far_variables_are_apart(width, count):
 def test_transposed_batches_agree_wherever_results_begin(width, dtype):
     tape = chain(20)
     segments = (Segment(12, (0, 1), (3, 10)), Segment(2, (1, 0), (0, 1)))
-    kernel = LLVMKernel(tape, segments, dtype, variant=Variant(width, dtype, contract=False))
+    kernel = LLVMKernel(Unit(tape, segments, dtype), variant=Variant(width, dtype, contract=False))
     for count in (width, 64, 80, 83, 4 * width + 16):
         X = np.random.default_rng(0).uniform(-1, 1, (count, tape.inputs)).astype(dtype)
         wanted, columns = kernel.batch(X), np.ascontiguousarray(X.T)
@@ -401,7 +402,7 @@ def test_code_for_one_point_is_compiled_quickly_and_has_the_bits_of_batches(dtyp
         values.append(tape.apply(name, *(values[k] for k in taken)))
     tape.outputs = values[6::5]
     kernel = compile_tape(tape, whole(60), dtype=dtype)
-    emitted = module.module(tape, kernel.arguments, kernel.segments, Variant(1, dtype, single=True))
+    emitted = module.module(Unit(tape, kernel.segments, arguments=kernel.arguments), Variant(1, dtype, single=True))
     assert emitted.is_short
     assert "contract" in str(emitted.text)
     X = rng.uniform(-1.2, 1.2, (2 * lanes(dtype) + 1, 6)).astype(dtype)
@@ -413,7 +414,7 @@ def test_code_for_one_point_is_compiled_quickly_and_has_the_bits_of_batches(dtyp
 
 def test_long_code_and_loops_are_compiled_with_care():
     def is_short(tape, outputs, **changes):
-        return module.module(tape, ((tape.inputs,),), whole(outputs), Variant(1, **changes)).is_short
+        return module.module(Unit(tape, whole(outputs), arguments=((tape.inputs,),)), Variant(1, **changes)).is_short
 
     assert is_short(chain(500), 2, single=True)
     assert not is_short(chain(500), 2)
@@ -507,7 +508,7 @@ def test_every_row_of_the_table_can_be_compiled_without_a_vector_library(monkeyp
     rows = [row for row in OPERATIONS if row.llvm.startswith("@") and "order" not in row.arguments]
     tape.outputs = [tape.apply(row.name, *range(row.arity)) for row in rows]
     X = np.random.default_rng(0).uniform(0.1, 0.9, (7, 2))
-    kernel = LLVMKernel(tape, whole(len(rows)), "float64", variant=base("float64"))
+    kernel = LLVMKernel(Unit(tape, whole(len(rows))), variant=base("float64"))
     assert "_ZGV" not in kernel.source
     assert_same(kernel.batch(X)[0], expected(tape, whole(len(rows)), X)[0], ulps=8)
 

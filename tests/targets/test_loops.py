@@ -16,6 +16,7 @@ from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
 from accumulus.targets import schedule as sorting
+from accumulus.targets.kernel import Unit
 from accumulus.targets.llvm import module
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
@@ -38,7 +39,7 @@ def in_loops(*given, **options):
         patch.setattr(module, "LARGEST_STRAIGHT_LINE", -1)
         patch.setattr(module, "SHORTEST_RUN", 0)
         patch.setattr(sorting, "STRETCH", options.pop("stretch", 4096))
-        kernel = LLVMKernel(*given, **options)
+        kernel = LLVMKernel(Unit(*given), **options)
         assert "@operations" in kernel.source
         X = np.zeros((1, sum(int(np.prod(shape)) for shape in kernel.arguments)), kernel.dtype)
         kernel(X[0])
@@ -55,7 +56,7 @@ def in_loops(*given, **options):
 def test_loops_change_no_bit(dtype, data):
     drawn = data.draw(programs(names=EXACT))
     variant = Variant(lanes(dtype), dtype, contract=False)
-    direct = LLVMKernel(drawn.tape, drawn.segments, dtype, variant=variant)
+    direct = LLVMKernel(Unit(drawn.tape, drawn.segments, dtype), variant=variant)
     kernel = in_loops(
         drawn.tape, drawn.segments, dtype, variant=variant, stretch=data.draw(st.sampled_from([1, 3, 4096]))
     )
@@ -88,7 +89,7 @@ def test_several_arguments_some_of_them_shared(looped):
     tape = Tape(6)
     tape.outputs = [tape.multiply(0, tape.add(1, k)) for k in range(2, 6)]
     arguments = ((), (3,), (2,))
-    kernel = LLVMKernel(tape, whole(4), "float64", arguments=arguments)
+    kernel = LLVMKernel(Unit(tape, whole(4), arguments=arguments))
     rng = np.random.default_rng(0)
     a, b, c = rng.normal(size=13), rng.normal(size=(13, 3)), rng.normal(size=2)
     wanted = a[:, None] * (b[:, :1] + np.column_stack([b[:, 1:], np.broadcast_to(c, (13, 2))]))

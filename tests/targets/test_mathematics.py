@@ -12,6 +12,7 @@ from kernels import assert_same, whole
 
 from accumulus.tape.tape import Tape
 from accumulus.targets import compile_tape
+from accumulus.targets.kernel import Unit
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS
@@ -74,7 +75,7 @@ def test_errors_are_a_few_units_in_the_last_place(name):
         arguments = group if isinstance(group, tuple) else (group,)
         tape = Tape(len(arguments))
         tape.outputs = [tape.apply(name, *range(len(arguments)))]
-        kernel = LLVMKernel(tape, whole(1), "float64", variant=Variant(host().vector_bytes // 8))
+        kernel = LLVMKernel(Unit(tape, whole(1)), variant=Variant(host().vector_bytes // 8))
         assert "accumulus_" in kernel.source
         found = kernel.batch(np.stack(arguments, axis=1))[0][:, 0]
         checked.append((np.stack(arguments, axis=1), found))
@@ -121,6 +122,6 @@ def test_remainders_are_exact():
     x, y = (np.concatenate(each) for each in zip(*pairs, strict=True))
     tape = Tape(2)
     tape.outputs = [tape.apply("fmod", 0, 1)]
-    found = LLVMKernel(tape, whole(1), "float64").batch(np.stack([x, y], axis=1))[0][:, 0]
+    found = LLVMKernel(Unit(tape, whole(1))).batch(np.stack([x, y], axis=1))[0][:, 0]
     wanted = np.array([math.fmod(a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)])
     np.testing.assert_array_equal(found.view(np.int64), wanted.view(np.int64))

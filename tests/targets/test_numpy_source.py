@@ -18,8 +18,8 @@ from accumulus.tape.fusion import fuse
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, emit_source
-from accumulus.targets.code import LoopNest
 from accumulus.targets.kernel import LongSegment
+from accumulus.targets.target import LoopNest
 
 
 def run(text, x):

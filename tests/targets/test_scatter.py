@@ -13,6 +13,7 @@ from strategies import points, programs
 
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment
+from accumulus.targets.kernel import Unit
 from accumulus.targets.llvm import tables
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.module import Variant
@@ -24,7 +25,7 @@ every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 def compiled(tape, segments, dtype, largest, **changes):
     """A kernel whose code stores results by tables if there are more than `largest`, all its code included."""
     variant = Variant(lanes(dtype), dtype, contract=False, **changes)
-    kernel = LLVMKernel(tape, segments, dtype, variant=variant)
+    kernel = LLVMKernel(Unit(tape, segments, dtype), variant=variant)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "LARGEST_WRITTEN_OUT", largest)
         X = np.zeros((1, tape.inputs), dtype)
@@ -117,7 +118,7 @@ def test_the_jacobian_of_a_running_sum(dtype):
     tape.outputs = [twice[j] for i in range(count) for j in range(i + 1)]
     rows, columns = np.tril_indices(count)
     segments = (Segment(count * count, tuple(range(len(rows))), tuple((rows * count + columns).tolist())),)
-    kernel = LLVMKernel(tape, segments, dtype)
+    kernel = LLVMKernel(Unit(tape, segments, dtype))
     assert "@scatter" in kernel.source
     X = np.random.default_rng(0).normal(size=(21, count)).astype(dtype)
     wanted = (np.tril(np.ones((count, count), dtype)) * (2 * X)[:, None, :]).reshape(21, -1)
@@ -131,10 +132,10 @@ def test_zeros_of_one_point_are_cleared_at_once():
     tape = Tape(1)
     tape.outputs = [tape.apply("sin", 0)]
     segments = (Segment(100, (0,), (37,)), Segment(1, (0,), (0,)))
-    kernel = LLVMKernel(tape, segments, "float64")
+    kernel = LLVMKernel(Unit(tape, segments))
     wide, one = kernel(np.array([0.5]))
     assert wide[37] == one[0] == np.sin(0.5)
     assert np.count_nonzero(wide) == 1
     assert_same(
-        LLVMKernel(tape, segments, "float64", variant=replace(Variant(2), single=True))(np.ones(1))[0][:37], [0.0] * 37
+        LLVMKernel(Unit(tape, segments), variant=replace(Variant(2), single=True))(np.ones(1))[0][:37], [0.0] * 37
     )

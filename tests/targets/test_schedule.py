@@ -12,6 +12,7 @@ from kernels import assert_same, expected, whole
 from strategies import programs
 
 from accumulus.tape.tape import Tape
+from accumulus.targets.kernel import Unit
 from accumulus.targets.llvm import module
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
@@ -100,12 +101,12 @@ def test_long_programs_that_hold_too_much_come_in_another_order():
     # the same results, whichever way they are computed
     X = np.random.default_rng(0).uniform(0.2, 0.4, (19, 3))
     wanted = expected(tape, segments, X)[0]
-    kernel = LLVMKernel(tape, segments, "float64", variant=replace(variant, contract=False))
+    kernel = LLVMKernel(Unit(tape, segments), variant=replace(variant, contract=False))
     assert_same(kernel.batch(X)[0], wanted)
     assert_same(kernel.batch(np.ascontiguousarray(X.T), transposed=True)[0].T, wanted)
     assert_same(kernel(X[3])[0], wanted[3])
     # one point and a batch round alike, fused products too
-    kernel = LLVMKernel(tape, segments, "float64")
+    kernel = LLVMKernel(Unit(tape, segments))
     assert_same(kernel(X[3])[0], kernel.batch(X)[0][3])
 
 
@@ -130,7 +131,7 @@ def test_programs_in_any_given_order(data):
     variant = Variant(host().vector_bytes // 8, contract=False)
     X = np.random.default_rng(0).uniform(-2, 2, (9, tape.inputs))
     usual, other = (
-        LLVMKernel(tape, program.segments, "float64", variant=replace(variant, steps=given)).batch(X)
+        LLVMKernel(Unit(tape, program.segments), variant=replace(variant, steps=given)).batch(X)
         for given in (None, steps)
     )
     for a, b in zip(usual, other, strict=True):

@@ -25,6 +25,7 @@ from accumulus.show.tables import counted, shape_text
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, emit_source, numpy_source, target_of
+from accumulus.targets.kernel import Unit
 from accumulus.targets.numpy_source import Labels
 from accumulus.text import printable
 
@@ -196,7 +197,7 @@ def _from_function(
     dtype, exact = program.options.dtype, program.code.exact
     if target == "numpy":
         labels = labels_of(program, named, parameters)
-        text = numpy_source.source(program.tape, tuple(segments), dtype, inputs, name, labels=labels)
+        text = numpy_source.source(Unit(program.tape, segments, dtype, inputs), name, labels)
         return text, lines
     return emit_source(program.tape, segments, target, name, dtype, exact=exact, arguments=inputs), lines
 

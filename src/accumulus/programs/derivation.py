@@ -45,7 +45,7 @@ from accumulus.tape.live import needed
 from accumulus.tape.moving import narrowed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
-from accumulus.targets.code import Compilable, LoopNest, StraightLine
+from accumulus.targets.target import Compilable, LoopNest, StraightLine
 
 if TYPE_CHECKING:
     from accumulus.show.report import Report

@@ -175,8 +175,8 @@ def source_of(program: Program, name: str, segments: Any) -> CSource | LoopSourc
         name: of its function.
         segments: its result arrays: those of its kernel, or others of its outputs.
     """
-    shapes = program._arguments.numeric_shapes
-    return program.code.in_c(segments, shapes, name, dtype=program.options.dtype)
+    unit = program.code.unit(segments, program._arguments.numeric_shapes, program.options.dtype)
+    return CSource(unit, name) if unit.maps is None else LoopSource(unit, name)
 
 
 def check_package_name(name: str) -> str:

@@ -28,8 +28,8 @@ from accumulus.shipping.tapes import scalars_from_data, tape_as_data, tape_from_
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import fuse
 from accumulus.tape.tape import Tape
-from accumulus.targets.code import Compilable, LoopNest, StraightLine
 from accumulus.targets.kernel import Segment
+from accumulus.targets.target import Compilable, LoopNest, StraightLine
 from accumulus.text import printable
 
 

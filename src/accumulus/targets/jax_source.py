@@ -18,12 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, CompileError
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column
-from accumulus.tape.fusion import Map
 from accumulus.tape.operations import OPERATIONS, helpers
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import LongSegment, Segment, Shape
+from accumulus.targets.kernel import Segment, Unit
 from accumulus.targets.nests import Nest
 from accumulus.targets.numpy_source import ArrayPrinter, BodyPrinter, parameters_of
 from accumulus.targets.target import Target
@@ -33,22 +31,16 @@ SPARSE: Final = 8
 _LINE: Final = 110
 
 
-def source(
-    tape: Tape,
-    segments: tuple[Segment, ...],
-    dtype: str,
-    arguments: Sequence[Shape],
-    name: str = "f",
-    exact: frozenset[int] = frozenset(),
-) -> str:
+def source(unit: Unit, name: str = "f") -> str:
     """A Python module with the function `name`, as text: of the arguments at one point, to a tuple of flat arrays.
+
+    Numbers are those of the arguments' dtype, and XLA rounds as it likes.
 
     Raises:
         ArgumentError: if `name` is not a Python identifier.
         CompileError: for an operation that JAX does not have.
     """
-    del dtype, exact  # of the arguments; XLA rounds as it likes
-    parameters = parameters_of(arguments, name)
+    tape, arguments, parameters = unit.tape, unit.shapes, parameters_of(unit.shapes, name)
     lines = []
     first = 0
     for shape, parameter in zip(arguments, parameters, strict=True):
@@ -60,7 +52,7 @@ def source(
     write = _JaxBodies(tape, [f"x{i}" for i in range(tape.inputs)])
     lines += write.lines()
     results = []
-    for k, segment in enumerate(segments):
+    for k, segment in enumerate(unit.segments):
         values = [write.value(tape.outputs[output]) for output in segment.outputs]
         places = list(segment.positions)
         results.append(f"r{k}")
@@ -79,12 +71,10 @@ def _wrapped(line: str) -> list[str]:
     return textwrap.wrap(line, _LINE, subsequent_indent="    ", break_long_words=False)
 
 
-def _loops(
-    tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: Sequence[Shape], name: str
-) -> str:
+def _loops(unit: Unit, name: str) -> str:
     """Source of a program over arrays; arguments as for `source`."""
-    parameters = parameters_of(arguments, name)
-    return _module(name, parameters, *_JaxArrays(tape, maps, segments, parameters, arguments).written())
+    parameters = parameters_of(unit.shapes, name)
+    return _module(name, parameters, *_JaxArrays(unit, parameters).written())
 
 
 def _module(name: str, parameters: Sequence[str], tables: Sequence[str], lines: Sequence[str]) -> str:
@@ -104,54 +94,36 @@ def _module(name: str, parameters: Sequence[str], tables: Sequence[str], lines: 
 
 class _JaxBodies(BodyPrinter):
     library = "jnp"
-
-    def template(self, code: int) -> str:
-        """Spelling of an operation; empty if JAX does not have it."""
-        return OPERATIONS[code].jax
+    spelling = "jax"
 
 
 class _JaxArrays(ArrayPrinter):
-    library = "jnp"
+    bodies = _JaxBodies
     real = "real"
+    filled = "jnp.broadcast_to(jnp.asarray({value}, real), ({count},))"
+    returned = "jnp.asarray({value}, real)"
+    product = 'jnp.matmul({left}, {right}, precision="highest")'
+    taken = "jnp.ravel(own)[jnp.asarray({table})[at]]"
+    chosen = "jnp.where(jnp.asarray({mask})[at] == 1, {own}, {other})"
+    scattered = ("{result} = jnp.zeros({length}, real).at[{table}].set({values})",)
 
     def _comment(self, nest: Nest) -> list[str]:
         return []
 
-    def _printer(self, body: Tape, inputs: int) -> BodyPrinter:
-        return _JaxBodies(body, [f"p{k}" for k in range(inputs)])
-
-    def _filled(self, value: str, count: int) -> str:
-        return f"jnp.broadcast_to(jnp.asarray({value}, real), ({count},))"
-
     def _spread(self, operands: Column) -> str:
         return self._broadcast(operands)
-
-    def _returned(self, references: NDArray[np.int64]) -> str:
-        return f"jnp.asarray({self._spread(references)}, real)"
-
-    def _scatter(self, result: str, length: int, table: str, values: str) -> None:
-        self._lines.append(f"{result} = jnp.zeros({length}, real).at[{table}].set({values})")
-
-    def _product(self, left: str, right: str) -> str:
-        return f'jnp.matmul({left}, {right}, precision="highest")'
 
     def _segment_sums(self, terms: str, offsets: NDArray[np.int64]) -> str:
         owners = self._table(np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)))
         return f"jax.ops.segment_sum({terms}, {owners}, {len(offsets) - 1})"
 
     def _turns(self, number: int, lines: list[str], values: list[str], count: int, width: int) -> None:
-        wide = [f"jnp.broadcast_to(jnp.asarray({value}, real), ({width},))" for value in values]
+        wide = [self.filled.format(value=value, count=width) for value in values]
         step = [f"at = step * {width} + np.arange({width})", *lines]
         step.append(f"return own.at[:, at].set(jnp.stack([{', '.join(wide)}]))")
         self._lines += [f"def step{number}(step, own):", *(f"    {line}" for line in step), ""]
         begin = f"jnp.zeros(({len(values)}, {count}), real)"
         self._lines.append(f"own{number} = jax.lax.fori_loop(0, {count // width}, step{number}, {begin})")
-
-    def _taken(self, table: str) -> str:
-        return f"jnp.ravel(own)[jnp.asarray({table})[at]]"
-
-    def _own_or(self, mask: str, own: str, other: str) -> str:
-        return f"jnp.where(jnp.asarray({mask})[at] == 1, {own}, {other})"
 
 
 def jax_function(tape: Tape, segments: Sequence[Segment], dtype: str) -> Callable[..., tuple[Any, ...]]:

@@ -12,24 +12,24 @@ import math
 import os
 import sys
 import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
-from typing import Any, Final, Literal, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Range, column
+from accumulus.tape.fusion import Map
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import time_of
 from accumulus.tape.operations import SECONDS
-from accumulus.tape.tape import Tape
 
 Shape = tuple[int, ...]
 Floats = NDArray[np.float64]
@@ -127,26 +127,61 @@ def as_slice(positions: Positions) -> Positions:
     return positions
 
 
-def check_segments(tape: Tape, segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    """The segments, or `ArgumentError` if one names an output that the tape does not have."""
-    for segment in segments:
-        for output in segment.outputs:
-            if not 0 <= output < len(tape.outputs):
-                raise ArgumentError(f"a segment names output {output}; the tape has {len(tape.outputs)}")
-    return tuple(segments)
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """A program as a target compiles it.
 
-
-def check_arguments(tape: Tape, arguments: Sequence[Shape] | None) -> tuple[Shape, ...]:
-    """Shapes of the arguments that the tape's inputs are, in order and in C order; by default one row of them all.
+    Attributes:
+        tape: operations in a straight line, or blocks of them.
+        segments: the result arrays, and which output goes where in them.
+        dtype: of points and results.
+        arguments: shapes of the arrays that the tape's inputs are the entries of, in order and in C order; by default
+            one row of them all.
+        exact: references of operations that are rounded by themselves.
+        cache: whether machine code is cached on disk, and taken from there.
+        maps: of blocks, the bodies in their order (`accumulus.tape.fusion`).
 
     Raises:
-        ArgumentError: if they do not hold as many entries as the tape has inputs.
+        ArgumentError: if the arguments do not hold as many entries as the tape has inputs.
     """
-    shapes = ((tape.inputs,),) if arguments is None else tuple(map(tuple, arguments))
-    entries = sum(map(math.prod, shapes))
-    if entries != tape.inputs:
-        raise ArgumentError(f"arguments of shapes {shapes} have {entries} entries; the tape has {tape.inputs} inputs")
-    return shapes
+
+    tape: Any
+    segments: Sequence[Any]
+    dtype: str = "float64"
+    arguments: Sequence[Shape] | None = None
+    exact: Collection[int] = frozenset()
+    cache: bool = False
+    maps: Sequence[Map] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "segments", tuple(self.segments))
+        object.__setattr__(self, "exact", frozenset(self.exact))
+        object.__setattr__(self, "arguments", self.shapes)
+        entries = sum(map(math.prod, self.shapes))
+        if entries != self.tape.inputs:
+            raise ArgumentError(
+                f"arguments of shapes {self.shapes} have {entries} entries; the tape has {self.tape.inputs} inputs"
+            )
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """Shapes of the arguments at one point."""
+        return ((self.tape.inputs,),) if self.arguments is None else tuple(map(tuple, self.arguments))
+
+    @property
+    def lengths(self) -> list[int]:
+        """Entries of each result array."""
+        return [segment.length for segment in self.segments]
+
+    @property
+    def operations(self) -> int:
+        """Operations of one call, of loops those of all instances."""
+        if self.maps is None:
+            return int(self.tape.operations)
+        return sum(
+            each.count * each.body.operations if each.is_body else self.tape.blocks[each.blocks[0]].operations
+            for each in self.maps
+        )
 
 
 class Batch(NamedTuple):
@@ -203,7 +238,15 @@ class Kernel(ABC):
     source: str
     seconds: dict[str, float]
     lanes: int | None = None
-    _tape: Tape
+
+    def __init__(self, unit: Unit) -> None:
+        self._unit, self._tape = unit, unit.tape
+        self.arguments, self.segments, self.dtype = unit.shapes, tuple(unit.segments), np.dtype(unit.dtype)
+        self.seconds = {"emit": 0.0, "compile": 0.0}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # machine code does not travel: it is compiled again where it is wanted, as suits the machine there
+        return type(self), (self._unit,)
 
     @property
     def from_cache(self) -> bool:
@@ -214,7 +257,7 @@ class Kernel(ABC):
     def point_seconds(self) -> float:
         """Return seconds for a point of a batch, by typical times of operations and entries; within a few times."""
         entries = self._tape.inputs + sum(segment.length for segment in self.segments)
-        return SECONDS * time_of(self._tape) + MOVING * entries
+        return float(SECONDS * time_of(self._tape) + MOVING * entries)
 
     @cached_property
     def most_points(self) -> int:
@@ -378,13 +421,45 @@ class Kernel(ABC):
             raise
 
 
-class CompiledLoops(Protocol):
-    """Loops that a target has compiled."""
+class SourceKernel(Kernel):
+    """Kernel of a target that writes source, and then compiles it."""
 
-    #: Which result arrays have to hold zeros before.
-    cleared: list[bool]
+    def __init__(self, unit: Unit) -> None:
+        super().__init__(unit)
+        start = time.perf_counter()
+        self.source = self._emit()
+        emitted = time.perf_counter()
+        self._compile()
+        self.seconds = {"emit": emitted - start, "compile": time.perf_counter() - emitted}
 
-    def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int) -> None:
+    @abstractmethod
+    def _emit(self) -> str:
+        """Return the source."""
+
+    @abstractmethod
+    def _compile(self) -> None:
+        """Make of the source what is called."""
+
+
+class CompiledLoops(ABC):
+    """Loops that a target has compiled.
+
+    Attributes:
+        cleared: which result arrays have to hold zeros before.
+        most_threads: threads that points may be divided among, if there is a limit.
+    """
+
+    most_threads: int | None = None
+
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+        self.cleared = [False] * len(unit.segments)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._unit,)  # machine code does not travel
+
+    @abstractmethod
+    def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
         """Compute one point.
 
         Args:
@@ -393,29 +468,22 @@ class CompiledLoops(Protocol):
             threads: that may share the work.
         """
 
-
-@runtime_checkable
-class LoopsOverPoints(CompiledLoops, Protocol):
-    """Loops that compute many points at a time."""
-
-    #: Threads that points may be divided among.
-    most_threads: int
-
     def run(self, batch: Batch, first: int, last: int) -> int:
         """Compute points of a batch from `first` on, all their entries; the point from which on they are left alone."""
+        return first
 
 
-class InterpretedLoops:
+class InterpretedLoops(CompiledLoops):
     """Loops of targets that have none of their own: NumPy's, block by block."""
 
-    def __init__(self, tape: BlockTape, segments: Sequence[LongSegment]) -> None:
-        self._tape, self._segments = tape, segments
-        self.cleared = [not segment.is_filled for segment in segments]
+    def __init__(self, unit: Unit) -> None:
+        super().__init__(unit)
+        self.cleared = [not segment.is_filled for segment in unit.segments]
 
-    def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int) -> None:
+    def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
         """One point, on one thread."""
-        values = evaluate(self._tape, np.concatenate([entry.reshape(-1) for entry in arguments]))
-        for segment, result in zip(self._segments, results, strict=True):
+        values = evaluate(self._unit.tape, np.concatenate([entry.reshape(-1) for entry in arguments]))
+        for segment, result in zip(self._unit.segments, results, strict=True):
             result[segment.positions] = values[segment.outputs]
 
 
@@ -423,25 +491,19 @@ class LoopKernel(Kernel):
     """Loops over the instances of bodies.
 
     Args:
-        loops: from a program's inputs to its results.
-        segments: which outputs go where.
-        arguments: shapes of the arrays that the inputs are the entries of.
+        unit: a program over arrays.
+        loops: compiles it, see `accumulus.targets.target.Target`.
         threads: that may share the instances of one point.
-        seconds: that compiling took.
     """
 
-    def __init__(
-        self,
-        loops: CompiledLoops,
-        segments: Sequence[LongSegment],
-        arguments: Sequence[Shape],
-        threads: int,
-        seconds: float,
-    ) -> None:
-        self._loops, self._threads = loops, threads
-        self.segments, self.arguments = tuple(segments), tuple(map(tuple, arguments))
-        self.dtype = np.dtype(float)
-        self.seconds = {"emit": 0.0, "compile": seconds}
+    def __init__(self, unit: Unit, loops: Callable[[Unit], CompiledLoops], threads: int) -> None:
+        super().__init__(unit)
+        start = time.perf_counter()
+        self._loops, self._threads = loops(unit), threads
+        self.seconds["compile"] = time.perf_counter() - start
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LoopKernel, (self._unit, type(self._loops), self._threads)
 
     @property
     def most_points(self) -> int:
@@ -450,8 +512,7 @@ class LoopKernel(Kernel):
 
     def threads_for(self, count: int, threads: int) -> int:
         """One thread for each point, as far as there are any: points are large."""
-        most = self._loops.most_threads if isinstance(self._loops, LoopsOverPoints) else threads
-        return max(1, min(count, threads, most))
+        return max(1, min(count, threads, self._loops.most_threads or threads))
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """Results at one point."""
@@ -490,8 +551,7 @@ class LoopKernel(Kernel):
 
     def run(self, batch: Batch, first: int, last: int) -> None:
         """Points one after the other, each where it is returned; where points are columns, by way of one row."""
-        if isinstance(self._loops, LoopsOverPoints):
-            first = self._loops.run(batch, first, last)
+        first = self._loops.run(batch, first, last)
         rows = [np.zeros(segment.length) for segment in self.segments] if batch.transposed else []
         for point in range(first, last):
             results = rows or [array[point] for array in batch.out]
@@ -502,10 +562,6 @@ class LoopKernel(Kernel):
             self._loops([*map(np.ascontiguousarray, batch.arguments(point))], results, 1)
             for array, row in zip(batch.out, rows, strict=False):
                 array[:, point] = row
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        given = self._loops, self.segments, self.arguments, self._threads, self.seconds["compile"]
-        return LoopKernel, given
 
 
 def _is_number(x: object) -> bool:

@@ -30,7 +30,7 @@ from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, column, owners_in
 from accumulus.tape.fusion import Map
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import LongSegment
+from accumulus.targets.kernel import LongSegment, Unit
 
 #: Stretches of references that follow each other are copied one by one if they are that long on average.
 LONG: Final = 256
@@ -88,9 +88,7 @@ class Nests:
     """The nests of a program whose results are arrays in memory.
 
     Args:
-        tape: the program; its references and that of a zero, -1 - the number of constants, are what is copied.
-        maps: its bodies, in order.
-        segments: which outputs go where.
+        unit: the program; references of its tape, and that of a zero, -1 - the number of constants, are what is copied.
 
     Attributes:
         every: the nests, those that copy at the end.
@@ -98,11 +96,11 @@ class Nests:
         cleared: which segments have to hold zeros before.
     """
 
-    def __init__(self, tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment]) -> None:
-        computed = nests_of(tape, maps)
+    def __init__(self, unit: Unit) -> None:
+        computed = nests_of(unit.tape, unit.maps or ())
         arrays = {start: nest.count for nest in computed for start in nest.starts}
         loads = [column for nest in computed for column in nest.loads]
-        returned = _Returned(tape, segments, arrays, loads)
+        returned = _Returned(unit.tape, unit.segments, arrays, loads)
         self.cleared = returned.cleared
         self.kept = {start: count for start, count in arrays.items() if start not in returned.places}
         self.every = [

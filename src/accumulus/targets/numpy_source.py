@@ -16,7 +16,6 @@ import math
 import os
 import re
 import textwrap
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
@@ -27,12 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, CompileError
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, references_in
-from accumulus.tape.fusion import Map
 from accumulus.tape.operations import BY_NAME, OPERATIONS, helpers
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import Batch, Kernel, LongSegment, Segment, Shape
+from accumulus.targets.kernel import Batch, Segment, Shape, SourceKernel, Unit
 from accumulus.targets.nests import Nest, nests_of
 from accumulus.targets.schedule import Group, groups, order
 from accumulus.targets.target import Target
@@ -63,15 +60,7 @@ class Labels:
         return found[position] if position < len(found) else ""
 
 
-def source(
-    tape: Tape,
-    segments: tuple[Segment, ...],
-    dtype: str,
-    arguments: Sequence[Shape],
-    name: str = "f",
-    exact: frozenset[int] = frozenset(),
-    labels: Labels | None = None,
-) -> str:
+def source(unit: Unit, name: str = "f", labels: Labels | None = None) -> str:
     """A Python module with the function `name`, as text. It takes x, or a0, a1, … if there are several arguments.
 
     Args:
@@ -80,17 +69,16 @@ def source(
     Raises:
         ArgumentError: if `name` is not a Python identifier.
     """
-    del exact  # NumPy rounds every operation
     labels = labels or Labels()
-    arrays, parameters = _array_names(segments), parameters_of(arguments, name)
-    entries = [f"x{i}" for i in range(tape.inputs)]
+    arrays, parameters = _array_names(unit.segments), parameters_of(unit.shapes, name)
+    entries = [f"x{i}" for i in range(unit.tape.inputs)]
     if labels.parameters:
-        parameters, entries = _named(labels.parameters, arguments, {*arrays, name})
-    body = _unpacked(arguments, parameters, entries)
-    for array, segment in zip(arrays, segments, strict=True):
-        body.append(f'{array} = np.zeros(({segment.length}, *points), "{dtype}")')
-    write = _PointPrinter(tape, entries, dtype)
-    for step in order(tape, groups(tape, segments, 1)):
+        parameters, entries = _named(labels.parameters, unit.shapes, {*arrays, name})
+    body = _unpacked(unit.shapes, parameters, entries)
+    for array, length in zip(arrays, unit.lengths, strict=True):
+        body.append(f'{array} = np.zeros(({length}, *points), "{unit.dtype}")')
+    write = _PointPrinter(unit.tape, entries, unit.dtype)
+    for step in order(unit.tape, groups(unit.tape, unit.segments, 1)):
         if not isinstance(step, Group):
             body.append(_commented(write.line(step), labels.values.get(step, "")))
         elif not step.is_zero:
@@ -122,12 +110,10 @@ def parameters_of(arguments: Sequence[Shape], name: str) -> list[str]:
     return ["x"] if len(arguments) == 1 else [f"a{k}" for k in range(len(arguments))]
 
 
-def _loops(
-    tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: Sequence[Shape], name: str
-) -> str:
+def _loops(unit: Unit, name: str) -> str:
     """Source of a program over arrays at one point; arguments as for `source`."""
-    parameters = parameters_of(arguments, name)
-    tables, lines = ArrayPrinter(tape, maps, segments, parameters, arguments).written()
+    parameters = parameters_of(unit.shapes, name)
+    tables, lines = ArrayPrinter(unit, parameters).written()
     text = "\n".join(lines)
     called = helpers(text)
     head = f"def {name}({', '.join(parameters)}):"
@@ -205,9 +191,11 @@ class BodyPrinter:
 
     Attributes:
         library: name of the array library in the text.
+        spelling: where the table of operations has the library's words.
     """
 
     library = "np"
+    spelling = "numpy"
 
     def __init__(self, tape: Tape, inputs: Sequence[str]) -> None:
         self._tape, self._inputs = tape, inputs
@@ -229,7 +217,7 @@ class BodyPrinter:
 
     def template(self, code: int) -> str:
         """Spelling of an operation; empty if the library does not have it."""
-        return OPERATIONS[code].numpy
+        return str(getattr(OPERATIONS[code], self.spelling))
 
     def line(self, reference: int) -> str:
         """The line of one operation.
@@ -281,39 +269,43 @@ class _PointPrinter(BodyPrinter):
 
 
 class ArrayPrinter:
-    """Prints the loop nests of a program over arrays; what JAX says otherwise is in methods of their own.
+    """Prints the loop nests of a program over arrays; what JAX says otherwise is apart.
 
     Args:
-        tape: the program.
-        maps: its bodies, in order.
-        segments: which outputs go where.
-        parameters, arguments: names of the function's arguments, and their shapes.
+        unit: the program.
+        parameters: names of the function's arguments.
 
     Attributes:
-        library: name of the array library in the text.
+        bodies: prints bodies, with the name of the array library.
         real: the dtype of numbers there.
+        filled: an array of numbers, given one or as many numbers or truth values.
+        returned: a result as it is returned, an array of its own.
+        product: of two matrices.
+        taken: results of earlier steps of a recurrence.
+        chosen: these where a mask says so, others elsewhere.
+        scattered: lines by which a result gets values at the places of a table.
     """
 
-    library = "np"
+    bodies: type[BodyPrinter] = BodyPrinter
     real = "float"
+    filled = "np.full({count}, {value}, float)"  # truth values become numbers
+    returned = "np.array({value}, float)"  # not a view of an argument
+    product = "{left} @ {right}"
+    taken = "np.ravel(own)[{table}[at]]"
+    chosen = "np.where({mask}[at] == 1, {own}, {other})"
+    scattered: tuple[str, ...] = ("{result} = np.zeros({length})", "{result}[{table}] = {values}")
 
-    def __init__(
-        self,
-        tape: BlockTape,
-        maps: Sequence[Map],
-        segments: Sequence[LongSegment],
-        parameters: Sequence[str],
-        arguments: Sequence[Shape],
-    ) -> None:
-        self._tape, self._nests, self._segments = tape, nests_of(tape, maps), segments
+    def __init__(self, unit: Unit, parameters: Sequence[str]) -> None:
+        self._tape, self._nests, self._segments = unit.tape, nests_of(unit.tape, unit.maps or ()), unit.segments
+        self.library = self.bodies.library
         #: Arrays that are there, by the reference of their first entry.
         self._names: dict[int, str] = {}
         self._lines: list[str] = []
         self._tables: dict[bytes, str] = {}
         self._texts: list[str] = []
-        self._values = tape.constants
+        self._values = unit.tape.constants
         first = 0
-        for name, length in zip(parameters, map(math.prod, arguments), strict=True):
+        for name, length in zip(parameters, map(math.prod, unit.shapes), strict=True):
             if length:
                 self._names[first] = name
                 self._lines.append(f"{name} = {self.library}.ravel({name})")
@@ -328,10 +320,10 @@ class ArrayPrinter:
             elif nest.body is not None:
                 inputs = [self._column(column) for column in nest.loads]
                 self._lines += [f"p{k} = {text}" for k, text in enumerate(inputs)]
-                write = self._printer(nest.body, len(inputs))
+                write = self.bodies(nest.body, [f"p{k}" for k in range(len(inputs))])
                 self._lines += write.lines()
                 for start, output in zip(nest.starts, nest.body.outputs, strict=True):
-                    self._store(start, self._filled(write.value(output), nest.count))
+                    self._store(start, self.filled.format(value=write.value(output), count=nest.count))
             elif nest.shape is not None:
                 self._matrix_product(nest, nest.shape)
             else:
@@ -344,12 +336,13 @@ class ArrayPrinter:
             if not len(references):
                 self._lines.append(f"r{k} = {self.library}.zeros({segment.length}, {self.real})")
             elif segment.is_filled:
-                self._lines.append(f"r{k} = {self._returned(references)}")
+                self._lines.append(f"r{k} = {self.returned.format(value=self._spread(references))}")
             else:
                 positions = segment.positions
                 places = np.arange(positions.start, positions.stop) if isinstance(positions, slice) else positions
                 table = self._table(np.asarray(places, np.int64))
-                self._scatter(f"r{k}", segment.length, table, self._spread(references))
+                given = {"result": f"r{k}", "length": segment.length, "values": self._spread(references)}
+                self._lines += [line.format(table=table, **given) for line in self.scattered]
         self._lines.append(f"return ({''.join(f'{each}, ' for each in results)})")
         return self._texts, self._lines
 
@@ -364,13 +357,6 @@ class ArrayPrinter:
         )
         return ["", f"# {nest.count:,} {what}" + (f", {places}" if places else "")]
 
-    def _printer(self, body: Tape, inputs: int) -> BodyPrinter:
-        return BodyPrinter(body, [f"p{k}" for k in range(inputs)])
-
-    def _filled(self, value: str, count: int) -> str:
-        """An array of numbers, given one or as many numbers or truth values."""
-        return f"np.full({count}, {value}, float)"  # truth values become numbers
-
     def _spread(self, operands: Column) -> str:
         """Spread what all instances take: an entry for each."""
         references = references_in(operands)
@@ -380,15 +366,6 @@ class ArrayPrinter:
 
     def _broadcast(self, operands: Column) -> str:
         return f"{self.library}.broadcast_to({self._column(operands)}, ({len(operands)},))"
-
-    def _returned(self, references: NDArray[np.int64]) -> str:
-        return f"np.array({self._spread(references)}, float)"  # of its own, not a view of an argument
-
-    def _scatter(self, result: str, length: int, table: str, values: str) -> None:
-        self._lines += [f"{result} = np.zeros({length})", f"{result}[{table}] = {values}"]
-
-    def _product(self, left: str, right: str) -> str:
-        return f"{left} @ {right}"
 
     def _segment_sums(self, terms: str, offsets: NDArray[np.int64]) -> str:
         return f"np.add.reduceat({terms}, {self._table(offsets[:-1])})"
@@ -404,12 +381,6 @@ class ArrayPrinter:
             *(f"    own[{k}, at] = {value}" for k, value in enumerate(values)),
         ]
 
-    def _taken(self, table: str) -> str:
-        return f"np.ravel(own)[{table}[at]]"
-
-    def _own_or(self, mask: str, own: str, other: str) -> str:
-        return f"np.where({mask}[at] == 1, {own}, {other})"
-
     # Nests ----------------------------------------------------------------------------------------------------------
 
     def _store(self, start: int, value: str) -> None:
@@ -422,7 +393,7 @@ class ArrayPrinter:
             f"{self.library}.reshape({self._spread(column)}, {each})"
             for column, each in zip(nest.loads, ((m, k), (k, n)), strict=True)
         )
-        self._store(nest.starts[0], f"{self.library}.ravel({self._product(left, right)})")
+        self._store(nest.starts[0], f"{self.library}.ravel({self.product.format(left=left, right=right)})")
 
     def _sums(self, nest: Nest, offsets: NDArray[np.int64]) -> None:
         text = self._spread(nest.loads[0])
@@ -455,12 +426,13 @@ class ArrayPrinter:
             outside = np.where(places < 0, references, -1 if not (places < 0).any() else references[places < 0][0])
             table = self._table(np.maximum(places, 0))
             if (places >= 0).all():
-                lines.append(f"p{k} = {self._taken(table)}")
+                lines.append(f"p{k} = {self.taken.format(table=table)}")
                 continue
             self._lines.append(f"c{number}_{k} = {self._spread(outside)}")
             mask = self._table((places >= 0).astype(np.int64))
-            lines.append(f"p{k} = {self._own_or(mask, self._taken(table), f'c{number}_{k}[at]')}")
-        write = self._printer(body, len(nest.loads))
+            own_value, other = self.taken.format(table=table), f"c{number}_{k}[at]"
+            lines.append(f"p{k} = {self.chosen.format(mask=mask, own=own_value, other=other)}")
+        write = self.bodies(body, [f"p{k}" for k in range(len(nest.loads))])
         lines += write.lines()
         self._turns(number, lines, [write.value(output) for output in body.outputs], count, width)
         for start, output in own.items():
@@ -578,32 +550,17 @@ def _runs(numbers: NDArray[Any]) -> list[str] | None:
 # The kernel -------------------------------------------------------------------------------------------------------
 
 
-class NumPyKernel(Kernel):
-    """Kernel that runs the emitted NumPy source."""
+class NumPyKernel(SourceKernel):
+    """Kernel that runs the emitted NumPy source, which rounds every operation."""
 
-    def __init__(
-        self,
-        tape: Tape,
-        segments: tuple[Segment, ...],
-        dtype: str,
-        arguments: tuple[Shape, ...],
-        exact: frozenset[int] = frozenset(),
-        cache: bool = False,
-    ) -> None:
-        del exact, cache  # NumPy rounds every operation, and its source is quickly compiled
-        start = time.perf_counter()
-        self.arguments, self.segments, self.dtype = arguments, segments, np.dtype(dtype)
-        self._tape = tape
-        self.source = source(tape, segments, dtype, arguments)
-        emitted = time.perf_counter()
+    def _emit(self) -> str:
+        return source(self._unit)
+
+    def _compile(self) -> None:
         scope: dict[str, Any] = {"__name__": __name__}
         exec(compile(self.source, "<accumulus>", "exec"), scope)
         self._function: Callable[..., tuple[NDArray[Any], ...]] = scope["f"]
-        self.seconds = {"emit": emitted - start, "compile": time.perf_counter() - emitted}
-        self._block = max(64, WORKING_MEMORY // (self.dtype.itemsize * (len(tape) + 1)))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return NumPyKernel, (self._tape, self.segments, str(self.dtype), self.arguments)
+        self._block = max(64, WORKING_MEMORY // (self.dtype.itemsize * (len(self._tape) + 1)))
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """Results at one point: an array of its shape for each argument → one of shape (length,) for each segment."""

@@ -1,49 +1,40 @@
-"""Targets: what one is, the table of them, and how operations in a straight line are compiled.
+"""Targets: what one is, the table of them, and the code that they compile: straight lines, or loops over bodies.
 
 A target turns code into a `Kernel`, and into source text. It is one module with a `Target`, and one row of `TARGETS`;
 the tests of all targets then apply to it. Batches, threads, and the checks of arguments and results come with `Kernel`:
-a target that computes single points does batches point by point, until it has a better way.
+a target that computes single points does batches point by point, until it has a better way. What is around code
+(arguments, results, guards, batches, files) is the same for all, whichever transformation has made it.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from accumulus.errors import unknown_name
+from accumulus.errors import ArgumentError, CompileError, unknown_name
 from accumulus.tape.live import as_written
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import (
     DTYPES,
+    CompiledLoops,
     InterpretedLoops,
     Kernel,
     LongSegment,
+    LoopKernel,
     Segment,
     Shape,
-    check_arguments,
-    check_segments,
+    Unit,
 )
 
 if TYPE_CHECKING:
     from accumulus.tape.blocks import BlockTape
     from accumulus.tape.fusion import Map
-    from accumulus.targets.kernel import CompiledLoops
-
-
-Shapes = tuple[Shape, ...]
-
-
-def _by_numpy(
-    tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: Shapes, cache: bool
-) -> CompiledLoops:
-    """The loops of targets that have none of their own."""
-    del maps, arguments, cache
-    return InterpretedLoops(tape, segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,26 +42,23 @@ class Target:
     """A language or machine that tapes are compiled for.
 
     Args:
-        compile: the kernel of a tape, given its segments, dtype, the shapes of arguments, operations that are rounded
-            by themselves, and whether code is cached; `compile_tape` says what these are, and has checked them. Raises
-            `CompileError` where that cannot be had.
-        source: source text, given tape, segments, dtype, shapes of arguments, the name of the function, and operations
-            that are rounded by themselves beside those that reach a jump.
+        compile: the kernel of a program in a straight line, checked; those of its operations that reach a jump are
+            exact. Raises `CompileError` where that cannot be had.
+        source: source text of such a program, given the name of the function, too.
         comment: what a line of comment starts with in its source.
         dtypes: of points and results that it can compute.
-        loops: compiled code of a program over arrays, given that program, its bodies (`accumulus.tape.fusion`), which
-            outputs go where, the shapes of arguments, and whether code is cached.
-        loop_source: source text of such a program, given all that but for the cache, and the name of the function; None
-            where programs over arrays have none.
+        loops: compiled code of a program over arrays.
+        loop_source: source text of such a program, given the name of the function; None where programs over arrays have
+            none.
         seconds: that compiling so many operations takes, about.
     """
 
-    compile: Callable[[Tape, tuple[Segment, ...], str, Shapes, frozenset[int], bool], Kernel]
-    source: Callable[[Tape, tuple[Segment, ...], str, Shapes, str, frozenset[int]], str]
+    compile: Callable[[Unit], Kernel]
+    source: Callable[[Unit, str], str]
     comment: str
     dtypes: tuple[str, ...] = DTYPES
-    loops: Callable[[BlockTape, Sequence[Map], Sequence[LongSegment], Shapes, bool], CompiledLoops] = _by_numpy
-    loop_source: Callable[[BlockTape, Sequence[Map], Sequence[LongSegment], Shapes, str], str] | None = None
+    loops: Callable[[Unit], CompiledLoops] = InterpretedLoops
+    loop_source: Callable[[Unit, str], str] | None = None
     seconds: Callable[[int], float] = lambda operations: 2e-5 * operations
 
 
@@ -169,9 +157,9 @@ def compile_tape(
     array([[15.,  0.,  3.],
            [ 2.,  0.,  1.]])
     """
-    given = _checked(tape, segments, target, dtype, arguments)
     rounded = frozenset(np.flatnonzero(np.frombuffer(as_written(tape), np.uint8)).tolist())
-    return target_of(target).compile(*given, rounded.union(exact), cache)
+    unit = Unit(tape, segments, dtype, arguments, rounded.union(exact), cache)
+    return _checked(unit, target).compile(unit)
 
 
 def emit_source(
@@ -208,15 +196,118 @@ def emit_source(
         return values, jacobian
     <BLANKLINE>
     """
-    given = _checked(tape, segments, target, dtype, arguments)
-    return target_of(target).source(*given, name, frozenset(exact))
+    unit = Unit(tape, segments, dtype, arguments, exact)
+    return _checked(unit, target).source(unit, name)
 
 
-def _checked(
-    tape: Tape, segments: Sequence[Segment], target: str, dtype: str, arguments: Sequence[Shape] | None
-) -> tuple[Tape, tuple[Segment, ...], str, Shapes]:
-    """Arguments of a target, checked."""
-    dtypes = target_of(target).dtypes
-    if dtype not in dtypes:
-        raise unknown_name("dtype", dtype, dtypes)
-    return tape, check_segments(tape, segments), dtype, check_arguments(tape, arguments)
+def _checked(unit: Unit, name: str) -> Target:
+    """The target of a name, if it can have such a program."""
+    target = target_of(name)
+    if unit.dtype not in target.dtypes:
+        raise unknown_name("dtype", unit.dtype, target.dtypes)
+    for segment in unit.segments:
+        for output in segment.outputs:
+            if not 0 <= output < len(unit.tape.outputs):
+                raise ArgumentError(f"a segment names output {output}; the tape has {len(unit.tape.outputs)}")
+    return target
+
+
+# Code that programs are made of ---------------------------------------------------------------------------------------
+
+
+class Compilable(ABC):
+    """A program as it is compiled."""
+
+    tape: Any  # its operations or loops; its outputs are what segments name
+    exact: frozenset[int] = frozenset()  # operations that a target must not fuse with others
+    maps: Sequence[Map] | None = None  # of loops, the bodies as they are compiled
+    operations: int  # of one call, of all instances of loops
+    compiled_operations: int  # of each body once
+    bodies: Sequence[Tape]  # what is compiled of it, each a tape
+    segment: ClassVar[type[Segment]]  # the class of its result arrays
+
+    @abstractmethod
+    def kernel(
+        self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, dtype: str, threads: int, cache: bool
+    ) -> Kernel:
+        """Return compiled code, see `accumulus.targets.compile_tape`.
+
+        Args:
+            threads: that may share the work of one point.
+        """
+
+    @abstractmethod
+    def source(
+        self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, name: str = "f", *, dtype: str
+    ) -> str:
+        """Return source text in a target's language, with a function `name`.
+
+        Raises:
+            UnknownNameError: for an unknown target.
+            CompileError: for loops in a language without them.
+            ArgumentError: if `name` is none that a function can have.
+        """
+
+    def unit(self, segments: Sequence[Any], arguments: Sequence[Shape], dtype: str, cache: bool = False) -> Unit:
+        """Return the program with its result arrays, and the shapes of its arguments."""
+        return Unit(self.tape, segments, dtype, arguments, self.exact, cache, self.maps)
+
+
+class StraightLine(Compilable):
+    """Operations one by one; `exact` among them are rounded by themselves."""
+
+    segment = Segment
+
+    def __init__(self, tape: Tape, exact: Collection[int] = ()) -> None:
+        self.tape, self.exact = tape, frozenset(exact)
+        self.operations = self.compiled_operations = tape.operations
+        self.bodies = (tape,)
+
+    def kernel(
+        self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, dtype: str, threads: int, cache: bool
+    ) -> Kernel:
+        """Return compiled code; points are not shared among threads, which are short."""
+        del threads
+        return compile_tape(self.tape, segments, target, dtype, exact=self.exact, arguments=arguments, cache=cache)
+
+    def source(
+        self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, name: str = "f", *, dtype: str
+    ) -> str:
+        """Return source text of the operations, one by one."""
+        return emit_source(self.tape, segments, target, name, dtype, exact=self.exact, arguments=arguments)
+
+
+class LoopNest(Compilable):
+    """Loops over the instances of bodies.
+
+    Args:
+        tape: the loops, of which bodies were fused.
+        maps: the bodies as they are compiled, in their order (`accumulus.tape.fusion`).
+    """
+
+    segment = LongSegment
+
+    def __init__(self, tape: BlockTape, maps: Sequence[Map]) -> None:
+        self.tape, self.maps = tape, maps
+        self.bodies = [each.body for each in maps if each.is_body]
+        self.compiled_operations = sum(body.operations for body in self.bodies)
+        self.operations = Unit(tape, (), maps=maps).operations
+
+    def kernel(
+        self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, dtype: str, threads: int, cache: bool
+    ) -> Kernel:
+        """Return compiled loops; threads share the instances of one point."""
+        return LoopKernel(self.unit(segments, arguments, dtype, cache), target_of(target).loops, threads)
+
+    def source(
+        self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, name: str = "f", *, dtype: str
+    ) -> str:
+        """Return source text of the loops, for languages that have them."""
+        write = target_of(target).loop_source
+        if write is None:
+            able = [each for each in languages() if target_of(each).loop_source is not None]
+            raise CompileError(
+                f"a program of loops over long arrays has no source in {target!r}; expected one of {', '.join(able)}, "
+                "or give exact_order=True for a program without loops"
+            )
+        return write(self.unit(segments, arguments, dtype), name)

@@ -19,8 +19,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.blocks import BlockTape
-from accumulus.tape.fusion import Map
 from accumulus.targets.c.c_expressions import Body, argument_names, array_names, check_name
 from accumulus.targets.c.c_header import (
     BYTES,
@@ -44,7 +42,7 @@ from accumulus.targets.c.c_places import (
     place_at,
     stretches,
 )
-from accumulus.targets.kernel import LongSegment, Segment, Shape
+from accumulus.targets.kernel import Segment, Unit
 from accumulus.targets.nests import Nest, Nests, Place
 
 #: Operations and stores of a function. Bodies of a thousand are twice as quick whole as in parts, and are compiled in
@@ -395,25 +393,11 @@ def _nested(opening: Sequence[str], inner: Sequence[str]) -> list[str]:
 _TAKEN: Final = (WORK, "step", "stop", "left", "total", "factor", "part")
 
 
-def loop_source(
-    tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: Sequence[Shape], name: str
-) -> str:
-    """A C99 file that is complete in itself: what the header says, and the functions.
-
-    Raises:
-        ArgumentError: if `name` is not an identifier of C.
-    """
-    return LoopSource(tape, maps, segments, arguments, name).text
-
-
 class LoopSource:
-    """A program over arrays as C.
+    """A program over arrays as C99, complete in itself.
 
     Args:
-        tape: the program.
-        maps: its bodies, in their order.
-        segments: its result arrays.
-        arguments: shapes of the arrays that the tape's inputs are the entries of.
+        unit: the program.
         name: of the function; other names begin with it.
         mathematics: of the language, if it is another than C.
 
@@ -421,36 +405,27 @@ class LoopSource:
         header: declarations, sizes, and what has to be known.
         code: the functions, to be put behind the header or an ``#include`` of it.
         work: numbers in the work space.
+
+    Raises:
+        ArgumentError: if `name` is not an identifier of C.
     """
 
-    def __init__(
-        self,
-        tape: BlockTape,
-        maps: Sequence[Map],
-        segments: Sequence[LongSegment],
-        arguments: Sequence[Shape],
-        name: str = "f",
-        mathematics: Mathematics | None = None,
-    ) -> None:
+    def __init__(self, unit: Unit, name: str = "f", mathematics: Mathematics | None = None) -> None:
         self._name, self._macro = check_name(name), name.upper()
-        inputs = argument_names(arguments)
-        self._arguments = [Argument(*pair) for pair in zip(inputs, arguments, strict=True)]
-        names = array_names(segments, (*inputs, *_TAKEN))
-        self._results = [Array(each, segment.length) for each, segment in zip(names, segments, strict=True)]
-        self._tape = tape
+        inputs = argument_names(unit.shapes)
+        self._arguments = [Argument(*pair) for pair in zip(inputs, unit.shapes, strict=True)]
+        names = array_names(unit.segments, (*inputs, *_TAKEN))
+        self._results = [Array(*pair) for pair in zip(names, unit.lengths, strict=True)]
         self._declared = Declarations(name, "float64", self._arguments, self._results, WORK)
-        self._nests = Nests(tape, maps, segments)
+        self._nests = Nests(unit)
         columns = [column for nest in self._nests.every for column in nest.loads]
-        lengths = list(zip(inputs, map(prod, arguments), strict=True))
-        self._places = Places(name, tape, lengths, self._nests.kept, columns)
+        lengths = list(zip(inputs, map(prod, unit.shapes), strict=True))
+        self._places = Places(name, unit.tape, lengths, self._nests.kept, columns)
         self._mathematics = mathematics or Mathematics(name, "float64")
         self._loops = NestPrinter(name, self._places, inputs, self._mathematics)
         for nest in self._nests.every:
             self._write(nest)
-        self.operations = sum(
-            each.count * each.body.operations if each.is_body else tape.blocks[each.blocks[0]].operations
-            for each in maps
-        )
+        self.operations = unit.operations
         self.work = self._places.size
         self.header, self.code = self._header(), self._code()
 

@@ -13,14 +13,13 @@ the loops are independent.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Final, Literal
 
-from accumulus.tape.tape import Tape
 from accumulus.targets.c.c_expressions import Body, argument_names, array_names, check_name
 from accumulus.targets.c.c_header import BYTES, Argument, Array, Header, Result, function_text, table_text
 from accumulus.targets.c.c_mathematics import Mathematics
-from accumulus.targets.kernel import Segment, Shape
+from accumulus.targets.kernel import Unit
 from accumulus.targets.schedule import Part
 
 #: Operations and stores of a function. Compilers give up vectorising loops that load and store much more.
@@ -31,67 +30,44 @@ TILE: Final = {"float64": 8, "float32": 16}
 MOST_STACK: Final = 256 << 10
 
 
-def source(
-    tape: Tape,
-    segments: tuple[Segment, ...],
-    dtype: str,
-    arguments: Sequence[Shape],
-    name: str = "f",
-    exact: frozenset[int] = frozenset(),
-) -> str:
-    """A C99 file that is complete in itself: what the header says, and the functions.
-
-    Raises:
-        ArgumentError: if `name` is not an identifier of C.
-    """
-    return CSource(tape, segments, dtype, arguments, name, exact).text
-
-
 class CSource:
-    """The program as C.
+    """A C99 file of a program, complete in itself: what the header says, and the functions.
 
     Args:
-        tape: the program.
-        segments: its result arrays.
-        dtype: of points and results.
-        arguments: shapes of the arrays that the tape's inputs are the entries of.
+        unit: the program.
         name: of the function; other names begin with it.
-        exact: operations that are rounded by themselves, beside those that have to be in any case.
 
     Attributes:
         functions: what they are called and take.
         header: declarations, sizes, and what has to be known.
         code: the functions, to be put behind the header or an ``#include`` of it.
         tile: how many points are computed side by side, at most.
+
+    Raises:
+        ArgumentError: if `name` is not an identifier of C.
     """
 
-    def __init__(
-        self,
-        tape: Tape,
-        segments: Sequence[Segment],
-        dtype: str,
-        arguments: Sequence[Shape],
-        name: str = "f",
-        exact: Collection[int] = (),
-    ) -> None:
+    def __init__(self, unit: Unit, name: str = "f") -> None:
         self._macro = check_name(name).upper()
-        inputs = argument_names(arguments)
-        names = array_names(segments, inputs)
-        self._results = [Result(*pair) for pair in zip(names, segments, strict=True)]
-        self._arguments = [Argument(*pair) for pair in zip(inputs, arguments, strict=True)]
+        inputs, dtype = argument_names(unit.shapes), unit.dtype
+        names = array_names(unit.segments, inputs)
+        self._results = [Result(*pair) for pair in zip(names, unit.segments, strict=True)]
+        self._arguments = [Argument(*pair) for pair in zip(inputs, unit.shapes, strict=True)]
         self.functions = Header(name, dtype, self._arguments, self._results)
         self._name, self._real, self._dtype = name, self.functions.real, dtype
         self._mathematics = Mathematics(name, dtype, in_tiles=True)
         self._arrays: list[Array] = [*self._arguments, *self._results]
         entries = [(array.name, k) for array in self._arguments for k in range(array.rows)]
-        self._body = Body(tape, entries, self._results, self._mathematics, dtype, exact=exact, longest=LONGEST_PART)
+        self._body = Body(
+            unit.tape, entries, self._results, self._mathematics, dtype, exact=unit.exact, longest=LONGEST_PART
+        )
         self._slots = self._body.slots
         #: Text of each part, the arrays that it takes, and whether it says that there are points it does not serve.
         self._parts = [self._part(number, part) for number, part in enumerate(self._body.parts)]
         self.tile, stack = TILE[dtype], self._stack()
         while self.tile > 1 and stack[1] * self.tile > MOST_STACK:
             self.tile //= 2
-        self.header = self.functions.text(tape.operations, stack, self.tile)
+        self.header = self.functions.text(unit.operations, stack, self.tile)
         bodies = [*(text for text, *_ in self._parts), self._point(), *self._again(), self._strided(), self._batch()]
         before = [*self._mathematics.prelude(), *self._tables(), self._moving(), *self._squares()]
         self.code = "\n".join([*before, *bodies]) + "\n"

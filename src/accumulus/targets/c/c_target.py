@@ -12,7 +12,6 @@ import sys
 import sysconfig
 import tempfile
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from math import prod
@@ -24,51 +23,31 @@ from numpy.typing import NDArray
 
 from accumulus.deadline import interruptible
 from accumulus.errors import CompileError
-from accumulus.tape.blocks import BlockTape
-from accumulus.tape.fusion import Map
-from accumulus.tape.tape import Tape
-from accumulus.targets.c.c_loops import LoopSource, loop_source
-from accumulus.targets.c.c_source import CSource, source
-from accumulus.targets.kernel import Batch, Kernel, LongSegment, Segment, Shape
+from accumulus.targets.c.c_loops import LoopSource
+from accumulus.targets.c.c_source import CSource
+from accumulus.targets.kernel import Batch, CompiledLoops, SourceKernel, Unit
 from accumulus.targets.target import Target
 
-_NAME: Final = "f"
 
+class CKernel(SourceKernel):
+    """Kernel of compiled C; machine code is kept by the target llvm only."""
 
-class CKernel(Kernel):
-    """Kernel of compiled C."""
-
-    def __init__(
-        self,
-        tape: Tape,
-        segments: tuple[Segment, ...],
-        dtype: str,
-        arguments: tuple[Shape, ...],
-        exact: frozenset[int] = frozenset(),
-        cache: bool = False,
-    ) -> None:
-        del cache  # machine code is kept by the target llvm only
-        start = time.perf_counter()
-        self.arguments, self.segments, self.dtype = arguments, segments, np.dtype(dtype)
-        self._tape, self._exact = tape, exact
-        written = CSource(tape, segments, dtype, arguments, _NAME, exact)
-        self.source = written.text
+    def _emit(self) -> str:
+        written = CSource(self._unit)
         self.lanes = written.tile
-        emitted = time.perf_counter()
-        #: Entries of a point in each array.
-        self._sizes = [*map(prod, arguments), *(segment.length for segment in segments)]
-        self._library = Loaded(self.source)
-        arrays = len(arguments) + len(segments)
-        self._one = self._library.function(_NAME)
-        self._one.argtypes = [ctypes.c_void_p] * arrays
-        self._many = self._library.function(f"{_NAME}_strided")
-        self._many.argtypes = [ctypes.c_size_t] + [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t] * arrays
-        self._all = self._library.function(f"{_NAME}_batch")
-        self._all.argtypes = [ctypes.c_size_t] + [ctypes.c_void_p] * arrays
-        self.seconds = {"emit": emitted - start, "compile": time.perf_counter() - emitted}
+        return written.text
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return CKernel, (self._tape, self.segments, str(self.dtype), self.arguments, self._exact)
+    def _compile(self) -> None:
+        #: Entries of a point in each array.
+        self._sizes = [*map(prod, self.arguments), *self._unit.lengths]
+        self._library = Loaded(self.source)
+        arrays = len(self._sizes)
+        self._one = self._library.function("f")
+        self._one.argtypes = [ctypes.c_void_p] * arrays
+        self._many = self._library.function("f_strided")
+        self._many.argtypes = [ctypes.c_size_t] + [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t] * arrays
+        self._all = self._library.function("f_batch")
+        self._all.argtypes = [ctypes.c_size_t] + [ctypes.c_void_p] * arrays
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """Results at one point: an array of its shape for each argument → one of shape (length,) for each segment."""
@@ -102,32 +81,21 @@ def _address(array: NDArray[Any]) -> int:
 # Programs over arrays -------------------------------------------------------------------------------------------------
 
 
-class CLoops:
-    """Compiled loops of C; arguments as for `LoopSource`.
+class CLoops(CompiledLoops):
+    """Compiled loops of C, which clear what has to be cleared.
 
     Raises:
         CompileError: if there is no C compiler, or it refuses.
     """
 
-    def __init__(
-        self,
-        tape: BlockTape,
-        maps: Sequence[Map],
-        segments: Sequence[LongSegment],
-        arguments: tuple[Shape, ...],
-        cache: bool = False,
-    ) -> None:
-        self._given = tape, tuple(maps), tuple(segments), arguments, cache
-        written = LoopSource(tape, maps, segments, arguments)
-        self.cleared = [False] * len(segments)  # it clears what it has to
+    def __init__(self, unit: Unit) -> None:
+        super().__init__(unit)
+        written = LoopSource(unit)
         self._work = written.work
         self._library = Loaded(written.text)
         self._one = self._library.function("f")
-        self._one.argtypes = [ctypes.c_void_p] * (len(arguments) + len(segments) + 1)
+        self._one.argtypes = [ctypes.c_void_p] * (len(unit.shapes) + len(unit.segments) + 1)
         self._idle: list[NDArray[np.float64]] = []
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return CLoops, self._given  # machine code does not travel
 
     def __call__(
         self, arguments: Sequence[NDArray[np.float64]], results: Sequence[NDArray[np.float64]], threads: int = 1
@@ -144,10 +112,10 @@ COMPILING: Final = 1.8e-3
 
 TARGET: Final = Target(
     CKernel,
-    source,
+    lambda unit, name: CSource(unit, name).text,
     comment="//",
     loops=CLoops,
-    loop_source=loop_source,
+    loop_source=lambda unit, name: LoopSource(unit, name).text,
     seconds=lambda operations: COMPILING * operations,
 )
 

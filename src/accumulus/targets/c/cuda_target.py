@@ -13,7 +13,6 @@ those of arrays on the GPU are not.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from math import prod
 from typing import Any, Final
@@ -22,15 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import CompileError
-from accumulus.tape.blocks import BlockTape
-from accumulus.tape.fusion import Map
-from accumulus.tape.tape import Tape
 from accumulus.targets.c.c_expressions import Body, argument_names, array_names, check_name
 from accumulus.targets.c.c_header import REALS, Result, function_text
 from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_mathematics import Mathematics
 from accumulus.targets.c.c_places import WORK
-from accumulus.targets.kernel import Batch, Kernel, LongSegment, Segment, Shape
+from accumulus.targets.kernel import Batch, CompiledLoops, Kernel, SourceKernel, Unit
 from accumulus.targets.llvm.special_functions import SPECIAL_FUNCTIONS
 from accumulus.targets.target import Target
 
@@ -72,27 +68,20 @@ class _Mathematics(Mathematics):
 # Scalar programs ------------------------------------------------------------------------------------------------------
 
 
-def source(
-    tape: Tape,
-    segments: tuple[Segment, ...],
-    dtype: str,
-    arguments: Sequence[Shape],
-    name: str = "f",
-    exact: frozenset[int] = frozenset(),
-) -> str:
+def source(unit: Unit, name: str = "f") -> str:
     """A file with one kernel, for nvcc, NVRTC or CuPy's ``RawModule``.
 
     Raises:
         ArgumentError: if `name` is not an identifier of C.
     """
     check_name(name, "CUDA")
-    real, inputs = REALS[dtype], argument_names(arguments)
-    results = [Result(*pair) for pair in zip(array_names(segments, inputs), segments, strict=True)]
+    dtype, real, inputs = unit.dtype, REALS[unit.dtype], argument_names(unit.shapes)
+    results = [Result(*pair) for pair in zip(array_names(unit.segments, inputs), unit.segments, strict=True)]
     for result in results:
         result.whole = True  # there are no tiles: entries are stored where they belong
     mathematics = _Mathematics(name, dtype)
-    places = [(each, k) for each, shape in zip(inputs, arguments, strict=True) for k in range(prod(shape))]
-    written = Body(tape, places, results, mathematics, dtype, exact=exact)
+    places = [(each, k) for each, shape in zip(inputs, unit.shapes, strict=True) for k in range(prod(shape))]
+    written = Body(unit.tape, places, results, mathematics, dtype, exact=unit.exact)
     lines: list[str] = []
     for part in written.parts:
         lines += written.statements(part, lambda array, row: f"{array}[{row} * {array}_entry]")[0]
@@ -111,7 +100,7 @@ def source(
     ]
     listed = ",\n        ".join(parameters)
     text = [
-        f"// {tape.operations} operations a point, one a thread: blocks and threads in x, as many as points at least.",
+        f"// {unit.operations} operations a point, one a thread: blocks and threads in x, as many as points at least.",
         "// After each array come the distances, in numbers, from one point to the next (0 if all points share it) and",
         "// from one entry to the next; quickest are 1 and the number of points. Results overlap no other array.",
         "// Compile with --fmad=false: products are fused with sums where the text says so.",
@@ -147,29 +136,15 @@ _WORDS: Final = (
 )
 
 
-def loop_source(
-    tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: Sequence[Shape], name: str
-) -> str:
-    """A file with one kernel, for nvcc, NVRTC or CuPy's ``RawModule``.
+class _LoopSource(LoopSource):
+    """A file with one kernel of a program over arrays; arguments and attributes as for `LoopSource`, but all is `code`.
 
     Raises:
         ArgumentError: if `name` is not an identifier of C.
     """
-    return _LoopSource(tape, maps, segments, arguments, name).text
 
-
-class _LoopSource(LoopSource):
-    """A program over arrays as a kernel; arguments and attributes as for `LoopSource`, but that all is `code`."""
-
-    def __init__(
-        self,
-        tape: BlockTape,
-        maps: Sequence[Map],
-        segments: Sequence[LongSegment],
-        arguments: Sequence[Shape],
-        name: str = "f",
-    ) -> None:
-        super().__init__(tape, maps, segments, arguments, check_name(name, "CUDA"), _Mathematics(name, "float64"))
+    def __init__(self, unit: Unit, name: str = "f") -> None:
+        super().__init__(unit, check_name(name, "CUDA"), _Mathematics(name, "float64"))
 
     @property
     def text(self) -> str:
@@ -219,7 +194,6 @@ class _LoopSource(LoopSource):
 # Kernels --------------------------------------------------------------------------------------------------------------
 
 
-_NAME: Final = "f"
 #: Threads of a block.
 BLOCK: Final = 128
 #: Threads of a launch that have a work space, at most, and the part of the free memory that all of these take.
@@ -259,20 +233,18 @@ class OnDevice:
 
     Args:
         text: its source.
-        lengths: of the result arrays, at one point.
-        sizes: entries of each argument, at one point.
-        dtype: of all numbers.
+        unit: the program.
         work: numbers in the work space of each thread; None for kernels without one, which take distances between
             entries, too.
     """
 
-    def __init__(
-        self, text: str, sizes: Sequence[int], lengths: Sequence[int], dtype: np.dtype[Any], work: int | None
-    ) -> None:
+    def __init__(self, text: str, unit: Unit, work: int | None) -> None:
         self.cupy = _cupy()
-        self._sizes, self._lengths, self._dtype, self._work = list(sizes), list(lengths), dtype, work
+        #: Entries of each argument, and of each result array, at one point.
+        self._sizes, self._lengths = [*map(prod, unit.shapes)], unit.lengths
+        self._dtype, self._work = np.dtype(unit.dtype), work
         module = self.cupy.RawModule(code=text, options=("--fmad=false",))
-        self._launch = module.get_function(_NAME)
+        self._launch = module.get_function("f")
 
     @property
     def takes_columns(self) -> bool:
@@ -348,30 +320,14 @@ class OnDevice:
         return [cupy.ascontiguousarray(result.T) for result in results] if rows else results
 
 
-class CudaKernel(Kernel):
-    """Kernel on the GPU, of a program without loops."""
+class CudaKernel(SourceKernel):
+    """Kernel on the GPU, of a program without loops; CuPy caches its code."""
 
-    def __init__(
-        self,
-        tape: Tape,
-        segments: tuple[Segment, ...],
-        dtype: str,
-        arguments: tuple[Shape, ...],
-        exact: frozenset[int] = frozenset(),
-        cache: bool = False,
-    ) -> None:
-        del cache  # CuPy has its own
-        start = time.perf_counter()
-        self.arguments, self.segments, self.dtype = arguments, segments, np.dtype(dtype)
-        self._tape, self._exact = tape, exact
-        self.source = source(tape, segments, dtype, arguments, _NAME, exact)
-        emitted = time.perf_counter()
-        lengths = [segment.length for segment in segments]
-        self.device = OnDevice(self.source, [*map(prod, arguments)], lengths, self.dtype, None)
-        self.seconds = {"emit": emitted - start, "compile": time.perf_counter() - emitted}
+    def _emit(self) -> str:
+        return source(self._unit)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return CudaKernel, (self._tape, self.segments, str(self.dtype), self.arguments, self._exact)
+    def _compile(self) -> None:
+        self.device = OnDevice(self.source, self._unit, None)
 
     def threads_for(self, count: int, threads: int) -> int:
         """One, which waits for the GPU."""
@@ -388,28 +344,16 @@ class CudaKernel(Kernel):
         self.device.run(batch, first, last)
 
 
-class CudaLoops:
-    """Loops over arrays on the GPU; arguments as for `LoopSource`."""
+class CudaLoops(CompiledLoops):
+    """Loops over arrays on the GPU, which clear what has to be cleared."""
 
     #: Of this processor.
     most_threads = 1
 
-    def __init__(
-        self,
-        tape: BlockTape,
-        maps: Sequence[Map],
-        segments: Sequence[LongSegment],
-        arguments: tuple[Shape, ...],
-        cache: bool = False,
-    ) -> None:
-        self._given = tape, tuple(maps), tuple(segments), arguments, cache
-        written = _LoopSource(tape, maps, segments, arguments, _NAME)
-        lengths = [segment.length for segment in segments]
-        self.cleared = [False] * len(segments)  # it clears what it has to
-        self.device = OnDevice(written.text, [*map(prod, arguments)], lengths, np.dtype(float), written.work)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return CudaLoops, self._given
+    def __init__(self, unit: Unit) -> None:
+        super().__init__(unit)
+        written = _LoopSource(unit)
+        self.device = OnDevice(written.text, unit, written.work)
 
     def __call__(
         self, arguments: Sequence[NDArray[np.float64]], results: Sequence[NDArray[np.float64]], threads: int = 1
@@ -431,4 +375,10 @@ def device_of(kernel: Kernel) -> OnDevice:
     return found
 
 
-TARGET: Final = Target(CudaKernel, source, comment="//", loops=CudaLoops, loop_source=loop_source)
+TARGET: Final = Target(
+    CudaKernel,
+    source,
+    comment="//",
+    loops=CudaLoops,
+    loop_source=lambda unit, name: _LoopSource(unit, name).text,
+)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ from accumulus.tape.operations import INPUT, OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 from accumulus.targets.compiled.slots_kernel import SlotsState
-from accumulus.targets.kernel import Batch, Kernel, Segment, Shape, aligned
+from accumulus.targets.kernel import Batch, Kernel, Unit, aligned
 from accumulus.targets.llvm.host import compile_ir, host
 from accumulus.targets.llvm.instructions import Functions, Instructions
 from accumulus.targets.llvm.library import Code, Library, load, objects, store, version
@@ -45,24 +46,18 @@ _Run = Callable[[int, int, int], None]
 
 
 class BytecodeKernel(Kernel):
-    """Kernel of a table of operations; arguments as for `compile_tape`, checked.
-
-    Each operation is rounded by itself.
-    """
+    """Kernel of a table of operations, each of which is rounded by itself."""
 
     lanes: int
 
-    def __init__(
-        self, tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: Sequence[Shape], cache: bool
-    ) -> None:
-        self.arguments, self.segments, self.dtype = tuple(arguments), segments, np.dtype(dtype)
-        self.seconds = {"emit": 0.0, "compile": 0.0}
-        self._tape, self._cache = tape, cache
+    def __init__(self, unit: Unit) -> None:
+        super().__init__(unit)
+        tape, dtype, cache = unit.tape, unit.dtype, unit.cache
         self._rows, slots, self._slot_count = _assembled(tape)
         self._constants = np.array(tape.constants, self.dtype)
         outputs = slots(np.array(tape.outputs, np.int64))
         self._results = [
-            (outputs[np.array(s.outputs, np.intp)], np.array(s.positions, np.intp), s.length) for s in segments
+            (outputs[np.array(s.outputs, np.intp)], np.array(s.positions, np.intp), s.length) for s in self.segments
         ]
         self.lanes = host().vector_bytes // self.dtype.itemsize
         #: How many lanes a single point takes: one where that gives the same bits as many.
@@ -75,9 +70,6 @@ class BytecodeKernel(Kernel):
         self._patience = COMPILING * len(self._rows) if len(self._rows) <= LONGEST_COMPILED else float("inf")
         self._compiled: Kernel | None = None
         self._lock = Lock()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return BytecodeKernel, (self._tape, self.segments, str(self.dtype), self.arguments, self._cache)
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """Results at one point."""
@@ -145,9 +137,7 @@ class BytecodeKernel(Kernel):
         with self._lock:
             if self._compiled is None:
                 every = frozenset(range(self._tape.inputs, len(self._tape)))
-                self._compiled = LLVMKernel(
-                    self._tape, self.segments, str(self.dtype), self.arguments, every, self._cache
-                )
+                self._compiled = LLVMKernel(replace(self._unit, exact=every))
 
 
 def _assembled(tape: Tape) -> tuple[NDArray[np.int32], Callable[[NDArray[np.int64]], NDArray[np.int64]], int]:

@@ -18,9 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.blocks import BlockTape
-from accumulus.tape.fusion import Map
-from accumulus.targets.kernel import Batch, LongSegment, aligned
+from accumulus.targets.kernel import Batch, Unit, aligned
 from accumulus.targets.llvm import maps
 from accumulus.targets.llvm.instructions import Functions
 from accumulus.targets.llvm.library import Library
@@ -137,20 +135,14 @@ LANES, LANES_AN_OPERATION, CALL = 1e-2, 2e-4, 1e-5
 
 
 class BatchedLoops(LLVMLoops):
-    """A program over arrays as machine code, for one point, and for points in lanes once so many were asked for.
-
-    Args:
-        tape, maps, segments, cache: as for `LLVMLoops`.
-    """
+    """A program over arrays as machine code, for one point, and for points in lanes once so many were asked for."""
 
     #: As many as there are.
     most_threads = sys.maxsize
 
-    def __init__(
-        self, tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], cache: bool = False
-    ) -> None:
-        super().__init__(tape, maps, segments, cache)
-        self._lengths = [segment.length for segment in segments]
+    def __init__(self, unit: Unit) -> None:
+        super().__init__(unit)
+        self._lengths = unit.lengths
         bytes_of_points = 8 * self._lanes * (self._layout.size + sum(self._lengths))
         self._may_be_in_lanes = not self._products and bytes_of_points <= MOST_IN_LANES
         operations = sum(body.tape.operations for body in self._bodies.values())
@@ -190,7 +182,7 @@ class BatchedLoops(LLVMLoops):
         """Memory of a run, and the calls with their addresses in it; code is compiled where there is none yet."""
         library = self._library
         if library is None:
-            library = self._library = _compiled([*self._bodies.values()], self._lanes, self._given[-1])
+            library = self._library = _compiled([*self._bodies.values()], self._lanes, self._unit.cache)
         lanes, width = self._lanes, 8 * self._lanes
         values = aligned((self._layout.size, lanes), np.dtype(float))
         values[:] = 0.0

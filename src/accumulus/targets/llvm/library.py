@@ -18,7 +18,7 @@ import ctypes
 import functools
 import json
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -30,8 +30,8 @@ from accumulus import cache
 from accumulus.cache import digest, processor
 from accumulus.errors import CompileError
 from accumulus.native.linker import Linked, UnknownObjectError, is_supported
-from accumulus.tape.tape import Tape, to_bytes
-from accumulus.targets.kernel import Segment, Shape
+from accumulus.tape.tape import to_bytes
+from accumulus.targets.kernel import Unit
 
 # Python's objects, and functions --------------------------------------------------------------------------------------
 
@@ -210,31 +210,23 @@ def _linked(image: bytes, exports: Sequence[str], imports: Mapping[str, int], na
     return LinkedByLLVM(image, exports, imports, names)
 
 
-def key_of(
-    tape: Tape,
-    arguments: Sequence[Shape],
-    segments: Sequence[Segment],
-    dtype: str,
-    exact: Iterable[int],
-    changes: Mapping[str, object],
-) -> str:
+def key_of(unit: Unit, changes: Mapping[str, object]) -> str:
     """The key of a program's code for one purpose.
 
     Args:
-        tape, arguments, segments, dtype, exact: as for `LLVMKernel`.
         changes: attributes in which its variant differs from the tuned one, by name.
     """
     return digest(
         [
             version(),
-            to_bytes(tape),
+            to_bytes(unit.tape),
             *(
                 bytes(array("q", positions))
-                for segment in segments
+                for segment in unit.segments
                 for positions in (segment.outputs, segment.positions)
             ),
-            bytes(array("q", sorted(exact))),
-            repr((arguments, [segment.length for segment in segments], dtype, sorted(changes.items()))).encode(),
+            bytes(array("q", sorted(unit.exact))),
+            repr((unit.shapes, unit.lengths, unit.dtype, sorted(changes.items()))).encode(),
         ]
     )
 

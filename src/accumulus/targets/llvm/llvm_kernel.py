@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from accumulus.cache import digest
 from accumulus.errors import CompileError
 from accumulus.forks import Lock
-from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import Batch, Call, Kernel, Segment, Shape, check_arguments
+from accumulus.targets.kernel import Batch, Call, Kernel, Unit
 from accumulus.targets.llvm.library import (
     UNPACK,
     Code,
@@ -127,40 +126,22 @@ class LLVMKernel(Kernel):
     shared. Calls from several threads at a time are safe. Memory for code is given back with the kernel.
 
     Args:
-        arguments: shapes of the arrays that the tape's inputs are the entries of; by default one row of them all.
-        exact: references of operations that are not fused with others.
-        cache: whether code is cached on disk, for the next process; not of a given variant.
+        unit: the program; code of a given variant is not cached.
         variant: how to compile batches; by default as suits the machine and the program.
     """
 
-    def __init__(
-        self,
-        tape: Tape,
-        segments: tuple[Segment, ...],
-        dtype: str,
-        arguments: Sequence[Shape] | None = None,
-        exact: frozenset[int] = frozenset(),
-        cache: bool = False,
-        *,
-        variant: Variant | None = None,
-    ) -> None:
+    def __init__(self, unit: Unit, variant: Variant | None = None) -> None:
         check_supported()
-        self.arguments, self.segments, self.dtype = check_arguments(tape, arguments), segments, np.dtype(dtype)
-        self.seconds = {"emit": 0.0, "compile": 0.0, "load": 0.0}
-        self._tape = tape
-        self._exact = exact
+        super().__init__(unit)
+        self.seconds["load"] = 0.0
         self._lock = Lock()
         self._given = variant
-        self._cache = cache and variant is None
+        self._cache = unit.cache and variant is None
         self._none_shared = (False,) * len(self.arguments)
         #: By the arguments that are shared, whether it is transposed, and whether structural zeros are in place.
         self._batches: dict[tuple[tuple[bool, ...], bool, bool], _Compiled] = {}
-        self._lengths = [segment.length for segment in segments]
+        self._lengths = unit.lengths
         self._one_point: Callable[..., Any] | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # machine code does not travel: it is compiled again where it is wanted, as suits the machine there
-        return LLVMKernel, (self._tape, self.segments, str(self.dtype), self.arguments, self._exact, self._cache)
 
     @cached_property
     def _variant(self) -> Variant:
@@ -175,15 +156,15 @@ class LLVMKernel(Kernel):
     def _suited(self, transposed: bool, single: bool = False) -> Variant:
         from accumulus.targets.llvm.module import tune
 
-        suited = self._given or tune(self._tape, self.segments, str(self.dtype), transposed, single=single)
-        return replace(suited, exact=suited.exact | self._exact)
+        suited = self._given or tune(self._tape, self.segments, self._unit.dtype, transposed, single=single)
+        return replace(suited, exact=suited.exact.union(self._unit.exact))
 
     @property
     def source(self) -> str:  # type: ignore[override]
         """The LLVM IR of the code for batches in C order."""
         from accumulus.targets.llvm.module import module
 
-        return str(module(self._tape, self.arguments, self.segments, self._variant).text)
+        return str(module(self._unit, self._variant).text)
 
     @property
     def lanes(self) -> int:  # type: ignore[override]
@@ -218,7 +199,7 @@ class LLVMKernel(Kernel):
         if library is None:
             from accumulus.targets.llvm.module import runs_in_one_lane
 
-            if runs_in_one_lane(self._tape, str(self.dtype)):
+            if runs_in_one_lane(self._tape, self._unit.dtype):
                 library = self._compile(("point",), changes)
             else:
                 library = self._batch((), False, False).library
@@ -312,15 +293,12 @@ class LLVMKernel(Kernel):
                 known = self._batches[key] = _Compiled(batch, library, changes, [])
             return known
 
-    def _key(self, changes: dict[str, Any]) -> str:
-        return key_of(self._tape, self.arguments, self.segments, str(self.dtype), self._exact, changes)
-
     def _loaded(self, exports: tuple[str, ...], changes: dict[str, Any]) -> Library | None:
         """Code from the cache."""
         if not self._cache:
             return None
         start = time.perf_counter()
-        code = load(self._key(changes))
+        code = load(key_of(self._unit, changes))
         library = None
         if code is not None:
             with suppress(CompileError):  # a library that it calls is not there
@@ -338,7 +316,7 @@ class LLVMKernel(Kernel):
             suited = self._suited(transposed=False, single=True)
         else:
             suited = self._variant_transposed if changes.get("transposed") else self._variant
-        emitted = module(self._tape, self.arguments, self.segments, replace(suited, **changes))
+        emitted = module(self._unit, replace(suited, **changes))
         middle = time.perf_counter()
         images = compile_modules(emitted.text.modules(), quick=emitted.is_short)
         code = Code(images, emitted.imports, emitted.tables)
@@ -346,7 +324,7 @@ class LLVMKernel(Kernel):
         self.seconds["emit"] += middle - start
         self.seconds["compile"] += time.perf_counter() - middle
         if self._cache:
-            store(self._key(changes), code)
+            store(key_of(self._unit, changes), code)
         return library
 
     def _note_misaligned(self, compiled: _Compiled, out: Sequence[NDArray[Any]], points: int) -> None:

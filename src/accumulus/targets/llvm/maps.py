@@ -25,11 +25,10 @@ from accumulus.cache import digest
 from accumulus.errors import SizeError
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, references_in
-from accumulus.tape.fusion import Map
 from accumulus.tape.live import as_written, time_of
 from accumulus.tape.operations import SECONDS
 from accumulus.tape.tape import Tape, to_bytes
-from accumulus.targets.kernel import FEWEST_POINTS, MINIMUM_WORK, MOVING, LongSegment, pool
+from accumulus.targets.kernel import FEWEST_POINTS, MINIMUM_WORK, MOVING, CompiledLoops, Unit, pool
 from accumulus.targets.llvm.host import compile_modules, host
 from accumulus.targets.llvm.instructions import Functions, Instructions
 from accumulus.targets.llvm.library import Code, Library, load, objects, store, version
@@ -464,30 +463,19 @@ class _Step:
         return np.array(list(pairwise(bounds)))
 
 
-class LLVMLoops:
+class LLVMLoops(CompiledLoops):
     """A program over arrays as machine code.
-
-    Args:
-        tape: the program.
-        maps: its bodies, in order.
-        segments: which outputs go where.
-        cache: whether code is stored on disk, and loaded from there.
-
-    Attributes:
-        cleared: which arrays that are returned have to hold zeros before.
 
     Raises:
         SizeError: if there are too many numbers between loops.
     """
 
-    def __init__(
-        self, tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], cache: bool = False
-    ) -> None:
-        self._given = tape, tuple(maps), tuple(segments), cache
-        self._constants = tape.constants[::-1]
-        nests = Nests(tape, maps, segments)
+    def __init__(self, unit: Unit) -> None:
+        super().__init__(unit)
+        self._constants = unit.tape.constants[::-1]
+        nests = Nests(unit)
         self.cleared = nests.cleared
-        self._layout = WorkspaceLayout(tape, nests.kept)
+        self._layout = WorkspaceLayout(unit.tape, nests.kept)
         self._bodies: dict[object, Body] = {}
         self._steps: list[_Step] = []
         for nest in nests.every:
@@ -500,16 +488,13 @@ class LLVMLoops:
             wanted = {step.function for step in loops if (step.parts(self._lanes)[1] == is_wide).any()}
             if wanted:
                 bodies = [body for body in self._bodies.values() if body.name in wanted]
-                self._libraries[is_wide] = compiled(bodies, width, cache)
+                self._libraries[is_wide] = compiled(bodies, width, unit.cache)
         self._run: Any = None
         for library in self._libraries.values():
             self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(library.addresses[DRIVER])
         self._tables = {id(column): self._layout.table(column) for step in self._steps for column in step.nest.loads}
         self._products = {k: self._product(step) for k, step in enumerate(self._steps) if step.nest.shape is not None}
         self._idle: list[_Workspace] = []
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._given  # machine code does not travel
 
     # What is called -------------------------------------------------------------------------------------------------
 

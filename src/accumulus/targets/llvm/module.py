@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from accumulus.tape.live import needed, time_of
 from accumulus.tape.operations import BY_NAME, LATENCY, OPERATIONS
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import Segment, Shape
+from accumulus.targets.kernel import Segment, Unit
 from accumulus.targets.llvm.entry_points import entry_points, point_entry
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.instructions import Functions, Instructions
@@ -307,11 +307,11 @@ class Module:
     is_short: bool = False
 
 
-def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], variant: Variant) -> Module:
-    """Write the module of a program whose inputs are the entries of the arguments."""
-    lanes, size = variant.lanes, variant.size
-    lengths = tuple(segment.length for segment in segments)
-    signature = Signature(tuple(arguments), variant.shared or (False,) * len(arguments), lengths, size)
+def module(unit: Unit, variant: Variant) -> Module:
+    """Write the module of a program."""
+    tape, segments, lanes, size = unit.tape, unit.segments, variant.lanes, variant.size
+    lengths, shapes = tuple(unit.lengths), unit.shapes
+    signature = Signature(shapes, variant.shared or (False,) * len(shapes), lengths, size)
     variant = replace(variant, offsets=variant.offsets or (0,) * len(lengths))
     functions = Functions(lanes, variant.dtype, shared=variant.single)
     tile = _tile(signature, lanes) if variant.transposed else 0
