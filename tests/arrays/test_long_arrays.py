@@ -425,9 +425,9 @@ def test_code_that_catches_everything_gets_no_other_derivative(function):
 
 
 def test_workspaces_beyond_the_index_tables_are_refused(monkeypatch):
-    from accumulus.targets.llvm import maps
+    from accumulus.targets import nests
 
-    monkeypatch.setattr(maps, "MOST", 100)
+    monkeypatch.setattr(nests, "MOST", 100)
     with unrolled(0), pytest.raises(acc.errors.SizeError, match="index tables"):
         acc.jacobian(stencil, cache=False)(X)
 

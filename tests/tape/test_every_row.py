@@ -13,7 +13,7 @@ from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.tape import Tape
-from accumulus.targets.c.c_expressions import Expressions
+from accumulus.targets.c.c_expressions import Expressions, Mathematics
 
 each_row = pytest.mark.parametrize("row", OPERATIONS[1:], ids=lambda row: row.name)
 
@@ -34,7 +34,7 @@ def program(row: Operation) -> tuple[Tape, list[float]]:
 def test_languages_spell_it_or_say_that_they_do_not_have_it(row):
     tape, _ = program(row)
     (output,) = tape.outputs
-    text = Expressions(tape, "float64", {}, str, "fma").operation(output)
+    text = Expressions(tape, Mathematics("f", "float64"), {}).operation(output)
     assert all(f"x{a}" in text or f"t{a}" in text for a in tape.arguments(output) if a >= 0 and row.name != "attach")
     for template in filter(None, (row.numpy, row.jax)):
         assert all(f"{{{k}}}" in template for k in range(row.arity) if row.name != "attach")

@@ -12,16 +12,16 @@ from test_c_loops import FUNCTIONS, program
 import accumulus as acc
 from accumulus.tape.fusion import fuse
 from accumulus.targets.kernel import LongSegment, LoopKernel, Unit
-from accumulus.targets.llvm import lanes
-from accumulus.targets.llvm.lanes import BatchedLoops
+from accumulus.targets.llvm import maps
+from accumulus.targets.llvm.maps import LLVMLoops
 
 POINTS = 21
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    monkeypatch.setattr(lanes, "LANES", 0.0)
-    monkeypatch.setattr(lanes, "LANES_AN_OPERATION", 0.0)
+    monkeypatch.setattr(maps, "LANES", 0.0)
+    monkeypatch.setattr(maps, "LANES_AN_OPERATION", 0.0)
 
 
 def loops_of(derivative, *point):
@@ -76,7 +76,7 @@ def test_random_programs(seed):
     tape, point = program(seed, products=False)
     count = len(tape.outputs)
     segments = (LongSegment(count, np.arange(count), slice(0, count)),)
-    kernel = LoopKernel(Unit(tape, segments, maps=fuse(tape)), BatchedLoops, 1)
+    kernel = LoopKernel(Unit(tape, segments, maps=fuse(tape)), LLVMLoops, 1)
     points = np.asarray(point) * np.random.default_rng(seed).uniform(0.9, 1.1, (POINTS, 1))
     expected = np.array([kernel(each)[0] for each in points])
     np.testing.assert_array_equal(kernel.batch(points)[0], expected)
@@ -87,10 +87,10 @@ def test_programs_beyond_the_cache_and_short_batches_stay_with_points(monkeypatc
     with unrolled(0):
         derivative = acc.gradient(lambda x: np.sum(np.sin(x)), cache=False)
         X = np.random.default_rng(0).normal(size=(POINTS, 24))
-        monkeypatch.setattr(lanes, "MOST_IN_LANES", 100)
+        monkeypatch.setattr(maps, "MOST_IN_LANES", 100)
         derivative.batch(X)
         assert loops_of(derivative, X[0])._library is None
-        monkeypatch.setattr(lanes, "LANES", 10.0)
+        monkeypatch.setattr(maps, "LANES", 10.0)
         other = acc.gradient(lambda x: np.sum(np.cos(x)), cache=False)
         other.batch(X)
         assert loops_of(other, X[0])._library is None

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
@@ -149,7 +149,7 @@ class Unit:
     segments: Sequence[Any]
     dtype: str = "float64"
     arguments: Sequence[Shape] | None = None
-    exact: Collection[int] = frozenset()
+    exact: frozenset[int] = frozenset()
     cache: bool = False
     maps: Sequence[Map] | None = None
 

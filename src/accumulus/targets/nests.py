@@ -18,19 +18,21 @@ alike.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from accumulus.errors import SizeError
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, column, owners_in
 from accumulus.tape.fusion import Map
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import LongSegment, Unit
+from accumulus.targets.kernel import Unit
 
 #: Stretches of references that follow each other are copied one by one if they are that long on average.
 LONG: Final = 256
@@ -97,78 +99,56 @@ class Nests:
     """
 
     def __init__(self, unit: Unit) -> None:
-        computed = nests_of(unit.tape, unit.maps or ())
-        arrays = {start: nest.count for nest in computed for start in nest.starts}
-        loads = [column for nest in computed for column in nest.loads]
-        returned = _Returned(unit.tape, unit.segments, arrays, loads)
-        self.cleared = returned.cleared
-        self.kept = {start: count for start, count in arrays.items() if start not in returned.places}
+        tape: BlockTape = unit.tape
+        computed = nests_of(tape, unit.maps or ())
+        self._arrays = {start: nest.count for nest in computed for start in nest.starts}
+        self._starts = sorted(self._arrays)
+        self._firsts = np.array(self._starts, np.int64)
+        #: Arrays that are stored where they are returned, by their first references.
+        self._places: dict[int, Place] = {}
+        #: All others: references of values, where the first goes, and where each goes, counted from there; None if they
+        #: follow each other.
+        self._copies: list[tuple[Column, Place, NDArray[np.int32] | None]] = []
+        self.cleared = [False] * len(unit.segments)
+        # computed things take results of these
+        blocks = {block for nest in computed for each in nest.loads for block in tape.owners(each)}
+        homes = np.searchsorted(tape.starts, self._firsts, side="right") - 1
+        taken = {array for array, block in enumerate(homes.tolist()) if block in blocks}
+        self._place(self._returned(unit, taken), taken)
+        self.kept = {start: count for start, count in self._arrays.items() if start not in self._places}
         self.every = [
-            replace(nest, stores=tuple(returned.places.get(start, start) for start in nest.starts)) for nest in computed
+            replace(nest, stores=tuple(self._places.get(start, start) for start in nest.starts)) for nest in computed
         ]
         copying = Tape(1)
         copying.outputs = [0]
-        for source, place, positions in returned.copies:
+        for source, place, positions in self._copies:
             if len(source):
-                count = len(source)
-                self.every.append(Nest(count, (source,), (), (place,), body=copying, positions=positions))
+                self.every.append(Nest(len(source), (source,), (), (place,), body=copying, positions=positions))
 
-
-class _Returned:
-    """The results of a program, by where they go.
-
-    Args:
-        tape: the program; its references and that of a zero, -1 - the number of constants, are what is copied.
-        segments: which outputs go where.
-        arrays: of results that are computed, by their first references: how many there are.
-        operands: what is computed takes results of these.
-
-    Attributes:
-        places: of the arrays that are stored where they are returned, by their first references.
-        copies: of all others: references of values, where the first goes, and where each goes, counted from there; None
-            if they follow each other.
-        cleared: which segments have to hold zeros before.
-    """
-
-    def __init__(
-        self,
-        tape: BlockTape,
-        segments: Sequence[LongSegment],
-        arrays: Mapping[int, int],
-        operands: Iterable[Column],
-    ) -> None:
-        self.places: dict[int, Place] = {}
-        self.copies: list[tuple[Column, Place, NDArray[np.int32] | None]] = []
-        self.cleared: list[bool] = []
-        self._arrays, self._starts = arrays, sorted(arrays)
-        self._firsts = np.array(self._starts, np.int64)
-        zero = -1 - len(tape.constants)
+    def _returned(self, unit: Unit, taken: set[int]) -> list[tuple[Place, Range]]:
+        """What is returned as stretches of references; all else is copied, and arrays that it is from are taken."""
         stretches: list[tuple[Place, Range]] = []
-        blocks = {block for each in operands for block in tape.owners(each)}
-        homes = np.searchsorted(tape.starts, self._firsts, side="right") - 1
-        taken = {array for array, block in enumerate(homes.tolist()) if block in blocks}
-        for k, segment in enumerate(segments):
-            references = tape.outputs[segment.outputs]
-            self.cleared.append(False)
+        for k, segment in enumerate(unit.segments):
+            references = unit.tape.outputs[segment.outputs]
             positions = segment.positions
             if not segment.is_filled:
                 if SPARSE * len(references) < segment.length:
                     self.cleared[k] = True
                     if isinstance(positions, slice):
                         positions = np.arange(positions.start, positions.stop)
-                    self.copies.append((column(references), Place(k, 0), positions.astype(np.int32)))
+                    self._copies.append((column(references), Place(k, 0), positions.astype(np.int32)))
                     taken.update(self._arrays_in(column(references)))
                     continue
-                every = np.full(segment.length, zero, np.int64)
+                every = np.full(segment.length, -1 - len(unit.tape.constants), np.int64)
                 every[positions] = references
                 references = every
             found = _stretches(references)
             if found is None:
-                self.copies.append((references, Place(k, 0), None))
+                self._copies.append((references, Place(k, 0), None))
                 taken.update(self._arrays_in(references))
             else:
                 stretches += [(Place(k, at), stretch) for at, stretch in found]
-        self._place(stretches, taken)
+        return stretches
 
     def _place(self, stretches: Sequence[tuple[Place, Range]], taken: set[int]) -> None:
         touched = Counter(array for _, stretch in stretches for array in self._arrays_in(stretch))
@@ -179,7 +159,7 @@ class _Returned:
                 start = self._starts[array]
                 if array in once and at <= start and start + self._arrays[start] <= end:
                     self._copy(place, stretch.start, at, start)
-                    self.places[start] = Place(place.segment, place.offset + start - stretch.start)
+                    self._places[start] = Place(place.segment, place.offset + start - stretch.start)
                     at = start + self._arrays[start]
             self._copy(place, stretch.start, at, end)
 
@@ -189,7 +169,7 @@ class _Returned:
     def _copy(self, place: Place, start: int, first: int, end: int) -> None:
         if first < end:
             source = Range(first, 1 if end - first > 1 else 0, end - first)
-            self.copies.append((source, Place(place.segment, place.offset + first - start), None))
+            self._copies.append((source, Place(place.segment, place.offset + first - start), None))
 
 
 def _stretches(references: NDArray[np.int64]) -> list[tuple[int, Range]] | None:
@@ -210,6 +190,61 @@ def _stretches(references: NDArray[np.int64]) -> list[tuple[int, Range]] | None:
     ]
 
 
+# Where numbers are while a program runs: in one array, the workspace --------------------------------------------------
+
+#: Numbers in the workspace, at most: tables of indices have 32 bits.
+MOST: Final = 2**31
+
+
+class WorkspaceLayout:
+    """A zero, constants, the last first, inputs, then the results that are kept, in their order.
+
+    Args:
+        tape: the program; -1 - the number of constants stands for the zero.
+        kept: how many results follow from some references on; nobody asks for the places of others.
+
+    Attributes:
+        first: place of the first input.
+        size: of the workspace.
+
+    Raises:
+        SizeError: if it has too many numbers.
+    """
+
+    def __init__(self, tape: BlockTape, kept: Mapping[int, int]) -> None:
+        counts = np.array([kept[start] for start in sorted(kept)], np.int64)
+        self._starts = np.array([0, *sorted(kept)], np.int64)
+        self.first = 1 + len(tape.constants)
+        places = self.first + tape.inputs + np.cumsum(counts) - counts
+        #: What is added to references from each start on.
+        self._shifts = np.concatenate([[self.first], places - self._starts[1:]])
+        self.size = self.first + tape.inputs + int(counts.sum())
+        if self.size >= MOST:
+            raise SizeError(f"{self.size:,} numbers between loops; index tables have room for {MOST:,}")
+
+    def place(self, reference: int) -> int:
+        """Place of the value of a reference."""
+        return reference + int(self._shifts[self._owner(reference)])
+
+    def table(self, operands: Column) -> NDArray[np.int32] | None:
+        """Places of the values of a column; None for ranges, whose values are next to each other, too."""
+        if isinstance(operands, Range):
+            return None
+        table = np.empty(len(operands), np.int32)
+        for first in range(0, len(operands), PART):
+            part = operands[first : first + PART]
+            low, high = self._owner(int(part.min())), self._owner(int(part.max()))
+            if low == high:
+                shifts = self._shifts[low]
+            else:
+                shifts = self._shifts[np.maximum(np.searchsorted(self._starts, part, side="right") - 1, 0)]
+            np.add(part, shifts, out=table[first : first + PART], casting="unsafe")
+        return table
+
+    def _owner(self, reference: int) -> int:
+        return max(int(np.searchsorted(self._starts, reference, side="right")) - 1, 0)
+
+
 # Products of matrices -------------------------------------------------------------------------------------------------
 
 
@@ -217,6 +252,8 @@ Floats = NDArray[np.float64]
 #: Where the entries of a matrix are among the numbers between loops, row by row: one by one, or those that begin there,
 #: with a step.
 Entries = NDArray[np.int32] | tuple[int, int]
+#: Shape, first entry, strides, and table of a matrix.
+_Operand = tuple[tuple[int, int], int, tuple[int, ...], NDArray[np.intp] | None]
 #: Bytes of a number.
 _SIZE: Final = 8
 
@@ -232,9 +269,8 @@ class MatrixProduct:
 
     def __init__(self, shape: tuple[int, int, int], left: Entries, right: Entries, constant: Sequence[bool]) -> None:
         m, k, n = shape
-        self._shape = m, n
-        self._is_constant = all(constant)
-        self._operands = _Operand(left, (m, k), constant[0]), _Operand(right, (k, n), constant[1])
+        self._shape, self._constant = (m, n), constant
+        self._operands = _placed(left, (m, k)), _placed(right, (k, n))
 
     def bind(self, values: Floats, target: Callable[[Sequence[Floats]], Floats]) -> Callable[[Sequence[Floats]], None]:
         """The product of numbers in one array, as a function of the arrays that are returned.
@@ -242,46 +278,39 @@ class MatrixProduct:
         Args:
             target: where it goes, given those.
         """
-        (left, fill_left), (right, fill_right) = (operand.bind(values) for operand in self._operands)
-        if self._is_constant:
+        matrices, fills = [], []
+        for (shape, start, strides, table), is_constant in zip(self._operands, self._constant, strict=True):
+            if table is None:
+                steps = tuple(_SIZE * stride for stride in strides)
+                matrices.append(as_strided(values[start:], shape, steps))
+                continue
+            matrices.append(np.empty(shape))
+            # brings its entries together, at each call if they change; "raise" would take a copy
+            fill = partial(np.take, values, table, out=matrices[-1], mode="clip")
+            fill()
+            fills += [] if is_constant else [fill]
+        left, right = matrices
+        if all(self._constant):
             known = np.matmul(left, right).reshape(-1)
             return lambda results: np.copyto(target(results), known)
-        fills = [fill for fill in (fill_left, fill_right) if fill is not None]
-        shape = self._shape
+        result = self._shape
 
         def run(results: Sequence[Floats]) -> None:
             for fill in fills:
                 fill()
-            np.matmul(left, right, out=target(results).reshape(shape))
+            np.matmul(left, right, out=target(results).reshape(result))
 
         return run
 
 
-class _Operand:
-    """Place of a matrix: its first entry and its strides, or a table."""
-
-    def __init__(self, places: Entries, shape: tuple[int, int], is_constant: bool) -> None:
-        self._shape, self._is_constant = shape, is_constant
-        if isinstance(places, tuple):
-            start, step = places
-            places = (start + step * np.arange(shape[0] * shape[1])).astype(np.int32)
-        table = places.reshape(shape)
-        self._start, self._strides = int(table[0, 0]), _strides(table)
-        self._table = None if self._strides else table.astype(np.intp)
-
-    def bind(self, values: Floats) -> tuple[Floats, Callable[[], Any] | None]:
-        """The matrix, and what brings its entries together, where that has to be done again at each call."""
-        if self._strides is not None:
-            rows, columns = self._strides
-            return as_strided(values[self._start :], self._shape, (_SIZE * rows, _SIZE * columns)), None
-        matrix, table = np.empty(self._shape), self._table
-        assert table is not None
-
-        def fill(table: NDArray[np.intp] = table) -> None:
-            np.take(values, table, out=matrix, mode="clip")  # "raise" would take a copy
-
-        fill()
-        return matrix, None if self._is_constant else fill
+def _placed(places: Entries, shape: tuple[int, int]) -> _Operand:
+    """Where a matrix is: its shape, first entry and strides, or a table."""
+    if isinstance(places, tuple):
+        start, step = places
+        places = (start + step * np.arange(shape[0] * shape[1])).astype(np.int32)
+    table = places.reshape(shape)
+    strides = _strides(table)
+    return shape, int(table[0, 0]), strides or (), None if strides else table.astype(np.intp)
 
 
 def _strides(table: NDArray[np.int32]) -> tuple[int, int] | None:

@@ -126,40 +126,13 @@ def order_by_critical_path(
     tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None = None
 ) -> Iterator[int | Group]:
     """Like `order`; of the operations whose arguments are there, the one that the longest chain starts with is next."""
-    partners = {} if partners is None else partners
-    needed = [step for step in order(tape, plan, partners) if not isinstance(step, Group)]
-    users: dict[int, list[int]] = {reference: [] for reference in needed}
-    missing: dict[int, int] = {}
-    for reference in needed:
-        arguments = {argument for argument in tape.arguments(reference) if argument >= tape.inputs}
-        missing[reference] = len(arguments)
-        for argument in arguments:
-            users[argument].append(reference)
-    chain: dict[int, int] = {}
-    for reference in reversed(needed):
-        chain[reference] = LATENCY[tape.codes[reference]] + max((chain[user] for user in users[reference]), default=0)
-
-    ready = [(-chain[reference], reference) for reference in needed if not missing[reference]]
-    heapq.heapify(ready)
-    pending = set(needed)
-    for group in plan:
-        while not pending.isdisjoint(reference for reference in group.references if reference is not None):
-            _, chosen = heapq.heappop(ready)
-            for reference in (chosen, partners.get(chosen, chosen)):
-                if reference in pending:
-                    pending.remove(reference)
-                    yield reference
-                    for user in users[reference]:
-                        missing[user] -= 1
-                        if not missing[user]:
-                            heapq.heappush(ready, (-chain[user], user))
-        yield group
+    return order_by_registers(tape, plan, None, partners)
 
 
 def order_by_registers(
     tape: Tape,
     plan: Sequence[Group],
-    registers: int,
+    registers: int | None,
     partners: Mapping[int, int] | None = None,
 ) -> Iterator[int | Group]:
     """Like `order`, but by how many values are alive; time near-linear.
@@ -173,7 +146,7 @@ def order_by_registers(
     basic blocks, International Conference on Supercomputing, 1988.
 
     Args:
-        registers: how many values may be alive before operations that end values are preferred.
+        registers: how many values may be alive before operations that end values are preferred; None for any number.
     """
     partners = {} if partners is None else partners
     inputs = tape.inputs
@@ -203,9 +176,11 @@ def order_by_registers(
     ends = [sum([left[a] == 1 for a in places]) for places in arguments]
     done = bytearray(count)
     time = [0] * count  # when a value was made
-    # heaps of whole numbers, places in the low digits: on top the longest chain; the most ends, and of those the one
-    # with the oldest argument; the first place
-    critical = [k - chain[k] * count for k in range(count) if not missing[k]]
+    # heaps of whole numbers, places in the low digits, or references, of which none needs a place: on top the longest
+    # chain; the most ends, and of those the one with the oldest argument; the first place
+    size, digits = (len(tape), references) if registers is None else (count, range(count))
+    places_of: Mapping[int, int] | range = place if registers is None else range(count)
+    critical = [digits[k] - chain[k] * size for k in range(count) if not missing[k]]
     ending: list[int] = []
     first = [k for k in range(count) if not missing[k]]
     heapq.heapify(critical)
@@ -237,10 +212,10 @@ def order_by_registers(
             at += 1
         if finished == count:
             return
-        if alive < registers:
-            while done[critical[0] % count]:
+        if registers is None or alive < registers:
+            while done[places_of[critical[0] % size]]:
                 pop(critical)
-            chosen = critical[0] % count
+            chosen = places_of[critical[0] % size]
         else:
             # what has been done, or offered again since with more ends
             while ending and (
@@ -266,7 +241,7 @@ def order_by_registers(
             for user in users[k]:
                 missing[user] -= 1
                 if not missing[user]:
-                    push(critical, user - chain[user] * count)
+                    push(critical, digits[user] - chain[user] * size)
                     offer(user)
                     push(first, user)
 

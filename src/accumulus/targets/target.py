@@ -8,10 +8,8 @@ a target that computes single points does batches point by point, until it has a
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -108,13 +106,8 @@ def target_of(name: str) -> Target:
     Raises:
         UnknownNameError: if there is none.
     """
-    return _target((TARGETS | SOURCES)[check_target(name)])
-
-
-@cache
-def _target(module: str) -> Target:
-    target: Target = import_module(module).TARGET
-    return target
+    found: Target = import_module((TARGETS | SOURCES)[check_target(name)]).TARGET
+    return found
 
 
 def compile_tape(
@@ -157,9 +150,13 @@ def compile_tape(
     array([[15.,  0.,  3.],
            [ 2.,  0.,  1.]])
     """
-    rounded = frozenset(np.flatnonzero(np.frombuffer(as_written(tape), np.uint8)).tolist())
-    unit = Unit(tape, segments, dtype, arguments, rounded.union(exact), cache)
-    return _checked(unit, target).compile(unit)
+    return _compiled(Unit(tape, segments, dtype, arguments, frozenset(exact), cache), target)
+
+
+def _compiled(unit: Unit, target: str) -> Kernel:
+    """The kernel of a straight line; operations that reach a jump are rounded by themselves."""
+    rounded = np.flatnonzero(np.frombuffer(as_written(unit.tape), np.uint8)).tolist()
+    return _checked(unit, target).compile(replace(unit, exact=unit.exact.union(rounded)))
 
 
 def emit_source(
@@ -196,7 +193,7 @@ def emit_source(
         return values, jacobian
     <BLANKLINE>
     """
-    unit = Unit(tape, segments, dtype, arguments, exact)
+    unit = Unit(tape, segments, dtype, arguments, frozenset(exact))
     return _checked(unit, target).source(unit, name)
 
 
@@ -215,28 +212,44 @@ def _checked(unit: Unit, name: str) -> Target:
 # Code that programs are made of ---------------------------------------------------------------------------------------
 
 
-class Compilable(ABC):
-    """A program as it is compiled."""
+class Compilable:
+    """A program as it is compiled.
 
-    tape: Any  # its operations or loops; its outputs are what segments name
-    exact: frozenset[int] = frozenset()  # operations that a target must not fuse with others
-    maps: Sequence[Map] | None = None  # of loops, the bodies as they are compiled
-    operations: int  # of one call, of all instances of loops
-    compiled_operations: int  # of each body once
-    bodies: Sequence[Tape]  # what is compiled of it, each a tape
-    segment: ClassVar[type[Segment]]  # the class of its result arrays
+    Args:
+        tape: its operations or loops; its outputs are what segments name.
+        exact: operations that a target must not fuse with others.
+        maps: of loops, the bodies as they are compiled, in their order (`accumulus.tape.fusion`).
 
-    @abstractmethod
+    Attributes:
+        segment: the class of its result arrays.
+        bodies: what is compiled of it, each a tape.
+        operations: of one call, of all instances of loops.
+        compiled_operations: of each body once.
+    """
+
+    segment: ClassVar[type[Segment]]
+
+    def __init__(self, tape: Any, exact: Collection[int] = (), maps: Sequence[Map] | None = None) -> None:
+        self.tape, self.exact, self.maps = tape, frozenset(exact), maps
+        self.bodies: list[Tape] = [tape] if maps is None else [each.body for each in maps if each.is_body]
+        self.operations = Unit(tape, (), maps=maps).operations
+        self.compiled_operations = sum(body.operations for body in self.bodies)
+
+    def unit(self, segments: Sequence[Any], arguments: Sequence[Shape], dtype: str, cache: bool = False) -> Unit:
+        """Return the program with its result arrays, and the shapes of its arguments."""
+        return Unit(self.tape, segments, dtype, arguments, self.exact, cache, self.maps)
+
     def kernel(
         self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, dtype: str, threads: int, cache: bool
     ) -> Kernel:
         """Return compiled code, see `accumulus.targets.compile_tape`.
 
         Args:
-            threads: that may share the work of one point.
+            threads: that may share the instances of loops at one point; straight lines are short.
         """
+        unit = self.unit(segments, arguments, dtype, cache)
+        return _compiled(unit, target) if self.maps is None else LoopKernel(unit, target_of(target).loops, threads)
 
-    @abstractmethod
     def source(
         self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, name: str = "f", *, dtype: str
     ) -> str:
@@ -247,10 +260,17 @@ class Compilable(ABC):
             CompileError: for loops in a language without them.
             ArgumentError: if `name` is none that a function can have.
         """
-
-    def unit(self, segments: Sequence[Any], arguments: Sequence[Shape], dtype: str, cache: bool = False) -> Unit:
-        """Return the program with its result arrays, and the shapes of its arguments."""
-        return Unit(self.tape, segments, dtype, arguments, self.exact, cache, self.maps)
+        unit = self.unit(segments, arguments, dtype)
+        if self.maps is None:
+            return _checked(unit, target).source(unit, name)
+        write = target_of(target).loop_source
+        if write is None:
+            able = [each for each in languages() if target_of(each).loop_source is not None]
+            raise CompileError(
+                f"a program of loops over long arrays has no source in {target!r}; expected one of {', '.join(able)}, "
+                "or give exact_order=True for a program without loops"
+            )
+        return write(unit, name)
 
 
 class StraightLine(Compilable):
@@ -259,55 +279,13 @@ class StraightLine(Compilable):
     segment = Segment
 
     def __init__(self, tape: Tape, exact: Collection[int] = ()) -> None:
-        self.tape, self.exact = tape, frozenset(exact)
-        self.operations = self.compiled_operations = tape.operations
-        self.bodies = (tape,)
-
-    def kernel(
-        self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, dtype: str, threads: int, cache: bool
-    ) -> Kernel:
-        """Return compiled code; points are not shared among threads, which are short."""
-        del threads
-        return compile_tape(self.tape, segments, target, dtype, exact=self.exact, arguments=arguments, cache=cache)
-
-    def source(
-        self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, name: str = "f", *, dtype: str
-    ) -> str:
-        """Return source text of the operations, one by one."""
-        return emit_source(self.tape, segments, target, name, dtype, exact=self.exact, arguments=arguments)
+        super().__init__(tape, exact)
 
 
 class LoopNest(Compilable):
-    """Loops over the instances of bodies.
-
-    Args:
-        tape: the loops, of which bodies were fused.
-        maps: the bodies as they are compiled, in their order (`accumulus.tape.fusion`).
-    """
+    """Loops over the instances of bodies, which were fused."""
 
     segment = LongSegment
 
     def __init__(self, tape: BlockTape, maps: Sequence[Map]) -> None:
-        self.tape, self.maps = tape, maps
-        self.bodies = [each.body for each in maps if each.is_body]
-        self.compiled_operations = sum(body.operations for body in self.bodies)
-        self.operations = Unit(tape, (), maps=maps).operations
-
-    def kernel(
-        self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, dtype: str, threads: int, cache: bool
-    ) -> Kernel:
-        """Return compiled loops; threads share the instances of one point."""
-        return LoopKernel(self.unit(segments, arguments, dtype, cache), target_of(target).loops, threads)
-
-    def source(
-        self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, name: str = "f", *, dtype: str
-    ) -> str:
-        """Return source text of the loops, for languages that have them."""
-        write = target_of(target).loop_source
-        if write is None:
-            able = [each for each in languages() if target_of(each).loop_source is not None]
-            raise CompileError(
-                f"a program of loops over long arrays has no source in {target!r}; expected one of {', '.join(able)}, "
-                "or give exact_order=True for a program without loops"
-            )
-        return write(self.unit(segments, arguments, dtype), name)
+        super().__init__(tape, maps=maps)

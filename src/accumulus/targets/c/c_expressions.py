@@ -1,12 +1,24 @@
-"""Bodies in C, and in what has C's expressions: CUDA. Operations as expressions, and statements of these.
+"""Bodies in C, and in what has C's expressions: CUDA. Operations as expressions, statements of these, and functions.
 
 Products that alone go into a sum are written as one fused operation; a compiler is to fuse nothing by itself. So what
 has to be rounded operation by operation is, and everything else is as quick as the machine can do it.
+
+Functions that are called are those of the C library, as vectors where it has them, and some of the program's own.
+Formulas are those that `accumulus.targets.llvm` writes as instructions on vectors, here statements for one number. What
+C99 does not have is computed by those of `special_functions`.
+
+Elementary functions in tiles are the program's own, by the algorithms of `mathematics`: loops over points with these
+become vector instructions whatever the C library has, and take half the time of glibc's vectors; sine and cosine of one
+angle share what is the same in both. Points that an algorithm is not for are noted in a mask, ``unfit``: the tile is
+computed anew then, point by point, by the C library's functions. A program has them under ``FP_FAST_FMA``: they need
+products that are fused with sums.
 """
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,10 +31,10 @@ from accumulus.tape.live import as_written
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
-from accumulus.targets.c.c_header import Result
-from accumulus.targets.c.c_mathematics import Mathematics, literal
+from accumulus.targets.c.c_header import Result, function_text
 from accumulus.targets.kernel import Segment, Shape
-from accumulus.targets.llvm.special_functions import OF_ORDER
+from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS, Writer
+from accumulus.targets.llvm.special_functions import OF_ORDER, OF_POSIX, SPECIAL_FUNCTIONS
 from accumulus.targets.schedule import WITHOUT_PRODUCT, Group, Part, fuse_products, groups, order, parts
 
 # fmt: off
@@ -35,6 +47,9 @@ _KEYWORDS: Final = frozenset((
     "typeof", "and", "or", "not", "xor", "try", "catch", "namespace", "mutable", "explicit",
 ))
 # fmt: on
+
+
+# Expressions ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,27 +108,34 @@ def array_names(segments: Iterable[Segment], taken: Collection[str]) -> list[str
     return names
 
 
+def literal(value: float, dtype: str) -> str:
+    """A number as C writes it, of the type that is computed with, in parentheses if it is negative."""
+    with np.errstate(over="ignore"):
+        number = np.dtype(dtype).type(value)
+    if math.isnan(number):
+        return "NAN"
+    text = "INFINITY" if math.isinf(number) else _digits(str(abs(number)), dtype)
+    return f"(-{text})" if math.copysign(1.0, number) < 0 else text
+
+
+def _digits(text: str, dtype: str) -> str:
+    if not re.search(r"[.e]", text):
+        text += ".0"
+    return text + ("f" if dtype == "float32" else "")
+
+
 class Expressions:
     """Writes expressions of one type.
 
     Args:
         tape: the program.
-        dtype: "float64" or "float32".
+        mathematics: of the program.
         fused: as `fusible` gives it, of what is fused here.
-        function: what a function of the C library, or one that it does not have, is called in the program.
-        multiply_add: the function or macro that fuses a product with a sum.
     """
 
-    def __init__(
-        self,
-        tape: Tape,
-        dtype: str,
-        fused: Mapping[int, Fused],
-        function: Callable[[str], str],
-        multiply_add: str,
-    ) -> None:
-        self._tape, self._dtype, self._fused = tape, dtype, fused
-        self._function, self._multiply_add = function, multiply_add
+    def __init__(self, tape: Tape, mathematics: Mathematics, fused: Mapping[int, Fused]) -> None:
+        self._tape, self._mathematics, self._fused = tape, mathematics, fused
+        self._dtype = mathematics.dtype
 
     def value(self, reference: int) -> str:
         """Name of a value, or a number."""
@@ -140,7 +162,7 @@ class Expressions:
             )
         if row.c in OF_ORDER:
             arguments[0] = f"(int){arguments[0]}"
-        return f"{self._function(row.c)}({', '.join(arguments)})"
+        return f"{self._mathematics.function(row.c)}({', '.join(arguments)})"
 
     def _sum_with_product(self, reference: int, fused: Fused) -> str:
         tape = self._tape
@@ -151,7 +173,7 @@ class Expressions:
                 other = f"-{other}"
             else:
                 a = f"-{a}"
-        return f"{self._multiply_add}({a}, {b}, {other})"
+        return f"{self._mathematics.multiply_add}({a}, {b}, {other})"
 
     def _extremum(self, reference: int, sign: str) -> str:
         # NaN in either argument is the result, as in NumPy
@@ -174,7 +196,6 @@ class Body:
         inputs: array and entry of each input.
         results: the arrays that are written: their stored entries, as zeros are written by themselves.
         mathematics: of the program.
-        dtype: of its numbers.
         exact: operations that are rounded by themselves, beside those that have to be in any case.
         sensitive: number of outputs, the first, that are computed operation by operation as they stand.
         longest: operations and stores of a function; by default there is one function.
@@ -190,13 +211,12 @@ class Body:
         inputs: Sequence[tuple[str, int]],
         results: Sequence[Result],
         mathematics: Mathematics,
-        dtype: str,
         *,
         exact: Collection[int] = (),
         sensitive: int = 0,
         longest: int = sys.maxsize,
     ) -> None:
-        self._given = tape, inputs, results, mathematics, dtype
+        self._tape, self._inputs, self._results, self._mathematics = tape, inputs, results, mathematics
         stored = [Segment(len(r.outputs), tuple(r.outputs), tuple(range(len(r.outputs)))) for r in results]
         steps = list(order(tape, groups(tape, stored, 1)))
         rounded = np.flatnonzero(np.frombuffer(as_written(tape, sensitive), np.uint8)[tape.inputs :]) + tape.inputs
@@ -210,78 +230,426 @@ class Body:
         Args:
             at: where in an array, or in the frame, a row is that a value is loaded from or stored to.
         """
-        return _Statements(*self._given, at).of(part, self._fused)
-
-
-class _Statements:
-    """Writes one part of a body: a declaration for each value, a store for each result."""
-
-    def __init__(
-        self,
-        tape: Tape,
-        inputs: Sequence[tuple[str, int]],
-        results: Sequence[Result],
-        mathematics: Mathematics,
-        dtype: str,
-        at: Callable[[str, int], str],
-    ) -> None:
-        self._tape, self._inputs, self._results, self._mathematics = tape, inputs, results, mathematics
-        self._dtype, self._at = dtype, at
-        self._lines: list[str] = []
-        self._known: set[int] = set()
-        self._used: set[str] = set()
-
-    def of(self, part: Part, fused: Mapping[int, Fused]) -> tuple[list[str], set[str]]:
-        """The statements, and the arrays that they need."""
-        tape, slots = self._tape, part.slots
+        tape, slots, mathematics = self._tape, part.slots, self._mathematics
         here = {step for step in part.steps if not isinstance(step, Group)}
-        within = {s: f for s, f in fused.items() if s in here and f.product in here}
+        within = {s: f for s, f in self._fused.items() if s in here and f.product in here}
         left_out = {f.product for f in within.values()}
-        names = self._mathematics.function, self._mathematics.multiply_add
-        write = Expressions(tape, self._dtype, within, *names)
+        write = Expressions(tape, mathematics, within)
+        zero, one = literal(0.0, mathematics.dtype), literal(1.0, mathematics.dtype)
+        lines: list[str] = []
+        known: set[int] = set()
+        used: set[str] = set()
+
+        def declare(reference: int, text: str) -> None:
+            kind = mathematics.truth if tape.is_boolean(reference) else mathematics.real
+            lines.append(f"const {kind} {write.value(reference)} = {text};")
+            known.add(reference)
+
+        def need(reference: int) -> None:
+            """Load an input, or a value of another part, when it is first needed; truth values are numbers there."""
+            if reference < 0 or reference in known:
+                return
+            array, row = self._inputs[reference] if reference < tape.inputs else ("frame", slots[reference])
+            used.add(array)
+            declare(reference, f"{at(array, row)} != {zero}" if tape.is_boolean(reference) else at(array, row))
+
         for step in part.steps:
             if isinstance(step, Group):
                 (reference,) = step.references
                 assert reference is not None
-                self._need(reference, slots)
+                need(reference)
                 result = self._results[step.segment]
-                self._used.add(result.name)
-                self._lines.append(f"{self._at(result.name, result.row(step.start))} = {write.value(reference)};")
+                used.add(result.name)
+                lines.append(f"{at(result.name, result.row(step.start))} = {write.value(reference)};")
             elif step not in left_out:
                 arguments = tape.arguments(step)
                 if step in within:
                     product = within[step].product
                     arguments = (*(a for a in arguments if a != product), *tape.arguments(product))
                 for argument in arguments:
-                    self._need(argument, slots)
-                self._lines.append(f"const {self._kind(step)} t{step} = {write.operation(step)};")
-                self._known.add(step)
+                    need(argument)
+                declare(step, write.operation(step))
                 if step in slots:
-                    self._keep(step, slots[step])
-        return self._lines, self._used
+                    used.add("frame")
+                    value = f"t{step} ? {one} : {zero}" if tape.is_boolean(step) else f"t{step}"
+                    lines.append(f"{at('frame', slots[step])} = {value};")
+        return lines, used
 
-    def _kind(self, reference: int) -> str:
-        return self._mathematics.truth if self._tape.is_boolean(reference) else self._mathematics.real
 
-    def _need(self, reference: int, slots: Mapping[int, int]) -> None:
-        """Load an input, or a value of another part, when it is first needed."""
-        if reference < 0 or reference in self._known:
-            return
-        self._known.add(reference)
-        if reference < self._tape.inputs:
-            array, entry = self._inputs[reference]
-            name, text = f"x{reference}", self._at(array, entry)
+# Formulas as statements -----------------------------------------------------------------------------------------------
+
+
+class CWriter(Writer):
+    """Statements of one function of doubles; each method returns a name, or a number."""
+
+    arguments = ("x", "y")
+
+    def __init__(self, multiply_add: str) -> None:
+        super().__init__(1, "")
+        self._multiply_add = multiply_add
+
+    def real(self, value: float) -> str:
+        """A number."""
+        return literal(value, "float64")
+
+    def let(self, text: str) -> str:
+        """Write one statement."""
+        return self._named("double", text)
+
+    def _named(self, kind: str, text: str) -> str:
+        name = f"v{len(self.lines)}"
+        self.lines.append(f"const {kind} {name} = {text};")
+        return name
+
+    def binary(self, operation: str, a: str | float, b: str | float) -> str:
+        """An operation with two operands."""
+        sign = {"fadd": "+", "fsub": "-", "fmul": "*", "fdiv": "/"}[operation]
+        return self.let(f"{self.operand(a)} {sign} {self.operand(b)}")
+
+    def comparison(self, predicate: str, a: str | float, b: str | float) -> str:
+        """A truth value."""
+        sign = {"olt": "<", "ole": "<=", "ogt": ">", "oge": ">=", "oeq": "=="}[predicate]
+        return self._named("int", f"{self.operand(a)} {sign} {self.operand(b)}")
+
+    def either(self, a: str, b: str) -> str:
+        """Mask where one or the other holds."""
+        return self._named("int", f"{a} | {b}")
+
+    def minus(self, a: str) -> str:
+        """-a."""
+        return self.let(f"-{a}")
+
+    def call(self, intrinsic: str, *arguments: str | float) -> str:
+        """A function that the C library has."""
+        return self.let(f"{intrinsic}({', '.join(map(self.operand, arguments))})")
+
+    def function(self, name: str, *arguments: str) -> str:
+        """An elementary function of the C library."""
+        return self.let(f"{name}({', '.join(arguments)})")
+
+    def select(self, mask: str, a: str | float, b: str | float) -> str:
+        """a where the mask holds, else b."""
+        return self.let(f"{mask} ? {self.operand(a)} : {self.operand(b)}")
+
+    def multiply_add(self, a: str, b: str | float, c: str | float) -> str:
+        """a · b + c, fused where that is quick."""
+        return self.let(f"{self._multiply_add}({', '.join(map(self.operand, (a, b, c)))})")
+
+    def needed(self, *results: str) -> list[str]:
+        """The statements that the results need: formulas share functions that compute more than one of them needs."""
+        needed, found = set(results), []
+        for line in reversed(self.lines):
+            name, *others = re.findall(r"\bv\d+\b", line)
+            if name in needed:
+                needed.update(others)
+                found.append(line)
+        return found[::-1]
+
+
+# Elementary functions of tiles ----------------------------------------------------------------------------------------
+
+#: Functions of the C library, by their number of arguments; remainders are quicker as the library has them.
+ELEMENTARY: Final = {name: function.arity for name, (function, _) in VECTOR_FUNCTIONS.items() if name != "fmod"}
+
+_BITS: Final = """\
+INLINE uint64_t NAME_bits(double x) {
+    union { double number; uint64_t bits; } both;
+    both.number = x;
+    return both.bits;
+}
+
+INLINE double NAME_number(uint64_t bits) {
+    union { double number; uint64_t bits; } both;
+    both.bits = bits;
+    return both.number;
+}
+"""
+
+
+#: A power of a negative number, from that of its magnitude: the exponent is an odd or an even whole number, or none.
+_OF_NEGATIVE: Final = "negative ? (trunc(y) != y ? NAN : trunc(0.5 * y) != 0.5 * y ? -{0} : {0}) : {0}"
+
+
+class _ElementaryWriter(CWriter):
+    """Statements that take numbers apart, too."""
+
+    zero = "0.0"
+
+    def __init__(self, name: str) -> None:
+        super().__init__("fma")
+        self._name = name
+
+    def comparison(self, predicate: str, a: str | float, b: str | float) -> str:
+        """A truth value; of numbers that are not ordered, that of predicates with u."""
+        opposite = {"ugt": "<=", "uge": "<", "ult": ">="}.get(predicate)
+        if opposite is None:
+            return super().comparison(predicate, a, b)
+        return self._named("int", f"!({self.operand(a)} {opposite} {self.operand(b)})")
+
+    # Masks of points that an algorithm is not for, as whole numbers, 0 or 1: of bits, since magnitudes are ordered as
+    # their bits are, NaN above all; compilers do not vectorise loops that combine many truth values
+
+    def beyond(self, x: str, limit: float) -> str:
+        """True if |x| > limit."""
+        return self._above(self.bits(self.call("fabs", x)), self.whole(_bits(limit)))
+
+    def below(self, x: str, limit: float) -> str:
+        """True if x < limit, of numbers that are not negative."""
+        return self._above(self.whole(_bits(limit)), self.bits(x))
+
+    def not_normal_and_positive(self, x: str) -> str:
+        """True if it is negative, zero, denormal or infinite."""
+        above = self.integer("sub", self.bits(x), _bits(2.0**-1022))
+        room = self.integer("sub", self.whole(_bits(math.inf) - _bits(2.0**-1022) - 1), above)
+        return self.integer("lshr", self.integer("or", above, room), 63)
+
+    def unordered(self, a: str, b: str) -> str:
+        """True if one of both is NaN."""
+        return self.either(self.beyond(a, math.inf), self.beyond(b, math.inf))
+
+    def either(self, a: str, b: str) -> str:
+        """Mask where one or the other holds."""
+        return self.integer("or", a, b)
+
+    def _above(self, a: str, b: str) -> str:
+        """True if a > b, of whole numbers below 2⁶³."""
+        return self.integer("lshr", self.integer("sub", b, a), 63)
+
+    def fused(self, a: str, b: str | float, c: str | float) -> str:
+        """a · b + c."""
+        return self.call("fma", a, b, c)
+
+    def whole(self, value: int) -> str:
+        """A whole number."""
+        return f"UINT64_C({value % 2**64})"
+
+    def bits(self, a: str) -> str:
+        """The bits of a number."""
+        return self._named("uint64_t", f"{self._name}_bits({a})")
+
+    def number(self, bits: str) -> str:
+        """The number that has these bits."""
+        return self.let(f"{self._name}_number({bits})")
+
+    def integer(self, operation: str, a: str, b: str | int) -> str:
+        """An operation on whole numbers."""
+        signs = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^", "shl": "<<", "lshr": ">>"}
+        other = b if isinstance(b, str) else str(b) if operation in ("shl", "lshr") else self.whole(b)
+        return self._named("uint64_t", f"{a} {signs[operation]} {other}")
+
+    def negative(self, bits: str) -> str:
+        """A truth value: whether the first bit is set."""
+        return self._named("int", f"({bits} >> 63) != 0")
+
+
+def _bits(value: float) -> int:
+    (bits,) = struct.unpack("<Q", struct.pack("<d", value))
+    return int(bits)
+
+
+def definitions(name: str, inline: str, functions: Collection[str]) -> list[str]:
+    """C of the functions of a program, which are called by the names of the C library behind the program's.
+
+    They are for one point out of several, S of them, of a loop that has a variable ``unfit``.
+    """
+    texts = [_BITS.replace("INLINE", inline).replace("NAME", name)]
+    for each in functions:
+        function, which = VECTOR_FUNCTIONS[each]
+        w = _ElementaryWriter(name)
+        results, unfit = function.write(w)
+        result = results[which]
+        given = w.arguments[: function.arity]
+        lines = [f"if (S == 1) return {each}({', '.join(given)});"]
+        if each == "pow":  # the algorithm is of positive numbers
+            lines += ["const int negative = x < 0.0;", "x = fabs(x);"]
+        lines += w.needed(*([result] if unfit is None else [result, unfit]))
+        lines += ["(void)unfit;"] if unfit is None else [f"*unfit |= {unfit};"]
+        parameters = ", ".join([*(f"double {x}" for x in given), "ptrdiff_t S", "uint64_t *unfit"])
+        returned = _OF_NEGATIVE.format(result) if each == "pow" else result
+        head = f"{inline} double {name}_own_{each}({parameters})"
+        texts.append(function_text(head, [*lines, f"return {returned};"]))
+        texts.append(f"#define {name}_{each}({', '.join(given)}) {name}_own_{each}({', '.join(given)}, S, &unfit)\n")
+    return texts
+
+
+# What a program calls -------------------------------------------------------------------------------------------------
+
+#: Functions that glibc has for vectors, by the version of it that first has them.
+_FOR_VECTORS: Final = {
+    version: {row.c: row.arity for row in OPERATIONS if row.glibc == version}
+    for version in sorted({row.glibc for row in OPERATIONS} - {""})
+}
+
+
+def definition(head: str, name: str, multiply_add: str) -> str:
+    """A special function of doubles; `head` is what its name and its arguments are put behind."""
+    function = SPECIAL_FUNCTIONS[name]
+    w = CWriter(multiply_add)
+    (result,), _ = function.write(w)
+    arguments = ", ".join(f"double {each}" for each in w.arguments[: function.arity])
+    return function_text(f"{head}({arguments})", [*w.needed(result), f"return {result};"])
+
+
+class Mathematics:
+    """Functions that a program calls, noted as it is written, and the text that has to come before it.
+
+    Args:
+        name: of the program; names begin with it.
+        dtype: of its numbers.
+        in_tiles: whether what calls them is in loops over S points that have a mask ``unfit``.
+    """
+
+    #: The type of truth values.
+    truth = "_Bool"
+    #: Of special functions, and how one of doubles is given a number of single precision.
+    qualifier = "static inline"
+    widened = "(double){}"
+
+    def __init__(self, name: str, dtype: str, *, in_tiles: bool = False) -> None:
+        self._in_tiles = in_tiles and dtype == "float64"
+        self._name, self._macro, self.dtype = name, name.upper(), dtype
+        self._suffix = "f" if dtype == "float32" else ""
+        self.multiply_add = f"{self._macro}_MADD"
+        self._called: dict[str, None] = {}
+        self._special: dict[str, None] = {}
+
+    def function(self, function: str) -> str:
+        """Name of a function in the program."""
+        if function in SPECIAL_FUNCTIONS:
+            self._special[function] = None
+            return f"{self._name}_{function}"
+        if any(function in known for known in _FOR_VECTORS.values()):
+            self._called[function] = None
+            return f"{self._name}_{function}"
+        if function in OF_POSIX:
+            self._called[function] = None
+            return f"({self.real}){function}" if self._suffix else function
+        return f"{function}{self._suffix}"
+
+    @property
+    def elementary(self) -> list[str]:
+        """Functions among those called that are the program's own in tiles."""
+        return [function for function in ELEMENTARY if function in self._called] if self._in_tiles else []
+
+    @property
+    def real(self) -> str:
+        """The type of numbers."""
+        return "float" if self._suffix else "double"
+
+    def prelude(self) -> list[str]:
+        """Text that comes before the program."""
+        macro = self._macro
+        posix = ["#ifndef _XOPEN_SOURCE", "#define _XOPEN_SOURCE 600  /* Bessel functions */", "#endif"]
+        posix = posix if any(function in OF_POSIX for function in self._called) else []
+        return [
+            *posix,
+            "#include <math.h>",
+            "",
+            "#if defined(__clang__) || !defined(__GNUC__)",
+            "#pragma STDC FP_CONTRACT OFF",
+            "#endif",
+            "",
+            "#ifdef __GNUC__",
+            f"#define {macro}_INLINE static inline __attribute__((always_inline, unused))",
+            f"#define {macro}_APART static __attribute__((noinline))",
+            f"#define {macro}_ALIGNED __attribute__((aligned(64)))  /* as whole vectors are stored quickly */",
+            "#ifdef __clang__",
+            f'#define {macro}_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")',
+            "#else",
+            f'#define {macro}_INDEPENDENT _Pragma("GCC ivdep")',
+            "#endif",
+            "#else",
+            f"#define {macro}_INDEPENDENT",
+            f"#define {macro}_INLINE static inline",
+            f"#define {macro}_APART static",
+            f"#define {macro}_ALIGNED",
+            "#endif",
+            "",
+            "/* a * b + c, rounded once where the processor can do that quickly */",
+            f"#ifdef FP_FAST_FMA{self._suffix.upper()}",
+            f"#define {self.multiply_add}(a, b, c) fma{self._suffix}(a, b, c)",
+            "#else",
+            f"#define {self.multiply_add}(a, b, c) ((a) * (b) + (c))",
+            "#endif",
+            "",
+            *self._elementary(),
+            *self._vectors([function for function in self._called if function not in self.elementary]),
+            *self._own(),
+        ]
+
+    def _elementary(self) -> list[str]:
+        """Elementary functions of tiles: the program's own, or those of the C library."""
+        if not self.elementary:
+            return []
+        own = definitions(self._name, f"{self._macro}_INLINE", self.elementary)
+        return [
+            "#include <stdint.h>",
+            "",
+            "#ifdef FP_FAST_FMA",
+            *own,
+            "#else",
+            *self._vectors(self.elementary),
+            "#endif",
+            "",
+        ]
+
+    def _vectors(self, functions: Collection[str]) -> list[str]:
+        """The functions of the C library that loops over points call, under names of the program."""
+        called = [function for known in _FOR_VECTORS.values() for function in known if function in functions]
+        if not called:
+            return []
+        macro, name, real, suffix = self._macro, self._name, self.real, self._suffix
+        lines = [
+            "/* glibc's functions on vectors, which gcc takes in loops where it is told of them. */",
+            "#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)",
+            f'#define {macro}_VECTOR(f) __asm__(#f) __attribute__((simd("notinbranch"), const, nothrow))',
+        ]
+        for version, known in _FOR_VECTORS.items():
+            chosen = [function for function in called if function in known]
+            if not chosen:
+                continue
+            lines.append(f"#if __GLIBC_PREREQ({version})")
+            for function in chosen:
+                kinds = ", ".join([real] * known[function])
+                lines.append(f"extern {real} {name}_{function}({kinds}) {macro}_VECTOR({function}{suffix});")
+            lines.append("#else")
+            lines += [f"#define {name}_{function} {function}{suffix}" for function in chosen]
+            lines.append("#endif")
+        return [
+            *lines,
+            "#else",
+            *(f"#define {name}_{function} {function}{suffix}" for function in called),
+            "#endif",
+            "",
+        ]
+
+    def _own(self) -> list[str]:
+        """Functions that the C library does not have."""
+        lines = []
+        if self._special and self._suffix:
+            multiply_add = f"{self.multiply_add}_DOUBLE"
+            lines += [
+                "#ifdef FP_FAST_FMA",
+                f"#define {multiply_add}(a, b, c) fma(a, b, c)",
+                "#else",
+                f"#define {multiply_add}(a, b, c) ((a) * (b) + (c))",
+                "#endif",
+                "",
+            ]
         else:
-            array, name, text = "frame", f"t{reference}", self._at("frame", slots[reference])
-            if self._tape.is_boolean(reference):
-                text = f"{text} != {literal(0.0, self._dtype)}"
-        self._used.add(array)
-        self._lines.append(f"const {self._kind(reference)} {name} = {text};")
+            multiply_add = self.multiply_add
+        return lines + self._definitions(multiply_add)
 
-    def _keep(self, reference: int, slot: int) -> None:
-        """Store a value for another part; truth values as numbers."""
-        value = f"t{reference}"
-        if self._tape.is_boolean(reference):
-            value = f"{value} ? {literal(1.0, self._dtype)} : {literal(0.0, self._dtype)}"
-        self._used.add("frame")
-        self._lines.append(f"{self._at('frame', slot)} = {value};")
+    def _definitions(self, multiply_add: str) -> list[str]:
+        """Special functions; those of single precision call those of doubles."""
+        lines = []
+        for name in self._special:
+            own = f"{self._name}_{name}"
+            wide = f"{own}_double" if self._suffix else own
+            lines.append(definition(f"{self.qualifier} double {wide}", name, multiply_add))
+            if self._suffix:
+                given = ("x", "y")[: SPECIAL_FUNCTIONS[name].arity]
+                head = f"{self.qualifier} float {own}({', '.join(f'float {each}' for each in given)})"
+                call = f"{wide}({', '.join(map(self.widened.format, given))})"
+                lines.append(function_text(head, [f"return (float){call};"]))
+        return lines

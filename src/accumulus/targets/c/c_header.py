@@ -30,24 +30,17 @@ class Array:
 
     Attributes:
         name: of the parameter.
+        shape: at one point.
         length: entries a point.
     """
 
-    def __init__(self, name: str, length: int) -> None:
-        self.name, self.length = name, length
+    def __init__(self, name: str, shape: Shape) -> None:
+        self.name, self.shape, self.length = name, shape, prod(shape)
 
     @property
     def rows(self) -> int:
         """Numbers of a point in a tile."""
         return self.length
-
-
-class Argument(Array):
-    """An array that is given, of a shape at one point."""
-
-    def __init__(self, name: str, shape: Shape) -> None:
-        super().__init__(name, prod(shape))
-        self.shape = shape
 
 
 class Result(Array):
@@ -61,7 +54,7 @@ class Result(Array):
 
     def __init__(self, name: str, segment: Segment) -> None:
         pairs = sorted(zip(segment.positions, segment.outputs, strict=True))
-        super().__init__(name, segment.length)
+        super().__init__(name, (segment.length,))
         self.positions, self.outputs = [place for place, _ in pairs], [output for _, output in pairs]
         self.whole = len(pairs) * SPARSE >= segment.length
 
@@ -106,7 +99,7 @@ class Declarations:
 
     name: str
     dtype: str
-    arguments: Sequence[Argument]
+    arguments: Sequence[Array]
     results: Sequence[Array]
     work: str = ""
 

@@ -19,18 +19,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.targets.c.c_expressions import Body, argument_names, array_names, check_name
+from accumulus.targets.c.c_expressions import Body, Mathematics, argument_names, array_names, check_name
 from accumulus.targets.c.c_header import (
     BYTES,
     COMPILED,
-    Argument,
     Array,
     Declarations,
     Result,
     framed,
     function_text,
 )
-from accumulus.targets.c.c_mathematics import Mathematics
 from accumulus.targets.c.c_places import (
     INDEX_TYPES,
     MOST_STRETCHES,
@@ -78,37 +76,93 @@ NAME_INLINE double name_dot(const double *a, const double *b, ptrdiff_t count) {
 """
 
 
-class NestPrinter:
-    """Writes the loops of a program, each as a function.
+#: Names that no result may have, beside those of the arguments.
+_TAKEN: Final = (WORK, "step", "stop", "left", "total", "factor", "part")
+
+
+class LoopSource:
+    """A program over arrays as C99, complete in itself; each of its loops is a function.
 
     Args:
-        name: of the program.
-        places: where its numbers are.
-        given: names of the arrays that are only read.
-        mathematics: of the program.
+        unit: the program.
+        name: of the function; other names begin with it.
+        mathematics: of the language, if it is another than C.
 
     Attributes:
-        texts: of the functions.
-        calls: of them, in their order.
-        stack: numbers that one of them needs on the stack, at most.
+        header: declarations, sizes, and what has to be known.
+        code: the functions, to be put behind the header or an ``#include`` of it.
+        work: numbers in the work space.
+
+    Raises:
+        ArgumentError: if `name` is not an identifier of C.
     """
 
-    def __init__(self, name: str, places: Places, given: Sequence[str], mathematics: Mathematics) -> None:
-        self._name, self._macro = name, name.upper()
-        self._places, self._given, self._mathematics = places, frozenset(given), mathematics
-        self.texts: list[str] = []
-        self.calls: list[str] = []
-        self.stack = 0
+    def __init__(self, unit: Unit, name: str = "f", mathematics: Mathematics | None = None) -> None:
+        self._name, self._macro = check_name(name), name.upper()
+        inputs = argument_names(unit.shapes)
+        self._arguments = [Array(*pair) for pair in zip(inputs, unit.shapes, strict=True)]
+        names = array_names(unit.segments, (*inputs, *_TAKEN))
+        self._results = [Array(each, (length,)) for each, length in zip(names, unit.lengths, strict=True)]
+        self._declared = Declarations(name, "float64", self._arguments, self._results, WORK)
+        self._nests = Nests(unit)
+        columns = [column for nest in self._nests.every for column in nest.loads]
+        lengths = list(zip(inputs, map(prod, unit.shapes), strict=True))
+        self._places = Places(name, unit.tape, lengths, self._nests.kept, columns)
+        self._mathematics = mathematics or Mathematics(name, "float64")
+        self._given = frozenset(inputs)  # arrays that are only read
+        self._loops: list[str] = []
+        self._calls: list[str] = []
+        self._stack = 0  # numbers that a loop needs on it, at most
         self._helpers: dict[str, str] = {}
+        for nest in self._nests.every:
+            self._write(nest)
+        self.operations = unit.operations
+        self.work = self._places.size
+        self.header, self.code = self._header(), self._code()
 
     @property
-    def helpers(self) -> list[str]:
-        """Functions that the loops call."""
-        return list(self._helpers.values())
+    def text(self) -> str:
+        """Header and code in one."""
+        return f"{self.header}\n{self.code}"
+
+    # Loops ---------------------------------------------------------------------------------------------------------
+
+    def _write(self, nest: Nest) -> None:
+        read = self._places.reading
+        if nest.body is None and nest.shape is not None:
+            left, right = (read(column, single=False) for column in nest.loads)
+            self._product(nest.shape, left, right, self._result(nest.stores[0]))
+            return
+        loads = [read(column) for column in nest.loads]
+        stores = [self._result(store) for store in nest.stores]
+        if nest.body is None:
+            self._sums(nest, loads[0], stores[0])
+        elif not nest.starts and self._copied(nest, loads[0], stores[0]):
+            return
+        elif nest.positions is not None:
+            table = self._places.indices(nest.positions.astype("int64") + stores[0].start)
+            self._scatter(nest.count, loads[0], stores[0].array, table)
+        else:
+            self._write_body(nest, loads, stores)
+
+    def _copied(self, nest: Nest, source: Reading, result: Reading) -> bool:
+        """Copy what is returned without a table, if one would be long, and a few stretches are enough."""
+        is_table = not source.array or source.array.startswith(f"{self._name}_values")
+        if is_table or nest.count < SHORTEST_TABLE or (nest.positions is None and source.places is None):
+            return False
+        every = np.arange(nest.count)
+        places = source.start + source.step * every if source.places is None else source.places
+        positions = (every if nest.positions is None else nest.positions.astype(np.int64)) + result.start
+        return self._copy(source, places, result.array, positions)
+
+    def _result(self, store: int | Place) -> Reading:
+        if isinstance(store, Place):
+            return Reading(self._results[store.segment].name, store.offset)
+        return Reading(WORK, self._places.place(store))
 
     # Bodies --------------------------------------------------------------------------------------------------------
 
-    def body(self, nest: Nest, loads: Sequence[Reading], stores: Sequence[Reading]) -> None:
+    def _write_body(self, nest: Nest, loads: Sequence[Reading], stores: Sequence[Reading]) -> None:
         """A body, or a recurrence."""
         body, count, steps = nest.body, nest.count, nest.steps
         assert body is not None
@@ -121,13 +175,12 @@ class NestPrinter:
             [(f"p{k}", 0) for k in range(body.inputs)],
             results,
             self._mathematics,
-            "float64",
             sensitive=nest.sensitive,
             longest=LOOP_PART,
         )
         at = dict(zip([f"p{k}" for k in range(body.inputs)], loads, strict=True))
         at |= dict(zip([result.name for result in results], stores, strict=True))
-        self.stack = max(self.stack, written.slots * TILE + LOOP_PART)
+        self._stack = max(self._stack, written.slots * TILE + LOOP_PART)
         texts: list[tuple[list[str], list[str]]] = []
         instances = {each for each, reading in at.items() if reading.at("i") != reading.at("j")}
 
@@ -190,7 +243,7 @@ class NestPrinter:
         """A long body: functions for its parts, through which a few instances go at a time."""
         calls, every, count = [], set(moved), nest.count
         for part, (lines, arrays) in enumerate(texts):
-            name = f"{self._name}_loop{len(self.calls)}_part{part}"
+            name = f"{self._name}_loop{len(self._calls)}_part{part}"
             parameters = ", ".join([*map(self._parameter, arrays), "ptrdiff_t first", "ptrdiff_t count"])
             loop = [
                 f"{self._macro}_LANES",
@@ -199,7 +252,7 @@ class NestPrinter:
                 *(f"    {line}" for line in lines),
                 "}",
             ]
-            self.texts.append(function_text(f"{self._macro}_APART void {name}({parameters})", loop))
+            self._loops.append(function_text(f"{self._macro}_APART void {name}({parameters})", loop))
             calls.append(f"{name}({', '.join([*arrays, 'first', 'count'])});")
             every.update(arrays)
         opening, first, stop = self._stepped(count, nest.steps, narrow=False)
@@ -235,7 +288,7 @@ class NestPrinter:
 
     # Sums, products, copies ----------------------------------------------------------------------------------------
 
-    def sums(self, nest: Nest, terms: Reading, result: Reading) -> None:
+    def _sums(self, nest: Nest, terms: Reading, result: Reading) -> None:
         """Sums over segments of a column."""
         offsets = nest.offsets
         assert offsets is not None
@@ -292,7 +345,7 @@ class NestPrinter:
             text = text.replace(f"TERM({turn})", term.replace("AT", turn))
         self._helpers[which] = text.replace("NAME", self._macro).replace("name_", f"{self._name}_")
 
-    def product(self, shape: tuple[int, int, int], left: Reading, right: Reading, result: Reading) -> None:
+    def _product(self, shape: tuple[int, int, int], left: Reading, right: Reading, result: Reading) -> None:
         """A product of an m × k matrix and a k × n one, whose rows follow each other in the result."""
         m, k, n = shape
         what = f"product of {m} x {k} and {k} x {n}"
@@ -341,14 +394,14 @@ class NestPrinter:
         opening.append(f"for (ptrdiff_t i = 0; i < {rows * columns}; i++) {WORK}[{at} + i] = {reading.at('i')};")
         return f"{WORK} + {at}", columns, 1
 
-    def copy(self, source: Reading, places: NDArray[np.int64], result: str, positions: NDArray[np.int64]) -> bool:
+    def _copy(self, source: Reading, places: NDArray[np.int64], result: str, positions: NDArray[np.int64]) -> bool:
         """Numbers that are brought from places to positions, in a few stretches; False if there are many."""
         lines = moves(source.array, places, result, positions)
         if lines is not None:
             self._function(f"{len(places)} numbers that are returned", [source.array, result], lines)
         return lines is not None
 
-    def scatter(self, count: int, source: Reading, result: str, table: tuple[str, str]) -> None:
+    def _scatter(self, count: int, source: Reading, result: str, table: tuple[str, str]) -> None:
         """Numbers that go to the places of a table."""
         line = f"for (ptrdiff_t i = 0; i < {count}; i++) {result}[{table[0]}[i]] = {source.at('i')};"
         self._function(f"{count} numbers that are returned", [source.array, result], [line])
@@ -359,7 +412,7 @@ class NestPrinter:
         return f"{'const ' * (array in self._given)}double *restrict {array}"
 
     def _function(self, what: str, arrays: Sequence[str], lines: Sequence[str]) -> None:
-        name = f"{self._name}_loop{len(self.calls)}"
+        name = f"{self._name}_loop{len(self._calls)}"
         # tables are known everywhere
         distinct, tables = [each for each in dict.fromkeys(arrays) if each], f"{self._name}_values"
         names = [each for each in distinct if not each.startswith(tables)]
@@ -370,104 +423,8 @@ class NestPrinter:
             opening += hidden(table, self._macro)
             lines = [line.replace(f"{table}[", f"{table}_here[") for line in lines]
         head = f"{self._macro}_APART void {name}({', '.join(map(self._parameter, names)) or 'void'})"
-        self.texts.append(f"/* {what} */\n{function_text(head, [*opening, *lines])}")
-        self.calls.append(f"{name}({', '.join(names)});")
-
-
-def hidden(table: str, macro: str) -> list[str]:
-    """Return lines that name a table anew, so that compilers do not see the numbers in it.
-
-    Where it has AVX-512, gcc 12.2 copies 1, 1, 1, 0, 0, 0 as 1, 1, 1, 1, 0, 0.
-    """
-    return [f"const double *{table}_here = {table};", f"{macro}_HIDDEN({table}_here);"]
-
-
-def _nested(opening: Sequence[str], inner: Sequence[str]) -> list[str]:
-    """Lines within a loop, if there is one."""
-    return [*opening, *(f"    {line}" for line in inner), "}"] if opening else [*inner]
-
-
-# The program ----------------------------------------------------------------------------------------------------------
-
-#: Names that no result may have, beside those of the arguments.
-_TAKEN: Final = (WORK, "step", "stop", "left", "total", "factor", "part")
-
-
-class LoopSource:
-    """A program over arrays as C99, complete in itself.
-
-    Args:
-        unit: the program.
-        name: of the function; other names begin with it.
-        mathematics: of the language, if it is another than C.
-
-    Attributes:
-        header: declarations, sizes, and what has to be known.
-        code: the functions, to be put behind the header or an ``#include`` of it.
-        work: numbers in the work space.
-
-    Raises:
-        ArgumentError: if `name` is not an identifier of C.
-    """
-
-    def __init__(self, unit: Unit, name: str = "f", mathematics: Mathematics | None = None) -> None:
-        self._name, self._macro = check_name(name), name.upper()
-        inputs = argument_names(unit.shapes)
-        self._arguments = [Argument(*pair) for pair in zip(inputs, unit.shapes, strict=True)]
-        names = array_names(unit.segments, (*inputs, *_TAKEN))
-        self._results = [Array(*pair) for pair in zip(names, unit.lengths, strict=True)]
-        self._declared = Declarations(name, "float64", self._arguments, self._results, WORK)
-        self._nests = Nests(unit)
-        columns = [column for nest in self._nests.every for column in nest.loads]
-        lengths = list(zip(inputs, map(prod, unit.shapes), strict=True))
-        self._places = Places(name, unit.tape, lengths, self._nests.kept, columns)
-        self._mathematics = mathematics or Mathematics(name, "float64")
-        self._loops = NestPrinter(name, self._places, inputs, self._mathematics)
-        for nest in self._nests.every:
-            self._write(nest)
-        self.operations = unit.operations
-        self.work = self._places.size
-        self.header, self.code = self._header(), self._code()
-
-    @property
-    def text(self) -> str:
-        """Header and code in one."""
-        return f"{self.header}\n{self.code}"
-
-    # Loops ---------------------------------------------------------------------------------------------------------
-
-    def _write(self, nest: Nest) -> None:
-        read, loops = self._places.reading, self._loops
-        if nest.body is None and nest.shape is not None:
-            left, right = (read(column, single=False) for column in nest.loads)
-            loops.product(nest.shape, left, right, self._result(nest.stores[0]))
-            return
-        loads = [read(column) for column in nest.loads]
-        stores = [self._result(store) for store in nest.stores]
-        if nest.body is None:
-            loops.sums(nest, loads[0], stores[0])
-        elif not nest.starts and self._copied(nest, loads[0], stores[0]):
-            return
-        elif nest.positions is not None:
-            table = self._places.indices(nest.positions.astype("int64") + stores[0].start)
-            loops.scatter(nest.count, loads[0], stores[0].array, table)
-        else:
-            loops.body(nest, loads, stores)
-
-    def _copied(self, nest: Nest, source: Reading, result: Reading) -> bool:
-        """Copy what is returned without a table, if one would be long, and a few stretches are enough."""
-        is_table = not source.array or source.array.startswith(f"{self._name}_values")
-        if is_table or nest.count < SHORTEST_TABLE or (nest.positions is None and source.places is None):
-            return False
-        every = np.arange(nest.count)
-        places = source.start + source.step * every if source.places is None else source.places
-        positions = (every if nest.positions is None else nest.positions.astype(np.int64)) + result.start
-        return self._loops.copy(source, places, result.array, positions)
-
-    def _result(self, store: int | Place) -> Reading:
-        if isinstance(store, Place):
-            return Reading(self._results[store.segment].name, store.offset)
-        return Reading(WORK, self._places.place(store))
+        self._loops.append(f"/* {what} */\n{function_text(head, [*opening, *lines])}")
+        self._calls.append(f"{name}({', '.join(names)});")
 
     # The functions that are called -----------------------------------------------------------------------------------
 
@@ -482,7 +439,7 @@ class LoopSource:
         for array in (*self._arguments, *self._results):
             sizes.append(f"#define {macro}_{array.name.upper()}_SIZE {array.length}")
         about = [
-            f"/* C99; {self.operations} operations in {len(self._loops.calls)} loops. Nothing is allocated, there is",
+            f"/* C99; {self.operations} operations in {len(self._calls)} loops. Nothing is allocated, there is",
             " * no state, threads may call at a time, each with a work space of its own.",
             " *",
             f" * {name} computes one point, {name}_batch points that lie one behind the other. After each array",
@@ -500,7 +457,7 @@ class LoopSource:
             "",
             *sizes,
             f"#define {macro}_WORK_SIZE {self.work}",
-            f"#define {macro}_STACK_BYTES {BYTES['float64'] * max(self._loops.stack, 64)}",
+            f"#define {macro}_STACK_BYTES {BYTES['float64'] * max(self._stack, 64)}",
         ]
         declared = self._declared
         return framed(macro, about, [declared.work_size, declared.point, declared.batch, declared.strided])
@@ -522,7 +479,7 @@ class LoopSource:
         for result, cleared in zip(self._results, self._nests.cleared, strict=True):
             if cleared:
                 run.append(f"for (ptrdiff_t i = 0; i < {result.length}; i++) {result.name}[i] = 0.0;")
-        return constants, [*run, *self._loops.calls]
+        return constants, [*run, *self._calls]
 
     def _code(self) -> str:
         macro, name, places = self._macro, self._name, self._places
@@ -555,7 +512,19 @@ class LoopSource:
             (declared.strided, [*constants, f"for (size_t k = 0; k < points; k++) {name}_run({at});"]),
             (declared.batch, [f"{name}_strided(points, {lengths});"]),
         ]
-        loops = self._loops
-        texts = [*loops.helpers, *loops.texts, *(function_text(*each) for each in functions)]
+        texts = [*self._helpers.values(), *self._loops, *(function_text(*each) for each in functions)]
         parts = [*self._mathematics.prelude(), *independent, *places.tables(texts), *texts]
         return "\n".join(parts) + "\n"
+
+
+def hidden(table: str, macro: str) -> list[str]:
+    """Return lines that name a table anew, so that compilers do not see the numbers in it.
+
+    Where it has AVX-512, gcc 12.2 copies 1, 1, 1, 0, 0, 0 as 1, 1, 1, 1, 0, 0.
+    """
+    return [f"const double *{table}_here = {table};", f"{macro}_HIDDEN({table}_here);"]
+
+
+def _nested(opening: Sequence[str], inner: Sequence[str]) -> list[str]:
+    """Lines within a loop, if there is one."""
+    return [*opening, *(f"    {line}" for line in inner), "}"] if opening else [*inner]

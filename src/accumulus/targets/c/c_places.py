@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, references_in
+from accumulus.targets.c.c_expressions import literal
 from accumulus.targets.c.c_header import (
     table_text,
 )
-from accumulus.targets.c.c_mathematics import literal
 
 #: The parameter for the work space.
 WORK: Final = "work"

@@ -13,12 +13,11 @@ the loops are independent.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Final, Literal
+from collections.abc import Mapping
+from typing import Final
 
-from accumulus.targets.c.c_expressions import Body, argument_names, array_names, check_name
-from accumulus.targets.c.c_header import BYTES, Argument, Array, Header, Result, function_text, table_text
-from accumulus.targets.c.c_mathematics import Mathematics
+from accumulus.targets.c.c_expressions import Body, Mathematics, argument_names, array_names, check_name
+from accumulus.targets.c.c_header import BYTES, Array, Header, Result, function_text, table_text
 from accumulus.targets.kernel import Unit
 from accumulus.targets.schedule import Part
 
@@ -52,15 +51,13 @@ class CSource:
         inputs, dtype = argument_names(unit.shapes), unit.dtype
         names = array_names(unit.segments, inputs)
         self._results = [Result(*pair) for pair in zip(names, unit.segments, strict=True)]
-        self._arguments = [Argument(*pair) for pair in zip(inputs, unit.shapes, strict=True)]
+        self._arguments = [Array(*pair) for pair in zip(inputs, unit.shapes, strict=True)]
         self.functions = Header(name, dtype, self._arguments, self._results)
         self._name, self._real, self._dtype = name, self.functions.real, dtype
         self._mathematics = Mathematics(name, dtype, in_tiles=True)
         self._arrays: list[Array] = [*self._arguments, *self._results]
         entries = [(array.name, k) for array in self._arguments for k in range(array.rows)]
-        self._body = Body(
-            unit.tape, entries, self._results, self._mathematics, dtype, exact=unit.exact, longest=LONGEST_PART
-        )
+        self._body = Body(unit.tape, entries, self._results, self._mathematics, exact=unit.exact, longest=LONGEST_PART)
         self._slots = self._body.slots
         #: Text of each part, the arrays that it takes, and whether it says that there are points it does not serve.
         self._parts = [self._part(number, part) for number, part in enumerate(self._body.parts)]
@@ -255,7 +252,8 @@ class CSource:
         return [f"#ifdef {self._macro}_SQUARES", *lines, "#endif\n"] if lines else []
 
     def _moving(self) -> str:
-        kinds: set[Kind] = {"take"} if any(argument.rows for argument in self._arguments) else set()
+        """Functions that bring points into a tile, and results out of it."""
+        kinds = {"take"} if any(argument.rows for argument in self._arguments) else set()
         for result in self._results:
             if result.length and not result.whole:
                 kinds.add("clear")
@@ -263,7 +261,19 @@ class CSource:
                 kinds.add("give" if result.whole else "scatter")
             if result.squares[0]:
                 kinds.add("patch")
-        return moving(self._name, self._real, kinds)
+        squares = _SQUARE[self._real] if {"take", "give"} & kinds else ""
+        text = squares + "".join(each for kind, each in _TEXTS.items() if kind in kinds)
+        for word, meaning in (
+            ("LAYOUT", "ptrdiff_t point, ptrdiff_t entry, ptrdiff_t count"),
+            ("INLINE", f"{self._macro}_INLINE"),
+            ("INDEPENDENT", f"{self._macro}_INDEPENDENT"),
+            ("TILE", f"{self._macro}_TILE"),
+            ("MACRO", self._macro),
+            ("REAL", self._real),
+            ("NAME", self._name),
+        ):
+            text = text.replace(word, meaning)
+        return text
 
 
 def _at(array: str, row: int) -> str:
@@ -273,10 +283,6 @@ def _at(array: str, row: int) -> str:
 
 
 # Points into tiles, and results out of them ---------------------------------------------------------------------------
-
-#: Points into a tile; entries that follow each other out of it, the same with many zeros; entries at places of a table;
-#: zeros.
-Kind = Literal["take", "give", "patch", "scatter", "clear"]
 
 #: Rows of four numbers to columns.
 _SQUARE: Final = {
@@ -439,22 +445,6 @@ INLINE void NAME_clear(REAL *restrict to, ptrdiff_t entries, LAYOUT) {
     }
 }
 """
+#: Points into a tile; entries that follow each other out of it, the same with many zeros; entries at places of a table;
+#: zeros.
 _TEXTS: Final = {"take": _TAKE, "give": _GIVE, "patch": _PATCH, "scatter": _SCATTER, "clear": _CLEAR}
-
-
-def moving(name: str, real: str, kinds: Collection[Kind]) -> str:
-    """The functions of these kinds; `name` is the program's, `real` its type of numbers."""
-    squares = _SQUARE[real] if {"take", "give"} & set(kinds) else ""
-    text = squares + "".join(_TEXTS[kind] for kind in _TEXTS if kind in kinds)
-    macro = name.upper()
-    for word, meaning in (
-        ("LAYOUT", "ptrdiff_t point, ptrdiff_t entry, ptrdiff_t count"),
-        ("INLINE", f"{macro}_INLINE"),
-        ("INDEPENDENT", f"{macro}_INDEPENDENT"),
-        ("TILE", f"{macro}_TILE"),
-        ("MACRO", macro),
-        ("REAL", real),
-        ("NAME", name),
-    ):
-        text = text.replace(word, meaning)
-    return text

@@ -25,7 +25,7 @@ from accumulus.deadline import interruptible
 from accumulus.errors import CompileError
 from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_source import CSource
-from accumulus.targets.kernel import Batch, CompiledLoops, SourceKernel, Unit
+from accumulus.targets.kernel import Batch, CompiledLoops, Floats, SourceKernel, Unit
 from accumulus.targets.target import Target
 
 
@@ -95,11 +95,9 @@ class CLoops(CompiledLoops):
         self._library = Loaded(written.text)
         self._one = self._library.function("f")
         self._one.argtypes = [ctypes.c_void_p] * (len(unit.shapes) + len(unit.segments) + 1)
-        self._idle: list[NDArray[np.float64]] = []
+        self._idle: list[Floats] = []
 
-    def __call__(
-        self, arguments: Sequence[NDArray[np.float64]], results: Sequence[NDArray[np.float64]], threads: int = 1
-    ) -> None:
+    def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
         """Compute one point on one thread, see `accumulus.targets.kernel.CompiledLoops`."""
         work = self._idle.pop() if self._idle else np.empty(self._work)
         self._one(*(array.__array_interface__["data"][0] for array in (*arguments, *results, work)))

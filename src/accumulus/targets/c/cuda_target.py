@@ -21,12 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import CompileError
-from accumulus.targets.c.c_expressions import Body, argument_names, array_names, check_name
+from accumulus.targets.c.c_expressions import Body, Mathematics, argument_names, array_names, check_name
 from accumulus.targets.c.c_header import REALS, Result, function_text
 from accumulus.targets.c.c_loops import LoopSource
-from accumulus.targets.c.c_mathematics import Mathematics
 from accumulus.targets.c.c_places import WORK
-from accumulus.targets.kernel import Batch, CompiledLoops, Kernel, SourceKernel, Unit
+from accumulus.targets.kernel import Batch, CompiledLoops, Floats, Kernel, SourceKernel, Unit
 from accumulus.targets.llvm.special_functions import SPECIAL_FUNCTIONS
 from accumulus.targets.target import Target
 
@@ -81,7 +80,7 @@ def source(unit: Unit, name: str = "f") -> str:
         result.whole = True  # there are no tiles: entries are stored where they belong
     mathematics = _Mathematics(name, dtype)
     places = [(each, k) for each, shape in zip(inputs, unit.shapes, strict=True) for k in range(prod(shape))]
-    written = Body(unit.tape, places, results, mathematics, dtype, exact=unit.exact)
+    written = Body(unit.tape, places, results, mathematics, exact=unit.exact)
     lines: list[str] = []
     for part in written.parts:
         lines += written.statements(part, lambda array, row: f"{array}[{row} * {array}_entry]")[0]
@@ -155,7 +154,7 @@ class _LoopSource(LoopSource):
         return ""
 
     def _code(self) -> str:
-        name, arrays, loops = self._name, [*self._arguments, *self._results], self._loops
+        name, arrays = self._name, [*self._arguments, *self._results]
         parameters = ["long long points"]
         parameters += [
             f"{each}, long long {array.name}_point"
@@ -173,7 +172,7 @@ class _LoopSource(LoopSource):
             f"    {name}_run({', '.join([*point, WORK])});",
         ]
         about = [
-            f"// {self.operations} operations a point in {len(loops.calls)} loops; threads, in x, take points in turn.",
+            f"// {self.operations} operations a point in {len(self._calls)} loops; threads, in x, take points in turn.",
             "// After each array comes the distance, in numbers, from one point to the next (0 if all points share",
             f"// it); entries of a point follow each other. {WORK} has {self.work} numbers for each thread of the",
             "// launch, not only for those that have a point. Results and the work space overlap no other array.",
@@ -184,7 +183,7 @@ class _LoopSource(LoopSource):
             function_text(f"static __device__ void {name}_run({', '.join(self._declared.parameters)})", run),
             function_text(f'extern "C" __global__ void {name}(\n        {listed})', kernel),
         ]
-        texts = [*loops.helpers, *loops.texts, *functions]
+        texts = [*self._helpers.values(), *self._loops, *functions]
         tables = [table.replace("static const", "static __device__ const", 1) for table in self._places.tables(texts)]
         words = [word.format(macro=self._macro) for word in _WORDS]
         parts = [*about, *words, "", *self._mathematics.prelude(), *tables, *texts]
@@ -355,9 +354,7 @@ class CudaLoops(CompiledLoops):
         written = _LoopSource(unit)
         self.device = OnDevice(written.text, unit, written.work)
 
-    def __call__(
-        self, arguments: Sequence[NDArray[np.float64]], results: Sequence[NDArray[np.float64]], threads: int = 1
-    ) -> None:
+    def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
         """Compute one point, on one thread of the GPU, see `accumulus.targets.kernel.CompiledLoops`."""
         out = [result.reshape(1, -1) for result in results]
         self.device.run(Batch(arguments, out, (True,) * len(arguments)), 0, 1)

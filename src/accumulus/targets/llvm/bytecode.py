@@ -33,7 +33,7 @@ from accumulus.targets.llvm.instructions import Functions, Instructions
 from accumulus.targets.llvm.library import Code, Library, load, objects, store, version
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.module import in_module, runs_in_one_lane
-from accumulus.targets.llvm.vectors import Vectors
+from accumulus.targets.llvm.vectors import Vectors, unless, when
 
 #: Seconds in which a compiler does an operation, and operations of the longest program that one is asked to do: it
 #: needs two kilobytes for each.
@@ -63,7 +63,7 @@ class BytecodeKernel(Kernel):
         #: How many lanes a single point takes: one where that gives the same bits as many.
         self._single = 1 if runs_in_one_lane(tape, dtype) else self.lanes
         special = any(OPERATIONS[code].special for code in set(tape.codes))
-        self._runs = {lanes: _interpreter(lanes, dtype, special, cache) for lanes in (self._single, self.lanes)}
+        self._runs = {lanes: _interpreter(lanes, dtype, special, cache)[0] for lanes in (self._single, self.lanes)}
         #: Workspaces that no call is using, by their lanes.
         self._idle: dict[int, list[NDArray[Any]]] = {lanes: [] for lanes in self._runs}
         #: Seconds that calls may take until the program is compiled, and what it is compiled to.
@@ -181,22 +181,6 @@ def _assembled(tape: Tape) -> tuple[NDArray[np.int32], Callable[[NDArray[np.int6
     return table, slots, used
 
 
-class _Operands:
-    """Loads the arguments of an operation; a layout, as `Instructions` takes one."""
-
-    def begin(self, vectors: Vectors, value: Callable[[int], str]) -> None:
-        """Start a function."""
-        self._vectors = vectors
-
-    def load(self, variable: int) -> dict[int, str]:
-        """The vector in the slot of one argument."""
-        v = self._vectors
-        number = v.let(f"getelementptr i32, ptr %row, i64 {2 + variable}")
-        slot = v.let(f"load i32, ptr {number}, align 4")
-        at = v.let(f"getelementptr {v.type}, ptr %w, i32 {slot}")
-        return {variable: v.load(at, 0)}
-
-
 def _operation(code: int, vectors: Vectors, functions: Functions) -> None:
     """Instructions of one operation on what a row names."""
     row = OPERATIONS[code]
@@ -206,15 +190,24 @@ def _operation(code: int, vectors: Vectors, functions: Functions) -> None:
         tape.apply("not_equal", k, zero) if kind == "boolean" else k for k, kind in enumerate(row.arguments)
     ]
     result = tape.apply_code(code, arguments)
-    instructions = Instructions(tape, vectors, _Operands(), functions, {}, contract=False)  # type: ignore[arg-type]
+
+    def load(variable: int) -> dict[int, str]:
+        return {variable: vectors.load(_slot(vectors, 2 + variable), 0)}
+
+    instructions = Instructions(tape, vectors, load, functions)
     for reference in range(tape.inputs, len(tape)):
         instructions.operation(reference)
     value = instructions.value(result)
     if row.result == "boolean":
         value = vectors.let(f"uitofp {vectors.mask} {value} to {vectors.type}")
-    number = vectors.let("getelementptr i32, ptr %row, i64 1")
-    slot = vectors.let(f"load i32, ptr {number}, align 4")
-    vectors.store(value, vectors.let(f"getelementptr {vectors.type}, ptr %w, i32 {slot}"), 0)
+    vectors.store(value, _slot(vectors, 1), 0)
+
+
+def _slot(v: Vectors, field: int) -> str:
+    """Pointer to the slot that a number of the row names."""
+    number = v.let(f"getelementptr i32, ptr %row, i64 {field}")
+    slot = v.let(f"load i32, ptr {number}, align 4")
+    return v.let(f"getelementptr {v.type}, ptr %w, i32 {slot}")
 
 
 def _text(lanes: int, dtype: str, special: bool) -> tuple[list[str], Functions]:
@@ -228,9 +221,7 @@ def _text(lanes: int, dtype: str, special: bool) -> tuple[list[str], Functions]:
     lines = [
         'define void @run(ptr %rows, i64 %count, ptr %w) nounwind "prefer-vector-width"="512" {',
         "start:",
-        "%some = icmp sgt i64 %count, 0",
-        "br i1 %some, label %loop, label %done",
-        "loop:",
+        *when("some", "icmp sgt i64 %count, 0", "loop", "done"),
         "%k = phi i64 [ 0, %start ], [ %after, %next ]",
         f"%begin = mul i64 %k, {WIDTH}",
         "%row = getelementptr i32, ptr %rows, i64 %begin",
@@ -239,9 +230,7 @@ def _text(lanes: int, dtype: str, special: bool) -> tuple[list[str], Functions]:
         *vectors.lines,
         "next:",
         "%after = add i64 %k, 1",
-        "%more = icmp slt i64 %after, %count",
-        "br i1 %more, label %loop, label %done",
-        "done:",
+        *unless("more", "icmp slt i64 %after, %count", "loop", "done"),
         "ret void",
         "}",
     ]
@@ -249,8 +238,8 @@ def _text(lanes: int, dtype: str, special: bool) -> tuple[list[str], Functions]:
 
 
 @cache
-def _library(lanes: int, dtype: str, special: bool, cached: bool) -> Library:
-    """Machine code that runs tables of all operations; of special functions only if they are wanted."""
+def _interpreter(lanes: int, dtype: str, special: bool, cached: bool) -> tuple[_Run, Library]:
+    """The function that runs tables of all operations, of special functions only if they are wanted, and its memory."""
     key = digest([version(), b"bytecode", repr((lanes, dtype, special)).encode()])
     code = load(key) if cached else None
     if code is None:
@@ -258,9 +247,6 @@ def _library(lanes: int, dtype: str, special: bool, cached: bool) -> Library:
         code = Code(((compile_ir(in_module(lines)), ()),), tuple(sorted(functions.imported)), {})
         if cached:
             store(key, code)
-    return Library(code, ["run"], objects(np.dtype(dtype)))
-
-
-def _interpreter(lanes: int, dtype: str, special: bool, cached: bool) -> _Run:
+    library = Library(code, ["run"], objects(np.dtype(dtype)))
     prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
-    return prototype(_library(lanes, dtype, special, cached).addresses["run"])
+    return prototype(library.addresses["run"]), library

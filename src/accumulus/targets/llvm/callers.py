@@ -21,6 +21,7 @@ from typing import Final
 
 from accumulus.targets.kernel import Shape
 from accumulus.targets.llvm.library import Code, Library
+from accumulus.targets.llvm.vectors import when
 
 # Functions of C -------------------------------------------------------------------------------------------------------
 
@@ -77,16 +78,12 @@ def callback(
     lines = [
         f"define {kind.head} {{",
         f"%results = alloca [{max(sum(lengths), 1)} x double], align 64",
-        f"%right = icmp eq {kind.count} %n, {sum(map(prod, arguments))}",
-        "br i1 %right, label %compute, label %failed",
-        "compute:",
+        *when("right", f"icmp eq {kind.count} %n, {sum(map(prod, arguments))}", "compute", "failed"),
         *(f"%x{k} = getelementptr double, ptr %x, i64 {start}" for k, start in enumerate(first)),
         *(f"%o{k} = getelementptr double, ptr %results, i64 {start}" for k, start in enumerate(starts)),
         f"%run = inttoptr i64 {run} to ptr",
         f"%status = call i32 %run({', '.join(names)}, i64 0, i64 1, i64 1)",
-        "%done = icmp eq i32 %status, 0",
-        "br i1 %done, label %computed, label %failed",
-        "computed:",
+        *when("done", "icmp eq i32 %status, 0", "computed", "failed"),
         *(
             (
                 f"%guards = load double, ptr %o{len(lengths) - 1}",
@@ -186,13 +183,9 @@ def _handler(arguments: int, results: int, counted: int) -> list[str]:
         "%error = alloca [32 x i8], align 8",
         *_loaded("api", "frame", _FRAME["api"]),
         *_loaded("extension", "frame", _FRAME["extension"]),
-        "%is.extended = icmp ne ptr %extension, null",
-        "br i1 %is.extended, label %extended, label %plain",
-        "extended:",
+        *when("is.extended", "icmp ne ptr %extension, null", "extended", "plain"),
         *_loaded("type", "extension", _EXTENSION["type"], "i32"),
-        f"%asks = icmp eq i32 %type, {_ASKS_FOR_METADATA}",
-        "br i1 %asks, label %asked, label %plain",
-        "asked:",
+        *when("asks", f"icmp eq i32 %type, {_ASKS_FOR_METADATA}", "asked", "plain"),
         *_loaded("metadata", "extension", _EXTENSION["metadata"]),
         *_loaded("major", "api", _API["major"], "i32"),
         *_loaded("minor", "api", _API["minor"], "i32"),
@@ -202,9 +195,7 @@ def _handler(arguments: int, results: int, counted: int) -> list[str]:
         "ret ptr null",
         "plain:",
         *_loaded("stage", "frame", _FRAME["stage"], "i32"),
-        f"%is.run = icmp eq i32 %stage, {_EXECUTE}",
-        "br i1 %is.run, label %compute, label %done",
-        "compute:",
+        *when("is.run", f"icmp eq i32 %stage, {_EXECUTE}", "compute", "done"),
         *_loaded("attributes", "frame", _FRAME["attributes"]),
         *_attribute("entries", 0),
         *_attribute("run", 1),
@@ -220,9 +211,7 @@ def _handler(arguments: int, results: int, counted: int) -> list[str]:
     lines += [
         f"%points = call i64 @points(ptr %o{counted}.buffer, i64 %entries)",
         f"%status = call i32 %function({', '.join(names)}, i64 0, i64 %points, i64 %points)",
-        "%failed = icmp ne i32 %status, 0",
-        "br i1 %failed, label %wrong, label %done",
-        "wrong:",
+        *when("failed", "icmp ne i32 %status, 0", "wrong", "done"),
         *_stored("size", "error", 0, "i64", "28"),
         *_stored("next", "error", 8, "ptr", "null"),
         *_stored("text", "error", 16, "ptr", "@message"),

@@ -31,7 +31,7 @@ from accumulus.targets.llvm.library import (
     VALUE,
     WRITABLE,
 )
-from accumulus.targets.llvm.vectors import UNOPTIMISED, Signature
+from accumulus.targets.llvm.vectors import UNOPTIMISED, Signature, unless, when
 
 # Python objects: entries of arrays, and values of numbers -------------------------------------------------------------
 
@@ -65,6 +65,19 @@ def unpacking(size: int) -> tuple[list[str], tuple[str, ...]]:
     return [line.replace(UNOPTIMISED, "nounwind") for line in [*text, _UNPACK]], names
 
 
+def _when(*given: str) -> str:
+    return "\n".join(when(*given))
+
+
+def _unless(*given: str) -> str:
+    return "\n".join(unless(*given))
+
+
+def _entry(name: str, kind: str, base: str, index: str) -> str:
+    """Read an entry of an array."""
+    return f"%{name}.at = getelementptr {kind}, ptr %{base}, {index}\n%{name} = load {kind}, ptr %{name}.at"
+
+
 def _field(name: str, base: str, offset: int, kind: str) -> str:
     """Read a field of a Python object."""
     return f"%{name}.at = getelementptr i8, ptr %{base}, i64 {HEADER + offset}\n%{name} = load {kind}, ptr %{name}.at"
@@ -74,18 +87,14 @@ def _field(name: str, base: str, offset: int, kind: str) -> str:
 _ARRAY_OF: Final = f"""\
 define internal ptr @array_of(ptr %object, i32 %wanted) {UNOPTIMISED} {{
 {_field("type", "object", TYPE, "ptr")}
-%is.array = icmp eq ptr %type, @object_array_type
-br i1 %is.array, label %array, label %refuse
-array:
+{_when("is.array", "icmp eq ptr %type, @object_array_type", "array", "refuse")}
 {_field("dtype", "object", DTYPE, "ptr")}
 {_field("flags", "object", FLAGS, "i32")}
 {_field("data", "object", DATA, "ptr")}
 %dtype.right = icmp eq ptr %dtype, @object_dtype
 %flags.both = and i32 %flags, %wanted
 %flags.right = icmp eq i32 %flags.both, %wanted
-%right = and i1 %dtype.right, %flags.right
-br i1 %right, label %found, label %refuse
-found:
+{_when("right", "and i1 %dtype.right, %flags.right", "found", "refuse")}
 ret ptr %data
 refuse:
 ret ptr null
@@ -99,35 +108,25 @@ def _argument_of(transposed: bool) -> str:
     return f"""\
 define internal ptr @argument_of(ptr %object, i32 %axes, ptr %shape, i64 %points) {UNOPTIMISED} {{
 %data = call ptr @array_of(ptr %object, i32 {READABLE})
-%none = icmp eq ptr %data, null
-br i1 %none, label %refuse, label %array
-array:
+{_unless("none", "icmp eq ptr %data, null", "refuse", "array")}
 {_field("axes.given", "object", AXES, "i32")}
 {_field("lengths", "object", SHAPE, "ptr")}
 %batch = icmp ne i64 %points, -1
 %more = zext i1 %batch to i32
 %axes.wanted = add i32 %axes, %more
-%axes.right = icmp eq i32 %axes.given, %axes.wanted
-br i1 %axes.right, label %counted, label %refuse
-counted:
+{_when("axes.right", "icmp eq i32 %axes.given, %axes.wanted", "counted", "refuse")}
 br i1 %batch, label %points.too, label %start
 points.too:
 %points.at = getelementptr i64, ptr %lengths, {points_at}
 %points.given = load i64, ptr %points.at
-%points.right = icmp eq i64 %points.given, %points
-br i1 %points.right, label %start, label %refuse
-start:
+{_when("points.right", "icmp eq i64 %points.given, %points", "start", "refuse")}
 %own = getelementptr i64, ptr %lengths, {first}
 br label %next
 next:
 %axis = phi i32 [ 0, %start ], [ %axis.next, %compare ]
-%left = icmp slt i32 %axis, %axes
-br i1 %left, label %compare, label %found
-compare:
-%length.at = getelementptr i64, ptr %own, i32 %axis
-%length = load i64, ptr %length.at
-%wanted.at = getelementptr i64, ptr %shape, i32 %axis
-%wanted = load i64, ptr %wanted.at
+{_when("left", "icmp slt i32 %axis, %axes", "compare", "found")}
+{_entry("length", "i64", "own", "i32 %axis")}
+{_entry("wanted", "i64", "shape", "i32 %axis")}
 %length.right = icmp eq i64 %length, %wanted
 %axis.next = add i32 %axis, 1
 br i1 %length.right, label %next, label %refuse
@@ -143,40 +142,27 @@ ret ptr null
 _RESULT_OF: Final = f"""\
 define internal ptr @result_of(ptr %object, i64 %entries, i64 %points, i1 %last) {UNOPTIMISED} {{
 %data = call ptr @array_of(ptr %object, i32 {WRITABLE})
-%none = icmp eq ptr %data, null
-br i1 %none, label %refuse, label %array
-array:
+{_unless("none", "icmp eq ptr %data, null", "refuse", "array")}
 {_field("axes", "object", AXES, "i32")}
 {_field("lengths", "object", SHAPE, "ptr")}
 br label %next
 next:
 %axis = phi i32 [ 0, %array ], [ %axis.next, %multiply ]
 %product = phi i64 [ 1, %array ], [ %product.next, %multiply ]
-%left = icmp slt i32 %axis, %axes
-br i1 %left, label %multiply, label %compare
-multiply:
-%length.at = getelementptr i64, ptr %lengths, i32 %axis
-%length = load i64, ptr %length.at
+{_when("left", "icmp slt i32 %axis, %axes", "multiply", "compare")}
+{_entry("length", "i64", "lengths", "i32 %axis")}
 %product.next = mul i64 %product, %length
 %axis.next = add i32 %axis, 1
 br label %next
 compare:
-%entries.right = icmp eq i64 %product, %entries
-br i1 %entries.right, label %counted, label %refuse
-counted:
-%any = icmp eq i64 %points, -1
-br i1 %any, label %found, label %points.too
-points.too:
-%some.axes = icmp sgt i32 %axes, 0
-br i1 %some.axes, label %which, label %refuse
-which:
+{_when("entries.right", "icmp eq i64 %product, %entries", "counted", "refuse")}
+{_unless("any", "icmp eq i64 %points, -1", "found", "points.too")}
+{_when("some.axes", "icmp sgt i32 %axes, 0", "which", "refuse")}
 %axis.last = sub i32 %axes, 1
 %points.axis = select i1 %last, i32 %axis.last, i32 0
 %points.at = getelementptr i64, ptr %lengths, i32 %points.axis
 %points.given = load i64, ptr %points.at
-%points.right = icmp eq i64 %points.given, %points
-br i1 %points.right, label %found, label %refuse
-found:
+{_when("points.right", "icmp eq i64 %points.given, %points", "found", "refuse")}
 ret ptr %data
 refuse:
 ret ptr null
@@ -186,18 +172,13 @@ ret ptr null
 LENGTH_OF: Final = f"""\
 define internal i64 @length_of(ptr %object, i1 %last) {UNOPTIMISED} {{
 {_field("type", "object", TYPE, "ptr")}
-%is.array = icmp eq ptr %type, @object_array_type
-br i1 %is.array, label %array, label %refuse
-array:
+{_when("is.array", "icmp eq ptr %type, @object_array_type", "array", "refuse")}
 {_field("axes", "object", AXES, "i32")}
 {_field("lengths", "object", SHAPE, "ptr")}
-%some = icmp sgt i32 %axes, 0
-br i1 %some, label %sized, label %refuse
-sized:
+{_when("some", "icmp sgt i32 %axes, 0", "sized", "refuse")}
 %axis.last = sub i32 %axes, 1
 %axis = select i1 %last, i32 %axis.last, i32 0
-%length.at = getelementptr i64, ptr %lengths, i32 %axis
-%length = load i64, ptr %length.at
+{_entry("length", "i64", "lengths", "i32 %axis")}
 ret i64 %length
 refuse:
 ret i64 -1
@@ -236,17 +217,11 @@ def _number_of(size: int) -> str:
 define internal ptr @number_of(ptr %object, ptr %slot) {UNOPTIMISED} {{
 {_field("type", "object", TYPE, "ptr")}
 {lines}
-%is.int = icmp eq ptr %type, @object_int
-br i1 %is.int, label %int, label %array
-int:
+{_when("is.int", "icmp eq ptr %type, @object_int", "int", "array")}
 %int.value = call double @PyLong_AsDouble(ptr %object)
-%doubtful = fcmp oeq double %int.value, -1.0
-br i1 %doubtful, label %asked, label %store
-asked:
+{_when("doubtful", "fcmp oeq double %int.value, -1.0", "asked", "store")}
 %error = call ptr @PyErr_Occurred()
-%fits = icmp eq ptr %error, null
-br i1 %fits, label %store, label %too.large
-too.large:
+{_unless("fits", "icmp eq ptr %error, null", "store", "too.large")}
 call void @PyErr_Clear()
 ret ptr null
 store:
@@ -262,29 +237,19 @@ ret ptr %data
 _UNPACK: Final = f"""\
 define i1 @{UNPACK}(ptr %objects, i64 %given, ptr %table, ptr %pointers, ptr %numbers) nounwind {{
 %count = load i64, ptr %table
-%all = icmp eq i64 %given, %count
-br i1 %all, label %counted, label %refuse
-counted:
-%arguments.at = getelementptr i64, ptr %table, i64 1
-%arguments = load i64, ptr %arguments.at
+{_when("all", "icmp eq i64 %given, %count", "counted", "refuse")}
+{_entry("arguments", "i64", "table", "i64 1")}
 %begin = getelementptr i64, ptr %table, i64 2
 br label %next
 next:
 %k = phi i64 [ 0, %counted ], [ %k.next, %right ]
 %at = phi ptr [ %begin, %counted ], [ %at.next, %right ]
-%more = icmp slt i64 %k, %count
-br i1 %more, label %look, label %accept
-look:
-%object.at = getelementptr ptr, ptr %objects, i64 %k
-%object = load ptr, ptr %object.at
+{_when("more", "icmp slt i64 %k, %count", "look", "accept")}
+{_entry("object", "ptr", "objects", "i64 %k")}
 %wanted = load i64, ptr %at
 %shape = getelementptr i64, ptr %at, i64 1
-%is.argument = icmp slt i64 %k, %arguments
-br i1 %is.argument, label %argument, label %result
-argument:
-%is.number = icmp eq i64 %wanted, 0
-br i1 %is.number, label %number, label %array
-number:
+{_when("is.argument", "icmp slt i64 %k, %arguments", "argument", "result")}
+{_when("is.number", "icmp eq i64 %wanted, 0", "number", "array")}
 %slot = getelementptr i64, ptr %numbers, i64 %k
 %number.at = call ptr @number_of(ptr %object, ptr %slot)
 br label %found
@@ -298,9 +263,7 @@ br label %found
 found:
 %pointer = phi ptr [ %number.at, %number ], [ %array.at, %array ], [ %result.at, %result ]
 %lengths = phi i64 [ 0, %number ], [ %wanted, %array ], [ 0, %result ]
-%wrong = icmp eq ptr %pointer, null
-br i1 %wrong, label %refuse, label %right
-right:
+{_unless("wrong", "icmp eq ptr %pointer, null", "refuse", "right")}
 %pointer.at = getelementptr ptr, ptr %pointers, i64 %k
 store ptr %pointer, ptr %pointer.at
 %k.next = add i64 %k, 1
@@ -442,14 +405,10 @@ def _batch(signature: Signature, transposed: bool) -> list[str]:
         *_numbers(signature),
         f"%all = icmp eq i64 %given, {count}",
         f"%some.of.them = icmp eq i64 %given, {count + 2}",
-        "%enough = or i1 %all, %some.of.them",
-        "br i1 %enough, label %counted, label %refuse",
-        "counted:",
+        *when("enough", "or i1 %all, %some.of.them", "counted", "refuse"),
         *_given("first.array", signature.shared.index(False)),
         f"%points = call i64 @length_of(ptr %first.array.object, i1 {last})",
-        "%no.points = icmp slt i64 %points, 0",
-        "br i1 %no.points, label %refuse, label %points.known",
-        "points.known:",
+        *unless("no.points", "icmp slt i64 %points, 0", "refuse", "points.known"),
         *_arguments(signature, ["-1" if shared else "%points" for shared in signature.shared]),
     ]
     for k, (name, length) in enumerate(zip(results, signature.lengths, strict=True), len(arguments)):
@@ -480,9 +439,7 @@ def _batch(signature: Signature, transposed: bool) -> list[str]:
         "start:",
         "%first = phi i64 [ 0, %whole ], [ %first.given, %range ]",
         "%last = phi i64 [ %points, %whole ], [ %last.given, %range ]",
-        "%some = icmp slt i64 %first, %last",
-        "br i1 %some, label %compute, label %none",
-        "compute:",
+        *when("some", "icmp slt i64 %first, %last", "compute", "none"),
         f"%misaligned = call i1 @misaligned(ptr {widest})",
         "%other = load ptr, ptr @other",
         "%has.other = icmp ne ptr %other, null",
@@ -491,9 +448,7 @@ def _batch(signature: Signature, transposed: bool) -> list[str]:
         "%thread = call ptr @PyEval_SaveThread()",
         f"%status = call i32 %run({_pointers(signature)}, i64 %first, i64 %last, i64 %points)",
         "call void @PyEval_RestoreThread(ptr %thread)",
-        "%failed = icmp ne i32 %status, 0",
-        "br i1 %failed, label %no.memory, label %done",
-        "done:",
+        *unless("failed", "icmp ne i32 %status, 0", "no.memory", "done"),
         "%not.other = xor i1 %has.other, true",
         "%warn = and i1 %misaligned, %not.other",
         "br i1 %warn, label %misaligned.answer, label %none",
@@ -529,9 +484,7 @@ def _point(signature: Signature) -> list[str]:
     lines = [
         f"define ptr @point(ptr %self, ptr %objects, i64 %given) {UNOPTIMISED} {{",
         *_numbers(signature),
-        f"%all = icmp eq i64 %given, {len(signature.names)}",
-        "br i1 %all, label %counted, label %refuse",
-        "counted:",
+        *when("all", f"icmp eq i64 %given, {len(signature.names)}", "counted", "refuse"),
         *_arguments(signature, ["-1"] * len(signature.shapes)),
     ]
     for k, (name, length) in enumerate(zip(signature.results, signature.lengths, strict=True), len(signature.shapes)):

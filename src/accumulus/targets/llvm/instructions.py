@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -20,7 +21,7 @@ from accumulus.tape.tape import Tape
 from accumulus.targets.llvm.host import host, vector_symbol
 from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS, VectorFunction, definition, double, patch
 from accumulus.targets.llvm.special_functions import OF_ORDER, SPECIAL_FUNCTIONS
-from accumulus.targets.llvm.vectors import POISON, Layout, Vectors
+from accumulus.targets.llvm.vectors import POISON, Vectors
 
 # Functions that are called --------------------------------------------------------------------------------------------
 
@@ -180,20 +181,26 @@ class Functions:
 
 
 class Instructions:
-    """Writes the operations of a stretch of a program, in the given order."""
+    """Writes the operations of a stretch of a program, in the given order.
+
+    Args:
+        load: writes the load of an input, and of its neighbours where that is cheaper: input → vector.
+        slots: of the frame, for values that go from one stretch to another.
+        contract: whether products and sums may be fused, but for those that are `exact`.
+    """
 
     def __init__(
         self,
         tape: Tape,
         vectors: Vectors,
-        layout: Layout,
+        load: Callable[[int], Mapping[int, str]],
         functions: Functions,
-        slots: Mapping[int, int],
-        contract: bool,
+        slots: Mapping[int, int] = MappingProxyType({}),
+        contract: bool = False,
         exact: frozenset[int] = frozenset(),
     ) -> None:
-        self.tape, self.vectors, self.layout, self.functions, self.slots = tape, vectors, layout, functions, slots
-        layout.begin(vectors, self.value)
+        self.tape, self.vectors, self.functions, self.slots = tape, vectors, functions, slots
+        self._load = load
         self.values: dict[int, str] = {}
         self._contract, self._exact = contract, exact
         self._constants: dict[int, str] = {}
@@ -222,7 +229,7 @@ class Instructions:
         name = self.values.get(reference)
         if name is None:
             if reference < self.tape.inputs:
-                self.values.update(self.layout.load(reference))
+                self.values.update(self._load(reference))
                 return self.values[reference]
             v = self.vectors
             name = v.load("%frame", self.slots[reference] * v.lanes, v.lanes * v.bytes)

@@ -31,9 +31,9 @@ def source(unit: Unit, name: str) -> str:
 
 
 def _loops(unit: Unit) -> CompiledLoops:
-    from accumulus.targets.llvm.lanes import BatchedLoops
+    from accumulus.targets.llvm.maps import LLVMLoops
 
-    return BatchedLoops(unit)
+    return LLVMLoops(unit)
 
 
 def _compile(unit: Unit) -> Kernel:

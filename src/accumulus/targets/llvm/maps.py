@@ -8,12 +8,18 @@ Sums are loops of their own; terms of a sum are added lane by lane, and the lane
 step by step: lanes where a step has instances enough, and narrow steps in one call, one instance after the other. One
 function, which is handed a table of calls, calls all loops; of long loops several threads may compute a part each.
 Products of matrices are BLAS's, between loops.
+
+What is computed for one point, with lanes for instances, is computed for as many points as a vector has lanes, too, one
+instance after the other. So steps of recurrences that have few instances are vectors, too, and what a call costs is
+paid once for all of these points. Each number of the workspace is a vector; arguments are brought there, and results
+back, by NumPy. Sums add their terms in the same order, so that a point has the results in a batch that it has alone.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
@@ -22,19 +28,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.cache import digest
-from accumulus.errors import SizeError
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.live import as_written, time_of
 from accumulus.tape.operations import SECONDS
 from accumulus.tape.tape import Tape, to_bytes
-from accumulus.targets.kernel import FEWEST_POINTS, MINIMUM_WORK, MOVING, CompiledLoops, Unit, pool
+from accumulus.targets.kernel import (
+    FEWEST_POINTS,
+    MINIMUM_WORK,
+    MOVING,
+    Batch,
+    CompiledLoops,
+    Floats,
+    Unit,
+    aligned,
+    pool,
+)
 from accumulus.targets.llvm.host import compile_modules, host
 from accumulus.targets.llvm.instructions import Functions, Instructions
 from accumulus.targets.llvm.library import Code, Library, load, objects, store, version
 from accumulus.targets.llvm.module import Text
-from accumulus.targets.llvm.vectors import POISON, Vectors
-from accumulus.targets.nests import Entries, MatrixProduct, Nest, Nests, Place
+from accumulus.targets.llvm.vectors import POISON, Vectors, again, unless, when
+from accumulus.targets.nests import Entries, MatrixProduct, Nest, Nests, Place, WorkspaceLayout
 
 # Functions: one a body, one for sums, and what calls them in their order ----------------------------------------------
 
@@ -53,53 +67,34 @@ SCATTERED: Final = "scattered"
 ARGUMENTS: Final = "ptr %at, i64 %first, i64 %stop"
 
 
-def kind_of(operands: Column) -> str:
-    """Kind of address by which the instances of a body find an operand."""
-    if isinstance(operands, Range):
-        return {1: FORWARD, -1: BACKWARD, 0: UNIFORM}[operands.step]
-    return TABLE
+def _load(v: Vectors, kind: str, variable: int) -> str:
+    """The vector of one input of a body."""
+    if kind == UNIFORM:
+        return v.splat(f"%p{variable}", 0)
+    if kind == FORWARD:
+        return v.load(v.let(f"getelementptr double, ptr %p{variable}, i64 %i"), 0)
+    if kind == BACKWARD:
+        back = v.let(f"sub i64 {1 - v.lanes}, %i")
+        loaded = v.load(v.let(f"getelementptr double, ptr %p{variable}, i64 {back}"), 0)
+        reverse = ", ".join(f"i32 {k}" for k in reversed(range(v.lanes)))
+        return v.let(f"shufflevector {v.type} {loaded}, {v.type} {POISON}, <{v.lanes} x i32> <{reverse}>")
+    table = v.let(f"getelementptr i32, ptr %p{variable}, i64 %i")
+    if v.lanes == 1:
+        index = v.let(f"load i32, ptr {table}, align 4")
+        return v.load(v.let(f"getelementptr double, ptr %w, i32 {index}"), 0)
+    indices = v.let(f"load <{v.lanes} x i32>, ptr {table}, align 4")
+    places = v.let(f"getelementptr double, ptr %w, <{v.lanes} x i32> {indices}")
+    return v.let(f"call {_gathered(v.lanes, places)}")
 
 
-class _Leaves:
-    """Writes the loads of a body's inputs; a layout, as `Instructions` takes one."""
-
-    def __init__(self, kinds: Sequence[str]) -> None:
-        self._kinds = kinds
-
-    def begin(self, vectors: Vectors, value: Callable[[int], str]) -> None:
-        """Start a function."""
-        self._vectors = vectors
-
-    def load(self, variable: int) -> dict[int, str]:
-        """The vector of one input."""
-        v, kind = self._vectors, self._kinds[variable]
-        if kind == UNIFORM:
-            return {variable: v.splat(f"%p{variable}", 0)}
-        if kind == FORWARD:
-            at = v.let(f"getelementptr double, ptr %p{variable}, i64 %i")
-            return {variable: v.load(at, 0)}
-        if kind == BACKWARD:
-            back = v.let(f"sub i64 {1 - v.lanes}, %i")
-            at = v.let(f"getelementptr double, ptr %p{variable}, i64 {back}")
-            loaded = v.load(at, 0)
-            reverse = ", ".join(f"i32 {k}" for k in reversed(range(v.lanes)))
-            return {
-                variable: v.let(f"shufflevector {v.type} {loaded}, {v.type} {POISON}, <{v.lanes} x i32> <{reverse}>")
-            }
-        table = v.let(f"getelementptr i32, ptr %p{variable}, i64 %i")
-        if v.lanes == 1:
-            index = v.let(f"load i32, ptr {table}, align 4")
-            at = v.let(f"getelementptr double, ptr %w, i32 {index}")
-            return {variable: v.load(at, 0)}
-        indices = v.let(f"load <{v.lanes} x i32>, ptr {table}, align 4")
-        places = v.let(f"getelementptr double, ptr %w, <{v.lanes} x i32> {indices}")
-        every = ", ".join(["i1 true"] * v.lanes)
-        return {
-            variable: v.let(
-                f"call {v.type} @llvm.masked.gather.v{v.lanes}f64.v{v.lanes}p0(<{v.lanes} x ptr> {places}, i32 8, "
-                f"<{v.lanes} x i1> <{every}>, {v.type} {POISON})"
-            )
-        }
+def _gathered(lanes: int, places: str = "") -> str:
+    """The function that loads a vector of numbers from anywhere: its declaration, or a call of it with places."""
+    vector, mask = f"<{lanes} x double>", f"<{lanes} x i1>"
+    arguments = f"<{lanes} x ptr>, i32, {mask}, {vector}"
+    if places:
+        every = ", ".join(["i1 true"] * lanes)
+        arguments = f"<{lanes} x ptr> {places}, i32 8, {mask} <{every}>, {vector} {POISON}"
+    return f"{vector} @llvm.masked.gather.v{lanes}f64.v{lanes}p0({arguments})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +107,21 @@ class Body:
     stores: tuple[str, ...]  # how results are stored
     sensitive: int  # how many of these, the first, are computed as they stand
 
-    def written(self, vectors: Vectors, leaves: Any, functions: Functions) -> tuple[list[str], list[str]]:
-        """Write the operations of instances: the loads of addresses, and the names of results."""
+    def written(
+        self, vectors: Vectors, load: Callable[[Vectors, str, int], str], functions: Functions
+    ) -> tuple[list[str], list[str]]:
+        """Write the operations of instances: the loads of addresses, and the names of results.
+
+        Args:
+            load: an input that is found in a certain way.
+        """
         body = self.tape
+
+        def loaded(variable: int) -> dict[int, str]:
+            return {variable: load(vectors, self.kinds[variable], variable)}
+
         exact = frozenset(reference for reference, mark in enumerate(as_written(body, self.sensitive)) if mark)
-        instructions = Instructions(body, vectors, leaves, functions, {}, contract=True, exact=exact)
+        instructions = Instructions(body, vectors, loaded, functions, contract=True, exact=exact)
         for reference in range(body.inputs, len(body)):
             instructions.operation(reference)
         results = []
@@ -136,7 +141,7 @@ class Body:
 def _loop(given: Body, functions: Functions) -> list[str]:
     """A function that computes instances, as many as a vector has lanes or more; the last vector may overlap."""
     vectors = Vectors(functions.lanes, "float64")
-    opening, results = given.written(vectors, _Leaves(given.kinds), functions)
+    opening, results = given.written(vectors, _load, functions)
     for k, value in enumerate(results):
         _store(vectors, given.stores[k], k, value)
     lanes = functions.lanes
@@ -155,9 +160,7 @@ def _loop(given: Body, functions: Functions) -> list[str]:
         f"%on = add i64 %i, {lanes}",
         "%beyond = icmp sgt i64 %on, %last",
         "%following = select i1 %beyond, i64 %last, i64 %on",
-        "%over = icmp eq i64 %i, %last",
-        "br i1 %over, label %done, label %loop",
-        "done:",
+        *when("over", "icmp eq i64 %i, %last", "done", "loop"),
         "ret void",
         "}",
     ]
@@ -186,8 +189,7 @@ def _sums(name: str, lanes: int, table: bool) -> list[str]:
             "%t = getelementptr i32, ptr %terms, i64 %j",
             f"%x = load <{lanes} x i32>, ptr %t, align 4",
             f"%p = getelementptr double, ptr %w, <{lanes} x i32> %x",
-            f"%y = call {v} @llvm.masked.gather.v{lanes}f64.v{lanes}p0(<{lanes} x ptr> %p, i32 8, "
-            f"<{lanes} x i1> <{', '.join(['i1 true'] * lanes)}>, {v} poison)",
+            f"%y = call {_gathered(lanes, '%p')}",
         ]
     else:
         several = ["%p = getelementptr double, ptr %terms, i64 %j", f"%y = load {v}, ptr %p, align 8"]
@@ -250,38 +252,26 @@ def summing(
         "%length = sub i64 %end, %begin",
         f"%whole = and i64 %length, {-step}",
         "%vectors.end = add i64 %begin, %whole",
-        "%some = icmp ne i64 %whole, 0",
-        "br i1 %some, label %wide, label %narrow",
-        "wide:",
+        *when("some", "icmp ne i64 %whole, 0", "wide", "narrow"),
         "%j = phi i64 [ %begin, %segment ], [ %j.next, %wide ]",
         *(f"%sum{k} = phi {v} [ zeroinitializer, %segment ], [ %sum{k}.next, %wide ]" for k, v in enumerate(partial)),
         *wide,
-        f"%j.next = add i64 %j, {step}",
-        "%more = icmp slt i64 %j.next, %vectors.end",
-        "br i1 %more, label %wide, label %joined",
-        "joined:",
+        *again("j", f"{step}", "%vectors.end", "more", "wide", "joined"),
         *joined,
         f"%joint = fadd {kind} zeroinitializer, %left",
         "br label %narrow",
         "narrow:",
         f"%before = phi {kind} [ zeroinitializer, %segment ], [ %joint, %joined ]",
-        "%rest = icmp slt i64 %vectors.end, %end",
-        "br i1 %rest, label %single, label %closed",
-        "single:",
+        *when("rest", "icmp slt i64 %vectors.end, %end", "single", "closed"),
         "%k = phi i64 [ %vectors.end, %narrow ], [ %k.next, %single ]",
         f"%so.far = phi {kind} [ %before, %narrow ], [ %so.next, %single ]",
         *one,
         f"%so.next = fadd {kind} %so.far, %oy",
-        "%k.next = add i64 %k, 1",
-        "%further = icmp slt i64 %k.next, %end",
-        "br i1 %further, label %single, label %closed",
-        "closed:",
+        *again("k", "1", "%end", "further", "single", "closed"),
         f"%total = phi {kind} [ %before, %narrow ], [ %so.next, %single ]",
         f"%r = getelementptr {kind}, ptr %results, i64 %s",
         f"store {kind} %total, ptr %r, align 8",
-        "%ends = icmp eq i64 %s.next, %stop",
-        "br i1 %ends, label %done, label %segment",
-        "done:",
+        *when("ends", "icmp eq i64 %s.next, %stop", "done", "segment"),
         "ret void",
         "}",
     ]
@@ -292,18 +282,13 @@ def driver() -> list[str]:
     return [
         f"define void @{DRIVER}(ptr %calls, i64 %count) nounwind {{",
         "start:",
-        "%some = icmp sgt i64 %count, 0",
-        "br i1 %some, label %call, label %done",
-        "call:",
+        *when("some", "icmp sgt i64 %count, 0", "call", "done"),
         "%k = phi i64 [ 0, %start ], [ %k.next, %call ]",
         "%row = getelementptr { ptr, ptr, i64, i64 }, ptr %calls, i64 %k",
         "%words = load { ptr, ptr, i64, i64 }, ptr %row, align 8",
         *(f"%word{k} = extractvalue {{ ptr, ptr, i64, i64 }} %words, {k}" for k in range(4)),
         "call void %word0(ptr %word1, i64 %word2, i64 %word3)",
-        "%k.next = add i64 %k, 1",
-        "%more = icmp slt i64 %k.next, %count",
-        "br i1 %more, label %call, label %done",
-        "done:",
+        *again("k", "1", "%count", "more", "call", "done"),
         "ret void",
         "}",
     ]
@@ -311,106 +296,111 @@ def driver() -> list[str]:
 
 def compiled(bodies: Sequence[Body], lanes: int, cache: bool) -> Library:
     """Loops over bodies, loops of sums, and what calls them all."""
-    functions = Functions(lanes, "float64")
-
-    def others() -> tuple[list[str], list[str]]:
-        vector = f"<{lanes} x double>"
-        gather = f"{vector} @llvm.masked.gather.v{lanes}f64.v{lanes}p0(<{lanes} x ptr>, i32, <{lanes} x i1>, {vector})"
-        sums = [*_sums(SUMS[0], lanes, table=False), *_sums(SUMS[1], lanes, table=True)]
-        return [f"declare {gather}"], [*sums, *driver()]
-
-    return library_of("maps", bodies, functions, lambda body: _loop(body, functions), cache, SUMS, others)
+    sums = [*_sums(SUMS[0], lanes, table=False), *_sums(SUMS[1], lanes, table=True)]
+    return library_of("maps", bodies, lanes, _loop, cache, SUMS, [f"declare {_gathered(lanes)}"], sums)
 
 
 def library_of(
     kind: str,
     bodies: Sequence[Body],
-    functions: Functions,
-    loop: Callable[[Body], list[str]],
+    lanes: int,
+    loop: Callable[[Body, Functions], list[str]],
     cache: bool,
+    names: Sequence[str],
+    declarations: Sequence[str],
     sums: Sequence[str],
-    others: Callable[[], tuple[list[str], list[str]]],
 ) -> Library:
     """Compile a function for each body, and what is beside them, or take them from the cache.
 
     Args:
         kind: of functions, which the cache tells apart.
-        functions: that they call.
         loop: what is written for a body.
-        sums: names of the functions that sum.
-        others: declarations, and functions that no body has.
+        names, declarations, sums: of the functions that sum.
     """
-    parts = [
-        repr((functions.lanes, [(body.name, body.kinds, body.stores, body.sensitive) for body in bodies])).encode()
-    ]
+    functions = Functions(lanes, "float64")
+    parts = [repr((lanes, [(body.name, body.kinds, body.stores, body.sensitive) for body in bodies])).encode()]
     parts += [to_bytes(body.tape) for body in bodies]
     key = digest([version(), kind.encode(), *parts])
     code = load(key) if cache else None
     if code is None:
-        loops = {body.name: loop(body) for body in bodies}
-        declarations, beside = others()
-        images = compile_modules(Text([*functions.text(), *declarations], loops, beside).modules())
+        loops = {body.name: loop(body, functions) for body in bodies}
+        images = compile_modules(Text([*functions.text(), *declarations], loops, [*sums, *driver()]).modules())
         code = Code(images, tuple(sorted(functions.imported)), {})
         if cache:
             store(key, code)
-    return Library(code, [*(body.name for body in bodies), *sums, DRIVER], objects(np.dtype(float)))
+    return Library(code, [*(body.name for body in bodies), *names, DRIVER], objects(np.dtype(float)))
 
 
-# Where numbers are while a program runs: in one array, the workspace --------------------------------------------------
+# The same for many points: lanes are points, and instances are computed one after the other ---------------------------
 
-#: Numbers in the workspace, at most: tables of indices have 32 bits.
-MOST: Final = 2**31
-#: References that are looked at at once.
-PART: Final = 1 << 16
+#: Names of functions that sum for many points, by those of `SUMS`, and whether these are of vectors, not of one lane.
+POINT_SUMS: Final = {
+    (name, is_wide): f"{name}_{'wide' if is_wide else 'narrow'}" for name in SUMS for is_wide in (True, False)
+}
 
 
-class WorkspaceLayout:
-    """A zero, constants, the last first, inputs, then the results that are kept, in their order.
+def _load_points(v: Vectors, kind: str, variable: int) -> str:
+    """The vector of one input of a body, of all points."""
+    base = f"%p{variable}"
+    if kind == UNIFORM:
+        return v.load(base, 0, 8)
+    if kind in (FORWARD, BACKWARD):
+        index = "%i" if kind == FORWARD else v.let("sub i64 0, %i")
+    else:
+        index, base = v.let(f"sext i32 {_entry(v, base)} to i64"), "%w"
+    return v.load(v.let(f"getelementptr {v.type}, ptr {base}, i64 {index}"), 0, 8)
 
-    Args:
-        tape: the program; -1 - the number of constants stands for the zero.
-        kept: how many results follow from some references on; nobody asks for the places of others.
 
-    Attributes:
-        first: place of the first input.
-        size: of the workspace.
+def _entry(v: Vectors, table: str) -> str:
+    """The entry of a table for this instance."""
+    return v.let(f"load i32, ptr {v.let(f'getelementptr i32, ptr {table}, i64 %i')}, align 4")
 
-    Raises:
-        SizeError: if it has too many numbers.
-    """
 
-    def __init__(self, tape: BlockTape, kept: Mapping[int, int]) -> None:
-        counts = np.array([kept[start] for start in sorted(kept)], np.int64)
-        self._starts = np.array([0, *sorted(kept)], np.int64)
-        self.first = 1 + len(tape.constants)
-        places = self.first + tape.inputs + np.cumsum(counts) - counts
-        #: What is added to references from each start on.
-        self._shifts = np.concatenate([[self.first], places - self._starts[1:]])
-        self.size = self.first + tape.inputs + int(counts.sum())
-        if self.size >= MOST:
-            raise SizeError(f"{self.size:,} numbers between loops; index tables have room for {MOST:,}")
+def _loop_over_points(given: Body, functions: Functions) -> list[str]:
+    """A function that computes instances one by one, of as many points as a vector has lanes."""
+    vectors = Vectors(functions.lanes, "float64")
+    opening, results = given.written(vectors, _load_points, functions)
+    for k, (value, kind) in enumerate(zip(results, given.stores, strict=True)):
+        index = vectors.let(f"sext i32 {_entry(vectors, f'%t{k}x')} to i64") if kind == SCATTERED else "%i"
+        vectors.store(value, vectors.let(f"getelementptr {vectors.type}, ptr %r{k}x, i64 {index}"), 0, 8)
+    return [
+        f'define void @{given.name}({ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
+        "start:",
+        *opening,
+        "br label %loop",
+        "loop:",
+        "%i = phi i64 [ %first, %start ], [ %following, %loop ]",
+        *vectors.lines,
+        "%following = add i64 %i, 1",
+        *unless("more", "icmp slt i64 %following, %stop", "loop", "done"),
+        "ret void",
+        "}",
+    ]
 
-    def place(self, reference: int) -> int:
-        """Place of the value of a reference."""
-        return reference + int(self._shifts[self._owner(reference)])
 
-    def table(self, operands: Column) -> NDArray[np.int32] | None:
-        """Places of the values of a column; None for ranges, whose values are next to each other, too."""
-        if isinstance(operands, Range):
-            return None
-        table = np.empty(len(operands), np.int32)
-        for first in range(0, len(operands), PART):
-            part = operands[first : first + PART]
-            low, high = self._owner(int(part.min())), self._owner(int(part.max()))
-            if low == high:
-                shifts = self._shifts[low]
-            else:
-                shifts = self._shifts[np.maximum(np.searchsorted(self._starts, part, side="right") - 1, 0)]
-            np.add(part, shifts, out=table[first : first + PART], casting="unsafe")
-        return table
+def _sums_of_points(name: str, lanes: int, partial: int, table: bool) -> list[str]:
+    """A function that sums segments, each by as many partial sums as there are lanes for it."""
+    v = f"<{lanes} x double>"
+    wide, joined = [], []
+    for k in range(partial):
+        wide += [f"%j{k} = add i64 %j, {k}", *term(v, f"y{k}", f"%j{k}", table)]
+        wide.append(f"%sum{k}.next = fadd {v} %sum{k}, %y{k}")
+    names, half = [f"%sum{k}.next" for k in range(partial)], partial // 2
+    while half:
+        joined += [f"%left{half}.{k} = fadd {v} {names[k]}, {names[k + half]}" for k in range(half)]
+        names, half = [f"%left{half}.{k}" for k in range(half)], half // 2
+    joined.append(f"%left = select i1 true, {v} {names[0]}, {v} {names[0]}")
+    return summing(name, v, partial, [v] * partial, wide, joined, term(v, "oy", "%k", table))
 
-    def _owner(self, reference: int) -> int:
-        return max(int(np.searchsorted(self._starts, reference, side="right")) - 1, 0)
+
+def compiled_for_points(bodies: Sequence[Body], lanes: int, cache: bool) -> Library:
+    """Like `compiled`, for many points."""
+    sums = [
+        line
+        for (name, is_wide), own in POINT_SUMS.items()
+        for line in _sums_of_points(own, lanes, lanes if is_wide else 1, name == SUMS[1])
+    ]
+    return library_of("lanes", bodies, lanes, _loop_over_points, cache, [*POINT_SUMS.values()], [], sums)
 
 
 # Programs -------------------------------------------------------------------------------------------------------------
@@ -420,7 +410,11 @@ ROW: Final = 32
 #: Seconds to find a number by a table, roughly.
 FINDING: Final = 6e-10
 
-Floats = NDArray[np.float64]
+
+#: Bytes of the numbers of all points that are computed at once, at most: they have to stay near the processor.
+MOST_IN_LANES: Final = 1 << 20
+#: Seconds that compiling for points in lanes takes, and each operation of a body; those of a call beside its loops.
+LANES, LANES_AN_OPERATION, CALL = 1e-2, 2e-4, 1e-5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -464,11 +458,14 @@ class _Step:
 
 
 class LLVMLoops(CompiledLoops):
-    """A program over arrays as machine code.
+    """A program over arrays as machine code, for one point, and for points in lanes once so many were asked for.
 
     Raises:
         SizeError: if there are too many numbers between loops.
     """
+
+    #: As many as there are.
+    most_threads = sys.maxsize
 
     def __init__(self, unit: Unit) -> None:
         super().__init__(unit)
@@ -495,12 +492,22 @@ class LLVMLoops(CompiledLoops):
         self._tables = {id(column): self._layout.table(column) for step in self._steps for column in step.nest.loads}
         self._products = {k: self._product(step) for k, step in enumerate(self._steps) if step.nest.shape is not None}
         self._idle: list[_Workspace] = []
+        self._lengths = unit.lengths
+        bytes_of_points = 8 * self._lanes * (self._layout.size + sum(self._lengths))
+        self._may_be_in_lanes = not self._products and bytes_of_points <= MOST_IN_LANES
+        operations = sum(body.tape.operations for body in self._bodies.values())
+        #: Points from which on they are, since they take as long as compiling.
+        self._enough = (LANES + LANES_AN_OPERATION * operations) / (CALL + sum(step.seconds for step in self._steps))
+        self._asked_for = 0
+        self._library: Library | None = None
+        self._unused: list[_Memory] = []
 
     # What is called -------------------------------------------------------------------------------------------------
 
     def _add(self, nest: Nest) -> None:
         if nest.body is not None:
-            kinds = tuple(map(kind_of, nest.loads))
+            ranges = {1: FORWARD, -1: BACKWARD, 0: UNIFORM}
+            kinds = tuple(ranges[each.step] if isinstance(each, Range) else TABLE for each in nest.loads)
             stores = (FORWARD if nest.positions is None else SCATTERED,) * len(nest.stores)
             key = (to_bytes(nest.body), kinds, stores, nest.sensitive)
             name = f"map{len(self._bodies)}"
@@ -641,6 +648,56 @@ class LLVMLoops(CompiledLoops):
         at = _address(calls)
         return calls, [(at + ROW * row if count else row, count, together) for row, count, together in stages]
 
+    # Many points ---------------------------------------------------------------------------------------------------
+
+    def run(self, batch: Batch, first: int, last: int) -> int:
+        """Compute points from `first` on as far as they fill lanes; the point after these."""
+        lanes, transposed = self._lanes, batch.transposed
+        self._asked_for += last - first
+        if not self._may_be_in_lanes or self._asked_for < self._enough or last - first < lanes:
+            return first
+        memory = self._unused.pop() if self._unused else self._memory()
+        rows, begin = [], self._layout.first
+        for x, same in zip(batch.X, batch.shared, strict=True):
+            size = x.size if same else x.size // x.shape[-1 if transposed else 0]
+            rows.append(memory.values[begin : begin + size])
+            begin += size
+            if same:
+                rows[-1][:] = x.reshape(-1, 1)
+        calls = memory.calls.ctypes.data
+        while first + lanes <= last:
+            points = slice(first, first + lanes)
+            for x, same, row in zip(batch.arguments(points), batch.shared, rows, strict=True):
+                if not same:
+                    row[:] = x.reshape(row.shape) if transposed else x.reshape(lanes, len(row)).T
+            self._run(calls, len(memory.calls))
+            batch.store(points, memory.results)
+            first += lanes
+        self._unused.append(memory)
+        return first
+
+    def _memory(self) -> _Memory:
+        """Memory of a run, and the calls with their addresses in it; code is compiled where there is none yet."""
+        library = self._library
+        if library is None:
+            library = self._library = compiled_for_points([*self._bodies.values()], self._lanes, self._unit.cache)
+        lanes, width = self._lanes, 8 * self._lanes
+        values = aligned((self._layout.size, lanes), np.dtype(float))
+        values[:] = 0.0
+        values[1 : self._layout.first] = np.reshape(self._constants, (-1, 1))
+        # where a result has entries that are 0 whatever is computed, nothing is stored
+        results = [np.zeros((length, lanes)) for length in self._lengths]
+        given, calls = [], np.zeros((len(self._steps), ROW // 8), np.int64)
+        for call, step in zip(calls, self._steps, strict=True):
+            words, places = self._addresses(step.nest, values.ctypes.data, width)
+            for at, place in places:
+                words[at] = results[place.segment].ctypes.data + width * place.offset
+            given.append(np.array(words, np.int64))
+            is_wide = bool(step.parts(lanes)[1][0])
+            name = POINT_SUMS.get((step.function, is_wide), step.function)
+            call[:] = library.addresses[name], given[-1].ctypes.data, 0, step.nest.count
+        return _Memory(values, results, calls, given)
+
 
 @dataclass(frozen=True, slots=True)
 class _Workspace:
@@ -660,6 +717,16 @@ class _Workspace:
         if found is None:
             found = self.tables[threads] = loops.calls(self, threads)
         return found[1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Memory:
+    """Memory of one run: a vector for each number, the arrays that are returned, calls, and the addresses of each."""
+
+    values: Floats
+    results: list[Floats]
+    calls: NDArray[np.int64]
+    addresses: list[NDArray[np.int64]]
 
 
 def _address(array: NDArray[Any]) -> int:

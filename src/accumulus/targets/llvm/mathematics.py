@@ -21,7 +21,10 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 # fmt: on
 
@@ -70,10 +73,6 @@ def double(value: float) -> str:
     return f"0x{struct.unpack('>Q', struct.pack('>d', value))[0]:016X}"
 
 
-#: Results, and the lanes that need the scalar functions.
-Results = tuple[tuple[str, ...], str | None]
-
-
 class Writer:
     """Instructions of one function on vectors of `lanes` doubles; each method returns the name of its result."""
 
@@ -89,16 +88,6 @@ class Writer:
         self.lines: list[str] = []
         self.table = table
         self.constants: dict[str, int] = {}
-
-    @property
-    def x(self) -> str:
-        """The first argument."""
-        return self.arguments[0]
-
-    @property
-    def y(self) -> str:
-        """The second argument."""
-        return self.arguments[1]
 
     def real(self, value: float) -> str:
         """A constant in all lanes."""
@@ -140,22 +129,6 @@ class Writer:
         given = ", ".join(f"{self.reals} {argument}" for argument in arguments)
         return self.let(f"call {self.reals} @accumulus_{name}({given})")
 
-    def add(self, a: str, b: str | float) -> str:
-        """a + b."""
-        return self.binary("fadd", a, b)
-
-    def subtract(self, a: str | float, b: str | float) -> str:
-        """a - b."""
-        return self.binary("fsub", a, b)
-
-    def multiply(self, a: str, b: str | float) -> str:
-        """a · b."""
-        return self.binary("fmul", a, b)
-
-    def divide(self, a: str | float, b: str | float) -> str:
-        """a / b."""
-        return self.binary("fdiv", a, b)
-
     def either(self, a: str, b: str) -> str:
         """Mask where one or the other holds."""
         return self.let(f"or <{self.lanes} x i1> {a}, {b}")
@@ -173,9 +146,9 @@ class Writer:
         """a · b + c."""
         return self.call("fma", a, b, c)
 
-    def less(self, a: str, b: str | float) -> str:
-        """Mask of a < b."""
-        return self.comparison("olt", a, b)
+    def multiply_add(self, a: str, b: str | float, c: str | float) -> str:
+        """a · b + c, as polynomials have it."""
+        return self.fused(a, b, c)
 
     def select(self, mask: str, a: str | float, b: str | float) -> str:
         """a where the mask holds, else b."""
@@ -200,22 +173,17 @@ class Writer:
 
     def polynomial(self, z: str, coefficients: Sequence[float]) -> str:
         """Value at z; even and odd powers apart, so that two chains run at once."""
-        square = self.multiply(z, z)
+        square = self.binary("fmul", z, z)
         even, odd = coefficients[::2], coefficients[1::2]
         halves = []
         for half in (even, odd):
             value: str | float = half[-1]
             for coefficient in half[-2::-1]:
-                value = self.fused(square, value, coefficient)
+                value = self.multiply_add(square, value, coefficient)
             halves.append(value)
         high = halves[1]
         assert isinstance(high, str), "a polynomial of degree two at least"
-        return self.fused(z, high, halves[0])
-
-    def signed_like(self, magnitude: str, a: str) -> str:
-        """The magnitude, which is not negative, with the sign of a."""
-        sign = self.integer("and", self.bits(a), _SIGN)
-        return self.number(self.integer("or", self.bits(magnitude), sign))
+        return self.multiply_add(z, high, halves[0])
 
     # Masks of lanes that an algorithm is not for; these also hold for NaN
 
@@ -235,203 +203,289 @@ class Writer:
         """Mask of where one of both is NaN."""
         return self.comparison("uno", a, b)
 
-    def reduced(self, x: str, inverse: float, parts: Sequence[float]) -> tuple[str, str]:
-        """x less the nearest multiple n of a period, and bits with n at the low end."""
-        rounded = self.fused(x, inverse, _ROUNDER)
-        n = self.subtract(rounded, _ROUNDER)
-        for part in parts:
-            x = self.fused(n, -part, x)
-        return x, self.bits(rounded)
+
+# Formulas as Python writes them ---------------------------------------------------------------------------------------
 
 
-def sincos(w: Writer) -> Results:
+#: What a writer is asked for where Python has an operator, or calls one of NumPy's functions.
+_WRITTEN: Final[dict[np.ufunc, tuple[str, ...]]] = {
+    np.add: ("binary", "fadd"),
+    np.subtract: ("binary", "fsub"),
+    np.multiply: ("binary", "fmul"),
+    np.divide: ("binary", "fdiv"),
+    np.negative: ("minus",),
+    np.less: ("comparison", "olt"),
+    np.less_equal: ("comparison", "ole"),
+    np.greater: ("comparison", "ogt"),
+    np.greater_equal: ("comparison", "oge"),
+    np.equal: ("comparison", "oeq"),
+    np.bitwise_or: ("either",),
+    np.absolute: ("call", "fabs"),
+    np.sqrt: ("call", "sqrt"),
+    np.floor: ("call", "floor"),
+    np.rint: ("call", "rint"),
+    np.trunc: ("call", "trunc"),
+    np.exp: ("function", "exp"),
+    np.log: ("function", "log"),
+    np.power: ("function", "pow"),
+}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Term(NDArrayOperatorsMixin):
+    """A number, or a truth value, in each lane. Every operation is rounded by itself; `fused` is the exception."""
+
+    writer: Writer
+    name: str
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Term | float) -> Term:
+        written, *words = _WRITTEN[ufunc]
+        return Term(self.writer, getattr(self.writer, written)(*words, *map(_operand, operands)))
+
+
+def _operand(value: Term | float | str) -> str | float:
+    return value.name if isinstance(value, Term) else value
+
+
+def where(mask: Any, a: Term | float, b: Term | float) -> Term:
+    """a where the mask holds, else b."""
+    return Term(mask.writer, mask.writer.select(mask.name, _operand(a), _operand(b)))
+
+
+def fused(a: Term, b: Term | float, c: Term | float) -> Term:
+    """a · b + c, rounded once."""
+    return Term(a.writer, a.writer.fused(a.name, _operand(b), _operand(c)))
+
+
+def polynomial(z: Term, coefficients: Sequence[float]) -> Term:
+    """The value of a polynomial at z."""
+    return Term(z.writer, z.writer.polynomial(z.name, coefficients))
+
+
+def _bits(x: Term) -> Term:
+    """The bits of reals."""
+    return Term(x.writer, x.writer.bits(x.name))
+
+
+def _number(bits: Term) -> Term:
+    """The reals of bits."""
+    return Term(bits.writer, bits.writer.number(bits.name))
+
+
+def _integer(operation: str, a: Term, b: Term | int) -> Term:
+    """An instruction on whole numbers."""
+    return Term(a.writer, a.writer.integer(operation, a.name, b.name if isinstance(b, Term) else b))
+
+
+def _unfit(which: str, *operands: Term | float | str) -> Term:
+    """A mask of lanes, such as those that an algorithm is not for, by that method of the writer."""
+    w = next(each.writer for each in operands if isinstance(each, Term))
+    return Term(w, getattr(w, which)(*map(_operand, operands)))
+
+
+def _signed_like(magnitude: Term, a: Term) -> Term:
+    """The magnitude, which is not negative, with the sign of a."""
+    sign = _integer("and", _bits(a), _SIGN)
+    return _number(_integer("or", _bits(magnitude), sign))
+
+
+def _reduced(x: Term, inverse: float, parts: Sequence[float]) -> tuple[Term, Term]:
+    """x less the nearest multiple n of a period, and bits with n at the low end."""
+    rounded = fused(x, inverse, _ROUNDER)
+    n = rounded - _ROUNDER
+    for part in parts:
+        x = fused(n, -part, x)
+    return x, _bits(rounded)
+
+
+# Algorithms -----------------------------------------------------------------------------------------------------------
+
+#: Results, and the lanes that need the scalar functions.
+Results = tuple[tuple[Term, ...], Term | None]
+
+
+def sincos(x: Term) -> Results:
     """sin x and cos x, from both on [−π/4, π/4] and the quadrant."""
-    r, quadrant = w.reduced(w.x, 1 / _HALF_PI[0], _HALF_PI)
-    z = w.multiply(r, r)
-    sine = w.fused(w.multiply(r, z), w.polynomial(z, _SIN), r)
-    sine = w.select(w.comparison("oeq", w.x, w.zero), w.x, sine)  # a zero keeps its sign
-    cosine = w.fused(w.multiply(z, z), w.polynomial(z, _COS), w.fused(z, -0.5, 1.0))
-    odd = w.negative(w.integer("shl", quadrant, 63))
+    r, quadrant = _reduced(x, 1 / _HALF_PI[0], _HALF_PI)
+    z = r * r
+    sine = fused(r * z, polynomial(z, _SIN), r)
+    sine = where(x == Term(x.writer, x.writer.zero), x, sine)  # a zero keeps its sign
+    cosine = fused(z * z, polynomial(z, _COS), fused(z, -0.5, 1.0))
+    odd = Term(x.writer, x.writer.negative(_integer("shl", quadrant, 63).name))
     results = []
     for first, second, shift in ((sine, cosine, 0), (cosine, sine, 1)):
-        value = w.select(odd, second, first)
-        turns = w.integer("add", quadrant, 1) if shift else quadrant
-        sign = w.integer("and", w.integer("shl", turns, 62), _SIGN)
-        results.append(w.number(w.integer("xor", w.bits(value), sign)))
-    return tuple(results), w.beyond(w.x, 2.0**30)
+        value = where(odd, second, first)
+        turns = _integer("add", quadrant, 1) if shift else quadrant
+        sign = _integer("and", _integer("shl", turns, 62), _SIGN)
+        results.append(_number(_integer("xor", _bits(value), sign)))
+    return tuple(results), _unfit("beyond", x, 2.0**30)
 
 
-def _scaled(w: Writer, mantissa: str, exponent: str) -> str:
+def _scaled(mantissa: Term, exponent: Term) -> Term:
     """mantissa · 2ⁿ, n at the low end of the bits `exponent`."""
-    return w.number(w.integer("add", w.bits(mantissa), w.integer("shl", exponent, 52)))
+    return _number(_integer("add", _bits(mantissa), _integer("shl", exponent, 52)))
 
 
-def exp(w: Writer) -> Results:
+def exp(x: Term) -> Results:
     """exp x = 2ⁿ exp r."""
-    r, exponent = w.reduced(w.x, 1 / math.log(2), _LN2)
-    value = w.add(w.fused(w.multiply(r, r), w.polynomial(r, _EXP), r), 1.0)
-    return (_scaled(w, value, exponent),), w.beyond(w.x, 708.0)
+    r, exponent = _reduced(x, 1 / math.log(2), _LN2)
+    value = fused(r * r, polynomial(r, _EXP), r) + 1.0
+    return (_scaled(value, exponent),), _unfit("beyond", x, 708.0)
 
 
-def log(w: Writer) -> Results:
+def log(x: Term) -> Results:
     """log x = n log 2 + log m, and log m from an odd series in (m − 1)/(m + 1)."""
-    k, f, divisor = _log_parts(w)
-    s = w.divide(f, divisor)
-    z = w.multiply(s, s)
-    half_square = w.multiply(w.multiply(f, f), 0.5)
-    tail = w.fused(z, w.polynomial(z, _LOG), half_square)
+    k, f, divisor = _log_parts(x)
+    s = f / divisor
+    z = s * s
+    half_square = f * f * 0.5
+    tail = fused(z, polynomial(z, _LOG), half_square)
     # log x = k log 2 + f − f²/2 + s (f²/2 + z P(z)), small terms first
-    low = w.fused(s, tail, w.multiply(k, _LN2[1]))
-    result = w.fused(k, _LN2[0], w.subtract(f, w.subtract(half_square, low)))
-    return (result,), w.not_normal_and_positive(w.x)
+    low = fused(s, tail, k * _LN2[1])
+    result = fused(k, _LN2[0], f - (half_square - low))
+    return (result,), _unfit("not_normal_and_positive", x)
 
 
-def _log_parts(w: Writer) -> tuple[str, str, str]:
+def _log_parts(x: Term) -> tuple[Term, Any, Any]:
     """k, f, with x = (1 + f) 2ᵏ and 1 + f between √½ and √2; and 2 + f."""
-    bits = w.bits(w.x)
-    shifted = w.integer("sub", bits, 0x3FE6A09E667F3BCD)
-    m = w.number(w.integer("sub", bits, w.integer("and", shifted, -(1 << 52))))
-    biased = w.integer("lshr", w.integer("add", shifted, 1024 << 52), 52)
-    k = w.subtract(w.number(w.integer("or", biased, 0x4330000000000000)), 2.0**52 + 1024.0)
-    f = w.subtract(m, 1.0)
-    return k, f, w.add(f, 2.0)
+    bits = _bits(x)
+    shifted = _integer("sub", bits, 0x3FE6A09E667F3BCD)
+    m = _number(_integer("sub", bits, _integer("and", shifted, -(1 << 52))))
+    biased = _integer("lshr", _integer("add", shifted, 1024 << 52), 52)
+    k = _number(_integer("or", biased, 0x4330000000000000)) - (2.0**52 + 1024.0)
+    f = m - 1.0
+    return k, f, f + 2.0
 
 
-def power(w: Writer) -> Results:
+def power(x: Term, y: Term) -> Results:
     """xʸ = exp(y log x), the logarithm and its product with y as sums of two doubles."""
     # log x = k log 2 + 2s + ⅔s³ + s⁵(…) with s = f / (2 + f), the first three terms as sums of two doubles each
-    k, f, divisor = _log_parts(w)
-    inverse = w.divide(1.0, divisor)
-    s = w.multiply(f, inverse)
-    lost = w.subtract(f, w.subtract(divisor, 2.0))
-    remainder = w.fused(w.minus(s), lost, w.fused(w.minus(s), divisor, f))
-    s_low = w.multiply(remainder, inverse)
+    k, f, divisor = _log_parts(x)
+    inverse = 1.0 / divisor
+    s = f * inverse
+    lost = f - (divisor - 2.0)
+    remainder = fused(-s, lost, fused(-s, divisor, f))
+    s_low = remainder * inverse
 
-    z = w.multiply(s, s)
-    z_low = w.fused(s, s, w.minus(z))
-    cube = w.multiply(s, z)
-    cube_low = w.fused(s, z_low, w.fused(s, z, w.minus(cube)))
-    cube_low = w.fused(w.multiply(z, 3.0), s_low, cube_low)
-    third = w.multiply(cube, _TWO_THIRDS[0])
-    third_low = w.fused(cube, _TWO_THIRDS[0], w.minus(third))
-    third_low = w.fused(cube, _TWO_THIRDS[1], w.fused(cube_low, _TWO_THIRDS[0], third_low))
+    z = s * s
+    z_low = fused(s, s, -z)
+    cube = s * z
+    cube_low = fused(s, z_low, fused(s, z, -cube))
+    cube_low = fused(z * 3.0, s_low, cube_low)
+    third = cube * _TWO_THIRDS[0]
+    third_low = fused(cube, _TWO_THIRDS[0], -third)
+    third_low = fused(cube, _TWO_THIRDS[1], fused(cube_low, _TWO_THIRDS[0], third_low))
 
-    twice = w.add(s, s)
-    whole = w.multiply(k, _LN2_SHORT[0])
-    high = w.add(whole, twice)
-    low = w.subtract(twice, w.subtract(high, whole))
-    total = w.add(high, third)
-    low = w.add(low, w.subtract(third, w.subtract(total, high)))
-    small = w.fused(w.multiply(cube, z), w.polynomial(z, _LOG_TAIL), third_low)
-    small = w.add(small, w.fused(k, _LN2_SHORT[1], w.add(s_low, s_low)))
-    low = w.add(low, small)
-    logarithm = w.add(total, low)
-    low = w.subtract(low, w.subtract(logarithm, total))
+    twice = s + s
+    whole = k * _LN2_SHORT[0]
+    high = whole + twice
+    low = twice - (high - whole)
+    total = high + third
+    low = low + (third - (total - high))
+    small = fused(cube * z, polynomial(z, _LOG_TAIL), third_low)
+    small = small + fused(k, _LN2_SHORT[1], s_low + s_low)
+    low = low + small
+    logarithm = total + low
+    low = low - (logarithm - total)
 
-    product = w.multiply(w.y, logarithm)
-    rest = w.fused(w.y, low, w.fused(w.y, logarithm, w.minus(product)))
-    r, exponent = w.reduced(product, 1 / math.log(2), _LN2)
-    r = w.add(r, rest)
-    value = w.add(w.fused(w.multiply(r, r), w.polynomial(r, _EXP), r), 1.0)
-    unfit = w.either(w.not_normal_and_positive(w.x), w.beyond(product, 707.0))
-    return (_scaled(w, value, exponent),), unfit
+    product = y * logarithm
+    rest = fused(y, low, fused(y, logarithm, -product))
+    r, exponent = _reduced(product, 1 / math.log(2), _LN2)
+    r = r + rest
+    value = fused(r * r, polynomial(r, _EXP), r) + 1.0
+    unfit = _unfit("not_normal_and_positive", x) | _unfit("beyond", product, 707.0)
+    return (_scaled(value, exponent),), unfit
 
 
-def tanh(w: Writer) -> Results:
+def tanh(x: Term) -> Results:
     """tanh x = u / (u + 2) with u = exp(2x) − 1."""
     # of |x|; from 2|x| = 44 on the result is 1, and NaN passes the comparison by
-    twice = w.call("fabs", w.add(w.x, w.x))
-    large = w.comparison("ogt", twice, 44.0)
-    r, exponent = w.reduced(w.select(large, 44.0, twice), 1 / math.log(2), _LN2)
-    t = w.fused(w.multiply(r, r), w.polynomial(r, _EXPM1), r)
-    scale = w.number(w.integer("shl", w.integer("add", exponent, 1023), 52))
-    u = w.fused(scale, t, w.subtract(scale, 1.0))
-    return (w.signed_like(w.divide(u, w.add(u, 2.0)), w.x),), None
+    twice = abs(x + x)
+    large = twice > 44.0
+    r, exponent = _reduced(where(large, 44.0, twice), 1 / math.log(2), _LN2)
+    t = fused(r * r, polynomial(r, _EXPM1), r)
+    scale = _number(_integer("shl", _integer("add", exponent, 1023), 52))
+    u = fused(scale, t, scale - 1.0)
+    return (_signed_like(u / (u + 2.0), x),), None
 
 
-def _arc(w: Writer, opposite: str, adjacent: str | float) -> str:
+def _arc(opposite: Term, adjacent: Term | float) -> Any:
     """Angle in [0, π/2] whose tangent is the quotient of two numbers that are not negative."""
-    steep = w.comparison("ogt", opposite, adjacent)
-    small, large = w.select(steep, adjacent, opposite), w.select(steep, opposite, adjacent)
+    steep = opposite > adjacent
+    small, large = where(steep, adjacent, opposite), where(steep, opposite, adjacent)
     # arctan q = π/4 + arctan((q − 1)/(q + 1)) above tan π/8
-    upper = w.less(w.multiply(large, math.sqrt(2) - 1), small)
-    numerator = w.select(upper, w.subtract(small, large), small)
-    denominator = w.select(upper, w.add(small, large), large)
-    t = w.divide(numerator, denominator)
-    z = w.multiply(t, t)
-    arc = w.fused(w.multiply(t, z), w.polynomial(z, _ATAN), t)
-    base = w.select(upper, _HALF_PI[0] / 2, 0.0)
-    flipped = w.number(w.integer("xor", w.bits(arc), _SIGN))
-    arc = w.add(w.select(steep, flipped, arc), w.select(upper, _HALF_PI[1] / 2, 0.0))
-    return w.add(arc, w.select(steep, w.subtract(_HALF_PI[0], base), base))
+    upper = large * (math.sqrt(2) - 1) < small
+    numerator = where(upper, small - large, small)
+    denominator = where(upper, small + large, large)
+    t = numerator / denominator
+    z = t * t
+    arc = fused(t * z, polynomial(z, _ATAN), t)
+    base = where(upper, _HALF_PI[0] / 2, 0.0)
+    flipped = _number(_integer("xor", _bits(arc), _SIGN))
+    arc = where(steep, flipped, arc) + where(upper, _HALF_PI[1] / 2, 0.0)
+    return arc + where(steep, _HALF_PI[0] - base, base)
 
 
-def atan(w: Writer) -> Results:
+def atan(x: Term) -> Results:
     """arctan x."""
-    return (w.signed_like(_arc(w, w.call("fabs", w.x), 1.0), w.x),), None
+    return (_signed_like(_arc(abs(x), 1.0), x),), None
 
 
-def atan2(w: Writer) -> Results:
-    """Angle of the point (%y, %x): arctan2(%x, %y)."""
-    x, y = w.call("fabs", w.x), w.call("fabs", w.y)
-    angle = _arc(w, x, y)
-    behind = w.subtract(math.pi, w.subtract(angle, 2 * _HALF_PI[1]))
-    larger = w.select(w.comparison("ugt", x, y), x, y)
-    tiny_or_huge = w.either(
-        w.below(larger, 2.0**-960),
-        w.beyond(larger, 2.0**960),
-    )
-    unfit = w.either(tiny_or_huge, w.unordered(w.x, w.y))
-    return (w.signed_like(w.select(w.less(w.y, 0.0), behind, angle), w.x),), unfit
+def atan2(x: Term, y: Term) -> Results:
+    """Angle of the point (y, x): arctan2(x, y)."""
+    opposite, adjacent = abs(x), abs(y)
+    angle = _arc(opposite, adjacent)
+    behind = math.pi - (angle - 2 * _HALF_PI[1])
+    larger = where(_unfit("comparison", "ugt", opposite, adjacent), opposite, adjacent)
+    tiny_or_huge = _unfit("below", larger, 2.0**-960) | _unfit("beyond", larger, 2.0**960)
+    unfit = tiny_or_huge | _unfit("unordered", x, y)
+    return (_signed_like(where(y < 0.0, behind, angle), x),), unfit
 
 
-def _half_arc(w: Writer) -> tuple[str, str]:
+def _half_arc(x: Term) -> tuple[Any, Term]:
     """For asin and acos: whether |x| > ½; then arcsin √((1 − |x|)/2), else arcsin |x|."""
-    magnitude = w.call("fabs", w.x)
-    large = w.comparison("ogt", magnitude, 0.5)
-    halved = w.fused(magnitude, -0.5, 0.5)
-    z = w.select(large, halved, w.multiply(magnitude, magnitude))
-    s = w.select(large, w.call("sqrt", halved), magnitude)
-    return large, w.fused(w.multiply(s, z), w.polynomial(z, _ASIN), s)
+    magnitude = abs(x)
+    large = magnitude > 0.5
+    halved = fused(magnitude, -0.5, 0.5)
+    z = where(large, halved, magnitude * magnitude)
+    s = where(large, np.sqrt(halved), magnitude)
+    return large, fused(s * z, polynomial(z, _ASIN), s)
 
 
-def asin(w: Writer) -> Results:
+def asin(x: Term) -> Results:
     """arcsin x, above ½ by way of the half angle."""
-    large, arc = _half_arc(w)
-    complement = w.add(w.fused(arc, -2.0, _HALF_PI[1]), _HALF_PI[0])
-    return (w.signed_like(w.select(large, complement, arc), w.x),), None
+    large, arc = _half_arc(x)
+    complement = fused(arc, -2.0, _HALF_PI[1]) + _HALF_PI[0]
+    return (_signed_like(where(large, complement, arc), x),), None
 
 
-def acos(w: Writer) -> Results:
+def acos(x: Term) -> Results:
     """arccos x, above ½ by way of the half angle."""
-    large, arc = _half_arc(w)
-    signed = w.signed_like(arc, w.x)
-    middle = w.subtract(_HALF_PI[0], w.subtract(signed, _HALF_PI[1]))
-    twice = w.add(arc, arc)
-    left = w.subtract(math.pi, w.subtract(twice, 2 * _HALF_PI[1]))
-    return (w.select(large, w.select(w.less(w.x, 0.0), left, twice), middle),), None
+    large, arc = _half_arc(x)
+    signed = _signed_like(arc, x)
+    middle = _HALF_PI[0] - (signed - _HALF_PI[1])
+    twice = arc + arc
+    left = math.pi - (twice - 2 * _HALF_PI[1])
+    return (where(large, where(x < 0.0, left, twice), middle),), None
 
 
-def fmod(w: Writer) -> Results:
+def fmod(x: Term, y: Term) -> Results:
     """x - n·y with the whole part n of x / y, exactly.
 
     The quotient of magnitudes is rounded, so what is left of it after the point may be one too many, and never too few.
     What n·|y| leaves of |x| is a multiple of the last place of y then, and no larger than y: one fused step computes it
     without rounding, and so does the sum that takes back the one.
     """
-    x, y = w.call("fabs", w.x), w.call("fabs", w.y)
-    quotient = w.divide(x, y)
-    rest = w.fused(w.minus(w.call("trunc", quotient)), y, x)
-    rest = w.select(w.less(rest, 0.0), w.add(rest, y), rest)
-    rest = w.select(w.less(x, y), x, rest)  # an infinite y, too
-    unfit = w.comparison("uge", quotient, 2.0**53)
-    return (w.signed_like(rest, w.x),), unfit
+    dividend, divisor = abs(x), abs(y)
+    quotient = dividend / divisor
+    whole = np.trunc(quotient)
+    rest = fused(-whole, divisor, dividend)
+    rest = where(rest < 0.0, rest + divisor, rest)
+    rest = where(dividend < divisor, dividend, rest)  # an infinite y, too
+    return (_signed_like(rest, x),), _unfit("comparison", "uge", quotient, 2.0**53)
 
 
 # The functions that a module may contain ------------------------------------------------------------------------------
-
-
-Algorithm = Callable[[Writer], Results]
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,9 +495,14 @@ class VectorFunction:
     name: str  # in the module
     arity: int  # number of arguments, %x and %y
     scalars: tuple[str, ...]  # the C library's functions for its results
-    # writes the fast path; results, and a mask of the lanes that it is not for, None if there are none
-    write: Algorithm
+    formula: Callable[..., Results | Term]  # its fast path: of its arguments, results, or one that is for all lanes
     calls: tuple[VectorFunction, ...] = ()  # others that it calls
+
+    def write(self, w: Writer) -> tuple[tuple[str, ...], str | None]:
+        """Write the fast path; results, and a mask of the lanes that it is not for, None if there are none."""
+        found = self.formula(*(Term(w, argument) for argument in w.arguments[: self.arity]))
+        results, unfit = ((found,), None) if isinstance(found, Term) else found
+        return tuple(result.name for result in results), None if unfit is None else unfit.name
 
     def result_type(self, lanes: int) -> str:
         """LLVM's type of what it returns."""
@@ -451,8 +510,8 @@ class VectorFunction:
         return vector if len(self.scalars) == 1 else f"{{ {', '.join([vector] * len(self.scalars))} }}"
 
 
-def _single(name: str, arity: int, write: Callable[[Writer], Results]) -> tuple[VectorFunction, int]:
-    return VectorFunction(f"accumulus_{name}", arity, (name,), write), 0
+def _single(name: str, arity: int, formula: Callable[..., Results]) -> tuple[VectorFunction, int]:
+    return VectorFunction(f"accumulus_{name}", arity, (name,), formula), 0
 
 
 _SINCOS: Final = VectorFunction("accumulus_sincos", 1, ("sin", "cos"), sincos)

@@ -51,7 +51,7 @@ from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS
 from accumulus.targets.llvm.ranges import run_columns, run_one, run_rows
 from accumulus.targets.llvm.special_functions import SPECIAL_FUNCTIONS
 from accumulus.targets.llvm.tables import Slotted, by_tables, loops, places, scatter
-from accumulus.targets.llvm.vectors import ATTRIBUTES, Columns, Layout, Rows, Signature, Vectors
+from accumulus.targets.llvm.vectors import ATTRIBUTES, Columns, Layout, Rows, Signature, Vectors, unless
 from accumulus.targets.schedule import (
     Group,
     Part,
@@ -457,7 +457,8 @@ def _tile(signature: Signature, lanes: int) -> int:
 
 def _body(tape: Tape, part: Part, layout: Layout, functions: Functions, variant: Variant) -> list[str]:
     vectors = Vectors(variant.lanes, variant.dtype)
-    instructions = Instructions(tape, vectors, layout, functions, part.slots, variant.contract, variant.exact)
+    instructions = Instructions(tape, vectors, layout.load, functions, part.slots, variant.contract, variant.exact)
+    layout.begin(vectors, instructions.value)
     for step in part.steps:
         if isinstance(step, Group):
             layout.store(step)
@@ -491,9 +492,7 @@ def _blocks(body: list[str], signature: Signature, variant: Variant) -> list[str
         *fetch,
         *body,
         f"%next = add i64 %i, {variant.lanes}",
-        "%more = icmp slt i64 %next, %count",
-        "br i1 %more, label %loop, label %done",
-        "done:",
+        *unless("more", "icmp slt i64 %next, %count", "loop", "done"),
         "ret void",
         "}",
     ]
@@ -521,8 +520,6 @@ def _fetched(signature: Signature, lanes: int) -> tuple[list[str], list[str]]:
         f"%ahead = getelementptr i8, ptr %o{signature.widest}, i64 %ahead.by",
         "call void @llvm.prefetch.p0(ptr %ahead, i32 0, i32 2, i32 1)",
         f"%fetched.next = add i64 %fetched, {LINE}",
-        f"%fetches = icmp ult i64 %fetched.next, {block}",
-        "br i1 %fetches, label %fetch, label %compute",
-        "compute:",
+        *unless("fetches", f"icmp ult i64 %fetched.next, {block}", "fetch", "compute"),
     ]
     return large, fetch

@@ -11,10 +11,10 @@ range of fewer points than lanes: tile by tile through scratch memory, copied in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from accumulus.targets.llvm.vectors import ATTRIBUTES, UNOPTIMISED, Signature
+from accumulus.targets.llvm.vectors import ATTRIBUTES, UNOPTIMISED, Signature, again, unless, when
 from accumulus.targets.schedule import Group
 
 #: Scratch memory above this is taken from the heap.
@@ -45,9 +45,7 @@ class _Scratch:
             return [f"%scratch = alloca i8, i64 {self.size + 64}, align 64", "br label %start", "start:", *self._pieces]
         return [
             f"%heap = call ptr @PyMem_RawMalloc(i64 {self.size + 64})",
-            "%heap.none = icmp eq ptr %heap, null",
-            "br i1 %heap.none, label %out.of.memory, label %start",
-            "out.of.memory:",
+            *when("heap.none", "icmp eq ptr %heap, null", "out.of.memory", "start"),
             "ret i32 1",
             "start:",
             "%heap.at = ptrtoint ptr %heap to i64",
@@ -58,8 +56,9 @@ class _Scratch:
         ]
 
     def closing(self) -> list[str]:
-        """Instructions before the function returns."""
-        return ["call void @PyMem_RawFree(ptr %heap)"] if self.size > LARGEST_ON_STACK else []
+        """Instructions with which the function returns."""
+        free = ["call void @PyMem_RawFree(ptr %heap)"] if self.size > LARGEST_ON_STACK else []
+        return [*free, "ret i32 0", "}"]
 
 
 def _head(signature: Signature) -> str:
@@ -77,8 +76,6 @@ def run_one(signature: Signature, slots: int, lanes: int, body: Sequence[str]) -
         *scratch.opening(),
         *body,
         *scratch.closing(),
-        "ret i32 0",
-        "}",
     ]
 
 
@@ -103,11 +100,11 @@ def run_rows(signature: Signature, slots: int, lanes: int, offsets: Sequence[int
         pointers = ", ".join(f"ptr %{prefix}.{name}" if name in moving else f"ptr %{name}" for name in signature.names)
         return f"call void @blocks({pointers}, ptr %frame, i64 {count})"
 
-    def moved(prefix: str, row: str, source: str = "from.") -> list[str]:
+    def moved(prefix: str, row: str, source: str = "from.", names: Sequence[str] = moving) -> list[str]:
         """Pointers %prefix.x and so on, to a row."""
         return [
             line
-            for name in moving
+            for name in names
             for line in (
                 f"%{prefix}.by.{name} = mul i64 {row}, {strides[name]}",
                 f"%{prefix}.{name} = getelementptr inbounds i8, ptr %{source}{name}, i64 %{prefix}.by.{name}",
@@ -115,13 +112,11 @@ def run_rows(signature: Signature, slots: int, lanes: int, offsets: Sequence[int
         ]
 
     def copied(tag: str, name: str, to: str, to_row: str, source: str, source_row: str) -> list[str]:
-        stride = strides[name]
+        pointers = f"ptr %{tag}.to.{name}, ptr %{tag}.of.{name}"
         return [
-            f"%{tag}.to.by.{name} = mul i64 {to_row}, {stride}",
-            f"%{tag}.to.{name} = getelementptr inbounds i8, ptr %{to}{name}, i64 %{tag}.to.by.{name}",
-            f"%{tag}.of.by.{name} = mul i64 {source_row}, {stride}",
-            f"%{tag}.of.{name} = getelementptr inbounds i8, ptr %{source}{name}, i64 %{tag}.of.by.{name}",
-            f"call void @llvm.memcpy.p0.p0.i64(ptr %{tag}.to.{name}, ptr %{tag}.of.{name}, i64 {stride}, i1 false)",
+            *moved(f"{tag}.to", to_row, to, [name]),
+            *moved(f"{tag}.of", source_row, source, [name]),
+            f"call void @llvm.memcpy.p0.p0.i64({pointers}, i64 {strides[name]}, i1 false)",
         ]
 
     return [
@@ -129,27 +124,9 @@ def run_rows(signature: Signature, slots: int, lanes: int, offsets: Sequence[int
         *scratch.opening(),
         "%count = sub i64 %last, %first",
         *moved("from", "%first", ""),
-        f"%enough = icmp sge i64 %count, {lanes}",
-        "br i1 %enough, label %whole, label %gather",
-        "whole:",
+        *when("enough", f"icmp sge i64 %count, {lanes}", "whole", "gather"),
         *_skipped_rows(signature, lanes, offsets),
-        "%skips = icmp ne i64 %skip, 0",
-        "br i1 %skips, label %begin, label %main",
-        "begin:",
-        blocks("from", str(lanes)),
-        "br label %main",
-        "main:",
-        *moved("main", "%skip"),
-        "%unskipped = sub i64 %count, %skip",
-        f"%full = and i64 %unskipped, {-lanes}",
-        blocks("main", "%full"),
-        "%exact = icmp eq i64 %full, %unskipped",
-        "br i1 %exact, label %done, label %end",
-        "end:",
-        f"%back = sub i64 %count, {lanes}",
-        *moved("end", "%back"),
-        blocks("end", str(lanes)),
-        "br label %done",
+        *_by_blocks(lanes, blocks, "from", moved("main", "%skip"), "%count", "%count", moved("end", "%back")),
         # fewer points than lanes
         "gather:",
         "%lane = phi i64 [ 0, %start ], [ %lane.next, %gather ]",
@@ -157,10 +134,7 @@ def run_rows(signature: Signature, slots: int, lanes: int, offsets: Sequence[int
         "%lane.has = icmp slt i64 %lane, %lane.last",
         "%lane.row = select i1 %lane.has, i64 %lane, i64 %lane.last",
         *(line for name in arguments for line in copied("gather", name, "few.", "%lane", "from.", "%lane.row")),
-        "%lane.next = add i64 %lane, 1",
-        f"%lane.more = icmp slt i64 %lane.next, {lanes}",
-        "br i1 %lane.more, label %gather, label %few",
-        "few:",
+        *again("lane", "1", f"{lanes}", "lane.more", "gather", "few"),
         *(
             f"call void @llvm.memset.p0.i64(ptr %few.{name}, i8 0, i64 {strides[name] * lanes}, i1 false)"
             for name in results
@@ -171,13 +145,42 @@ def run_rows(signature: Signature, slots: int, lanes: int, offsets: Sequence[int
         "scatter:",
         "%point = phi i64 [ 0, %few ], [ %point.next, %scatter ]",
         *(line for name in results for line in copied("scatter", name, "from.", "%point", "few.", "%point")),
-        "%point.next = add i64 %point, 1",
-        "%point.more = icmp slt i64 %point.next, %count",
-        "br i1 %point.more, label %scatter, label %done",
-        "done:",
+        *again("point", "1", "%count", "point.more", "scatter", "done"),
         *scratch.closing(),
-        "ret i32 0",
-        "}",
+    ]
+
+
+def _by_blocks(
+    lanes: int,
+    blocks: Callable[[str, str], str],
+    begin: str,
+    main: Sequence[str],
+    count: str,
+    end: str,
+    back: Sequence[str],
+) -> list[str]:
+    """Whole blocks after %skip points, a block before them if there are any, and one that ends with the last point.
+
+    Args:
+        blocks: the call for blocks from somewhere on, that many points.
+        begin: where the first point is.
+        main, back: instructions that find the points from %skip and from %back on.
+        count, end: number of points, and the one behind the last.
+    """
+    return [
+        *when("skips", "icmp ne i64 %skip, 0", "begin", "main"),
+        blocks(begin, str(lanes)),
+        "br label %main",
+        "main:",
+        *main,
+        f"%unskipped = sub i64 {count}, %skip",
+        f"%full = and i64 %unskipped, {-lanes}",
+        blocks("main", "%full"),
+        *unless("exact", "icmp eq i64 %full, %unskipped", "done", "end"),
+        f"%back = sub i64 {end}, {lanes}",
+        *back,
+        blocks("end", str(lanes)),
+        "br label %done",
     ]
 
 
@@ -253,30 +256,14 @@ def run_columns(
             f"%zero.{k} = getelementptr i8, ptr %first.o{segment}, i64 %zero.by.{k}",
             f"call void @clear(ptr %zero.{k}, i64 %line, i64 {count}, i64 %all.bytes)",
         ]
+    main = ["%main.at = add i64 %first, %skip", *moved("main", "%main.at")]
     whole = [
         "whole:",
         *moved("first", "%first"),
         f"%all.bytes = mul i64 %all, {size}",
         *clear,
         *_skipped_points(signature, lanes),
-        "%skips = icmp ne i64 %skip, 0",
-        "br i1 %skips, label %begin, label %main",
-        "begin:",
-        blocks("first", str(lanes)),
-        "br label %main",
-        "main:",
-        "%main.at = add i64 %first, %skip",
-        *moved("main", "%main.at"),
-        "%unskipped = sub i64 %all, %skip",
-        f"%full = and i64 %unskipped, {-lanes}",
-        blocks("main", "%full"),
-        "%exact = icmp eq i64 %full, %unskipped",
-        "br i1 %exact, label %done, label %end",
-        "end:",
-        f"%back = sub i64 %last, {lanes}",
-        *moved("end", "%back"),
-        blocks("end", str(lanes)),
-        "br label %done",
+        *_by_blocks(lanes, blocks, "first", main, "%all", "%last", moved("end", "%back")),
     ]
     choice = [
         "%all = sub i64 %last, %first",
@@ -314,12 +301,8 @@ def run_columns(
         blocks("tile", "%count"),
         *outward,
         f"%next = add i64 %at, {tile}",
-        "%more = icmp slt i64 %next, %last",
-        "br i1 %more, label %loop, label %done",
-        "done:",
+        *unless("more", "icmp slt i64 %next, %last", "loop", "done"),
         *scratch.closing(),
-        "ret i32 0",
-        "}",
     ]
 
 
@@ -361,9 +344,7 @@ def _collide(variables: int, vector_bytes: int) -> list[str]:
 _CLEAR: Final = (
     f"define internal void @clear(ptr %to, i64 %step, i64 %count, i64 %bytes) {UNOPTIMISED} {{",
     "start:",
-    "%joined = icmp eq i64 %step, %bytes",
-    "br i1 %joined, label %whole, label %each",
-    "whole:",
+    *when("joined", "icmp eq i64 %step, %bytes", "whole", "each"),
     "%all = mul i64 %count, %bytes",
     "call void @llvm.memset.p0.i64(ptr %to, i8 0, i64 %all, i1 false)",
     "ret void",
@@ -372,10 +353,7 @@ _CLEAR: Final = (
     "%by = mul i64 %k, %step",
     "%here = getelementptr i8, ptr %to, i64 %by",
     "call void @llvm.memset.p0.i64(ptr %here, i8 0, i64 %bytes, i1 false)",
-    "%k.next = add i64 %k, 1",
-    "%more = icmp slt i64 %k.next, %count",
-    "br i1 %more, label %each, label %done",
-    "done:",
+    *again("k", "1", "%count", "more", "each", "done"),
     "ret void",
     "}",
 )
@@ -401,9 +379,7 @@ def _copy(full: int) -> list[str]:
         "define internal void @copy(ptr noalias %to, i64 %to.step, ptr noalias %from, i64 %from.step, "
         "i64 %count, i64 %bytes) nounwind noinline {",
         "start:",
-        "%some = icmp sgt i64 %count, 0",
-        "br i1 %some, label %choose, label %done",
-        "choose:",
+        *when("some", "icmp sgt i64 %count, 0", "choose", "done"),
         f"%full = icmp eq i64 %bytes, {full}",
         "br i1 %full, label %whole, label %part",
     ]
@@ -430,9 +406,7 @@ def _pad(tile: int, real: str) -> list[str]:
         "start:",
         f"%full = icmp eq i64 %used, {tile}",
         "%none = icmp eq i64 %count, 0",
-        "%nothing = or i1 %full, %none",
-        "br i1 %nothing, label %done, label %run",
-        "run:",
+        *unless("nothing", "or i1 %full, %none", "done", "run"),
         "%k = phi i64 [ 0, %start ], [ %k.next, %run.end ]",
         f"%begin = mul i64 %k, {tile}",
         "%end = add i64 %begin, %used",
@@ -445,14 +419,8 @@ def _pad(tile: int, real: str) -> list[str]:
         "%at = add i64 %begin, %j",
         f"%to = getelementptr inbounds {real}, ptr %tile, i64 %at",
         f"store {real} %value, ptr %to",
-        "%j.next = add i64 %j, 1",
-        f"%j.more = icmp slt i64 %j.next, {tile}",
-        "br i1 %j.more, label %fill, label %run.end",
-        "run.end:",
-        "%k.next = add i64 %k, 1",
-        "%k.more = icmp slt i64 %k.next, %count",
-        "br i1 %k.more, label %run, label %done",
-        "done:",
+        *again("j", "1", f"{tile}", "j.more", "fill", "run.end"),
+        *again("k", "1", "%count", "k.more", "run", "done"),
         "ret void",
         "}",
     ]

@@ -12,139 +12,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
+import numpy as np
+
 from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.targets.llvm import mathematics
 from accumulus.targets.llvm import special_coefficients as fits
-from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS, VectorFunction, Writer
+from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS, Term, VectorFunction, fused, where
 from accumulus.targets.llvm.special_coefficients import Fit
-
-# Formulas as Python writes them ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Mask:
-    """A truth value in each lane."""
-
-    writer: Writer
-    name: str
-
-    def __or__(self, other: Mask) -> Mask:
-        return Mask(self.writer, self.writer.either(self.name, other.name))
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Term:
-    """A number in each lane. Every operation is rounded by itself; `fused` is the exception."""
-
-    writer: Writer
-    name: str
-
-    def __add__(self, other: Term | float) -> Term:
-        return self._binary("fadd", self, other)
-
-    def __radd__(self, other: float) -> Term:
-        return self._binary("fadd", other, self)
-
-    def __sub__(self, other: Term | float) -> Term:
-        return self._binary("fsub", self, other)
-
-    def __rsub__(self, other: float) -> Term:
-        return self._binary("fsub", other, self)
-
-    def __mul__(self, other: Term | float) -> Term:
-        return self._binary("fmul", self, other)
-
-    def __rmul__(self, other: float) -> Term:
-        return self._binary("fmul", other, self)
-
-    def __truediv__(self, other: Term | float) -> Term:
-        return self._binary("fdiv", self, other)
-
-    def __rtruediv__(self, other: float) -> Term:
-        return self._binary("fdiv", other, self)
-
-    def __neg__(self) -> Term:
-        return Term(self.writer, self.writer.minus(self.name))
-
-    def __abs__(self) -> Term:
-        return self._intrinsic("fabs")
-
-    def __lt__(self, other: Term | float) -> Mask:
-        return self._comparison("olt", other)
-
-    def __le__(self, other: Term | float) -> Mask:
-        return self._comparison("ole", other)
-
-    def __gt__(self, other: Term | float) -> Mask:
-        return self._comparison("ogt", other)
-
-    def __ge__(self, other: Term | float) -> Mask:
-        return self._comparison("oge", other)
-
-    def equals(self, other: Term | float) -> Mask:
-        """Mask where both are the same number."""
-        return self._comparison("oeq", other)
-
-    def sqrt(self) -> Term:
-        """The square root."""
-        return self._intrinsic("sqrt")
-
-    def floor(self) -> Term:
-        """The greatest whole number that is not greater."""
-        return self._intrinsic("floor")
-
-    def rounded(self) -> Term:
-        """The nearest whole number, of two the even one."""
-        return self._intrinsic("rint")
-
-    def exp(self) -> Term:
-        """The exponential function, of `mathematics`."""
-        return self._function("exp")
-
-    def log(self) -> Term:
-        """The natural logarithm, of `mathematics`."""
-        return self._function("log")
-
-    def power(self, exponent: Term) -> Term:
-        """The power, of `mathematics`."""
-        return self._function("pow", exponent)
-
-    def _binary(self, instruction: str, a: Term | float, b: Term | float) -> Term:
-        return Term(self.writer, self.writer.binary(instruction, _operand(a), _operand(b)))
-
-    def _comparison(self, predicate: str, other: Term | float) -> Mask:
-        return Mask(self.writer, self.writer.comparison(predicate, self.name, _operand(other)))
-
-    def _intrinsic(self, name: str) -> Term:
-        return Term(self.writer, self.writer.call(name, self.name))
-
-    def _function(self, name: str, *others: Term) -> Term:
-        return Term(self.writer, self.writer.function(name, self.name, *(term.name for term in others)))
-
-
-def _operand(value: Term | float) -> str | float:
-    return value.name if isinstance(value, Term) else value
-
-
-def where(mask: Mask, a: Term | float, b: Term | float) -> Term:
-    """a where the mask holds, else b."""
-    return Term(mask.writer, mask.writer.select(mask.name, _operand(a), _operand(b)))
-
-
-def fused(a: Term, b: Term, c: Term) -> Term:
-    """a · b + c, rounded once."""
-    return Term(a.writer, a.writer.fused(a.name, b.name, c.name))
 
 
 def polynomial(fit: Fit, x: Term) -> Term:
     """The value of a fit at x."""
     low, high, coefficients = fit
-    w, scale = x.writer, 2.0 / (high - low)
-    t = x.name if (low, high) == (-1.0, 1.0) else w.fused(x.name, scale, -0.5 * (low + high) * scale)
-    return Term(w, w.polynomial(t, coefficients))
+    scale = 2.0 / (high - low)
+    t = x if (low, high) == (-1.0, 1.0) else fused(x, scale, -0.5 * (low + high) * scale)
+    return mathematics.polynomial(t, coefficients)
 
 
 # Functions ------------------------------------------------------------------------------------------------------------
@@ -169,7 +54,7 @@ _TWO_OVER_SQRT_PI: Final = 2.0 / math.sqrt(math.pi)
 
 def _sine_and_cosine(x: Term) -> tuple[Term, Term, Term]:
     """sin πr and cos πr of the distance r of x to the nearest whole number, and this number."""
-    nearest = x.rounded()
+    nearest = np.rint(x)
     r = x - nearest
     z = r * r
     return r * polynomial(fits.SINPI, z), (0.5 - r) * (0.5 + r) * polynomial(fits.COSPI, z), nearest
@@ -182,15 +67,15 @@ def gammaln(x: Term) -> Term:
     small = y < 1.0
     above = where(small, y + 1.0, y)
     middle = where(small, y, y - 1.0) * where(small, y - 1.0, y - 2.0) * polynomial(fits.GAMMALN_MIDDLE, above)
-    logarithm = y.log()
+    logarithm = np.log(y)
     inverse = 1.0 / y
     tail = (y - 0.5) * (logarithm - 1.0) + (_HALF_LOG_TWO_PI - 0.5)
     tail = tail + inverse * polynomial(fits.GAMMALN_TAIL, inverse * inverse)
     value = where(y < 3.0, middle, where(y < 8.0, (y - 2.0) * polynomial(fits.GAMMALN_UPPER, y), tail))
     value = where(small, value - logarithm, value)
     sine = _sine_and_cosine(x)[0]
-    reflected = -(abs(sine) * (1.0 / math.pi)).log() - value
-    return where(x.equals(-math.inf), math.inf, where(negative, reflected, value))
+    reflected = -np.log(abs(sine) * (1.0 / math.pi)) - value
+    return where(x == -math.inf, math.inf, where(negative, reflected, value))
 
 
 def digamma(x: Term) -> Term:
@@ -203,11 +88,11 @@ def digamma(x: Term) -> Term:
     middle = ((above - root) - rest) * polynomial(fits.DIGAMMA_MIDDLE, above)
     inverse = 1.0 / y
     square = inverse * inverse
-    tail = y.log() - 0.5 * inverse - square * polynomial(fits.DIGAMMA_TAIL, square)
+    tail = np.log(y) - 0.5 * inverse - square * polynomial(fits.DIGAMMA_TAIL, square)
     value = where(y < 3.0, middle, where(y < 8.0, polynomial(fits.DIGAMMA_UPPER, y), tail))
     value = where(small, value - inverse, value)
     sine, cosine, _ = _sine_and_cosine(x)
-    reflected = where(sine.equals(0.0), math.nan, value - math.pi * cosine / sine)
+    reflected = where(sine == 0.0, math.nan, value - math.pi * cosine / sine)
     return where(negative, reflected, value)
 
 
@@ -224,60 +109,60 @@ def gamma(x: Term) -> Term:
     middle = product * polynomial(fits.GAMMA_MIDDLE, base)
     finite = where(200.0 < y, 200.0, y)
     # y^y exp(-y) as a square: it overflows only where Γ does
-    root = finite.power(0.5 * finite) * (-0.5 * finite).exp()
-    tail = root * polynomial(fits.GAMMA_TAIL, 1.0 / finite) / finite.sqrt() * root
+    root = finite ** (0.5 * finite) * np.exp(-0.5 * finite)
+    tail = root * polynomial(fits.GAMMA_TAIL, 1.0 / finite) / np.sqrt(finite) * root
     value = where(y < 8.0, middle, tail)
     sine, _, nearest = _sine_and_cosine(x)
-    odd = nearest - 2.0 * (0.5 * nearest).floor()
-    reflected = math.pi / (where(odd.equals(1.0), sine, -sine) * value * x)
-    return where(negative, where(sine.equals(0.0), math.nan, reflected), value)
+    odd = nearest - 2.0 * np.floor(0.5 * nearest)
+    reflected = math.pi / (where(odd == 1.0, sine, -sine) * value * x)
+    return where(negative, where(sine == 0.0, math.nan, reflected), value)
 
 
 def zeta(s: Term, q: Term) -> Term:
     """Hurwitz' ζ(s, q) = Σ (q + k)⁻ˢ for s > 1, q ≥ 0: a few terms, then the sum formula of Euler and Maclaurin."""
-    total = q.power(-s)
+    total = q ** (-s)
     for k in range(1, _TERMS_OF_ZETA):
-        total = total + (q + float(k)).power(-s)
+        total = total + (q + float(k)) ** (-s)
     a = q + float(_TERMS_OF_ZETA)
     inverse = 1.0 / a
-    integral = a.power(1.0 - s)
+    integral = a ** (1.0 - s)
     square, factor = inverse * inverse, s * inverse
     series = 0.5 + _EULER_MACLAURIN[0] * factor
     for j, coefficient in enumerate(_EULER_MACLAURIN[1:]):
         factor = factor * ((s + float(2 * j + 1)) * (s + float(2 * j + 2)) * square)
         series = series + coefficient * factor
     value = total + (integral / (s - 1.0) + integral * inverse * series)
-    return where((s < 1.0) | (q < 0.0), math.nan, where(q.equals(0.0), math.inf, value))
+    return where((s < 1.0) | (q < 0.0), math.nan, where(q == 0.0, math.inf, value))
 
 
 def _inverse_of_error(w: Term) -> Term:
     """erfinv(z) / z, with w = -log(1 - z²) (M. Giles, Approximating the erfinv function, 2010)."""
-    root = w.sqrt()
+    root = np.sqrt(w)
     upper = where(root < 9.0, polynomial(fits.ERFINV_UPPER, root), polynomial(fits.ERFINV_TAIL, root))
     upper = where(root < 4.0, polynomial(fits.ERFINV_MIDDLE, root), upper)
-    return where(w < 4.0, polynomial(fits.ERFINV_LOWER, w), where(w.equals(math.inf), math.inf, upper))
+    return where(w < 4.0, polynomial(fits.ERFINV_LOWER, w), where(w == math.inf, math.inf, upper))
 
 
-def erfinv(z: Term) -> Term:
+def erfinv(z: Term) -> Any:
     """The number of which erf is z."""
-    return z * _inverse_of_error(-((1.0 - z) * (1.0 + z)).log())
+    return z * _inverse_of_error(-np.log((1.0 - z) * (1.0 + z)))
 
 
-def erfcinv(y: Term) -> Term:
+def erfcinv(y: Term) -> Any:
     """The number of which erfc is y."""
-    return (1.0 - y) * _inverse_of_error(-(y * (2.0 - y)).log())
+    return (1.0 - y) * _inverse_of_error(-np.log(y * (2.0 - y)))
 
 
-def _right_erfcx(x: Term) -> Term:
+def _right_erfcx(x: Term) -> Any:
     """erfcx of a number that is not negative."""
     return polynomial(fits.ERFCX, 1.0 - 7.5 / (x + 3.75)) / (1.0 + 2.0 * x)
 
 
-def _twice_exp_of_square(x: Term) -> Term:
+def _twice_exp_of_square(x: Term) -> Any:
     """2 exp(x²) of a number that is not positive; 2 of others."""
     near = where(x < -27.0, -27.0, where(0.0 < x, 0.0, x))
     square = near * near
-    power = square.exp()
+    power = np.exp(square)
     return 2.0 * where(x < -27.0, math.inf, power + power * fused(near, near, -square))
 
 
@@ -305,7 +190,7 @@ def ierfcx(order: Term, x: Term) -> Term:
     a = abs(x)
     far = _FAR < a
     near = where(far, _FAR, a)
-    root = (near * near + _SQUARE_OF_QUOTIENT).sqrt()
+    root = np.sqrt(near * near + _SQUARE_OF_QUOTIENT)
     step = 1.0 / (near + root)
     slope, square = (near + near) * step, step * step
     scale = where(far, 0.5 / a, step)
@@ -332,45 +217,45 @@ def ierfcx(order: Term, x: Term) -> Term:
 def log_ndtr(x: Term) -> Term:
     """log of the normal distribution: log(erfcx(-x/√2)/2) - x²/2 for negative x, log1p(-erfc(x/√2)/2) for others."""
     half = 0.5 * _right_erfcx(abs(x) * _SQRT_HALF)
-    left = half.log() - 0.5 * (x * x)
+    left = np.log(half) - 0.5 * (x * x)
     near = where(39.0 < x, 39.0, where(x < 0.0, 0.0, x))
     square = 0.5 * (near * near)
-    power = (-square).exp()
+    power = np.exp(-square)
     power = power - power * fused(0.5 * near, near, -square)
     complement = half * power
     below_one = 1.0 - complement
-    right = below_one.log() - (complement - (1.0 - below_one)) / below_one
+    right = np.log(below_one) - (complement - (1.0 - below_one)) / below_one
     return where(x < 0.0, left, right)
 
 
 def i0e(x: Term) -> Term:
     """exp(-|x|) I₀(x)."""
     a = abs(x)
-    return where(a < 8.0, polynomial(fits.I0E_LOWER, a), polynomial(fits.I0E_UPPER, 8.0 / a) / a.sqrt())
+    return where(a < 8.0, polynomial(fits.I0E_LOWER, a), polynomial(fits.I0E_UPPER, 8.0 / a) / np.sqrt(a))
 
 
 def i1e(x: Term) -> Term:
     """exp(-|x|) I₁(x)."""
     a = abs(x)
-    upper = polynomial(fits.I1E_UPPER, 8.0 / a) / a.sqrt()
+    upper = polynomial(fits.I1E_UPPER, 8.0 / a) / np.sqrt(a)
     return where(a < 8.0, x / (1.0 + a) * polynomial(fits.I1E_LOWER, a), where(x < 0.0, -upper, upper))
 
 
-def _root_of_exp(x: Term) -> Term:
+def _root_of_exp(x: Term) -> Any:
     """exp(|x|/2), which does not overflow where I₀ does not; its argument ends where I₀ is infinite."""
-    return (0.5 * where(800.0 < abs(x), 800.0, abs(x))).exp()
+    return np.exp(0.5 * where(800.0 < abs(x), 800.0, abs(x)))
 
 
 def i0(x: Term) -> Term:
     """I₀(x)."""
     root = _root_of_exp(x)
-    return where(abs(x).equals(math.inf), math.inf, i0e(x) * root * root)
+    return where(abs(x) == math.inf, math.inf, i0e(x) * root * root)
 
 
 def i1(x: Term) -> Term:
     """I₁(x)."""
     root = _root_of_exp(x)
-    return where(abs(x).equals(math.inf), x, i1e(x) * root * root)
+    return where(abs(x) == math.inf, x, i1e(x) * root * root)
 
 
 def ive(order: Term, x: Term) -> Term:
@@ -381,7 +266,7 @@ def ive(order: Term, x: Term) -> Term:
     """
     a = abs(x)
     last = float(_FIRST_OF_FRACTION + 1)
-    ratio = a / ((last - 0.5) + ((last + 0.5) * (last + 0.5) + a * a).sqrt())
+    ratio = a / ((last - 0.5) + np.sqrt((last + 0.5) * (last + 0.5) + a * a))
     before, now = i0e(x), abs(i1e(x))
     near, far = before, where(order < 1.0, before, now)
     for k in range(_FIRST_OF_FRACTION, 0, -1):
@@ -392,29 +277,29 @@ def ive(order: Term, x: Term) -> Term:
         before, now = now, before - (2.0 * k) / a * now
         far = where(order < k + 1.0, far, now)
     value = where(a < 400.0, near, far)
-    odd = order - 2.0 * (0.5 * order).floor()
-    return where(x < 0.0, where(odd.equals(1.0), -value, value), value)
+    odd = order - 2.0 * np.floor(0.5 * order)
+    return where(x < 0.0, where(odd == 1.0, -value, value), value)
 
 
-def iv(order: Term, x: Term) -> Term:
+def iv(order: Term, x: Term) -> Any:
     """Iₙ(x) for whole n from 0 to `LARGEST_ORDER`."""
     root = _root_of_exp(x)
     return ive(order, x) * root * root
 
 
-def _k0_near_zero(x: Term) -> Term:
+def _k0_near_zero(x: Term) -> Any:
     square = x * x
-    return polynomial(fits.K0_LOWER, square) - (0.5 * x).log() * polynomial(fits.I0_LOW, square)
+    return polynomial(fits.K0_LOWER, square) - np.log(0.5 * x) * polynomial(fits.I0_LOW, square)
 
 
-def _k1_near_zero(x: Term) -> Term:
+def _k1_near_zero(x: Term) -> Any:
     square = x * x
-    logarithm = where(x.equals(0.0), 0.0, (0.5 * x).log())
+    logarithm = where(x == 0.0, 0.0, np.log(0.5 * x))
     return polynomial(fits.K1_LOWER, square) / x + logarithm * (x * polynomial(fits.I1_LOW, square))
 
 
-def _k_far(fit: fits.Fit, x: Term) -> Term:
-    return polynomial(fit, 2.0 / x) / x.sqrt()
+def _k_far(fit: fits.Fit, x: Term) -> Any:
+    return polynomial(fit, 2.0 / x) / np.sqrt(x)
 
 
 def _at_most_two(x: Term) -> Term:
@@ -423,29 +308,26 @@ def _at_most_two(x: Term) -> Term:
 
 def k0(x: Term) -> Term:
     """K₀(x)."""
-    return where(x < 2.0, _k0_near_zero(x), _k_far(fits.K0E_UPPER, x) * (-x).exp())
+    return where(x < 2.0, _k0_near_zero(x), _k_far(fits.K0E_UPPER, x) * np.exp(-x))
 
 
 def k1(x: Term) -> Term:
     """K₁(x)."""
-    return where(x < 2.0, _k1_near_zero(x), _k_far(fits.K1E_UPPER, x) * (-x).exp())
+    return where(x < 2.0, _k1_near_zero(x), _k_far(fits.K1E_UPPER, x) * np.exp(-x))
 
 
 def k0e(x: Term) -> Term:
     """exp(x) K₀(x)."""
-    return where(x < 2.0, _k0_near_zero(x) * _at_most_two(x).exp(), _k_far(fits.K0E_UPPER, x))
+    return where(x < 2.0, _k0_near_zero(x) * np.exp(_at_most_two(x)), _k_far(fits.K0E_UPPER, x))
 
 
 def k1e(x: Term) -> Term:
     """exp(x) K₁(x)."""
-    return where(x < 2.0, _k1_near_zero(x) * _at_most_two(x).exp(), _k_far(fits.K1E_UPPER, x))
+    return where(x < 2.0, _k1_near_zero(x) * np.exp(_at_most_two(x)), _k_far(fits.K1E_UPPER, x))
 
 
 def _row(name: str, formula: Callable[..., Term], arity: int, *calls: str) -> VectorFunction:
-    def write(w: Writer) -> Any:
-        return (formula(*(Term(w, argument) for argument in w.arguments[:arity])).name,), None
-
-    return VectorFunction(f"accumulus_{name}", arity, (name,), write, tuple(VECTOR_FUNCTIONS[c][0] for c in calls))
+    return VectorFunction(f"accumulus_{name}", arity, (name,), formula, tuple(VECTOR_FUNCTIONS[c][0] for c in calls))
 
 
 #: By the name in the table of operations; and the functions of `mathematics` that each calls.

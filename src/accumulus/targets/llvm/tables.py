@@ -27,7 +27,7 @@ from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment
 from accumulus.targets.llvm.instructions import Functions, Instructions
-from accumulus.targets.llvm.vectors import ATTRIBUTES, POISON, Layout, Signature, Vectors
+from accumulus.targets.llvm.vectors import ATTRIBUTES, POISON, Layout, Signature, Vectors, again
 from accumulus.targets.schedule import PRODUCT_MINUS, TAKEN, WITHOUT_PRODUCT, Group, Runs
 
 # Results --------------------------------------------------------------------------------------------------------------
@@ -141,10 +141,13 @@ def scatter(
     writer = _Writer(lanes, np.dtype(dtype), tile)
     for k, array in enumerate(arrays):
         if array.constants.size and not (tile or zeroed):
-            writer.copy_row(k, array)
+            row = writer.tables[f"row_{k}"] = np.zeros(array.length, dtype)
+            with np.errstate(over="ignore"):
+                row[array.constant_positions] = array.constants
+            writer.fill(k, array.length, "memcpy.p0.p0", f"ptr @row_{k}")
         else:
             if array.zeros and not (tile or zeroed):
-                writer.clear_row(k, array.length)
+                writer.fill(k, array.length, "memset.p0", "i8 0")
             # by their bits, since zeros of either sign are equal
             bits, indices = np.unique(array.constants.view(np.int64), return_inverse=True)
             with np.errstate(over="ignore"):
@@ -167,18 +170,8 @@ class _Writer:
         self._real = "double" if dtype.itemsize == 8 else "float"
         self._label = "start"
 
-    def clear_row(self, k: int, length: int) -> None:
-        """Zeros, for each point."""
-        self._fill(k, length, "memset.p0", "i8 0")
-
-    def copy_row(self, k: int, array: Places) -> None:
-        """Zeros and constants, for each point."""
-        row = self.tables[f"row_{k}"] = np.zeros(array.length, self._dtype)
-        with np.errstate(over="ignore"):
-            row[array.constant_positions] = array.constants
-        self._fill(k, array.length, "memcpy.p0.p0", f"ptr @row_{k}")
-
-    def _fill(self, k: int, length: int, function: str, source: str) -> None:
+    def fill(self, k: int, length: int, function: str, source: str) -> None:
+        """Write the row of each point at once."""
         size = length * self._dtype.itemsize
         for lane in range(self._lanes):
             self.lines += [
@@ -345,7 +338,8 @@ def _operations(program: Runs, functions: Functions, turn: int, runs: int, word:
     for k, (code, constant) in enumerate(program.kinds):
         label = f"kind.{k}"
         v.lines = []
-        _turn(v, functions, code, constant, [f"%at.{k}"] if turn == 1 else _following(v, f"%at.{k}", turn), word)
+        rows = [f"%at.{k}", *(v.let(f"add i64 %at.{k}, {step}") for step in range(1, turn))]
+        _turn(v, functions, code, constant, rows, word)
         lines += [
             f"{label}:",
             f"%at.{k} = phi i64 [ %at, %next ], [ %at.{k}.next, %{label} ]",
@@ -357,17 +351,10 @@ def _operations(program: Runs, functions: Functions, turn: int, runs: int, word:
     return [
         *lines,
         "advance:",
-        "%run.next = add i64 %run, 1",
-        f"%another = icmp slt i64 %run.next, {runs}",
-        "br i1 %another, label %next, label %done",
-        "done:",
+        *again("run", "1", f"{runs}", "another", "next", "done"),
         "ret void",
         "}",
     ]
-
-
-def _following(v: Vectors, first: str, count: int) -> list[str]:
-    return [first, *(v.let(f"add i64 {first}, {step}") for step in range(1, count))]
 
 
 def _turn(
@@ -375,25 +362,22 @@ def _turn(
 ) -> None:
     """Compute the operations of some rows. All arguments are loaded before anything is stored, as none is a result."""
     found = []
+    kinds = OPERATIONS[code].arguments if code < len(OPERATIONS) else ("real",) * 3
     for row in rows:
         at = v.let(f"getelementptr inbounds [{WIDTH} x {word}], ptr @rows, i64 {row}")
-        places = [_field(v, at, field, word) for field in range(1 + int(TAKEN[code]))]
+        fields = range(1 + int(TAKEN[code]))
+        places = [
+            v.let(f"load {word}, ptr {v.let(f'getelementptr inbounds {word}, ptr {at}, i64 {field}')}")
+            for field in fields
+        ]
         arguments = [
-            _argument(v, f"{word} {place}", is_constant, _is_truth(code, k))
-            for k, (place, is_constant) in enumerate(zip(places[1:], constant, strict=False))
+            _argument(v, f"{word} {place}", is_constant, kind == "boolean")
+            for place, is_constant, kind in zip(places[1:], constant, kinds, strict=False)
         ]
         found.append((places[0], arguments))
     for place, arguments in found:
         value = _computed(v, functions, code, arguments)
         v.store(value, v.let(f"getelementptr inbounds {v.real}, ptr %frame, {word} {place}"), 0)
-
-
-def _field(v: Vectors, at: str, field: int, word: str) -> str:
-    return v.let(f"load {word}, ptr {v.let(f'getelementptr inbounds {word}, ptr {at}, i64 {field}')}")
-
-
-def _is_truth(code: int, argument: int) -> bool:
-    return code < len(OPERATIONS) and OPERATIONS[code].arguments[argument] == "boolean"
 
 
 def _argument(v: Vectors, place: str, is_constant: bool, is_truth: bool) -> str:
@@ -415,23 +399,8 @@ def _computed(v: Vectors, functions: Functions, code: int, arguments: Sequence[s
         return v.let(f"call {v.type} {fused}({v.type} {a}, {v.type} {b}, {v.type} {c})")
     operation = OPERATIONS[code]
     template = Tape.of_rows(3, np.array([[0, 0, 0, 0]] * 3 + [[code, 0, 1, 2]]), [], [])
-    instructions = Instructions(template, v, _Given(), functions, {}, contract=False)
+    instructions = Instructions(template, v, lambda argument: {}, functions)
     instructions.values = dict(enumerate(arguments))
     instructions.operation(3)
     value = instructions.values[3]
     return v.let(f"uitofp {v.mask} {value} to {v.type}") if operation.result == "boolean" else value
-
-
-class _Given(Layout):
-    """Of operations whose arguments are there, and whose results go nowhere from here."""
-
-    def __init__(self) -> None:
-        super().__init__(Signature((), (), (), 0))
-
-    def load_entries(self, argument: int, entry: int) -> dict[int, str]:
-        """Nothing is loaded."""
-        raise AssertionError("all arguments are given")
-
-    def store(self, group: Group) -> None:
-        """Nothing is stored."""
-        raise AssertionError("no results are stored")

@@ -111,7 +111,8 @@ class Vectors:
         if count == self.lanes:
             return self.load(base, offset)
         value, filled = POISON, 0
-        for size in _powers(count):
+        # falling powers of two
+        for size in [1 << bit for bit in reversed(range(count.bit_length())) if count >> bit & 1]:
             pointer = self.address(base, offset + filled)
             if size == 1:
                 entry = self.let(f"load {self.real}, ptr {pointer}, align {self.bytes}")
@@ -156,9 +157,25 @@ class Vectors:
         self.lines.append(f"store {kind} {part}, ptr {self.address(base, offset)}, align {self.bytes}")
 
 
-def _powers(count: int) -> list[int]:
-    """The count as a sum of falling powers of two."""
-    return [1 << bit for bit in reversed(range(count.bit_length())) if count >> bit & 1]
+# Branches -------------------------------------------------------------------------------------------------------------
+
+
+def when(name: str, test: str, yes: str, no: str) -> list[str]:
+    """Branch by a truth value, named for that; what follows is done where it holds."""
+    return [f"%{name} = {test}", f"br i1 %{name}, label %{yes}, label %{no}", f"{yes}:"]
+
+
+def unless(name: str, test: str, yes: str, no: str) -> list[str]:
+    """Branch like `when`; what follows is done where it does not hold."""
+    return [f"%{name} = {test}", f"br i1 %{name}, label %{yes}, label %{no}", f"{no}:"]
+
+
+def again(index: str, step: str, stop: str, name: str, loop: str, done: str) -> list[str]:
+    """End a turn of a loop over an index, which has a next value, and begin what comes after the loop."""
+    return [
+        f"%{index}.next = add i64 %{index}, {step}",
+        *unless(name, f"icmp slt i64 %{index}.next, {stop}", loop, done),
+    ]
 
 
 # Parameters and attributes of functions -------------------------------------------------------------------------------
