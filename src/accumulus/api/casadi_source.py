@@ -26,7 +26,7 @@ from accumulus.programs.derivative import Derivative
 from accumulus.programs.sparse import SparsePattern
 from accumulus.shipping.c_projects import source_of
 from accumulus.targets.c.c_casadi import Called, CasadiFunction, Pattern
-from accumulus.targets.c.c_expressions import check_name
+from accumulus.targets.c.c_header import check_name
 from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_source import CSource
 from accumulus.targets.kernel import Segment

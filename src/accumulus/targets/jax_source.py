@@ -23,7 +23,7 @@ from accumulus.tape.operations import OPERATIONS, helpers
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment, Unit
 from accumulus.targets.nests import Nest
-from accumulus.targets.numpy_source import ArrayPrinter, BodyPrinter, parameters_of
+from accumulus.targets.numpy_source import ArrayPrinter, BodyPrinter, parameters_of, wrapped
 from accumulus.targets.target import Target
 
 #: Structural zeros are written by themselves if at most one of so many entries is none.
@@ -48,7 +48,7 @@ def source(unit: Unit, name: str = "f") -> str:
         names = [f"x{i}" for i in range(first, first + size)]
         first += size
         if names:
-            lines += _wrapped(f"({', '.join(names)},) = jnp.ravel({parameter})")
+            lines += wrapped(f"({', '.join(names)},) = jnp.ravel({parameter})", _LINE)
     write = _JaxBodies(tape, [f"x{i}" for i in range(tape.inputs)])
     lines += write.lines()
     results = []
@@ -58,17 +58,13 @@ def source(unit: Unit, name: str = "f") -> str:
         results.append(f"r{k}")
         if values and len(values) * SPARSE < segment.length:
             stored = f"jnp.array([{', '.join(values)}], real)"
-            lines += _wrapped(f"r{k} = jnp.zeros({segment.length}, real).at[np.array({places})].set({stored})")
+            lines += wrapped(f"r{k} = jnp.zeros({segment.length}, real).at[np.array({places})].set({stored})", _LINE)
             continue
         given = dict(zip(places, values, strict=True))
         entries = ", ".join(given.get(place, "0.0") for place in range(segment.length))
-        lines += _wrapped(f"r{k} = jnp.array([{entries}], real)")
+        lines += wrapped(f"r{k} = jnp.array([{entries}], real)", _LINE)
     lines.append(f"return ({''.join(f'{each}, ' for each in results)})")
     return _module(name, parameters, [], lines)
-
-
-def _wrapped(line: str) -> list[str]:
-    return textwrap.wrap(line, _LINE, subsequent_indent="    ", break_long_words=False)
 
 
 def _loops(unit: Unit, name: str) -> str:

@@ -19,17 +19,19 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.tape.columns import Range, column
-from accumulus.tape.fusion import Map
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import time_of
 from accumulus.tape.operations import SECONDS
+
+if TYPE_CHECKING:
+    from accumulus.tape.fusion import Map
 
 Shape = tuple[int, ...]
 Floats = NDArray[np.float64]

@@ -158,7 +158,7 @@ def _unpacked(shapes: Sequence[Shape], parameters: Sequence[str], entries: Seque
         if not shape:
             lines += [f"{names[0]} = {parameter}"] * (names[0] != parameter)
         elif names:
-            *begin, end = _wrapped(f"({', '.join(names)}{',' * (size == 1)})")
+            *begin, end = wrapped(f"({', '.join(names)}{',' * (size == 1)})")
             lines += [*begin, f"{end} = {flat}"]  # only within the parentheses may a line end
     axes = [f"np.shape({parameter})[{len(shape)}:]" for shape, parameter in zip(shapes, parameters, strict=True)]
     return [*lines, f"points = {axes[0]}" if len(axes) == 1 else f"points = np.broadcast_shapes({', '.join(axes)})"]
@@ -175,8 +175,9 @@ def _array_names(segments: Iterable[Segment]) -> list[str]:
     return names
 
 
-def _wrapped(line: str) -> list[str]:
-    return textwrap.wrap(line, 100, subsequent_indent="    ", break_long_words=False)
+def wrapped(line: str, width: int = 100) -> list[str]:
+    """Lines of a statement that is long."""
+    return textwrap.wrap(line, width, subsequent_indent="    ", break_long_words=False)
 
 
 # Bodies ---------------------------------------------------------------------------------------------------------------

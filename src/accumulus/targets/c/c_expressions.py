@@ -26,28 +26,16 @@ from typing import Final
 
 import numpy as np
 
-from accumulus.errors import ArgumentError, CompileError
+from accumulus.errors import CompileError
 from accumulus.tape.live import as_written
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 from accumulus.targets.c.c_header import Result, function_text
-from accumulus.targets.kernel import Segment, Shape
+from accumulus.targets.kernel import Segment
 from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS, Writer
 from accumulus.targets.llvm.special_functions import OF_ORDER, OF_POSIX, SPECIAL_FUNCTIONS
 from accumulus.targets.schedule import WITHOUT_PRODUCT, Group, Part, fuse_products, groups, order, parts
-
-# fmt: off
-_KEYWORDS: Final = frozenset((
-    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
-    "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short",
-    "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile",
-    "while", "bool", "class", "delete", "export", "false", "friend", "new", "operator", "private",
-    "protected", "public", "template", "this", "throw", "true", "typename", "using", "virtual", "main", "asm",
-    "typeof", "and", "or", "not", "xor", "try", "catch", "namespace", "mutable", "explicit",
-))
-# fmt: on
-
 
 # Expressions ----------------------------------------------------------------------------------------------------------
 
@@ -73,39 +61,6 @@ def fusible(tape: Tape, steps: Iterable[int | Group], exact: Collection[int]) ->
         first = rows[r, 0] != WITHOUT_PRODUCT and a >= 0 and bool(gone[a])
         found[r] = Fused(a if first else tape.second[r], first)
     return found
-
-
-def check_name(name: str, language: str = "C") -> str:
-    """The name, or `ArgumentError` if no function of C can have it."""
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in _KEYWORDS:
-        raise ArgumentError(
-            f"{name!r} is not a name that a function of {language} can have; expected letters, digits and _, "
-            "beginning with no digit, that are no keyword"
-        )
-    return name
-
-
-def argument_names(arguments: Sequence[Shape]) -> list[str]:
-    """A parameter's name for each argument."""
-    return ["x"] if len(arguments) == 1 else [f"a{k}" for k in range(len(arguments))]
-
-
-def array_names(segments: Iterable[Segment], taken: Collection[str]) -> list[str]:
-    """A parameter's name for each result array: that of its segment, as far as C allows it."""
-    names: list[str] = []
-    for segment in segments:
-        name = re.sub(r"[^A-Za-z0-9_]", "_", segment.name)
-        # a letter with digits is a name of the program's own, and so are these
-        if (
-            name in _KEYWORDS
-            or name in ("frame", "points", "first", "count", "unfit")
-            or re.fullmatch(r"(\d.*)|[a-zA-Z]?\d*", name)
-        ):
-            name = f"result_{name}"
-        while name in names or name in taken:
-            name = f"{name}_{len(names)}"
-        names.append(name)
-    return names
 
 
 def literal(value: float, dtype: str) -> str:

@@ -1,14 +1,15 @@
-"""The header of a C program: what it computes, what its functions take, and how much stack they need."""
+"""What C programs have in common: names, arrays, declarations of functions, and the form of headers and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from math import prod
-from typing import Final
+from typing import Any, Final
 
-from accumulus.targets.kernel import Segment, Shape
+from accumulus.errors import ArgumentError
+from accumulus.targets.kernel import Segment, Shape, Unit
 
 REALS: Final = {"float64": "double", "float32": "float"}
 BYTES: Final = {"float64": 8, "float32": 4}
@@ -23,6 +24,51 @@ COMPILED: Final = (
 _LINE: Final = 20
 #: Result arrays are computed with their structural zeros if at least one of so many entries is none.
 SPARSE: Final = 8
+
+
+# fmt: off
+_KEYWORDS: Final = frozenset((
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
+    "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short",
+    "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile",
+    "while", "bool", "class", "delete", "export", "false", "friend", "new", "operator", "private",
+    "protected", "public", "template", "this", "throw", "true", "typename", "using", "virtual", "main", "asm",
+    "typeof", "and", "or", "not", "xor", "try", "catch", "namespace", "mutable", "explicit",
+))
+# fmt: on
+
+
+def check_name(name: str, language: str = "C") -> str:
+    """The name, or `ArgumentError` if no function of C can have it."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in _KEYWORDS:
+        raise ArgumentError(
+            f"{name!r} is not a name that a function of {language} can have; expected letters, digits and _, "
+            "beginning with no digit, that are no keyword"
+        )
+    return name
+
+
+def argument_names(arguments: Sequence[Shape]) -> list[str]:
+    """A parameter's name for each argument."""
+    return ["x"] if len(arguments) == 1 else [f"a{k}" for k in range(len(arguments))]
+
+
+def array_names(segments: Iterable[Segment], taken: Collection[str]) -> list[str]:
+    """A parameter's name for each result array: that of its segment, as far as C allows it."""
+    names: list[str] = []
+    for segment in segments:
+        name = re.sub(r"[^A-Za-z0-9_]", "_", segment.name)
+        # a letter with digits is a name of the program's own, and so are these
+        if (
+            name in _KEYWORDS
+            or name in ("frame", "points", "first", "count", "unfit")
+            or re.fullmatch(r"(\d.*)|[a-zA-Z]?\d*", name)
+        ):
+            name = f"result_{name}"
+        while name in names or name in taken:
+            name = f"{name}_{len(names)}"
+        names.append(name)
+    return names
 
 
 class Array:
@@ -86,120 +132,80 @@ class Result(Array):
         return self.positions[stored] if self.whole else stored
 
 
-@dataclass(frozen=True)
-class Declarations:
-    """Names and arguments of the functions of a program.
+class Source:
+    """A program as C, complete in itself: what the header says, and the functions.
 
     Args:
-        name: of the program.
-        dtype: of its numbers.
-        arguments, results: its arrays.
+        unit: the program.
+        name: of the function of a point; other names begin with it.
+        result: an array that is written, given its name and its segment.
+        taken: names that no result may have, beside those of the arguments.
         work: name of the work space that its functions take; empty if there is none.
+
+    Attributes:
+        header: declarations, sizes, and what has to be known.
+        code: the functions, to be put behind the header or an ``#include`` of it.
+
+    Raises:
+        ArgumentError: if `name` is not an identifier of C.
     """
 
-    name: str
-    dtype: str
-    arguments: Sequence[Array]
-    results: Sequence[Array]
-    work: str = ""
+    header: str
+    code: str
+
+    def __init__(
+        self,
+        unit: Unit,
+        name: str,
+        result: Callable[[str, Segment], Array],
+        taken: Sequence[str] = (),
+        work: str = "",
+    ) -> None:
+        self._name, self._macro, self._work = check_name(name), name.upper(), work
+        self._dtype, self._real = unit.dtype, REALS[unit.dtype]
+        inputs = argument_names(unit.shapes)
+        self._arguments = [Array(*pair) for pair in zip(inputs, unit.shapes, strict=True)]
+        names = array_names(unit.segments, (*inputs, *taken))
+        self._results: list[Any] = [result(*pair) for pair in zip(names, unit.segments, strict=True)]
+        self._arrays: list[Array] = [*self._arguments, *self._results]
 
     @property
-    def real(self) -> str:
-        """The type of numbers."""
-        return REALS[self.dtype]
+    def text(self) -> str:
+        """Header and code in one."""
+        return f"{self.header}\n{self.code}"
 
     @property
-    def parameters(self) -> list[str]:
+    def _parameters(self) -> list[str]:
         """The arrays, and the work space."""
-        given = [f"const {self.real} *{argument.name}" for argument in self.arguments]
-        given += [f"{self.real} *{result.name}" for result in self.results]
-        return [*given, f"{self.real} *{self.work}"] if self.work else given
+        given = [f"const {self._real} *{argument.name}" for argument in self._arguments]
+        given += [f"{self._real} *{result.name}" for result in self._results]
+        return [*given, f"{self._real} *{self._work}"] if self._work else given
 
     @property
-    def point(self) -> str:
+    def _declared_point(self) -> str:
         """The function of a point."""
-        return f"void {self.name}({', '.join(self.parameters) or 'void'})"
+        return f"void {self._name}({', '.join(self._parameters) or 'void'})"
 
     @property
-    def batch(self) -> str:
+    def _declared_batch(self) -> str:
         """The function of points one behind the other."""
-        return f"void {self.name}_batch({', '.join(['size_t points', *self.parameters])})"
+        return f"void {self._name}_batch({', '.join(['size_t points', *self._parameters])})"
 
     @property
-    def strided(self) -> str:
+    def _declared_strided(self) -> str:
         """The function of points anywhere; where there is a work space, the entries of a point follow each other."""
-        names = [array.name for array in (*self.arguments, *self.results)]
-        entry = "" if self.work else ", ptrdiff_t {name}_entry"
+        names = [array.name for array in self._arrays]
+        entry = "" if self._work else ", ptrdiff_t {name}_entry"
         apart = [
             f"{array}, ptrdiff_t {name}_point{entry.format(name=name)}"
-            for array, name in zip(self.parameters, names, strict=False)
+            for array, name in zip(self._parameters, names, strict=False)
         ]
-        return f"void {self.name}_strided({', '.join(['size_t points', *apart, *self.parameters[len(names) :]])})"
+        return f"void {self._name}_strided({', '.join(['size_t points', *apart, *self._parameters[len(names) :]])})"
 
     @property
-    def work_size(self) -> str:
+    def _declared_work_size(self) -> str:
         """The function that returns the size of the work space."""
-        return f"size_t {self.name}_work_size(void)"
-
-
-@dataclass(frozen=True)
-class Header(Declarations):
-    """The header of a scalar program."""
-
-    results: Sequence[Result]
-
-    def text(self, operations: int, stack: tuple[int, int], tile: int) -> str:
-        """The text of the header.
-
-        Args:
-            operations: of the program.
-            stack: bytes that one point takes, at most, and those of each point of a tile.
-            tile: most points of one.
-        """
-        macro, name = self.name.upper(), self.name
-        arrays, sizes, tables = [], [], []
-        for argument in self.arguments:
-            shape = " x ".join(map(str, argument.shape)) or "1"
-            arrays.append(f" *   {argument.name}: {shape} {'number' if argument.rows == 1 else 'numbers'}, given.")
-            sizes.append(f"#define {macro}_{argument.name.upper()}_SIZE {argument.rows}")
-        for result in self.results:
-            n, stored = result.name, len(result.positions)
-            what = f"{result.length} {'number' if result.length == 1 else 'numbers'}, written"
-            sizes.append(f"#define {macro}_{n.upper()}_SIZE {result.length}")
-            if not result.is_filled:
-                what += f"; zero at every point but for {stored} of them"
-                sizes.append(f"#define {macro}_{n.upper()}_NONZEROS {stored}")
-                if stored:
-                    what += f", those at {name}_{n}_positions"
-                    tables.append(f"extern const int {name}_{n}_positions[{stored}]")
-            arrays.append(f" *   {n}: {what}.")
-        lines = [
-            f"/* C99; {operations} operations. Nothing is allocated, there is no state, threads may call at a time.",
-            " *",
-            f" * {name} computes one point, {name}_batch points that lie one behind the other.",
-            f" * {name}_strided takes them anywhere: after each array come the distances, in numbers, from one point",
-            " * to the next (0 if all points share it) and from one entry to the next. Results overlap no other array.",
-            *([" *", *arrays] if arrays else []),
-            " *",
-            *COMPILED,
-            " *",
-            f" * A point takes at most {macro}_STACK_BYTES of the stack, roughly,",
-            f" * and a batch {macro}_BATCH_STACK_BYTES. */",
-            "",
-            "#include <stddef.h>",
-            "",
-            *sizes,
-            f"#ifndef {macro}_TILE",
-            "#ifdef __AVX512F__",
-            f"#define {macro}_TILE {tile}  /* points that are computed side by side */",
-            "#else",
-            f"#define {macro}_TILE {max(1, tile // 2)}",
-            "#endif",
-            "#endif",
-            f"#define {macro}_STACK_BYTES {stack[0]}",
-            f"#define {macro}_BATCH_STACK_BYTES ({stack[1]} * {macro}_TILE)",
-        ]
-        return framed(macro, lines, [*tables, self.point, self.batch, self.strided])
+        return f"size_t {self._name}_work_size(void)"
 
 
 def framed(macro: str, about: Sequence[str], declarations: Sequence[str]) -> str:

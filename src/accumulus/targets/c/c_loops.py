@@ -19,13 +19,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.targets.c.c_expressions import Body, Mathematics, argument_names, array_names, check_name
+from accumulus.targets.c.c_expressions import Body, Mathematics
 from accumulus.targets.c.c_header import (
     BYTES,
     COMPILED,
     Array,
-    Declarations,
     Result,
+    Source,
     framed,
     function_text,
 )
@@ -80,30 +80,20 @@ NAME_INLINE double name_dot(const double *a, const double *b, ptrdiff_t count) {
 _TAKEN: Final = (WORK, "step", "stop", "left", "total", "factor", "part")
 
 
-class LoopSource:
-    """A program over arrays as C99, complete in itself; each of its loops is a function.
+class LoopSource(Source):
+    """A program over arrays as C99; each of its loops is a function.
 
     Args:
-        unit: the program.
-        name: of the function; other names begin with it.
+        unit, name: as for `Source`.
         mathematics: of the language, if it is another than C.
 
     Attributes:
-        header: declarations, sizes, and what has to be known.
-        code: the functions, to be put behind the header or an ``#include`` of it.
         work: numbers in the work space.
-
-    Raises:
-        ArgumentError: if `name` is not an identifier of C.
     """
 
     def __init__(self, unit: Unit, name: str = "f", mathematics: Mathematics | None = None) -> None:
-        self._name, self._macro = check_name(name), name.upper()
-        inputs = argument_names(unit.shapes)
-        self._arguments = [Array(*pair) for pair in zip(inputs, unit.shapes, strict=True)]
-        names = array_names(unit.segments, (*inputs, *_TAKEN))
-        self._results = [Array(each, (length,)) for each, length in zip(names, unit.lengths, strict=True)]
-        self._declared = Declarations(name, "float64", self._arguments, self._results, WORK)
+        super().__init__(unit, name, lambda each, segment: Array(each, (segment.length,)), _TAKEN, WORK)
+        inputs = [array.name for array in self._arguments]
         self._nests = Nests(unit)
         columns = [column for nest in self._nests.every for column in nest.loads]
         lengths = list(zip(inputs, map(prod, unit.shapes), strict=True))
@@ -119,11 +109,6 @@ class LoopSource:
         self.operations = unit.operations
         self.work = self._places.size
         self.header, self.code = self._header(), self._code()
-
-    @property
-    def text(self) -> str:
-        """Header and code in one."""
-        return f"{self.header}\n{self.code}"
 
     # Loops ---------------------------------------------------------------------------------------------------------
 
@@ -436,7 +421,7 @@ class LoopSource:
             arrays.append(f" *   {argument.name}: {shape} numbers, given.")
         for result in self._results:
             arrays.append(f" *   {result.name}: {result.length} numbers, written.")
-        for array in (*self._arguments, *self._results):
+        for array in self._arrays:
             sizes.append(f"#define {macro}_{array.name.upper()}_SIZE {array.length}")
         about = [
             f"/* C99; {self.operations} operations in {len(self._calls)} loops. Nothing is allocated, there is",
@@ -459,8 +444,8 @@ class LoopSource:
             f"#define {macro}_WORK_SIZE {self.work}",
             f"#define {macro}_STACK_BYTES {BYTES['float64'] * max(self._stack, 64)}",
         ]
-        declared = self._declared
-        return framed(macro, about, [declared.work_size, declared.point, declared.batch, declared.strided])
+        functions = [self._declared_work_size, self._declared_point, self._declared_batch, self._declared_strided]
+        return framed(macro, about, functions)
 
     def _body(self) -> tuple[list[str], list[str]]:
         """Statements that fill the work space with constants, and those that compute a point."""
@@ -499,18 +484,17 @@ class LoopSource:
             "",
         ]
         constants, run = self._body()
-        arrays = [*self._arguments, *self._results]
+        arrays = self._arrays
         unused = [f"(void){each};" for each in (*(array.name for array in arrays), WORK)]
         listed = ", ".join([*(array.name for array in arrays), WORK])
         at = ", ".join([*(f"{array.name} + (ptrdiff_t)k * {array.name}_point" for array in arrays), WORK])
         lengths = ", ".join([*(f"{array.name}, {array.length}" for array in arrays), WORK])
-        declared = self._declared
         functions = [
-            (f"static void {name}_run({', '.join(self._declared.parameters)})", [*unused, *run]),
-            (declared.work_size, [f"return {self.work};"]),
-            (declared.point, [*constants, f"{name}_run({listed});"]),
-            (declared.strided, [*constants, f"for (size_t k = 0; k < points; k++) {name}_run({at});"]),
-            (declared.batch, [f"{name}_strided(points, {lengths});"]),
+            (f"static void {name}_run({', '.join(self._parameters)})", [*unused, *run]),
+            (self._declared_work_size, [f"return {self.work};"]),
+            (self._declared_point, [*constants, f"{name}_run({listed});"]),
+            (self._declared_strided, [*constants, f"for (size_t k = 0; k < points; k++) {name}_run({at});"]),
+            (self._declared_batch, [f"{name}_strided(points, {lengths});"]),
         ]
         texts = [*self._helpers.values(), *self._loops, *(function_text(*each) for each in functions)]
         parts = [*self._mathematics.prelude(), *independent, *places.tables(texts), *texts]

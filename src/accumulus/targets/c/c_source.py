@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from accumulus.targets.c.c_expressions import Body, Mathematics, argument_names, array_names, check_name
-from accumulus.targets.c.c_header import BYTES, Array, Header, Result, function_text, table_text
+from accumulus.targets.c.c_expressions import Body, Mathematics
+from accumulus.targets.c.c_header import BYTES, COMPILED, Result, Source, framed, function_text, table_text
 from accumulus.targets.kernel import Unit
 from accumulus.targets.schedule import Part
 
@@ -29,33 +29,17 @@ TILE: Final = {"float64": 8, "float32": 16}
 MOST_STACK: Final = 256 << 10
 
 
-class CSource:
-    """A C99 file of a program, complete in itself: what the header says, and the functions.
-
-    Args:
-        unit: the program.
-        name: of the function; other names begin with it.
+class CSource(Source):
+    """A C99 file of a scalar program.
 
     Attributes:
-        functions: what they are called and take.
-        header: declarations, sizes, and what has to be known.
-        code: the functions, to be put behind the header or an ``#include`` of it.
         tile: how many points are computed side by side, at most.
-
-    Raises:
-        ArgumentError: if `name` is not an identifier of C.
     """
 
     def __init__(self, unit: Unit, name: str = "f") -> None:
-        self._macro = check_name(name).upper()
-        inputs, dtype = argument_names(unit.shapes), unit.dtype
-        names = array_names(unit.segments, inputs)
-        self._results = [Result(*pair) for pair in zip(names, unit.segments, strict=True)]
-        self._arguments = [Array(*pair) for pair in zip(inputs, unit.shapes, strict=True)]
-        self.functions = Header(name, dtype, self._arguments, self._results)
-        self._name, self._real, self._dtype = name, self.functions.real, dtype
+        super().__init__(unit, name, Result)
+        dtype = unit.dtype
         self._mathematics = Mathematics(name, dtype, in_tiles=True)
-        self._arrays: list[Array] = [*self._arguments, *self._results]
         entries = [(array.name, k) for array in self._arguments for k in range(array.rows)]
         self._body = Body(unit.tape, entries, self._results, self._mathematics, exact=unit.exact, longest=LONGEST_PART)
         self._slots = self._body.slots
@@ -64,15 +48,63 @@ class CSource:
         self.tile, stack = TILE[dtype], self._stack()
         while self.tile > 1 and stack[1] * self.tile > MOST_STACK:
             self.tile //= 2
-        self.header = self.functions.text(unit.operations, stack, self.tile)
+        self.header = self._header(unit.operations, stack, self.tile)
         bodies = [*(text for text, *_ in self._parts), self._point(), *self._again(), self._strided(), self._batch()]
         before = [*self._mathematics.prelude(), *self._tables(), self._moving(), *self._squares()]
         self.code = "\n".join([*before, *bodies]) + "\n"
 
-    @property
-    def text(self) -> str:
-        """Header and code in one."""
-        return f"{self.header}\n{self.code}"
+    def _header(self, operations: int, stack: tuple[int, int], tile: int) -> str:
+        """The text of the header.
+
+        Args:
+            operations: of the program.
+            stack: bytes that one point takes, at most, and those of each point of a tile.
+            tile: most points of one.
+        """
+        macro, name = self._macro, self._name
+        arrays, sizes, tables = [], [], []
+        for argument in self._arguments:
+            shape = " x ".join(map(str, argument.shape)) or "1"
+            arrays.append(f" *   {argument.name}: {shape} {'number' if argument.rows == 1 else 'numbers'}, given.")
+            sizes.append(f"#define {macro}_{argument.name.upper()}_SIZE {argument.rows}")
+        for result in self._results:
+            n, stored = result.name, len(result.positions)
+            what = f"{result.length} {'number' if result.length == 1 else 'numbers'}, written"
+            sizes.append(f"#define {macro}_{n.upper()}_SIZE {result.length}")
+            if not result.is_filled:
+                what += f"; zero at every point but for {stored} of them"
+                sizes.append(f"#define {macro}_{n.upper()}_NONZEROS {stored}")
+                if stored:
+                    what += f", those at {name}_{n}_positions"
+                    tables.append(f"extern const int {name}_{n}_positions[{stored}]")
+            arrays.append(f" *   {n}: {what}.")
+        lines = [
+            f"/* C99; {operations} operations. Nothing is allocated, there is no state, threads may call at a time.",
+            " *",
+            f" * {name} computes one point, {name}_batch points that lie one behind the other.",
+            f" * {name}_strided takes them anywhere: after each array come the distances, in numbers, from one point",
+            " * to the next (0 if all points share it) and from one entry to the next. Results overlap no other array.",
+            *([" *", *arrays] if arrays else []),
+            " *",
+            *COMPILED,
+            " *",
+            f" * A point takes at most {macro}_STACK_BYTES of the stack, roughly,",
+            f" * and a batch {macro}_BATCH_STACK_BYTES. */",
+            "",
+            "#include <stddef.h>",
+            "",
+            *sizes,
+            f"#ifndef {macro}_TILE",
+            "#ifdef __AVX512F__",
+            f"#define {macro}_TILE {tile}  /* points that are computed side by side */",
+            "#else",
+            f"#define {macro}_TILE {max(1, tile // 2)}",
+            "#endif",
+            "#endif",
+            f"#define {macro}_STACK_BYTES {stack[0]}",
+            f"#define {macro}_BATCH_STACK_BYTES ({stack[1]} * {macro}_TILE)",
+        ]
+        return framed(macro, lines, [*tables, self._declared_point, self._declared_batch, self._declared_strided])
 
     def _stack(self) -> tuple[int, int]:
         """Bytes that one point takes, and those of each point of a tile; compilers keep most values of a part there."""
@@ -136,7 +168,7 @@ class CSource:
             lines.append(f"{self._real} frame[{self._slots}];")
         used = {name for _, names, _ in self._parts for name in names}
         lines += [f"(void){argument.name};" for argument in self._arguments if argument.name not in used]
-        return function_text(self.functions.point, [*lines, *before, *self._calls("point", stored), *after])
+        return function_text(self._declared_point, [*lines, *before, *self._calls("point", stored), *after])
 
     @property
     def _is_checked(self) -> bool:
@@ -211,7 +243,7 @@ class CSource:
         if self._slots:
             lines.append(f"{aligned}{self._real} frame[{self._slots} * {tile}];")
         if not (inside or after):
-            return function_text(self.functions.strided, [*lines, "(void)points;"])
+            return function_text(self._declared_strided, [*lines, "(void)points;"])
         calls = self._calls("tile", stored)
         if self._is_checked:
             tiles = ", ".join(stored.values())
@@ -224,12 +256,12 @@ class CSource:
         ]
         # declarations first, as C89 would have it
         return function_text(
-            self.functions.strided, [*sorted(lines, key=lambda line: line.startswith(("(", "for"))), *loop]
+            self._declared_strided, [*sorted(lines, key=lambda line: line.startswith(("(", "for"))), *loop]
         )
 
     def _batch(self) -> str:
         given = [f"{array.name}, {array.length}, 1" for array in self._arrays]
-        return function_text(self.functions.batch, [f"{self._name}_strided({', '.join(['points', *given])});"])
+        return function_text(self._declared_batch, [f"{self._name}_strided({', '.join(['points', *given])});"])
 
     def _tables(self) -> list[str]:
         """Tables of the entries that are not structural zeros."""

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import CompileError
-from accumulus.targets.c.c_expressions import Body, Mathematics, argument_names, array_names, check_name
-from accumulus.targets.c.c_header import REALS, Result, function_text
+from accumulus.targets.c.c_expressions import Body, Mathematics
+from accumulus.targets.c.c_header import REALS, Result, argument_names, array_names, check_name, function_text
 from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_places import WORK
 from accumulus.targets.kernel import Batch, CompiledLoops, Floats, Kernel, SourceKernel, Unit
@@ -154,13 +154,12 @@ class _LoopSource(LoopSource):
         return ""
 
     def _code(self) -> str:
-        name, arrays = self._name, [*self._arguments, *self._results]
+        name, arrays = self._name, self._arrays
         parameters = ["long long points"]
         parameters += [
-            f"{each}, long long {array.name}_point"
-            for each, array in zip(self._declared.parameters, arrays, strict=False)
+            f"{each}, long long {array.name}_point" for each, array in zip(self._parameters, arrays, strict=False)
         ]
-        parameters.append(self._declared.parameters[-1])
+        parameters.append(self._parameters[-1])
         constants, run = self._body()
         listed = ",\n        ".join(parameters)
         point = [f"{array.name} + p * {array.name}_point" for array in arrays]
@@ -180,7 +179,7 @@ class _LoopSource(LoopSource):
             "",
         ]
         functions = [
-            function_text(f"static __device__ void {name}_run({', '.join(self._declared.parameters)})", run),
+            function_text(f"static __device__ void {name}_run({', '.join(self._parameters)})", run),
             function_text(f'extern "C" __global__ void {name}(\n        {listed})', kernel),
         ]
         texts = [*self._helpers.values(), *self._loops, *functions]

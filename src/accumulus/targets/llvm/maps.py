@@ -18,7 +18,6 @@ back, by NumPy. Sums add their terms in the same order, so that a point has the 
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -463,9 +462,6 @@ class LLVMLoops(CompiledLoops):
     Raises:
         SizeError: if there are too many numbers between loops.
     """
-
-    #: As many as there are.
-    most_threads = sys.maxsize
 
     def __init__(self, unit: Unit) -> None:
         super().__init__(unit)

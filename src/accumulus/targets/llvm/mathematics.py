@@ -482,7 +482,8 @@ def fmod(x: Term, y: Term) -> Results:
     rest = fused(-whole, divisor, dividend)
     rest = where(rest < 0.0, rest + divisor, rest)
     rest = where(dividend < divisor, dividend, rest)  # an infinite y, too
-    return (_signed_like(rest, x),), _unfit("comparison", "uge", quotient, 2.0**53)
+    unfit = _unfit("comparison", "uge", quotient, 2.0**53)
+    return (_signed_like(rest, x),), unfit
 
 
 # The functions that a module may contain ------------------------------------------------------------------------------
