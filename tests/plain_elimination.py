@@ -55,7 +55,7 @@ class _Counting:
     """An elimination that counts products and additions of labels beside their cost."""
 
     def __init__(self, graph, objective):
-        self.state = Elimination(graph, objective)
+        self.state = Elimination.of(graph, objective)
         self.total = self.tie = self.products = self.additions = 0
 
     def eliminate(self, k, limit):

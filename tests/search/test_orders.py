@@ -49,7 +49,7 @@ def test_costs_of_orders(graph, objective, data):
 @given(graph=graphs(sized=True), objective=COUNTED, data=st.data())
 def test_the_kernel_costs_orders_as_accumulations_are_counted(graph, objective, data):
     order = data.draw(orders(graph))
-    state = Elimination(graph, objective)
+    state = Elimination.of(graph, objective)
     if len(state.intermediates) >= 2:
         (cost, tie), kept = OrderAnnealing(state, objective, order).best
         accumulation = eliminate_vertices(graph, order)
@@ -62,7 +62,7 @@ def test_the_kernel_costs_orders_as_accumulations_are_counted(graph, objective, 
 @pytest.mark.parametrize("objective", [Objective.FMA, Objective.MULTIPLICATIONS])
 def test_annealed_costs_of_graphs_of_several_words(vertices, objective):
     graph = big_graph(vertices, vertices)
-    state = Elimination(graph, objective)
+    state = Elimination.of(graph, objective)
     order = list(state.intermediates)
     random.Random(1).shuffle(order)
     search = OrderAnnealing(state, objective, order)
@@ -89,7 +89,7 @@ def test_markowitz_takes_the_cheapest_each_time(graph, objective):
     assert cost == cost_of_order(graph, order, objective)
     assert markowitz_order(graph, objective, Limit(cost[0])) == (priced, order)
     assert not cost[0] or markowitz_order(graph, objective, Limit(cost[0] - 1)) is None
-    live = set(Elimination(graph, objective).intermediates)
+    live = set(Elimination.of(graph, objective).intermediates)
     for t, k in enumerate(order):
         if k in live:
             gone = frozenset(order[:t])
@@ -147,7 +147,7 @@ def test_an_order_of_many_free_steps_is_given_up(objective):
 
 
 def test_machine_code_does_what_python_does():
-    state = Elimination(big_graph(150, 3), Objective.FMA)
+    state = Elimination.of(big_graph(150, 3), Objective.FMA)
     compiled, python = (OrderAnnealing(state, Objective.FMA, state.intermediates) for _ in range(2))
     assert python.count > 64
     python._run = lambda _: interpret(order_kernel.perform, python._state)
@@ -161,7 +161,7 @@ def test_machine_code_does_what_python_does():
 @pytest.mark.parametrize("slice_", [0.0, 1e-5, 1e9])
 def test_slices_do_not_change_a_run(monkeypatch, slice_):
     graph = big_graph(60, 3)
-    state = Elimination(graph, Objective.FMA)
+    state = Elimination.of(graph, Objective.FMA)
     expected = OrderAnnealing(state, Objective.FMA, state.intermediates)
     list(expected.run(state.intermediates, 300, (7,)))
     monkeypatch.setattr(vertex_orders, "SLICE", slice_)

@@ -112,14 +112,8 @@ class VertexElimination:
         live = np.flatnonzero(graph.live_edges)
         sources, targets = graph.sources[live].astype(np.int64), graph.targets[live].astype(np.int64)
         count = self._count = len(graph.vertices)
-        inner = np.ones(count, bool)
-        inner[[*graph.roots, *graph.terminals]] = False
-        on_a_path = np.zeros(count, bool)
-        on_a_path[sources] = True
-        order = np.array(graph.topological_order, np.int64)
-        self.intermediates: Integers = order[(inner & on_a_path)[order]]
-        self.dead: Integers = np.flatnonzero(inner & ~on_a_path)
-
+        self.intermediates = graph.live_intermediates
+        self.dead = np.setdiff1d(np.array(graph.intermediates, np.int64), self.intermediates)
         vertices = Records.zeros(Vertex, count)
         vertices.column("size")[:] = graph.sizes
         loaded = np.empty((len(live), 2), np.int64)

@@ -370,6 +370,14 @@ class DifferentiationGraph:
             live[live] = on_wanted_paths(self, np.flatnonzero(live))
         return live
 
+    @cached_property
+    def live_intermediates(self) -> Integers:
+        """Intermediates on a path from a root to a terminal whose entry is wanted, dependencies before dependents."""
+        order, found = np.array(self.topological_order, np.int64), np.zeros(len(self.vertices), bool)
+        found[self.sources[self.live_edges]] = True
+        found[list(self.roots)] = False
+        return order[found[order]]
+
     @property
     def wants_all(self) -> bool:
         """Return whether the whole Jacobian is wanted, not a triangle of it or chosen entries."""

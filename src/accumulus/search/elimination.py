@@ -17,6 +17,7 @@ Time: a bit set operation for each edge. Where the bit sets would be large, all 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,6 +39,10 @@ _COUNTS: Final = (0, 1, 1 + (1 << _BITS), 1 + (1 << _BITS) + (1 << 2 * _BITS))
 class Elimination:
     """A graph from which vertices are eliminated one by one.
 
+    Args:
+        edges: (source, target, level), between vertices that are numbered from 0.
+        sizes: of the vertices.
+
     Attributes:
         successors, predecessors: level of each edge, by vertex and neighbour.
         intermediates: intermediate vertices on a path from a root to a terminal, dependencies before dependents.
@@ -45,44 +50,42 @@ class Elimination:
         deadline: when it passes, searches of the graph raise `OutOfTimeError`.
     """
 
-    def __init__(self, graph: DifferentiationGraph, objective: Objective, deadline: Deadline = FOREVER) -> None:
-        self.deadline = deadline
-        count = len(graph.vertices)
+    def __init__(
+        self,
+        edges: Iterable[tuple[int, int, int]],
+        sizes: Sequence[int],
+        intermediates: Iterable[int],
+        objective: Objective,
+        deadline: Deadline = FOREVER,
+        dead: Iterable[int] = (),
+    ) -> None:
+        count, self.deadline = len(sizes), deadline
         self.objective, self._fma_first = objective, objective.every_product
-        self.sizes: list[int] = graph.sizes.tolist()
+        self.sizes = list(sizes)
         self.successors: list[dict[int, int]] = [{} for _ in range(count)]
         self.predecessors: list[dict[int, int]] = [{} for _ in range(count)]
         self._above, self._below = [0] * count, [0] * count
-        live = graph.live_edges
-        ends = zip(graph.sources[live].tolist(), graph.targets[live].tolist(), graph.kinds[live].tolist(), strict=True)
-        for j, i, kind in ends:
-            self._connect(j, i, LEVELS[Kind(kind)])
-        inner = set(graph.intermediates)
-        on_a_path = {v for v in inner if self.successors[v]}
-        self.intermediates = tuple(v for v in graph.topological_order if v in on_a_path)
-        self.dead = tuple(sorted(inner - on_a_path))
+        for j, i, level in edges:
+            self._connect(j, i, level)
+        self.intermediates, self.dead = tuple(intermediates), tuple(dead)
 
     @classmethod
-    def of_edges(
-        cls,
-        edges: Iterable[tuple[int, int, int]],
-        sizes: Sequence[int],
-        intermediates: Sequence[int],
-        objective: Objective,
-        deadline: Deadline = FOREVER,
-    ) -> Elimination:
-        """Edges (source, target, level) between vertices that are numbered from 0; the intermediates in their order."""
-        state = cls.__new__(cls)
-        state.deadline = deadline
-        count = len(sizes)
-        state.objective, state._fma_first = objective, objective.every_product
-        state.sizes = list(sizes)
-        state.successors, state.predecessors = [{} for _ in range(count)], [{} for _ in range(count)]
-        state._above, state._below = [0] * count, [0] * count
-        for j, i, level in edges:
-            state._connect(j, i, level)
-        state.intermediates, state.dead = tuple(intermediates), ()
-        return state
+    def of(cls, graph: DifferentiationGraph, objective: Objective, deadline: Deadline = FOREVER) -> Elimination:
+        """Return the graph, without what is on no path from a root to a terminal."""
+        live, alive = graph.live_edges, graph.live_intermediates.tolist()
+        kinds = [LEVELS[Kind(kind)] for kind in graph.kinds[live].tolist()]
+        edges = zip(graph.sources[live].tolist(), graph.targets[live].tolist(), kinds, strict=True)
+        dead = sorted(set(graph.intermediates).difference(alive))
+        return cls(edges, graph.sizes.tolist(), alive, objective, deadline, dead)
+
+    def copy(self) -> Elimination:
+        """Return the graph as it is left, to be eliminated from apart."""
+        made = copy(self)
+        made.successors, made.predecessors = (
+            [row.copy() for row in rows] for rows in (self.successors, self.predecessors)
+        )
+        made._above, made._below = self._above.copy(), self._below.copy()
+        return made
 
     def _connect(self, j: int, i: int, level: int) -> None:
         row = self.successors[j]
@@ -121,15 +124,6 @@ class Elimination:
             for i, b in below.items():
                 self._connect(j, i, a if a > b else b)
         self.predecessors[k], self.successors[k] = {}, {}
-
-
-def count_live(graph: DifferentiationGraph) -> int:
-    """Number of intermediates on a path from a root to a terminal."""
-    inner = np.ones(len(graph.vertices), bool)
-    inner[[*graph.roots, *graph.terminals]] = False
-    on_a_path = np.zeros_like(inner)
-    on_a_path[graph.sources[graph.live_edges]] = True
-    return int(np.count_nonzero(inner & on_a_path))
 
 
 # Bitset rows ---------------------------------------------------------------------------------------------------------
@@ -188,11 +182,6 @@ class Greedy:
     name: str
     order: tuple[int, ...]
     priced: Priced
-
-    def rank(self, objective: Objective) -> tuple[int, int]:
-        """Sort key, the lowest is the best; for objectives counted on the tape, costly products and additions."""
-        cost, tie = self.priced.cost
-        return (cost + self.priced.additions, tie) if objective.on_tape else (cost, tie)
 
 
 def forward_order(graph: DifferentiationGraph) -> tuple[int, ...]:
@@ -260,10 +249,6 @@ def sweep_counts(graph: DifferentiationGraph) -> tuple[dict[str, Priced], bool]:
 # Workload ------------------------------------------------------------------------------------------------------------
 
 
-#: Vertices times roots (or terminals), at most, for which reachability is computed.
-_COUNTED: Final = 50_000_000
-
-
 @dataclass(frozen=True, slots=True)
 class Workload:
     """Counts of a graph."""
@@ -280,7 +265,7 @@ class Workload:
     def of(cls, graph: DifferentiationGraph) -> Workload:
         """Count a graph."""
         count, roots, terminals = len(graph.vertices), len(graph.roots), len(graph.terminals)
-        if count * max(roots, terminals) <= _COUNTED:
+        if count * max(roots, terminals) <= COUNTED:
             below, above = terminal_degrees(graph), root_degrees(graph)
         else:
             below, above = np.full(count, terminals), np.full(count, roots)

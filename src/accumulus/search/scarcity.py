@@ -27,16 +27,16 @@ import itertools
 import math
 import random
 from collections.abc import Collection, Iterable, Sequence
-from copy import copy
 from typing import Final
 
 import numpy as np
 
 from accumulus.context import Context
 from accumulus.elimination.emit import guarded_labels
-from accumulus.elimination.vertex import LEVELS
 from accumulus.graph.degrees import terminal_degrees
-from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.options import Objective
+from accumulus.search.elimination import Elimination
 from accumulus.tape.passes import spread
 
 #: Edges of graphs that are annealed, at most; moves for each vertex, by effort, and the moves of all, at most.
@@ -73,120 +73,66 @@ def scarce_set(graph: DifferentiationGraph, context: Context) -> frozenset[int]:
     >>> [graph.vertices[v] for v in sorted(chosen)], multiplications_left(graph, chosen)
     (['a'], 7)
     """
-    inner = _live(graph)
+    inner, start = frozenset(graph.live_intermediates.tolist()), Elimination.of(graph, Objective.FMA)
     always = inner & _conditional(graph)
     free = sorted(inner - always)
     if len(free) <= _FEW:
         sets = (always.union(chosen) for size in range(len(free) + 1) for chosen in itertools.combinations(free, size))
-        return min(sets, key=lambda chosen: _Left.of(graph, chosen).cost)
-    best, cost = _greedy(_Left.of(graph, always), always, free, context)
+        return min(sets, key=lambda chosen: _cost(_without(start, chosen)[0]))
+    best, cost = _greedy(_without(start, always)[0], always, free, context)
     if len(graph.sources) <= ANNEALED:
-        best, cost = _annealed(graph, free, best, cost, context)
+        best, cost = _annealed(start, _EDGE * len(graph.sources), free, best, cost, context)
     whole = int(terminal_degrees(graph)[list(graph.roots)].sum())
     return inner if whole < cost[0] else best
 
 
 def multiplications_left(graph: DifferentiationGraph, eliminated: Collection[int]) -> int:
     """Edges of a label that is not ±1, when these intermediates are gone."""
-    return _Left.of(graph, eliminated).cost[0]
+    return _cost(_without(Elimination.of(graph, Objective.FMA), eliminated)[0])[0]
 
 
 #: Multiplications, and edges, which are additions.
 _Cost = tuple[int, int]
 
 
-class _Left:
-    """Remainder of a graph: the level of each edge, by its ends, both ways.
+def _cost(left: Elimination) -> _Cost:
+    """Count the multiplications, and the edges, of what is left of a graph."""
+    edges = sum(map(len, left.successors))
+    return edges - sum(list(row.values()).count(1) for row in left.successors if row), edges
 
-    Attributes:
-        cost: multiplications and edges.
-        joined: pairs of neighbours so far.
+
+def _without(whole: Elimination, eliminated: Iterable[int]) -> tuple[Elimination, int]:
+    """Return a graph after some vertices are gone, whatever their order, and how many pairs of neighbours that joined.
+
+    Those of few neighbours go first.
     """
-
-    def __init__(self, graph: DifferentiationGraph) -> None:
-        count = len(graph.vertices)
-        self.below: list[dict[int, int]] = [{} for _ in range(count)]
-        self.above: list[dict[int, int]] = [{} for _ in range(count)]
-        live = graph.live_edges
-        self._multiplications = self._edges = self.joined = 0
-        for j, i, kind in zip(
-            graph.sources[live].tolist(), graph.targets[live].tolist(), graph.kinds[live].tolist(), strict=True
-        ):
-            self._join(j, i, LEVELS[Kind(kind)])
-
-    @classmethod
-    def of(cls, graph: DifferentiationGraph, eliminated: Iterable[int]) -> _Left:
-        """The graph after some vertices are gone."""
-        return cls(graph).without(eliminated)
-
-    def without(self, eliminated: Iterable[int]) -> _Left:
-        """Return the same after some vertices are gone, whatever their order: those of few neighbours first."""
-        left = copy(self)
-        left.below, left.above = [row.copy() for row in self.below], [row.copy() for row in self.above]
-        waiting = [(left.pairs(k), k) for k in sorted(eliminated)]
-        heapq.heapify(waiting)
-        while waiting:
-            pairs, k = heapq.heappop(waiting)
-            now = left.pairs(k)
-            if now > pairs and waiting and now > waiting[0][0]:
-                heapq.heappush(waiting, (now, k))
-            else:
-                left.eliminate(k)
-        return left
-
-    @property
-    def cost(self) -> _Cost:
-        return self._multiplications, self._edges
-
-    def pairs(self, k: int) -> int:
-        """Products of an elimination."""
-        return len(self.above[k]) * len(self.below[k])
-
-    def _join(self, j: int, i: int, level: int) -> None:
-        row = self.below[j]
-        old = row.get(i, 0)
-        if old:
-            level = max(old, level, 2)  # a sum of ±1 and ±1 may be anything
-        self._edges += not old
-        self._multiplications += (level > 1) - (old > 1)
-        row[i] = self.above[i][j] = level
-
-    def added(self, k: int) -> _Cost:
-        """Return what eliminating a vertex now would add to the cost."""
-        above, below = self.above[k], self.below[k]
-        edges = -len(above) - len(below)
-        multiplications = -sum(level > 1 for level in (*above.values(), *below.values()))
-        for j, a in above.items():
-            row = self.below[j]
-            for i, b in below.items():
-                old = row.get(i, 0)
-                edges += not old
-                multiplications += (old == 1) if old else (a > 1 or b > 1)
-        return multiplications, edges
-
-    def eliminate(self, k: int) -> set[int]:
-        """Replace the edges at k by edges between its neighbours, and return these."""
-        above, below = self.above[k], self.below[k]
-        self.joined += len(above) * len(below)
-        self.above[k], self.below[k] = {}, {}
-        for j in above:
-            del self.below[j][k]
-        for i in below:
-            del self.above[i][k]
-        self._edges -= len(above) + len(below)
-        self._multiplications -= sum(level > 1 for level in (*above.values(), *below.values()))
-        for j, a in above.items():
-            for i, b in below.items():
-                self._join(j, i, max(a, b))
-        return {*above, *below}
+    left, joined = whole.copy(), 0
+    waiting = [(left.cost(k)[0], k) for k in sorted(eliminated)]
+    heapq.heapify(waiting)
+    while waiting:
+        pairs, k = heapq.heappop(waiting)
+        now = left.cost(k)[0]
+        if now > pairs and waiting and now > waiting[0][0]:
+            heapq.heappush(waiting, (now, k))
+        else:
+            left.eliminate(k)
+            joined += now
+    return left, joined
 
 
-def _live(graph: DifferentiationGraph) -> frozenset[int]:
-    """Intermediates on a path from a root to a terminal."""
-    on_a_path = np.zeros(len(graph.vertices), bool)
-    on_a_path[graph.sources[graph.live_edges]] = True
-    on_a_path[list(graph.roots)] = False
-    return frozenset(np.flatnonzero(on_a_path).tolist())
+def _added(left: Elimination, k: int) -> _Cost:
+    """Return what eliminating a vertex now would add to the cost."""
+    above, below = left.predecessors[k], left.successors[k]
+    edges = -len(above) - len(below)
+    multiplications = -sum(level > 1 for level in (*above.values(), *below.values()))
+    for j, a in above.items():
+        row = left.successors[j]
+        for i, b in below.items():
+            old = row.get(i, 0)
+            edges += not old
+            # a sum of ±1 and ±1 may be anything
+            multiplications += (old == 1) if old else (a > 1 or b > 1)
+    return multiplications, edges
 
 
 def _conditional(graph: DifferentiationGraph) -> frozenset[int]:
@@ -202,45 +148,54 @@ def _conditional(graph: DifferentiationGraph) -> frozenset[int]:
     return frozenset(np.flatnonzero(found).tolist())
 
 
-def _greedy(left: _Left, always: frozenset[int], free: Sequence[int], context: Context) -> tuple[frozenset[int], _Cost]:
+def _greedy(
+    left: Elimination, always: frozenset[int], free: Sequence[int], context: Context
+) -> tuple[frozenset[int], _Cost]:
     """The best graph on the way to the Jacobian, the vertex that adds least eliminated next."""
     turn = random.Random(context.options.seed)
-    known = {k: left.added(k) for k in free}
+    known = {k: _added(left, k) for k in free}
     waiting = [(added, turn.random(), k) for k, added in known.items()]
     heapq.heapify(waiting)
     gone: list[int] = []
-    best, cost = 0, left.cost
-    while waiting and not context.passed and left.cost[0] <= max(_SMALL, _FILL * cost[0]):
+    best, cost = 0, (now_cost := _cost(left))
+    while waiting and not context.passed and now_cost[0] <= max(_SMALL, _FILL * cost[0]):
         added, order, k = heapq.heappop(waiting)
         if known.get(k) != added:
             continue
-        now = left.added(k)
+        now = _added(left, k)
         if now > added:  # edges that it would have shared are gone
             known[k] = now
             heapq.heappush(waiting, (now, order, k))
             continue
         del known[k]
-        changed = left.eliminate(k)
+        changed = {*left.predecessors[k], *left.successors[k]}
+        left.eliminate(k)
+        now_cost = now_cost[0] + now[0], now_cost[1] + now[1]
         gone.append(k)
-        if left.cost < cost:
-            best, cost = len(gone), left.cost
+        if now_cost < cost:
+            best, cost = len(gone), now_cost
         for v in changed & known.keys():
-            known[v] = left.added(v)
-            context.spend(_LOOK * (4 + left.pairs(v)))
+            known[v] = _added(left, v)
+            context.spend(_LOOK * (4 + left.cost(v)[0]))
             heapq.heappush(waiting, (known[v], turn.random(), v))
     return always.union(gone[:best]), cost
 
 
 def _annealed(
-    graph: DifferentiationGraph,
+    whole: Elimination,
+    work: float,
     free: Sequence[int],
     best: frozenset[int],
     cost: _Cost,
     context: Context,
 ) -> tuple[frozenset[int], _Cost]:
-    """The best of the sets that annealing comes by."""
+    """The best of the sets that annealing comes by.
+
+    Args:
+        work: seconds of it to copy the graph.
+    """
     options = context.options
-    whole, moves = _Left(graph), min(_MOVES[options.effort] * len(free), _MOST_MOVES[options.effort])
+    moves = min(_MOVES[options.effort] * len(free), _MOST_MOVES[options.effort])
     turn = random.Random(options.seed)
     now, now_cost = best, cost
     for move in range(moves):
@@ -248,9 +203,9 @@ def _annealed(
             break
         k = turn.choice(free)
         tried = now ^ {k}
-        left = whole.without(tried)
-        found = left.cost
-        context.spend(_EDGE * len(graph.sources) + _JOIN * left.joined)
+        left, joined = _without(whole, tried)
+        found = _cost(left)
+        context.spend(work + _JOIN * joined)
         heat = _HOT * (_COLD / _HOT) ** (move / moves)
         if found <= now_cost or turn.random() < math.exp((now_cost[0] - found[0] - _TIE) / heat):
             now, now_cost = tried, found

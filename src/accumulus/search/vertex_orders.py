@@ -67,7 +67,6 @@ from accumulus.search.elimination import (
     Elimination,
     Greedy,
     cheapest_sweep,
-    count_live,
     forward_order,
     reverse_order,
     sweep_counts,
@@ -465,7 +464,7 @@ class Windows:
         if len(number) > MOST_VERTICES:
             return 0
         sizes = [self._sizes[v] for v in number]
-        inside = Elimination.of_edges(local, sizes, range(end - start), self._objective)
+        inside = Elimination(local, sizes, range(end - start), self._objective)
         annealing = OrderAnnealing(inside, self._objective, range(end - start))
         before, _ = annealing.best
         visits = SWEEPS * (end - start)
@@ -536,7 +535,7 @@ def _searchable(graph: DifferentiationGraph, candidates: list[Candidate], option
     if not options.searches:
         return False
     least, _ = _cheapest(candidates).cost
-    live = count_live(graph)
+    live = len(graph.live_intermediates)
     if live > LARGEST:
         return options.effort != "fast" and least > 0
     return live >= 2 and 0 < least < DEAREST
@@ -547,7 +546,7 @@ def _search(graph: DifferentiationGraph, context: Context, candidates: list[Cand
     options = context.options
     start = _cheapest(candidates)
     assert start.found.order is not None
-    if count_live(graph) > LARGEST:
+    if len(graph.live_intermediates) > LARGEST:
         windows = Windows(graph, options.objective, start.found.order, start.cost, context)
         try:
             yield from windows.run(options.effort, options.seed, options.iterations)
@@ -560,7 +559,7 @@ def _search(graph: DifferentiationGraph, context: Context, candidates: list[Cand
     told = start.found.cost(options.objective) if on_tape and callable(options.progress) else None
     orders, schedule = (_ORDERS[options.effort], _BRIEF) if on_tape else (1, _ANNEALING[options.effort])
     iterations = None if options.iterations is None else -(-options.iterations // orders)
-    state = Elimination(graph, options.objective)
+    state = Elimination.of(graph, options.objective)
     for number in range(orders):
         annealing = OrderAnnealing(state, options.objective, start.found.order)
         sweeps = annealing.sweeps_in(min(context.seconds, _RUN[options.effort]))

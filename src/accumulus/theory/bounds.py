@@ -304,7 +304,7 @@ def unmerged(graph: DifferentiationGraph, objective: Objective, deadline: Deadli
     Two edges 1 become a constant only where they are added up, which a program need not do. So what is a bound there is
     one for every program.
     """
-    state = Elimination(graph, objective, deadline)
+    state = Elimination.of(graph, objective, deadline)
     highest: dict[tuple[int, int], int] = {}
     for j, i, kind in zip(graph.sources.tolist(), graph.targets.tolist(), graph.kinds.tolist(), strict=True):
         highest[j, i] = max(highest.get((j, i), 0), LEVELS[Kind(kind)])

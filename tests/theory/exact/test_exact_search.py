@@ -107,7 +107,7 @@ def test_optima_and_bounds_of_small_graphs(objective):
     looked_at = 0
     for seed in range(25):
         graph = small_graph(seed)
-        state = Elimination(graph, objective)
+        state = Elimination.of(graph, objective)
         if not state.intermediates:
             continue
         try:
@@ -133,13 +133,13 @@ def test_optima_and_bounds_of_small_graphs(objective):
 @given(graph=graphs(sized=True), objective=COUNTED)
 def test_bounds_of_vertices(graph, objective):
     """Each vertex costs at least its bound, whatever was eliminated before."""
-    state = Elimination(graph, objective)
+    state = Elimination.of(graph, objective)
     rng = random.Random(1)
     for flow_work in (0, 10**9):
         least = least_costs(state, flow_work=flow_work)
         for _ in range(3):
             order = rng.sample(state.intermediates, len(state.intermediates))
-            after = Elimination(graph, objective)
+            after = Elimination.of(graph, objective)
             for k in order:
                 assert after.cost(k)[0] >= least[k]
                 after.eliminate(k)
@@ -160,7 +160,7 @@ def test_nothing_is_proven_about_operations():
 
 
 def test_paths_of_a_bracketing_are_paths_and_no_more_than_fit():
-    state = Elimination(bat(), Objective.FMA)
+    state = Elimination.of(bat(), Objective.FMA)
     everything = chosen_paths(state, state.intermediates, 10**6)
     assert len(everything) == len(set(everything)) == 20
     for columns in (0, 5, 20):
@@ -214,7 +214,7 @@ def test_public_graphs_that_are_proven(graph_folder, name, fma, multiplications)
 
 @pytest.mark.parametrize("edges", [True, False])
 def test_searches_go_on_after_a_slice_and_stop_at_their_moves(edges):
-    state = Elimination(bat(), Objective.FMA)
+    state = Elimination.of(bat(), Objective.FMA)
     search = LineSearch(state, state.intermediates, 24, edges=edges, moves=500)
     assert list(search.run())
     assert 500 <= search.tried < 1_000
@@ -225,7 +225,7 @@ def test_searches_go_on_after_a_slice_and_stop_at_their_moves(edges):
 @pytest.mark.parametrize("edges", [True, False])
 @pytest.mark.parametrize(("seed", "labels"), [(7, 63), (1, 64)])
 def test_machine_code_does_what_python_does(monkeypatch, edges, seed, labels):
-    state = Elimination(random_graph("layered", 40, seed), Objective.MULTIPLICATIONS)
+    state = Elimination.of(random_graph("layered", 40, seed), Objective.MULTIPLICATIONS)
 
     def search():
         return LineSearch(state, state.intermediates, 10**4, edges=edges, moves=10)
@@ -244,7 +244,7 @@ def test_machine_code_does_what_python_does(monkeypatch, edges, seed, labels):
 
 def test_a_part_that_is_too_large_is_not_searched():
     graph = DifferentiationGraph([(j, i) for j in range(30) for i in range(j + 1, 30)])
-    state = Elimination(graph, Objective.FMA)
+    state = Elimination.of(graph, Objective.FMA)
     assert list(SubsetSearch(state, 10**9).run()) == []
     assert SubsetSearch(state, 10**9).failed
     search = LineSearch(state, state.intermediates, 10**9, edges=False)
@@ -327,7 +327,7 @@ def test_dense_graphs_are_proven_in_compiled_code(objective):
         least = 150 * 150 + 150 * len(middle)
         order = forward_order(graph)
         proof = OptimumProof(graph, objective, order)
-        state = Elimination(graph, objective)
+        state = Elimination.of(graph, objective)
         costs = []
         for v in order:
             costs.append(state.cost(v)[0])

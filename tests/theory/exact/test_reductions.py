@@ -40,7 +40,7 @@ def least(state: Elimination, left: tuple[int, ...]) -> int:
     edges = [(j, i, level) for j, row in enumerate(state.successors) for i, level in row.items()]
     best = None
     for order in permutations(left):
-        now = Elimination.of_edges(edges, state.sizes, left, state.objective)
+        now = Elimination(edges, state.sizes, left, state.objective)
         cost = 0
         for v in order:
             cost += now.cost(v)[0]
@@ -51,7 +51,7 @@ def least(state: Elimination, left: tuple[int, ...]) -> int:
 
 def check(graph: DifferentiationGraph, objective: str) -> int:
     """That the best order of what is left, after what was eliminated, is optimal; returns how many are left."""
-    state = Elimination(graph, objective)
+    state = Elimination.of(graph, objective)
     before = [dict(row) for row in state.successors]
     total, order, left = 0, [], 0
     for part in independent_parts(state):
@@ -69,7 +69,7 @@ def check(graph: DifferentiationGraph, objective: str) -> int:
 
 
 def price(graph: DifferentiationGraph, objective: str, part: ReducedPart, order: tuple[int, ...]) -> int:
-    state = Elimination(graph, objective)
+    state = Elimination.of(graph, objective)
     cost = 0
     for v in part.named(order):
         cost += state.cost(v)[0]
@@ -110,7 +110,7 @@ def test_nothing_is_lost_on_random_graphs(objective):
         known = {v for edge in edges for v in edge[:2]}
         terminal = known & set(range(roots + inner, roots + inner + terminals))
         graph = DifferentiationGraph(edges, known & set(range(roots)), terminal, sizes=sizes)
-        looked_at += len(Elimination(graph, objective).intermediates)
+        looked_at += len(Elimination.of(graph, objective).intermediates)
         left += check(graph, objective)
     assert left < 0.8 * looked_at
 
@@ -123,16 +123,16 @@ def test_nothing_is_lost_on_odd_graphs(graph, objective):
 
 def test_series_ends_and_twins():
     chain = DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "x")])
-    assert [reduced_part(Elimination(chain, Objective.FMA), (1, 2)).cost] == [2]
+    assert [reduced_part(Elimination.of(chain, Objective.FMA), (1, 2)).cost] == [2]
     twins = DifferentiationGraph(
         [(j, v) for j in ("r", "s", "q") for v in ("a", "b")] + [(v, i) for v in ("a", "b") for i in ("x", "z", "w")]
     )
-    state = Elimination(twins, Objective.FMA)
+    state = Elimination.of(twins, Objective.FMA)
     assert len(independent_parts(state)) == 2
     edges = [("r", "u"), ("s", "u"), ("q", "u"), ("u", "a"), ("u", "b"), ("a", "w"), ("b", "w"), ("r", "w")]
     edges += [("w", "x"), ("w", "z"), ("q", "a"), ("q", "b"), ("u", "c"), ("c", "z")]
     joined = DifferentiationGraph(edges)
-    state = Elimination(joined, Objective.FMA)
+    state = Elimination.of(joined, Objective.FMA)
     (part,) = independent_parts(state)
     smaller = reduced_part(state, part)
     names = [{joined.vertices[v] for v in members} for members in smaller.members]
@@ -142,9 +142,9 @@ def test_series_ends_and_twins():
 
 def test_independent_parts():
     graph = DifferentiationGraph([("y", "a"), ("a", "x"), ("y", "b"), ("b", "x"), ("b", "c"), ("c", "x"), ("y", "x")])
-    state = Elimination(graph, Objective.FMA)
+    state = Elimination.of(graph, Objective.FMA)
     assert [{graph.vertices[v] for v in part} for part in independent_parts(state)] in (
         [{"a"}, {"b", "c"}],
         [{"b", "c"}, {"a"}],
     )
-    assert independent_parts(Elimination(DifferentiationGraph([("y", "x")]), Objective.FMA)) == []
+    assert independent_parts(Elimination.of(DifferentiationGraph([("y", "x")]), Objective.FMA)) == []

@@ -24,7 +24,7 @@ OBJECTIVES = (Objective.FMA, Objective.MULTIPLICATIONS)
 
 
 def annealing(graph: DifferentiationGraph, objective: str, faces: bool) -> MixedAnnealing:
-    state = Elimination(graph, objective)
+    state = Elimination.of(graph, objective)
     search = MixedAnnealing(state, (*state.intermediates, *state.dead))
     search.faces = faces
     return search
@@ -40,7 +40,7 @@ def annealed(graph, objective, faces, moves=500, seed=0):
 
 @given(graph=graphs(sized=True), objective=st.sampled_from(OBJECTIVES), faces=st.booleans(), seed=st.integers(0, 99))
 def test_sequences_are_verified_and_cost_what_the_kernel_says(graph, objective, faces, seed):
-    assume(Elimination(graph, objective).intermediates)
+    assume(Elimination.of(graph, objective).intermediates)
     search = annealed(graph, objective, faces, seed=seed)
     made = search.accumulation(graph)
     made.verify()
@@ -62,7 +62,7 @@ def test_larger_sequences_cost_what_the_kernel_says(shape, objective):
 @settings(max_examples=25)
 @given(graph=graphs(vertices=6), objective=st.sampled_from(OBJECTIVES), faces=st.booleans())
 def test_no_sequence_is_cheaper_than_the_optimum(graph, objective, faces):
-    assume(Elimination(graph, objective).intermediates)
+    assume(Elimination.of(graph, objective).intermediates)
     try:
         least = (SlowFaces if faces else SlowEdges)(graph, objective, 2_000).least()
     except TooMany:

@@ -90,7 +90,7 @@ class OptimumProof:
     ) -> None:
         assert not objective.on_tape
         self.graph = graph
-        self._state = Elimination(graph, objective, deadline)
+        self._state = Elimination.of(graph, objective, deadline)
         #: With parallel edges as they are: what holds there holds for every program.
         self._unmerged = unmerged(graph, objective, deadline)
         self._parts: list[_KnownPart] = []

@@ -125,7 +125,7 @@ def _extracted(
             edges[number[v], number.setdefault(i, len(number))] = level
     sizes = [state.sizes[v] for v in number]
     triples = [(j, i, level) for (j, i), level in edges.items()]
-    smaller = Elimination.of_edges(triples, sizes, range(len(part)), state.objective, state.deadline)
+    smaller = Elimination(triples, sizes, range(len(part)), state.objective, state.deadline)
     return ReducedPart(smaller, [members[v] for v in number], first, cost)
 
 
@@ -208,7 +208,7 @@ def _merged(part: ReducedPart, groups: Sequence[Sequence[int]]) -> ReducedPart:
             members[first] += members[v]
     edges = [(j, i, level) for j in kept for i, level in state.successors[j].items() if i in kept]
     inner = [v for v in state.intermediates if v in kept]
-    merged = Elimination.of_edges(edges, sizes, inner, state.objective, state.deadline)
+    merged = Elimination(edges, sizes, inner, state.objective, state.deadline)
     return _extracted(merged, inner, members, part.first, part.cost)
 
 

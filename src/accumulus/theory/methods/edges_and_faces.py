@@ -326,7 +326,7 @@ def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, 
     with context.paused():
         prepare("theory.mixed")
     assert start.order is not None
-    annealing = MixedAnnealing(Elimination(graph, options.objective), start.order)
+    annealing = MixedAnnealing(Elimination.of(graph, options.objective), start.order)
     # the order's own items: the best sequence can be hard to leave
     known, schedule = annealing.best[1], _EFFORTS[options.effort].annealing
     # faces go on from what edges found
