@@ -126,7 +126,7 @@ class Nests:
                 self.every.append(Nest(len(source), (source,), (), (place,), body=copying, positions=positions))
 
     def _returned(self, unit: Unit, taken: set[int]) -> list[tuple[Place, Range]]:
-        """What is returned as stretches of references; all else is copied, and arrays that it is from are taken."""
+        """Results as stretches of references; all else is copied, and arrays that it is from are taken."""
         stretches: list[tuple[Place, Range]] = []
         for k, segment in enumerate(unit.segments):
             references = unit.tape.outputs[segment.outputs]
@@ -304,7 +304,7 @@ class MatrixProduct:
 
 
 def _placed(places: Entries, shape: tuple[int, int]) -> _Operand:
-    """Where a matrix is: its shape, first entry and strides, or a table."""
+    """The place of a matrix: its shape, first entry and strides, or a table."""
     if isinstance(places, tuple):
         start, step = places
         places = (start + step * np.arange(shape[0] * shape[1])).astype(np.int32)

@@ -1,4 +1,4 @@
-"""What C programs have in common: names, arrays, declarations of functions, and the form of headers and tables."""
+"""Common parts of C programs: names, arrays, declarations of functions, and the form of headers and tables."""
 
 from __future__ import annotations
 
