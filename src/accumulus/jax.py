@@ -86,6 +86,8 @@ def _inside(make: Callable[P, Derivative]) -> Callable[P, Callable[..., Any]]:
 
     def inside(*given: P.args, **asked: P.kwargs) -> Callable[..., Any]:
         options = dict[str, Any](asked)
+        if not given and "f" not in options:
+            make()  # type: ignore[call-arg]  # which says what is missing
         return _Inside(make, given or (options.pop("f"),), options)
 
     shown = inspect.signature(make)

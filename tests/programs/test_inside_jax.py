@@ -210,3 +210,9 @@ def test_what_cannot_be():
         acc.jax.jacobian(f)("text")
     with pytest.raises(TraceError, match="test_inside_jax"):
         jax.jit(acc.jax.jacobian(lambda x: x if x[0] > 0 else -x, **FAST))(X)
+
+
+@pytest.mark.parametrize("name", acc.jax.__all__)
+def test_a_missing_function_is_what_python_says(name):
+    with pytest.raises(TypeError, match="missing"):
+        getattr(acc.jax, name)()
