@@ -113,9 +113,10 @@ def compared(names: list[str], console: Console) -> int:
     rows, broken = [], False
     ratios: dict[str, dict[str, float]] = {"operations": {}, "thorough": {}}
     for name in names:
-        before, now = contract["functions"].get(name), in_a_process("promised", name)
+        before = contract["functions"].get(name)
+        now = {"failed": "is not in the contract"} if before is None else in_a_process("promised", name)
         if before is None or "failed" in now:
-            rows.append(Row({"function": name, "remark": now.get("failed", "is not in the contract")}))
+            rows.append(Row({"function": name, "remark": now["failed"]}))
             broken |= before is not None
             continue
         cells: dict[str, Any] = {"function": name, "bits": "same" if now["bits"] == before["bits"] else "others"}
