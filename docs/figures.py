@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from accumulus.elimination.face import FaceElimination
+from accumulus.elimination.edges_and_faces import FaceElimination
 from accumulus.graph.degrees import segmented
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.pictures import to_dot

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from accumulus.repetition import classes, cones, roll
+from accumulus.repetition import cones, roll
 
 
 @contextmanager
@@ -25,6 +25,6 @@ def rolling(fewest: int = 1, repeated: int = 1, terms: int = 4, levels: int = 16
         mock.patch.object(roll, "MOST_DISTINCT", 10**6),
         mock.patch.object(cones, "LEAST_TERMS", terms),
         mock.patch.object(cones, "DEEPEST", deep),
-        mock.patch.object(classes, "FEW_LEVELS", levels),
+        mock.patch.object(cones, "FEW_LEVELS", levels),
     ):
         yield

@@ -21,7 +21,7 @@ import numpy as np
 
 import accumulus as acc
 from accumulus.elimination.emit import count
-from accumulus.elimination.vertex import cost_of_order
+from accumulus.elimination.vertex import Limit, price
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
 from accumulus.options import Objective
@@ -145,8 +145,8 @@ def _run(name: str, edges: int, seed: int) -> _Run:
     if edges == SIZES[0]:
         assert plan.cost == count(plan.accumulation, Objective.MULTIPLICATIONS)
     orders = forward_order(graph), reverse_order(graph)
-    sweeps = [cost_of_order(graph, order, Objective.MULTIPLICATIONS, limit) for order in orders]
-    forward, reverse = (None if cost is None else cost[0] for cost in sweeps)
+    sweeps = [price(graph, order, Objective.MULTIPLICATIONS, Limit(limit)) for order in orders]
+    forward, reverse = (None if each is None else each.cost[0] for each in sweeps)
     searched = None
     if edges == SEARCHED:
         searched = acc.plan(graph, "vertex", effort="balanced", time_limit=LIMIT, seed=seed, cache=False).cost

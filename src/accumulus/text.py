@@ -60,6 +60,16 @@ def fresh(name: str, taken: Container[object], begun: dict[str, int]) -> str:
 _CELL: Final = "padding: 1px 0.9em 1px 0; vertical-align: top; background: none"
 
 
+def some_of(names: Iterable[str]) -> str:
+    """Return the first five of some names in a row, and how many more there are.
+
+    >>> some_of("abcdefg")
+    'a, b, c, d, e and 2 more'
+    """
+    known = [*names]
+    return ", ".join(known[:5]) + (f" and {len(known) - 5} more" if len(known) > 5 else "")
+
+
 def escaped(text: str) -> str:
     r"""The text as HTML shows it, with what cannot be seen spelled out, and line breaks kept.
 

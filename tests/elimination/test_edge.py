@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import check
 
-from accumulus.elimination.edge import EdgeElimination, edges_of_vertices, eliminate_edges
+from accumulus.elimination.edges_and_faces import EdgeElimination, edges_of_vertices, eliminate_edges
 from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import OrderError

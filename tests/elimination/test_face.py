@@ -7,9 +7,14 @@ from hypothesis import strategies as st
 from line_graphs import consistent
 from path_sums import check
 
-from accumulus.elimination.edge import EdgeElimination, eliminate_edges
+from accumulus.elimination.edges_and_faces import (
+    EdgeElimination,
+    FaceElimination,
+    eliminate_edges,
+    eliminate_faces,
+    faces_of_edges,
+)
 from accumulus.elimination.emit import count
-from accumulus.elimination.face import FaceElimination, eliminate_faces, faces_of_edges
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
 

@@ -21,10 +21,9 @@ from accumulus.errors import RewritingWarning
 from accumulus.programs import rewritten
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.optimise import optimise
-from accumulus.resubstitution.points import points_of
 from accumulus.resubstitution.resubstitute import Resubstitution, cost
 from accumulus.resubstitution.universe import Rounding
-from accumulus.resubstitution.values import PRICES, Values
+from accumulus.resubstitution.values import PRICES, Values, points_of
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices
 from accumulus.tape.interpreter import evaluate

@@ -12,9 +12,8 @@ from programs import RATIONAL, SMOOTH, programs
 
 from accumulus.deadline import FOREVER
 from accumulus.resubstitution.compiled.pairs_kernel import HELPER_KEY_BITS
-from accumulus.resubstitution.points import points_of
 from accumulus.resubstitution.resubstitute import MOST_HELPED, MOST_HELPERS, Resubstitution, with_helpers
-from accumulus.resubstitution.values import Values
+from accumulus.resubstitution.values import Values, points_of
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices
 from accumulus.tape.interpreter import evaluate

@@ -21,8 +21,8 @@ from test_stage_mutants import blind_to_digits, blind_to_excess, never_worse, no
 
 from accumulus.resubstitution import extraction, identities, proofs, relations, resubstitute
 from accumulus.resubstitution.extraction import Extraction
-from accumulus.resubstitution.points import RealPoints
 from accumulus.resubstitution.universe import Divisors, Rounding
+from accumulus.resubstitution.values import RealPoints
 from accumulus.rewriting.equivalence import all_choices
 
 

@@ -14,9 +14,8 @@ from slow_values import SlowValues, at_real_points
 import accumulus as acc
 from accumulus.errors import RewritingWarning
 from accumulus.programs import rewritten
-from accumulus.resubstitution.points import RealPoints, points_of
 from accumulus.resubstitution.universe import Rounding
-from accumulus.resubstitution.values import Definition, Values
+from accumulus.resubstitution.values import Definition, RealPoints, Values, points_of
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices
 from accumulus.rewriting.running import DOUBLE, SINGLE, SPANS, RealRuns, run_at_points

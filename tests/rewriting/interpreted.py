@@ -20,9 +20,9 @@ import numpy as np
 
 from accumulus.native.machine import kernel
 from accumulus.native.state import Records, interpret
-from accumulus.rewriting import network as network_module
+from accumulus.rewriting import optimise as network_module
 from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT, OUTPUT
-from accumulus.rewriting.network import Network
+from accumulus.rewriting.optimise import Network
 from accumulus.tape.live import seeing_zero_signs
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 

@@ -20,8 +20,7 @@ from accumulus.rewriting import optimise as optimiser
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_nodes import ANNEAL
 from accumulus.rewriting.equivalence import Verification, verify
-from accumulus.rewriting.network import Network
-from accumulus.rewriting.optimise import preview
+from accumulus.rewriting.optimise import Network, preview
 from accumulus.tape.operations import IN_SEARCH, UNIT
 from accumulus.tape.tape import Tape
 

@@ -21,8 +21,7 @@ from accumulus.errors import ArgumentError, UnknownNameError
 from accumulus.options import EFFORTS
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify
-from accumulus.rewriting.network import Network
-from accumulus.rewriting.optimise import _Search
+from accumulus.rewriting.optimise import Network, _Search
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import needed
 from accumulus.tape.operations import IN_SEARCH, UNIT

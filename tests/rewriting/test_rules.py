@@ -22,7 +22,7 @@ from programs import NUMPY, RATIONAL, programs
 from rules import APPLIED, BY_NAME, RULES, Rule
 
 from accumulus.rewriting.canonical import LARGEST_CHAIN, canonical
-from accumulus.rewriting.network import Network
+from accumulus.rewriting.optimise import Network
 from accumulus.tape import operations
 from accumulus.tape.operations import IN_SEARCH
 

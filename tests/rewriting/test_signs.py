@@ -18,7 +18,7 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled import signs_kernel
 from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT
 from accumulus.rewriting.compiled.signs_kernel import COUNT, SORT, TURN
-from accumulus.rewriting.network import Network
+from accumulus.rewriting.optimise import Network
 from accumulus.rewriting.signs import Definitions, signed_tape, with_few_changes
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME, IN_SEARCH, OPERATIONS, UNIT

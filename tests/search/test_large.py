@@ -17,7 +17,6 @@ from accumulus.elimination.vertex import (
     UNLIMITED,
     Limit,
     VertexElimination,
-    cost_of_order,
     eliminate_vertices,
     markowitz_order,
     price,
@@ -235,9 +234,7 @@ def test_a_rewritten_order_costs_the_same(graph):
         given = np.array([v for v in order if v in set(state.intermediates.tolist())], np.int64)
         arranged, cost = state.arranged(given, given[::-1].copy())
         assert sorted(arranged.tolist()) == sorted(given.tolist())
-        assert (
-            cost == cost_of_order(graph, arranged.tolist(), Objective.FMA) == cost_of_order(graph, order, Objective.FMA)
-        )
+        assert cost == price(graph, arranged.tolist(), Objective.FMA).cost == price(graph, order, Objective.FMA).cost
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -245,12 +242,12 @@ def test_a_rewritten_order_costs_the_same(graph):
 def test_windows_gain_what_they_say(graph, objective, monkeypatch):
     monkeypatch.setattr(vertex_orders, "WINDOWS", (20, 9))
     order = forward_order(graph)
-    start = cost_of_order(graph, order, objective)
+    start = price(graph, order, objective).cost
     searches = [Windows(graph, objective, order, start) for _ in range(2)]
     # stopped at any moment, the order costs what is said
     for cost in islice(searches[0].run("balanced", 0), 12):
         assert cost == searches[0].cost[0] <= start[0]
-        assert cost_of_order(graph, searches[0].order, objective) == searches[0].cost
+        assert price(graph, searches[0].order, objective).cost == searches[0].cost
     for _ in islice(searches[1].run("balanced", 0), 12):
         pass
     assert searches[0].order == searches[1].order
@@ -259,7 +256,7 @@ def test_windows_gain_what_they_say(graph, objective, monkeypatch):
 def test_windows_improve_a_poor_order():
     graph = layered(60, 16, 2)
     order = forward_order(graph)
-    start = cost_of_order(graph, order, Objective.FMA)
+    start = price(graph, order, Objective.FMA).cost
     search = Windows(graph, Objective.FMA, order, start)
     for _ in search.run("balanced", 0):
         pass
@@ -269,7 +266,7 @@ def test_windows_improve_a_poor_order():
 def test_iterations_limit_windows():
     graph = layered(60, 8, 3)
     order = forward_order(graph)
-    start = cost_of_order(graph, order, Objective.FMA)
+    start = price(graph, order, Objective.FMA).cost
     few = sum(1 for _ in Windows(graph, Objective.FMA, order, start).run("balanced", 0, iterations=1))
     many = sum(1 for _ in Windows(graph, Objective.FMA, order, start).run("balanced", 0))
     assert few == 2 < many

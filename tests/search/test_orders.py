@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from slow_costs import SlowCosts
 
 from accumulus.elimination.emit import count
-from accumulus.elimination.vertex import Limit, cost_of_order, eliminate_vertices, markowitz_order, price
+from accumulus.elimination.vertex import Limit, eliminate_vertices, markowitz_order, price
 from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.state import interpret
@@ -39,11 +39,11 @@ def big_graph(vertices: int, seed: int, reach: int = 30) -> DifferentiationGraph
 @given(graph=graphs(sized=True), objective=COUNTED, data=st.data())
 def test_costs_of_orders(graph, objective, data):
     order = data.draw(orders(graph))
-    cost, _ = cost_of_order(graph, order, objective)
+    cost, _ = price(graph, order, objective).cost
     assert cost == SlowCosts(graph, objective).of(order) == count(eliminate_vertices(graph, order), objective)
-    assert cost_of_order(graph, order, objective, limit=cost) is not None
+    assert price(graph, order, objective, Limit(cost)) is not None
     if cost:
-        assert cost_of_order(graph, order, objective, limit=cost - 1) is None
+        assert price(graph, order, objective, Limit(cost - 1)) is None
 
 
 @given(graph=graphs(sized=True), objective=COUNTED, data=st.data())
@@ -86,7 +86,7 @@ def test_markowitz_takes_the_cheapest_each_time(graph, objective):
     slow = SlowCosts(graph, objective)
     priced, order = markowitz_order(graph, objective)
     cost = priced.cost
-    assert cost == cost_of_order(graph, order, objective)
+    assert cost == price(graph, order, objective).cost
     assert markowitz_order(graph, objective, Limit(cost[0])) == (priced, order)
     assert not cost[0] or markowitz_order(graph, objective, Limit(cost[0] - 1)) is None
     live = set(Elimination.of(graph, objective).intermediates)

@@ -265,13 +265,6 @@ class Labels:
         return ends >> VERTEX_BITS & VERTEX, ends & VERTEX
 
 
-def _evaluate(steps: Steps, values: Integers) -> None:
-    """Write the values of all steps behind those of the edges: triangular matrices (a b; 0 d) of residues, (n, 3)."""
-    state = LabelsState(values=values)
-    for _ in _chunks(steps, state):
-        _perform(state, EVALUATE)
-
-
 def _add_products(numbers: Sequence[NDArray[Any]], matrices: Integers, vectors: Integers, results: Integers) -> None:
     """Add matrices[b] · vectors[c] to results[a], one after the other, for all a, b, c of the three columns."""
     to, from_first, from_second = (np.ascontiguousarray(column, np.int64) for column in numbers)
@@ -290,10 +283,12 @@ def _add_products(numbers: Sequence[NDArray[Any]], matrices: Integers, vectors: 
 def _chunks(steps: Steps, state: LabelsState) -> Iterator[int]:
     """Give the kernel one chunk of steps after the other; yields its first reference."""
     for reference, is_product, left, right in steps.chunks():
-        own = np.arange(reference, reference + len(left))
-        # the kernel reads whatever it is told to
-        if (np.minimum(left, right) < 0).any() or (np.maximum(left, right) >= own).any():
-            raise VerificationError("a step refers to what is not there before it")
+        wrong = (np.minimum(left, right) < 0) | (np.maximum(left, right) >= reference + np.arange(len(left)))
+        if wrong.any():  # the kernel reads whatever it is told to
+            k = int(wrong.argmax())
+            raise VerificationError(
+                f"step {reference + k} uses {left[k]} and {right[k]}; expected references below {reference + k}"
+            )
         state.steps = is_product << 2 * HALF | left << HALF | right
         state.count, state.reference = len(left), reference
         yield reference
@@ -324,7 +319,9 @@ def _verify(graph: DifferentiationGraph, steps: Steps, entries: Mapping[tuple[in
         places = np.concatenate([places, places[above][:, ::-1]])
         references = np.concatenate([references, references[above]])
     rng = random.Random(seed)
-    for minus_one in _minus_ones(graph):
+    # what stands for −1 in turn: −1, and 1 if units might cancel each other otherwise
+    may_cancel = (graph.kinds == Kind.MINUS_ONE).any() and (graph.kinds == Kind.ONE).any()
+    for minus_one in (PRIME - 1, 1) if may_cancel else (PRIME - 1,):
         _check_rows(graph, steps, places, references, rng, minus_one)
 
 
@@ -333,13 +330,6 @@ def _check_references(graph: DifferentiationGraph, steps: Steps, places: Integer
     edges = len(graph.sources)
     if steps.edges != edges:
         raise VerificationError(f"the steps begin after {steps.edges} labels; expected the graph's {edges}")
-    for first, _, left, right in steps.chunks():
-        wrong = (np.minimum(left, right) < 0) | (np.maximum(left, right) >= np.arange(first, first + len(left)))
-        if wrong.any():
-            k = int(wrong.argmax())
-            raise VerificationError(
-                f"step {first + k} uses {left[k]} and {right[k]}; expected references below {first + k}"
-            )
     bounds = len(graph.roots), len(graph.terminals), edges + len(steps)
     columns = (*places.T, references)
     wrong = np.zeros(len(references), bool)
@@ -410,7 +400,9 @@ def _check_rows(
     turn[np.array(graph.topological_order, np.int64)] = np.arange(len(turn))
     order = np.argsort(turn[graph.sources], kind="stable")
     given = values[:edges].copy()
-    _evaluate(steps, values)
+    state = LabelsState(values=values)
+    for _ in _chunks(steps, state):
+        _perform(state, EVALUATE)
     for compared, columns in _probes(graph):
         probed = np.where(columns[:, np.newaxis], weights, 0)
         expected = np.zeros((len(graph.vertices), 2), np.int64)
@@ -442,12 +434,6 @@ def _probes(graph: DifferentiationGraph) -> Iterator[tuple[NDArray[np.bool_], ND
         alike.setdefault(tuple(wanted), []).append(row)
     for wanted_columns, chosen in alike.items():
         yield np.isin(np.arange(rows), chosen), np.isin(np.arange(columns), wanted_columns)
-
-
-def _minus_ones(graph: DifferentiationGraph) -> tuple[int, ...]:
-    """The residues that stand for −1 in turn: −1, and 1 if units might cancel each other otherwise."""
-    units = (graph.kinds == Kind.MINUS_ONE).any() and (graph.kinds == Kind.ONE).any()
-    return (PRIME - 1, 1) if units else (PRIME - 1,)
 
 
 def _residues(rng: random.Random, many: int) -> Integers:

@@ -44,10 +44,8 @@ from accumulus.options import Objective
 from accumulus.rewriting.canonical import canonical
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.passes import commands, extended, spread
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import ADD, MULTIPLY, NEGATIVE, SELECT, Tape
 
-_SELECT: Final = BY_NAME["select"].code
-_NEGATIVE: Final = BY_NAME["negative"].code
 _NOT: Final = BY_NAME["logical_not"].code
 _NONE: Final[frozenset[int]] = frozenset()
 #: A larger set of conditions is joined into one, so that long chains of branches take linear time.
@@ -67,15 +65,15 @@ def guarded(tape: Tape, label: int) -> int | Guarded:
     """The label, taken apart if it is a select between a value and 0."""
     if label < 0:
         return label
-    if tape.codes[label] == _NEGATIVE:
+    if tape.codes[label] == NEGATIVE:
         inner = guarded(tape, tape.first[label])
         return label if isinstance(inner, int) else Guarded(tape.negative(inner.value), inner.on)
-    if tape.codes[label] == _SELECT:
+    if tape.codes[label] == SELECT:
         condition, taken, other = tape.arguments(label)
-        if _is_zero(tape, other):
+        if is_zero(tape, other):
             inner = _open(guarded(tape, taken))
             return Guarded(inner.value, inner.on | {condition})
-        if _is_zero(tape, taken):
+        if is_zero(tape, taken):
             inner = _open(guarded(tape, other))
             return Guarded(inner.value, inner.on | {tape.logical_not(condition)})
     return label
@@ -83,15 +81,15 @@ def guarded(tape: Tape, label: int) -> int | Guarded:
 
 def guarded_labels(tape: Tape, references: Sequence[int]) -> dict[int, Guarded]:
     """Those of the labels that are taken apart, by position."""
-    if _SELECT not in tape.codes:
+    if SELECT not in tape.codes:
         return {}
     codes, first = np.frombuffer(tape.codes, np.uint8), np.frombuffer(tape.first, np.intc)
     labels = np.array(references, np.int64)
     # constants, which may be more than the tape has operations, are looked up at 0 and left out
     at = np.maximum(labels, 0)
     # signs are taken off once: a tape has none twice
-    inner = np.where((labels >= 0) & (codes[at] == _NEGATIVE), first[at], labels)
-    chosen = np.flatnonzero((inner >= 0) & (codes[np.maximum(inner, 0)] == _SELECT)).tolist()
+    inner = np.where((labels >= 0) & (codes[at] == NEGATIVE), first[at], labels)
+    chosen = np.flatnonzero((inner >= 0) & (codes[np.maximum(inner, 0)] == SELECT)).tolist()
     del codes, first  # a tape cannot grow while these look at it
     found = {k: guarded(tape, references[k]) for k in chosen}
     return {k: label for k, label in found.items() if isinstance(label, Guarded)}
@@ -101,8 +99,10 @@ def _open(label: int | Guarded) -> Guarded:
     return Guarded(label) if isinstance(label, int) else label
 
 
-def product(tape: Tape, a: int | Guarded, b: int | Guarded) -> Guarded:
+def product(tape: Tape, a: int | Guarded, b: int | Guarded) -> int | Guarded:
     """a · b; 0 wherever a factor is, whatever the other is there."""
+    if isinstance(a, int) and isinstance(b, int):
+        return tape.multiply(a, b)
     a, b = _open(a), _open(b)
     value = tape.multiply(a.value, b.value)
     if a.value < 0 or b.value < 0:
@@ -111,8 +111,10 @@ def product(tape: Tape, a: int | Guarded, b: int | Guarded) -> Guarded:
     return Guarded(value, on if len(on) <= LARGEST_SET else frozenset((_all(tape, on),)))
 
 
-def total(tape: Tape, a: int | Guarded, b: int | Guarded) -> Guarded:
+def total(tape: Tape, a: int | Guarded, b: int | Guarded) -> int | Guarded:
     """a + b."""
+    if isinstance(a, int) and isinstance(b, int):
+        return tape.add(a, b)
     a, b = _open(a), _open(b)
     common = a.on & b.on
     nonzero = (a.on | a.nonzero) & (b.on | b.nonzero) - common
@@ -146,16 +148,12 @@ def _select(tape: Tape, condition: int, taken: int, other: int) -> int:
     return tape.select(condition, taken, other)
 
 
-def _is_zero(tape: Tape, reference: int) -> bool:
+def is_zero(tape: Tape, reference: int) -> bool:
     """Return whether `reference` is the constant 0.0 or -0.0, which are two references."""
     return reference < 0 and tape.value_of(reference) == 0.0
 
 
 # Emission ------------------------------------------------------------------------------------------------------------
-
-
-_ADD: Final = BY_NAME["add"].code
-_MULTIPLY: Final = BY_NAME["multiply"].code
 
 
 def emit(accumulation: Accumulation) -> Tape:
@@ -164,7 +162,7 @@ def emit(accumulation: Accumulation) -> Tape:
     tape, references = label_tape(graph) if graph.tape is None else (graph.tape.copy(), list(graph.labels))
     is_product, left, right = steps.columns()
     edges = len(references)
-    guards = guarded_labels(tape, references)
+    guards: dict[int, int | Guarded] = {**guarded_labels(tape, references)}
 
     # what no condition reaches, which is all of nearly all functions, is recorded at once
     conditional = np.zeros(edges + len(steps), bool)
@@ -175,7 +173,7 @@ def emit(accumulation: Accumulation) -> Tape:
     free = np.flatnonzero(~conditional[edges:])
     place = np.arange(edges + len(steps))
     place[edges + free] = edges + np.arange(len(free))
-    codes = np.where(is_product[free], _MULTIPLY, _ADD)
+    codes = np.where(is_product[free], MULTIPLY, ADD)
     tape, values = extended(tape, commands(len(free), codes, place[left[free]], place[right[free]]), references)
 
     def label(k: int) -> int | Guarded:

@@ -35,7 +35,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from accumulus.elimination.accumulation import Accumulation, Steps
-from accumulus.elimination.emit import Guarded, closed, guarded, guarded_labels, product, total
+from accumulus.elimination.emit import Guarded, closed, guarded, guarded_labels, is_zero, product, total
 from accumulus.elimination.implicit import fixed_solutions, instantiated, second_partial
 from accumulus.errors import ArgumentError, OrderError
 from accumulus.graph.graph import DifferentiationGraph, Kind, mirrored_edges
@@ -139,7 +139,7 @@ def linearize_gradient(
 def _nonzeros(tape: Tape, labels: _Labels, places: Integers) -> _Labels:
     """Labels moved to their places on a tape, without those that are 0 there."""
     found = zip(labels, moved(np.fromiter(labels.values(), np.int64, len(labels)), places).tolist(), strict=True)
-    return {pair: label for pair, label in found if not _is_zero(tape, label)}
+    return {pair: label for pair, label in found if not is_zero(tape, label)}
 
 
 def is_mirrored(tape: Tape) -> bool:
@@ -164,8 +164,8 @@ def _adjoints(tape: Tape, edges: Edges, output: int) -> _Adjoints:
     columns = (edges.operations.tolist(), edges.arguments.tolist(), edges.labels.tolist())
     for e, (k, i, label) in reversed([*enumerate(zip(*columns, strict=True))]):
         if k in found:
-            term = _times(tape, found[k], guards.get(e, label))
-            found[i] = _plus(tape, found[i], term) if i in found else term
+            term = product(tape, found[k], guards.get(e, label))
+            found[i] = total(tape, found[i], term) if i in found else term
     return found
 
 
@@ -187,28 +187,16 @@ def _cross_labels(
         for p, q in combinations_with_replacement(positions, 2):
             template = second_partial(tape.codes[k], p, q)
             value = None if template is None else instantiated(recorded, template, arguments)
-            if value is None or _is_zero(recorded, value):
+            if value is None or is_zero(recorded, value):
                 continue
             u, w = sorted(solutions.get(arguments[at], arguments[at]) for at in (p, q))
-            label = _times(recorded, adjoints[k], guarded(recorded, value))
+            label = product(recorded, adjoints[k], guarded(recorded, value))
             # by two arguments that are one value it is derived twice, in either order
             if p < q and u == w:
-                label = _plus(recorded, label, label)
-            found[u, w] = _plus(recorded, found[u, w], label) if (u, w) in found else label
+                label = total(recorded, label, label)
+            found[u, w] = total(recorded, found[u, w], label) if (u, w) in found else label
     ends = {pair: closed(recorded, label) for pair, label in found.items()}
-    return {pair: label for pair, label in ends.items() if not _is_zero(recorded, label)}
-
-
-def _times(tape: Tape, a: int | Guarded, b: int | Guarded) -> int | Guarded:
-    return tape.multiply(a, b) if isinstance(a, int) and isinstance(b, int) else product(tape, a, b)
-
-
-def _plus(tape: Tape, a: int | Guarded, b: int | Guarded) -> int | Guarded:
-    return tape.add(a, b) if isinstance(a, int) and isinstance(b, int) else total(tape, a, b)
-
-
-def _is_zero(tape: Tape, reference: int) -> bool:
-    return reference < 0 and tape.value_of(reference) == 0.0
+    return {pair: label for pair, label in ends.items() if not is_zero(recorded, label)}
 
 
 # Symmetric elimination -----------------------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.native.machine import kernel
 from accumulus.native.state import NOTHING, Integers, Records
 from accumulus.options import Objective
+from accumulus.text import some_of
 
 #: Cost under the objective, then under the one that breaks ties.
 Cost = tuple[int, int]
@@ -305,14 +306,6 @@ def price(
     return state.priced if state.follow(np.fromiter(order, np.int64), limit) else None
 
 
-def cost_of_order(
-    graph: DifferentiationGraph, order: Iterable[int], objective: Objective, limit: float = math.inf
-) -> Cost | None:
-    """Cost of eliminating the vertices of `graph` in that order; None once it exceeds `limit`."""
-    priced = price(graph, order, objective, Limit(limit))
-    return None if priced is None else priced.cost
-
-
 def markowitz_order(
     graph: DifferentiationGraph, objective: Objective, limit: Limit = UNLIMITED, deadline: Deadline = FOREVER
 ) -> tuple[Priced, tuple[int, ...]] | None:
@@ -360,6 +353,5 @@ def check_order(graph: DifferentiationGraph, order: Sequence[int]) -> None:
             raise OrderError(f"the order names {graph.vertices[vertex]!r} {count} times; expected every vertex once")
     missing = expected.difference(order)
     if missing:
-        names = ", ".join(repr(graph.vertices[v]) for v in sorted(missing)[:5])
-        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        raise OrderError(f"the order leaves out {names}{more}; expected every intermediate vertex once")
+        names = some_of(repr(graph.vertices[v]) for v in sorted(missing))
+        raise OrderError(f"the order leaves out {names}; expected every intermediate vertex once")

@@ -19,14 +19,13 @@ from accumulus.errors import ArgumentError, GraphError
 from accumulus.graph.graph import DifferentiationGraph, sorted_places
 from accumulus.native.state import Integers
 from accumulus.tape.live import needed, signed_zeros, unattached
-from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.partials import check_orders, partial
 from accumulus.tape.passes import commands, extended, moved, rows_of, spread
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import ADD, Tape
 
 #: Of what is no vertex, or depends on no input.
 _NONE: Final = -1
-_ADD: Final = BY_NAME["add"].code
 #: Whether an operation has a derivative by each of its arguments that is not 0 wherever it exists.
 _SMOOTH: Final = np.array([[k < row.arity and row.partials[k] is not None for k in range(3)] for row in OPERATIONS])
 
@@ -214,7 +213,7 @@ def _recorded(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Ta
                 recorded[at, 1 + column] = places[operands[column]]
         labels[entries] = places[label]
     twice = np.flatnonzero(again)
-    recorded[ends[twice] - 1 - len(tape)] = commands(len(twice), _ADD, labels[twice - 1], labels[twice])
+    recorded[ends[twice] - 1 - len(tape)] = commands(len(twice), ADD, labels[twice - 1], labels[twice])
     labels[twice] = ends[twice] - 1
     last = np.append(~again[1:], True)[: len(again)]
     result, values = extended(base, recorded)

@@ -8,9 +8,8 @@ from typing import Final, TypeVar
 import numpy as np
 
 from accumulus.native.state import Integers
-from accumulus.repetition.classes import Classes, Recurrence, classes_of, taken_elsewhere
 from accumulus.repetition.compiled.cones_kernel import LITERAL, WIDTH
-from accumulus.repetition.cones import Cones
+from accumulus.repetition.cones import Classes, Cones, Recurrence, classes_of, taken_elsewhere
 from accumulus.tape.blocks import SUM, BlockTape
 from accumulus.tape.columns import Column, Range, are_equal, column, fingerprint, references_in
 from accumulus.tape.operations import OPERATIONS

@@ -376,8 +376,7 @@ class ByValue:
     @cached_property
     def _identities(self) -> tuple[list[Identity], int]:
         from accumulus.resubstitution.identities import identities
-        from accumulus.resubstitution.points import points_of
-        from accumulus.resubstitution.values import Values
+        from accumulus.resubstitution.values import Values, points_of
 
         try:
             check, is_whole = self._verified

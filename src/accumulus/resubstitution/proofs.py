@@ -45,7 +45,7 @@ from typing import Any, Final, NamedTuple
 from accumulus.rewriting.equivalence import all_choices
 from accumulus.tape.interpreter import Domain, Partial, values
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
 #: Comparisons, at most: values are compared however these come out together.
 MOST_COMPARISONS: Final = 6
@@ -59,7 +59,7 @@ MORE_POINTS: Final = 8
 #: Points tried for one at which all roots can be computed; and if that need not be found.
 TRIES: Final = 64
 FEW_TRIES: Final = 8
-_FIELD: Final = frozenset(BY_NAME[name].code for name in ("add", "subtract", "multiply", "divide", "negative"))
+_FIELD: Final = frozenset((ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE))
 _SQRT: Final = BY_NAME["sqrt"].code
 
 _Root = tuple[int, int]

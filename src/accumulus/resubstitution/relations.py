@@ -27,7 +27,7 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import BY_NAME
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
 #: What is left of a row that is a combination of others, as a part of it.
 NOTHING: Final = 1e-13
@@ -36,8 +36,6 @@ NEAR: Final = 1e-12
 LARGEST_DENOMINATOR: Final = 8
 #: Rows and columns of a matrix, at most.
 MOST: Final = 500
-_ADD, _SUBTRACT, _NEGATIVE = (BY_NAME[name].code for name in ("add", "subtract", "negative"))
-_MULTIPLY, _DIVIDE = (BY_NAME[name].code for name in ("multiply", "divide"))
 
 #: Coefficients by atom; the constant term is that of `_ONE`.
 Form = Mapping[int, float]
@@ -106,20 +104,20 @@ def _forms(tape: Tape, kept_outputs: int) -> _Forms:
 
 def _combined(code: int, arguments: list[Form]) -> Form | None:
     """The form of an operation on forms; None if it has none."""
-    if code in (_ADD, _SUBTRACT):
+    if code in (ADD, SUBTRACT):
         first, second = arguments
-        sign = 1.0 if code == _ADD else -1.0
+        sign = 1.0 if code == ADD else -1.0
         total = dict(first)
         for atom, coefficient in second.items():
             total[atom] = total.get(atom, 0.0) + sign * coefficient
         return {atom: coefficient for atom, coefficient in total.items() if coefficient}
-    if code == _NEGATIVE:
+    if code == NEGATIVE:
         return {atom: -coefficient for atom, coefficient in arguments[0].items()}
     factor = next((a[_ONE] for a in arguments if a.keys() == {_ONE}), None)
-    if code == _MULTIPLY and factor is not None:
+    if code == MULTIPLY and factor is not None:
         other = arguments[0] if arguments[1].keys() == {_ONE} else arguments[1]
         return {atom: factor * coefficient for atom, coefficient in other.items()}
-    if code == _DIVIDE and arguments[1].keys() == {_ONE} and arguments[1][_ONE]:
+    if code == DIVIDE and arguments[1].keys() == {_ONE} and arguments[1][_ONE]:
         return {atom: coefficient / arguments[1][_ONE] for atom, coefficient in arguments[0].items()}
     return None
 
@@ -266,7 +264,7 @@ EQUAL: Final = 1e-9
 #: Angles, with those that are found, at most.
 MOST_SUMS: Final = 32
 _SINE, _COSINE = BY_NAME["sin"].code, BY_NAME["cos"].code
-_FIELD: Final = frozenset(BY_NAME[name].code for name in ("add", "subtract", "multiply"))
+_FIELD: Final = frozenset((ADD, SUBTRACT, MULTIPLY))
 
 Reals = NDArray[np.float64]
 

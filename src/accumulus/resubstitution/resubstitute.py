@@ -21,10 +21,9 @@ from accumulus.native.state import Integers, Records
 from accumulus.resubstitution.compiled.definitions_kernel import CODE, COPY, SECOND
 from accumulus.resubstitution.compiled.pairs_kernel import DIFFERENCE, PRODUCT, Helper, HelpersState, WantedPair
 from accumulus.resubstitution.extraction import Least
-from accumulus.resubstitution.points import RealPoints, points_of
 from accumulus.resubstitution.proofs import MOST_COMPARISONS
 from accumulus.resubstitution.universe import WORSE, Candidates
-from accumulus.resubstitution.values import PRICES, Definition, Reading, Values
+from accumulus.resubstitution.values import PRICES, Definition, Reading, RealPoints, Values, points_of
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT
 from accumulus.rewriting.equivalence import Verification, all_choices

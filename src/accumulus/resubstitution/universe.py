@@ -35,7 +35,7 @@ from accumulus.resubstitution.values import PRICES, Definition, DefinitionTable,
 from accumulus.rewriting.running import LOST, SLACK, UNIT, Reals, agree, operation_with_bounds, run_at_points, within
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.operations import UNIT as ADDITION
-from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SELECT, Tape
 
 # Rounding ------------------------------------------------------------------------------------------------------------
 
@@ -218,7 +218,6 @@ def _in_order(chosen: Mapping[int, Definition], roots: Iterable[int]) -> list[in
 #: How deep it is looked into what a divisor is a product, quotient or root of.
 DEPTH: Final = 3
 _SQRT: Final = BY_NAME["sqrt"].code
-_SELECT: Final = BY_NAME["select"].code
 
 
 class Divisors:
@@ -235,7 +234,7 @@ class Divisors:
         for node, code, *arguments in rows[np.isin(rows[:, CODE], (MULTIPLY, DIVIDE, _SQRT)), : SECOND + 1].tolist():
             nodes = [abs(a) for a in arguments]
             self._own.setdefault(node, []).append((code, nodes[:1] if code == _SQRT else nodes))
-        has_choices = bool((rows[:, CODE] == _SELECT).any())
+        has_choices = bool((rows[:, CODE] == SELECT).any())
         #: Divisors of the base, each a bit; and for each value those that it is computed by.
         self._bits: dict[int, int] = {}
         # the division that was there may be in a branch that is not taken

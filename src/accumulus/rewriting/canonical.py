@@ -28,12 +28,10 @@ from accumulus.tape.compiled.passes_kernel import QUOTIENT, SHARED_QUOTIENT, SIG
 from accumulus.tape.live import as_written, needed, signed_zeros
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.passes import extended, moved, rows_of
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import DIVIDE, POWER, Tape
 
 _ATTACH: Final = BY_NAME["attach"].code
 
-_POWER: Final = BY_NAME["power"].code
-_DIVIDE: Final = BY_NAME["divide"].code
 #: Larger whole exponents are left to pow, which is then as fast and more accurate.
 LARGEST_CHAIN: Final = 64
 
@@ -61,15 +59,15 @@ def _pass(tape: Tape, kept_outputs: int, differentiated: bool) -> tuple[Tape, bo
     codes, first, second = rows[:, :3].T
     free = ~np.frombuffer(as_written(tape, kept_outputs), bool)[live]
     attached = codes == _ATTACH
-    quotients = free & (codes == _DIVIDE)
-    powers = np.flatnonzero(free & (codes == _POWER) & (second < 0))
+    quotients = free & (codes == DIVIDE)
+    powers = np.flatnonzero(free & (codes == POWER) & (second < 0))
     if differentiated:
         powers = powers[np.array(tape.constants)[-1 - second[powers]] % 1.0 == 0.0]
 
     base = tape.emptied()
     # of values; those of constants are constants
     inverted = np.zeros(len(tape) + len(tape.constants), bool)
-    inverted[second[(codes == _DIVIDE) & (first == base.constant(1.0)) & (second >= 0)]] = True
+    inverted[second[(codes == DIVIDE) & (first == base.constant(1.0)) & (second >= 0)]] = True
     chains, kinds = _chains(base, first[powers], np.array(tape.constants)[-1 - second[powers]])
 
     # the value of an operation is the last of those that it becomes

@@ -21,9 +21,9 @@ import numpy as np
 
 from accumulus.tape.interpreter import copied
 from accumulus.tape.live import as_written, seeing_zero_signs
-from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.passes import rows_of
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
 #: Operations, at most.
 MOST: Final = 20_000
@@ -31,10 +31,8 @@ MOST: Final = 20_000
 DEEP: Final = 100
 #: Factors are no larger than that, and no smaller than one by it: what is added up stays in the range of numbers.
 LARGEST: Final = 1e6
-_ADD, _SUBTRACT, _NEGATIVE = (BY_NAME[name].code for name in ("add", "subtract", "negative"))
-_MULTIPLY, _DIVIDE = (BY_NAME[name].code for name in ("multiply", "divide"))
 _ARITIES: Final = np.array([row.arity for row in OPERATIONS])
-_SCALED: Final = (_ADD, _SUBTRACT, _MULTIPLY, _DIVIDE, _NEGATIVE)
+_SCALED: Final = (ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE)
 
 
 def with_scaled_forms(tape: Tape, kept_outputs: int = 0) -> Tape:
@@ -79,7 +77,7 @@ def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
         used += np.bincount(taken, minlength=count)
     used += np.bincount([output for output in tape.outputs if output >= 0], minlength=count)
     scaled = np.zeros(count, np.int64)
-    is_product = rows[:, 0] == _MULTIPLY
+    is_product = rows[:, 0] == MULTIPLY
     for number, other in ((1, 2), (2, 1)):
         by_number = is_product & (rows[:, number] < 0) & (rows[:, other] >= 0)
         scaled += np.bincount(rows[by_number, other], minlength=count)
@@ -95,9 +93,9 @@ def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
         code, *arguments = taken[r]
         if not may[r] or not depth:
             return False
-        if code in (_DIVIDE, _NEGATIVE):
+        if code in (DIVIDE, NEGATIVE):
             arguments = arguments[:1]
-        which = all if code in (_ADD, _SUBTRACT) else any
+        which = all if code in (ADD, SUBTRACT) else any
         return which(a < 0 or (once[a] and takes(a, depth - 1)) for a in arguments)
 
     return [r for r in found if takes(r)]
@@ -157,7 +155,7 @@ class _Forms:
 
     def _place(self, user: int, form: int) -> int | None:
         """Return the place of the number by which an operation multiplies a value; None if it does something else."""
-        if self._tape.codes[user] != _MULTIPLY or not self._free[user]:
+        if self._tape.codes[user] != MULTIPLY or not self._free[user]:
             return None
         arguments = self._arguments[user]
         return next(
@@ -176,8 +174,8 @@ class _Forms:
         code = self._tape.codes[r]
         if r < self._tape.inputs or code not in _SCALED or not self._free[r] or not depth:
             return None
-        places = range(1) if code in (_DIVIDE, _NEGATIVE) else range(2)
-        if code in (_ADD, _SUBTRACT):
+        places = range(1) if code in (DIVIDE, NEGATIVE) else range(2)
+        if code in (ADD, SUBTRACT):
             found: dict[tuple[int, int], float] | None = dict(edits)
             for place in places:
                 found = None if found is None else self._argument_times(r, place, factor, found, depth)

@@ -29,17 +29,10 @@ from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT, THRESHOLD_COUNT
 from accumulus.rewriting.compiled.signs_kernel import COUNT, SORT, TURN, SignsState
 from accumulus.tape.compiled.passes_kernel import ARITY, JUMPS, SIGNED, VERBATIM
 from accumulus.tape.live import needed, seeing_zero_signs, signed_zeros
-from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.operations import INPUT, OPERATIONS
 from accumulus.tape.passes import PROPERTIES, commands, extended, moved, rows_of
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT, Tape
 
-INPUT: Final = BY_NAME["input"].code
-ADD: Final = BY_NAME["add"].code
-SUBTRACT: Final = BY_NAME["subtract"].code
-MULTIPLY: Final = BY_NAME["multiply"].code
-DIVIDE: Final = BY_NAME["divide"].code
-NEGATIVE: Final = BY_NAME["negative"].code
-SELECT: Final = BY_NAME["select"].code
 #: By code: number of arguments, which of them are numbers, and what becomes of signs.
 _ARITY: Final = PROPERTIES & ARITY
 _REAL: Final = np.array([[k < row.arity and row.arguments[k] != "boolean" for k in range(3)] for row in OPERATIONS])

@@ -72,7 +72,7 @@ from accumulus.search.elimination import (
     sweep_counts,
 )
 from accumulus.search.registry import SearchResult, register
-from accumulus.tape.operations import BY_NAME
+from accumulus.tape.tape import SELECT
 
 #: Products up to which all greedy orders are compared, however few the best of them makes.
 CHEAP: Final = 10_000
@@ -158,7 +158,6 @@ def markowitz(graph: DifferentiationGraph, context: Context) -> SearchResult:
 #: of two branches is one select.
 _MORE_STEPS: Final = 1.3
 _MANY_MORE_STEPS: Final = 2.5
-_SELECT: Final = BY_NAME["select"].code
 #: Where labels have conditions, programs of so many times the operations of the shortest are swept by the rewriter
 #: before one is chosen: products of choices come to less where these are the same.
 _CLOSE: Final = 1.1
@@ -191,7 +190,7 @@ def cheapest_program(candidates: Sequence[Candidate], context: Context) -> Searc
     fewest = min(steps)
     rewritten = options.counts_rewritten and options.effort == "thorough" and fewest <= _SCORED
     tape = candidates[0].found.graph.tape
-    conditional = tape is not None and _SELECT in tape.codes
+    conditional = tape is not None and SELECT in tape.codes
     limit = (_MANY_MORE_STEPS if rewritten or conditional else _MORE_STEPS) * fewest
     worth = {
         # equal counts are taken for equal orders

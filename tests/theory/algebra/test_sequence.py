@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from random_sets import attempt, plain_graphs, random_accumulation, vertex_elimination
 
+from accumulus.elimination.edges_and_faces import FaceElimination, eliminate_faces
 from accumulus.elimination.emit import count
-from accumulus.elimination.face import FaceElimination, eliminate_faces
 from accumulus.errors import ExpressionError, OrderError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.theory.algebra.sequence import LineReplay, elimination_sequence

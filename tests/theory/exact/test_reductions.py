@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slow_costs import SlowCosts
 
-from accumulus.elimination.vertex import cost_of_order
+from accumulus.elimination import vertex
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.options import Objective
 from accumulus.search.elimination import Elimination
@@ -64,7 +64,7 @@ def check(graph: DifferentiationGraph, objective: str) -> int:
     assert [dict(row) for row in state.successors] == before
     assert sorted([*order, *state.dead]) == sorted(graph.intermediates)
     assert total == SlowCosts(graph, objective).least()
-    assert cost_of_order(graph, [*order, *state.dead], objective)[0] == total
+    assert vertex.price(graph, [*order, *state.dead], objective).cost[0] == total
     return left
 
 

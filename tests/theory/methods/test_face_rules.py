@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from line_graphs import consistent
 from path_sums import check
 
-from accumulus.elimination.face import FaceElimination
+from accumulus.elimination.edges_and_faces import FaceElimination
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.methods.edges_and_faces import absorb, fill_in, merge_equal

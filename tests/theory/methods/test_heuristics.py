@@ -8,8 +8,7 @@ from graph_strategies import graphs, random_graph
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accumulus.elimination.edge import EdgeElimination, edges_of_vertex
-from accumulus.elimination.face import FaceElimination
+from accumulus.elimination.edges_and_faces import EdgeElimination, FaceElimination, edges_of_vertex
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.generators import layered
 from accumulus.graph.graph import DifferentiationGraph

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from path_sums import check
 
-from accumulus.elimination.edge import EdgeElimination
+from accumulus.elimination.edges_and_faces import EdgeElimination
 from accumulus.elimination.emit import count
 from accumulus.errors import ArgumentError, OrderError, UnknownNameError
 from accumulus.graph.degrees import levels

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
-from accumulus.elimination.face import FaceElimination
+from accumulus.elimination.edges_and_faces import FaceElimination
 
 
 def paths(graph):

@@ -8,7 +8,7 @@ from itertools import combinations, permutations
 import pytest
 
 from accumulus.errors import GraphError
-from accumulus.theory.research.census import ReducedGraph, random_reduced_graph, reduced_graphs
+from accumulus.theory.research.survey import ReducedGraph, random_reduced_graph, reduced_graphs
 
 
 def is_reduced(edges):

@@ -7,10 +7,9 @@ from itertools import islice
 import pytest
 from slow_minima import least_faces_by_trying
 
-from accumulus.elimination.face import eliminate_faces
+from accumulus.elimination.edges_and_faces import eliminate_faces
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.theory.research.census import reduced_graphs
-from accumulus.theory.research.survey import shortest_faces
+from accumulus.theory.research.survey import reduced_graphs, shortest_faces
 
 
 def products(graph, sequence):

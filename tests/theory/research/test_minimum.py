@@ -12,8 +12,8 @@ from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.algebra.values import value_program
 from accumulus.theory.research import minimum
-from accumulus.theory.research.census import ReducedGraph, reduced_graphs
 from accumulus.theory.research.minimum import true_minimum
+from accumulus.theory.research.survey import ReducedGraph, reduced_graphs
 
 LION = "a>1 b>1 1>2 1>5 2>x 2>y 2>4 2>5"
 BAT = "0a>2 0b>2 1a>3 1b>3 2>4 3>4 2>5 3>7 4>5 4>6a 4>6b 4>7"

@@ -10,15 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from accumulus.cli import app
-from accumulus.elimination.face import FaceElimination, eliminate_faces
+from accumulus.elimination.edges_and_faces import FaceElimination, eliminate_faces
 from accumulus.errors import ArgumentError
 from accumulus.graph.files import save_graph
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.algebra.relations import elimination_dependencies
 from accumulus.theory.algebra.sets import ExpressionSet
 from accumulus.theory.research import survey
-from accumulus.theory.research.census import ReducedGraph, reduced_graphs
-from accumulus.theory.research.survey import decide, read_results, sample
+from accumulus.theory.research.survey import ReducedGraph, decide, read_results, reduced_graphs, sample
 
 #: Results up to seven edges, as the documentation says how to make.
 KEPT = Path(__file__).parents[2] / "data" / "circular.jsonl"

@@ -3,7 +3,7 @@
 A *node* is a value of the program: an input, a constant, an operation on other nodes, or an output. An *argument*
 is the number of a node, negative if its negative is meant; the value of a node is its sign times the operation on its
 arguments. Signs are free while the search lasts: sums absorb them, products hand them on, and what is left is settled
-when the program is written down again (`accumulus.rewriting.network`).
+when the program is written down again (`accumulus.rewriting.optimise`).
 
 A node keeps its value for life. A move gives it another definition, made of nodes that it depended on before:
 terms of a sum paired anew, a common factor taken out, a product distributed, a quotient split. Nodes are interned by

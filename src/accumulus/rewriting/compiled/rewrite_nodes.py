@@ -12,7 +12,7 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import Axes, Floats, Integers, Record, Records, Undoable
 from accumulus.native.words import bits_of, copy, definition_hash, float_of, logged
 from accumulus.tape.compiled.passes_kernel import COMMUTATIVE, EVEN, ODD
-from accumulus.tape.operations import BY_NAME
+from accumulus.tape.operations import BY_NAME, INPUT
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT
 
 #: Node numbers of constants that every program has.
@@ -382,9 +382,6 @@ def make_node(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
     if properties & COMMUTATIVE and a > b:
         a, b = b, a
     return sign * intern(state, code, a, b, c)
-
-
-INPUT: Final = BY_NAME["input"].code
 
 
 @compiled

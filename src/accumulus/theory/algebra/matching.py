@@ -38,7 +38,7 @@ from itertools import pairwise
 from typing import Any, Final, Literal
 
 from accumulus.elimination.accumulation import Accumulation, Steps
-from accumulus.elimination.edge import EdgeElimination
+from accumulus.elimination.edges_and_faces import EdgeElimination
 from accumulus.errors import ExpressionError, VerificationError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.theory.algebra.expression import (

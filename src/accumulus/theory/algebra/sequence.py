@@ -2,9 +2,9 @@
 
 **Replay.** A line graph in which nothing merges by itself: known sequences run in it, and every step is checked.
 
-Unlike in `accumulus.elimination.face.FaceElimination`, on which it stands, nothing is absorbed or merged unless it is
-said, so that a sequence computes exactly what it says. The label 1 takes no product, and two vertices whose labels are
-equal multiply as one: eliminating both ⟨l,r⟩ and ⟨l',r⟩ for a copy l' of l takes one product.
+Unlike in `accumulus.elimination.edges_and_faces.FaceElimination`, on which it stands, nothing is absorbed or merged
+unless it is said, so that a sequence computes exactly what it says. The label 1 takes no product, and two vertices
+whose labels are equal multiply as one: eliminating both ⟨l,r⟩ and ⟨l',r⟩ for a copy l' of l takes one product.
 
 Every operation keeps the sum over all paths from every root to every terminal, so what `finish` returns is the Jacobian
 whatever the sequence was.
@@ -14,9 +14,9 @@ whatever the sequence was.
 
 * exactly as written: every product eliminates one face, every sum merges its terms, which by then have the same P and
   S (this is checked); the cost is that of the set;
-* by Naumann's rules (`accumulus.elimination.face.FaceElimination`), which merge at once whatever has the same P and S:
-  the cost is that of the set, or less where the set keeps apart what could be added up. Where two values that the
-  program keeps apart merge, the products of the younger are left out.
+* by Naumann's rules (`accumulus.elimination.edges_and_faces.FaceElimination`), which merge at once whatever has the
+  same P and S: the cost is that of the set, or less where the set keeps apart what could be added up. Where two values
+  that the program keeps apart merge, the products of the younger are left out.
 
 A set whose elimination dependencies are circular has no such sequence; the error names the cycle.
 
@@ -42,7 +42,7 @@ from operator import methodcaller
 from typing import Final, Literal
 
 from accumulus.elimination.accumulation import Accumulation, SharedSteps
-from accumulus.elimination.face import FaceElimination
+from accumulus.elimination.edges_and_faces import FaceElimination
 from accumulus.errors import ExpressionError, OrderError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.theory.algebra.expression import Expression
@@ -165,7 +165,8 @@ class FaceSequence:
             included.
         definitions: what the references in `products` stand for.
         accumulation: the set's own products and sums in that order, as run in the line graph.
-        faces: the sequence for `accumulus.elimination.face.eliminate_faces`, by numbers of line-graph vertices.
+        faces: the sequence for `accumulus.elimination.edges_and_faces.eliminate_faces`, by numbers of line-graph
+            vertices.
         naumann: what that gives; never more products.
     """
 

@@ -1,9 +1,9 @@
 """Line graphs as bitset rows, and what kernels do to them: the state that searches of faces and edges have in common.
 
-A label (`accumulus.elimination.face`) has a row of predecessors, one of successors, the vertices of the graph where it
-starts and ends, and a level (`accumulus.search.elimination`); a vertex has rows of the labels that start and that end
-there. Roots and terminals are no labels, and what goes from a root to a terminal is never kept: nothing depends on it
-any more. Merging needs equal starts and ends, too.
+A label (`accumulus.elimination.edges_and_faces`) has a row of predecessors, one of successors, the vertices of the
+graph where it starts and ends, and a level (`accumulus.search.elimination`); a vertex has rows of the labels that start
+and that end there. Roots and terminals are no labels, and what goes from a root to a terminal is never kept: nothing
+depends on it any more. Merging needs equal starts and ends, too.
 
 The whole of it lies in one array, so that a copy of that is a copy of the line graph.
 """

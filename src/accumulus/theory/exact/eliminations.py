@@ -33,8 +33,15 @@ import numpy as np
 from accumulus.context import Context
 from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
 from accumulus.elimination.accumulation import Accumulation
-from accumulus.elimination.edge import EdgeElimination, Side, edges_of_vertex, eliminate_edges
-from accumulus.elimination.face import FaceElimination, eliminate_faces, faces_of_edges
+from accumulus.elimination.edges_and_faces import (
+    EdgeElimination,
+    FaceElimination,
+    Side,
+    edges_of_vertex,
+    eliminate_edges,
+    eliminate_faces,
+    faces_of_edges,
+)
 from accumulus.elimination.vertex import VertexElimination
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
@@ -192,7 +199,7 @@ class OptimumProof:
         return eliminate_faces(self.graph, self.faces())
 
     def faces(self) -> list[tuple[int, int]]:
-        """The best face elimination that is known, for `accumulus.elimination.face.eliminate_faces`."""
+        """The best face elimination that is known, for `accumulus.elimination.edges_and_faces.eliminate_faces`."""
         elimination = FaceElimination(self.graph)
         # parts are independent: edges first, and then what only faces do
         faces = faces_of_edges(self.graph, self._edges(part for part in self._parts if part.faces is None))

@@ -57,7 +57,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.elimination.edge import Side
+from accumulus.elimination.edges_and_faces import Side
 from accumulus.native.machine import kernel
 from accumulus.native.state import Records
 from accumulus.search.elimination import BitRows, Elimination

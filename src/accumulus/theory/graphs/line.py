@@ -12,8 +12,8 @@ graph the successor sets of any two vertices are equal or disjoint, and every di
 are not: `LineGraph.reason` says why, naming two vertices whose successor sets overlap.
 
 Everything is linear in the size of the line graph, which has Σ_v |v⁻|·|v⁺| faces (but for sorting them). A line graph
-does not change; the one that face elimination works on, `accumulus.elimination.face.FaceElimination`, has its vertices
-numbered in the same way.
+does not change; the one that face elimination works on, `accumulus.elimination.edges_and_faces.FaceElimination`, has
+its vertices numbered in the same way.
 
 Pictures are in the style of `accumulus.graph.pictures`. The vertices of a line graph are edges: they have corners,
 where the vertices of a graph are round.
@@ -26,7 +26,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from accumulus.elimination.face import line_graph_faces
+from accumulus.elimination.edges_and_faces import line_graph_faces
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph, derive
 from accumulus.graph.pictures import digraph, typeset

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import TypeAlias
 
 from accumulus.deadline import FOREVER, Deadline
-from accumulus.elimination.edge import EdgeElimination
+from accumulus.elimination.edges_and_faces import EdgeElimination
 
 #: Neighbours of vertices, by number.
 Near: TypeAlias = Sequence[Collection[int]] | Mapping[int, Collection[int]]

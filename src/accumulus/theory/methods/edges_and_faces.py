@@ -31,8 +31,7 @@ from accumulus.annealing import Annealing, Schedule, thresholds
 from accumulus.context import Context
 from accumulus.deadline import Deadline, OutOfTimeError
 from accumulus.elimination.accumulation import Accumulation
-from accumulus.elimination.edge import EdgeElimination, Side, edges_of_vertex
-from accumulus.elimination.face import FaceElimination
+from accumulus.elimination.edges_and_faces import EdgeElimination, FaceElimination, Side, edges_of_vertex
 from accumulus.elimination.vertex import Cost
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
@@ -84,7 +83,7 @@ class Lines:
             steps: two labels and their product, which is −1 where it is never used again.
 
         Returns:
-            the faces, as `accumulus.elimination.face.eliminate_faces` takes them.
+            the faces, as `accumulus.elimination.edges_and_faces.eliminate_faces` takes them.
         """
         graph, resolve = elimination.graph, elimination.resolve
         ends = zip(graph.sources.tolist(), graph.targets.tolist(), graph.live_edges.tolist(), strict=True)

@@ -33,8 +33,13 @@ from typing import Any, Literal, get_args
 from accumulus.context import Context
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.accumulation import Accumulation, Steps
-from accumulus.elimination.edge import EdgeElimination, edges_of_vertex, edges_of_vertices
-from accumulus.elimination.face import eliminate_faces, faces_of_edges
+from accumulus.elimination.edges_and_faces import (
+    EdgeElimination,
+    edges_of_vertex,
+    edges_of_vertices,
+    eliminate_faces,
+    faces_of_edges,
+)
 from accumulus.errors import GraphError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.search.elimination import Workload

@@ -35,8 +35,7 @@ from typing import Any, Final, Literal
 
 from accumulus.context import Context
 from accumulus.deadline import FOREVER, Deadline
-from accumulus.elimination.edge import EdgeElimination
-from accumulus.elimination.face import FaceElimination
+from accumulus.elimination.edges_and_faces import EdgeElimination, FaceElimination
 from accumulus.elimination.vertex import Limit, markowitz_order
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph

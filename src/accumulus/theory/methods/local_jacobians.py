@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from accumulus.context import Context
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.accumulation import Accumulation, SharedSteps
-from accumulus.elimination.edge import EdgeElimination, edges_of_vertex
+from accumulus.elimination.edges_and_faces import EdgeElimination, edges_of_vertex
 from accumulus.errors import ArgumentError, OrderError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.search.elimination import Workload

@@ -24,7 +24,7 @@ from itertools import combinations
 from typing import Final
 
 from accumulus.elimination.accumulation import Accumulation
-from accumulus.elimination.edge import EdgeElimination
+from accumulus.elimination.edges_and_faces import EdgeElimination
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph
 
