@@ -30,87 +30,46 @@ class Entry:
 #: The module that proves that nothing is cheaper than a plan, for those who ask.
 PROOFS: Final = "accumulus.theory.exact.eliminations"
 
+#: Where families of methods live.
+_ORDERS, _PAIRS = "accumulus.search.vertex_orders", "accumulus.search.symmetric"
+_SEQUENCES: Final = "accumulus.theory.methods.edges_and_faces"
+_GREEDY, _FACTORS = "accumulus.theory.methods.heuristics", "accumulus.theory.methods.factorize"
+
 #: Simplest first; a method comes after those that it starts from.
 METHODS: Final[dict[str, Entry]] = {
-    "forward": Entry(
-        "eliminates from the inputs to the outputs, as forward mode does", "accumulus.search.vertex_orders"
-    ),
-    "reverse": Entry(
-        "eliminates from the outputs to the inputs, as reverse mode does", "accumulus.search.vertex_orders"
-    ),
-    "markowitz": Entry("always eliminates what is cheapest at the moment", "accumulus.search.vertex_orders"),
-    "vertex": Entry(
-        "anneals the order in which vertices are eliminated",
-        "accumulus.search.vertex_orders",
-        ("forward", "reverse", "markowitz"),
-    ),
-    "edge-pushing": Entry(
-        "eliminates values from the last to the first, each with its adjoint", "accumulus.search.symmetric"
-    ),
+    "forward": Entry("eliminates from the inputs to the outputs, as forward mode does", _ORDERS),
+    "reverse": Entry("eliminates from the outputs to the inputs, as reverse mode does", _ORDERS),
+    "markowitz": Entry("always eliminates what is cheapest at the moment", _ORDERS),
+    "vertex": Entry("anneals the order in which vertices are eliminated", _ORDERS, ("forward", "reverse", "markowitz")),
+    "edge-pushing": Entry("eliminates values from the last to the first, each with its adjoint", _PAIRS),
     "symmetric": Entry(
-        "anneals the order of values, each eliminated with its adjoint",
-        "accumulus.search.symmetric",
-        ("vertex", "edge-pushing"),
+        "anneals the order of values, each eliminated with its adjoint", _PAIRS, ("vertex", "edge-pushing")
     ),
-    "edge": Entry(
-        "eliminates edges, beginning with the best vertex order",
-        "accumulus.theory.methods.edges_and_faces",
-        ("vertex",),
-    ),
-    "face": Entry(
-        "eliminates faces, beginning with the best vertex order",
-        "accumulus.theory.methods.edges_and_faces",
-        ("edge",),
-    ),
-    "relative-markowitz": Entry(
-        "greedy vertices: fewest products beyond those of any order", "accumulus.theory.methods.heuristics"
-    ),
-    "lowest-fill-in": Entry("greedy vertices: fewest new edges", "accumulus.theory.methods.heuristics"),
-    "lmmd": Entry(
-        "greedy vertices: fewest products and growth of other degrees", "accumulus.theory.methods.heuristics"
-    ),
-    "momr": Entry("greedy vertices: largest reduction of all degrees", "accumulus.theory.methods.heuristics"),
-    "markowitz-edge": Entry("greedy edges: fewest products", "accumulus.theory.methods.heuristics"),
-    "relative-markowitz-edge": Entry(
-        "greedy edges: fewest products beyond those of any order", "accumulus.theory.methods.heuristics"
-    ),
-    "lowest-fill-in-edge": Entry("greedy edges: fewest new edges", "accumulus.theory.methods.heuristics"),
-    "lmmd-edge": Entry(
-        "greedy edges: fewest products and growth of other degrees", "accumulus.theory.methods.heuristics"
-    ),
-    "momr-edge": Entry("greedy edges: largest reduction of all degrees", "accumulus.theory.methods.heuristics"),
-    "markowitz-face": Entry("greedy faces: a face where there are fewest", "accumulus.theory.methods.heuristics"),
-    "momr-face": Entry("greedy faces: largest reduction of the number of faces", "accumulus.theory.methods.heuristics"),
-    "forward-factorization": Entry(
-        "splits vertices from the outputs on, to chains and blocks", "accumulus.theory.methods.factorize"
-    ),
-    "backward-factorization": Entry(
-        "splits vertices from the inputs on, to chains and blocks", "accumulus.theory.methods.factorize"
-    ),
-    "both-sides-factorization": Entry(
-        "splits vertices from both ends, a level at a time", "accumulus.theory.methods.factorize"
-    ),
-    "middle-factorization": Entry(
-        "splits vertices from the middle of the graph on", "accumulus.theory.methods.factorize"
-    ),
+    "edge": Entry("eliminates edges, beginning with the best vertex order", _SEQUENCES, ("vertex",)),
+    "face": Entry("eliminates faces, beginning with the best vertex order", _SEQUENCES, ("edge",)),
+    "relative-markowitz": Entry("greedy vertices: fewest products beyond those of any order", _GREEDY),
+    "lowest-fill-in": Entry("greedy vertices: fewest new edges", _GREEDY),
+    "lmmd": Entry("greedy vertices: fewest products and growth of other degrees", _GREEDY),
+    "momr": Entry("greedy vertices: largest reduction of all degrees", _GREEDY),
+    "markowitz-edge": Entry("greedy edges: fewest products", _GREEDY),
+    "relative-markowitz-edge": Entry("greedy edges: fewest products beyond those of any order", _GREEDY),
+    "lowest-fill-in-edge": Entry("greedy edges: fewest new edges", _GREEDY),
+    "lmmd-edge": Entry("greedy edges: fewest products and growth of other degrees", _GREEDY),
+    "momr-edge": Entry("greedy edges: largest reduction of all degrees", _GREEDY),
+    "markowitz-face": Entry("greedy faces: a face where there are fewest", _GREEDY),
+    "momr-face": Entry("greedy faces: largest reduction of the number of faces", _GREEDY),
+    "forward-factorization": Entry("splits vertices from the outputs on, to chains and blocks", _FACTORS),
+    "backward-factorization": Entry("splits vertices from the inputs on, to chains and blocks", _FACTORS),
+    "both-sides-factorization": Entry("splits vertices from both ends, a level at a time", _FACTORS),
+    "middle-factorization": Entry("splits vertices from the middle of the graph on", _FACTORS),
     "dstar": Entry("D*: factors the graphs of all entries at their dominators", "accumulus.theory.methods.dstar"),
     "local-jacobians": Entry(
         "multiplies Jacobians between levels, best bracketed", "accumulus.theory.methods.local_jacobians"
     ),
     "pages": Entry("parts the paths into pages that are accumulated locally", "accumulus.theory.methods.pages"),
-    "exact-vertex": Entry(
-        "the best vertex elimination, proven if there is time", "accumulus.theory.exact.eliminations", ("vertex",)
-    ),
-    "exact-edge": Entry(
-        "the best edge elimination, proven if there is time",
-        "accumulus.theory.exact.eliminations",
-        ("edge", "exact-vertex"),
-    ),
-    "exact-face": Entry(
-        "the best face elimination, proven if there is time",
-        "accumulus.theory.exact.eliminations",
-        ("face", "exact-edge"),
-    ),
+    "exact-vertex": Entry("the best vertex elimination, proven if there is time", PROOFS, ("vertex",)),
+    "exact-edge": Entry("the best edge elimination, proven if there is time", PROOFS, ("edge", "exact-vertex")),
+    "exact-face": Entry("the best face elimination, proven if there is time", PROOFS, ("face", "exact-edge")),
     "auto": Entry("the best of all methods", "accumulus.search.registry"),
 }
 

@@ -196,7 +196,9 @@ def _are_steps(
             jacobian[places[:, 0], places[:, 1]] = results[len(solutions) :]
             rows = np.array([jacobian[r] if r >= 0 else np.zeros(len(fixed)) for r in derivatives.rows])
             wrong = np.where(counts, rows - expected, 0.0)
-            others = _with_others(steps, at, len(weights), rng)
+            moved = at.copy()  # with weights at random in the place of their own
+            moved[len(at) - len(weights) :] = rng.uniform(-1.0, 1.0, len(weights))
+            others = np.array(evaluate(steps, moved.tolist()))
             errors = [results[: len(solutions)] / size**2, wrong, others / size**2]
         error = max(float(np.abs(each).max(initial=0.0)) for each in errors)
         if math.isfinite(error):
@@ -211,13 +213,6 @@ def _nested(tape: Tape, solutions: Sequence[int], others: Sequence[int]) -> NDAr
     uses = {x: np.frombuffer(needed(tape, [x]), bool) for x in solutions}
     found = [[x != y and bool(uses[x][y] or uses[y][x]) for y in others] for x in solutions]
     return np.array(found, bool).reshape(len(solutions), len(others))
-
-
-def _with_others(steps: Tape, at: NDArray[np.float64], weights: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return what the steps are with weights at random in the place of their own."""
-    moved = at.copy()
-    moved[len(at) - weights :] = rng.uniform(-1.0, 1.0, weights)
-    return np.array(evaluate(steps, moved.tolist()))
 
 
 def _steps(tape: Tape, solutions: Sequence[int], fixed: Sequence[int], weights: Sequence[int], *, within: bool) -> Tape:

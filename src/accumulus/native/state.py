@@ -235,6 +235,11 @@ class State(_Words):
         self.address: int = _address(words)
 
 
+def zeros(count: int, names: str) -> dict[str, Any]:
+    """Arrays of so many zeros for fields of a state: ``OrderState(**zeros(count, "own changed"), …)``."""
+    return {name: np.zeros(count, np.int64) for name in names.split()}
+
+
 class Undoable(State):
     """A state with a log of writes, so that a kernel can take back what it tried.
 

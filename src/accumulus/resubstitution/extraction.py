@@ -24,7 +24,7 @@ import numpy as np
 from accumulus.annealing import slices, thresholds
 from accumulus.deadline import LOOK, Deadline, interruptible
 from accumulus.native.machine import kernel
-from accumulus.native.state import Integers
+from accumulus.native.state import Integers, zeros
 from accumulus.resubstitution.compiled.definitions_kernel import ARGUMENTS, CODE, NODE
 from accumulus.resubstitution.compiled.extraction_kernel import DEEPEST, THRESHOLD_COUNT, ExtractionState
 from accumulus.resubstitution.values import Definition, DefinitionTable
@@ -35,9 +35,6 @@ TOGETHER: Final = int(LOOK / 2 / MOVE)
 #: Temperatures at the start and at the end, as parts of what an addition costs.
 HOT: Final = 0.7
 COLD: Final = 0.15
-
-#: Arrays of the kernel's state with one number for each value.
-_ONE_EACH: Final = ("uses", "live", "places", "marks", "stack")
 
 
 class Extraction:
@@ -75,14 +72,13 @@ class Extraction:
         places[numbers] = np.arange(len(numbers))
         chosen = np.where(firsts[1:] > firsts[:-1], firsts[:-1], 0)
         chosen[np.fromiter(start, np.int64)] = places[np.fromiter(start.values(), np.int64)]
-        arrays: dict[str, Any] = {name: np.zeros(count, np.int64) for name in _ONE_EACH}
-        arrays |= {name: np.zeros(DEEPEST, np.int64) for name in ("revived", "before")}
         self._state = state = ExtractionState(
             firsts=firsts,
             arguments=arguments,
             prices=np.array(prices, np.int64)[rows[:, CODE]],
             chosen=chosen,
-            **arrays,
+            **zeros(count, "uses live places marks stack"),
+            **zeros(DEEPEST, "revived before"),
             work=np.zeros(4 * count + 16, np.int64),
             thresholds=thresholds(THRESHOLD_COUNT),
             random=np.array([(0x9E3779B97F4A7C15 * (seed + 1) & (1 << 63) - 1) | 1]),

@@ -157,19 +157,14 @@ class _Comparison:
             if counted is None or len(counted) > MOST_SIGNS:
                 return set()
             unsure = counted
-        for _ in range(points):
-            at = self._at_all_signs(unsure)
-            if at is None:
-                return set()
-            found &= at
-        return found
-
-    def _at_all_signs(self, unsure: Sequence[_Root]) -> set[int] | None:
-        """Outputs that are equal at some point whatever the signs of such roots are; None if none is found."""
         ways = [dict(zip(unsure, way, strict=True)) for way in product((False, True), repeat=len(unsure))]
-        for equal, _ in self._tried(ways):
-            return set.intersection(*equal)
-        return None
+        for _ in range(points):
+            # at some point, whatever the signs of the unsure roots
+            equal = next((each for each, _ in self._tried(ways)), None)
+            if equal is None:
+                return set()
+            found.intersection_update(*equal)
+        return found
 
     def _counted(self) -> list[_Root] | None:
         """Roots whose signs are not seen to be free; None if none of them can be computed."""
@@ -424,14 +419,10 @@ def _random_prime(rng: random.Random) -> int:
     """A prime that is 3 modulo 4, from `LEAST_PRIME` to twice that."""
     while True:
         number = rng.randrange(LEAST_PRIME, 2 * LEAST_PRIME) | 3
-        if all(number % small for small in _WITNESSES) and _is_prime(number):
+        half, ends = number // 2, (1, number - 1)
+        # small divisors, then Miller and Rabin's test
+        if all(number % each for each in _WITNESSES) and all(pow(each, half, number) in ends for each in _WITNESSES):
             return number
-
-
-def _is_prime(number: int) -> bool:
-    """Return True if a number that is 3 modulo 4 and has none of the small primes as divisor is one (Miller, Rabin)."""
-    half = number // 2
-    return all(pow(witness, half, number) in (1, number - 1) for witness in _WITNESSES)
 
 
 # How large polynomials are -------------------------------------------------------------------------------------------

@@ -308,21 +308,16 @@ def with_sums_of_angles(tape: Tape, kept_outputs: int = 0) -> Tape | None:
     # what is written anew may have other signs of zeros
     if not len(own) or len(seeing_zero_signs(tape)):
         return None
-    values = _run(tape)
+    # of all references, at random points
+    all_of_it = tape.copy()
+    all_of_it.outputs = list(range(len(tape)))
+    values = outputs_at(all_of_it, np.random.default_rng(0).normal(size=(tape.inputs, POINTS)).T)
     fixed = np.frombuffer(as_written(tape, kept_outputs), bool)
     targets = np.flatnonzero(np.isin(codes, list(_FIELD)) & ~fixed)
     first = sorted({tape.first[r] for r in own.tolist() if tape.first[r] >= 0})
     angles = [_Angle(values[r], r) for r in first[:MOST_SUMS]]
     functions = _functions(angles, targets, values)
     return canonical(_with_functions(tape, angles, functions), kept_outputs) if functions else None
-
-
-def _run(tape: Tape) -> Reals:
-    """Of all references, at random points."""
-    all_of_it = tape.copy()
-    all_of_it.outputs = list(range(len(tape)))
-    points = np.random.default_rng(0).normal(size=(tape.inputs, POINTS))
-    return outputs_at(all_of_it, points.T)
 
 
 def _functions(angles: list[_Angle], targets: NDArray[np.int64], values: Reals) -> dict[int, _Function]:

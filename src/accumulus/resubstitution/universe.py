@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.native.machine import kernel
-from accumulus.native.state import Integers
+from accumulus.native.state import Integers, zeros
 from accumulus.resubstitution.compiled.definitions_kernel import (
     ARGUMENTS,
     CODE,
@@ -369,9 +369,8 @@ def _without_circles(values: Values, allowed: Integers, preferred: Mapping[int, 
         count=len(allowed),
         is_given=values.is_given.astype(np.int64),
         preferred=wanted,
-        chosen=np.zeros(count, np.int64),
         missing=np.zeros(len(allowed), np.int64),
-        heads=np.zeros(count, np.int64),
+        **zeros(count, "chosen heads"),
         nexts=np.zeros((len(allowed), 3), np.int64),
         queue=np.zeros(2 * len(allowed), np.int64),
     )

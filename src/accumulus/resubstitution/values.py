@@ -417,10 +417,13 @@ def points_of(
         few: whether to leave out zeros far from the points that are given, and half of the points that are far from 0.
     """
     span = SPANS[dtype]
-    anywhere = _anywhere(tape.inputs, rng)
+    at_random = rng.normal(size=(AT_RANDOM, tape.inputs))
+    anywhere = np.concatenate([at_random, 4.0 * at_random, np.abs(at_random) + 0.1])
     whole = np.round(rng.normal(size=(AT_RANDOM, tape.inputs)))
     if given is not None and len(given) and given.shape[1:] == (tape.inputs,):
-        around = _around(given, rng)
+        off = rng.normal(size=(AT_RANDOM, given.shape[1]))
+        around = given[rng.integers(len(given), size=AT_RANDOM)]
+        around = np.concatenate([around * (1 + 0.1 * off), around + 1e-2 * off, around * 2.0 ** np.clip(off, -1, 1)])
         near, *elsewhere = _near_zeros(tape, [around] if few else [around, anywhere], span, rng)
         parts = [
             (around, "inside common generic"),
@@ -440,19 +443,6 @@ def points_of(
     kinds = ("inside", "common", "generic")
     inside, common, generic = (np.concatenate([np.full(len(at), k in names) for at, names in parts]) for k in kinds)
     return RealPoints(at, inside, common, generic, span)
-
-
-def _around(given: Reals, rng: np.random.Generator) -> Reals:
-    """Points around some, (points, inputs)."""
-    near = rng.normal(size=(AT_RANDOM, given.shape[1]))
-    around = given[rng.integers(len(given), size=AT_RANDOM)]
-    return np.concatenate([around * (1 + 0.1 * near), around + 1e-2 * near, around * 2.0 ** np.clip(near, -1, 1)])
-
-
-def _anywhere(inputs: int, rng: np.random.Generator) -> Reals:
-    """Points at random, (points, inputs)."""
-    near = rng.normal(size=(AT_RANDOM, inputs))
-    return np.concatenate([near, 4.0 * near, np.abs(near) + 0.1])
 
 
 def _rare(inputs: int, span: Span, rng: np.random.Generator, most: int) -> Reals:

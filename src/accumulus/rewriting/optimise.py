@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from accumulus.context import Context
 from accumulus.deadline import FOREVER, LOOK, Deadline, OutOfTimeError
 from accumulus.errors import ArgumentError, RewritingWarning, VerificationError
 from accumulus.native.machine import kernel
-from accumulus.native.state import Records
+from accumulus.native.state import Records, zeros
 from accumulus.options import Options
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_nodes import (
@@ -64,13 +64,6 @@ MAKE: Final = (5e-4, 2e-6)
 FEWEST: Final = 256
 
 
-#: Arrays of the kernel's state with one number for each node.
-_ONE_EACH: Final = (
-    *("codes", "signs", "uses", "heads", "frozen", "fused", "queued", "freed", "stack", "queue", "free"),
-    *("best_codes", "best_signs"),
-)
-
-
 class Network:
     """The operations of a tape as nodes that can be rewritten.
 
@@ -91,9 +84,12 @@ class Network:
         nodes = 2 * (tape.operations + tape.inputs + len(tape.outputs) + len(tape.constants)) + 4096
         table_bits, log = (2 * nodes - 1).bit_length(), LOG_PER_NODE * nodes + LOG
 
-        arrays: dict[str, Any] = {name: np.zeros(nodes, np.int64) for name in _ONE_EACH}
+        stays = np.frombuffer(as_written(tape, kept_outputs), np.uint8).astype(np.int64)
+        # not only what sees the signs of zeros: without them ``0 / x`` is 0, and x would be gone
+        stays[np.frombuffer(needed(tape, seeing_zero_signs(tape).tolist()), bool)] = FOR_LIFE
+        arrays = zeros(nodes, "codes signs uses heads frozen fused queued freed stack queue free best_codes best_signs")
+        arrays |= zeros(3 * nodes, "nexts previous")
         arrays |= {name: np.zeros((nodes, 3), np.int64) for name in ("arguments", "best_arguments")}
-        arrays |= {name: np.zeros(3 * nodes, np.int64) for name in ("nexts", "previous")}
         arrays |= {name: Records.zeros(TreeEntry, TREE_SIZE) for name in ("tree", "part", "other")}
         arrays |= {name: Records.zeros(LinearTerm, TERM_COUNT) for name in ("found", "waiting")}
         arities = PROPERTIES & ARITY
@@ -115,7 +111,9 @@ class Network:
             log_limit=log,
             thresholds=THRESHOLDS,
             random=np.array([(0x9E3779B97F4A7C15 * (seed + 1) & (1 << 63) - 1) | 1]),
-            program=_program(tape, kept_outputs),
+            program=Records(
+                GivenOperation, np.column_stack([rows_of(tape, tape.inputs), stays[tape.inputs :]]).reshape(-1)
+            ),
             length=tape.operations,
             inputs=tape.inputs,
             meanings=np.zeros(len(tape) + 1, np.int64),
@@ -201,14 +199,6 @@ class Network:
     def _perform(self, mode: int) -> None:
         self._state.mode = mode
         self._run(self._state.address)
-
-
-def _program(tape: Tape, kept_outputs: int) -> Records[GivenOperation]:
-    """The operations of the tape, for the kernel to read."""
-    stays = np.frombuffer(as_written(tape, kept_outputs), np.uint8).astype(np.int64)
-    # not only what sees the signs of zeros: without them ``0 / x`` is 0, and x would be gone
-    stays[np.frombuffer(needed(tape, seeing_zero_signs(tape).tolist()), bool)] = FOR_LIFE
-    return Records(GivenOperation, np.column_stack([rows_of(tape, tape.inputs), stays[tape.inputs :]]).reshape(-1))
 
 
 # Rounds of a search --------------------------------------------------------------------------------------------------

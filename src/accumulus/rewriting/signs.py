@@ -189,7 +189,10 @@ def _signs(network: Definitions, order: Integers) -> Integers:
         # node by node in the order of the program, so that what is looked at together is together in memory
         for first in range(1, count + 1, WINDOW // 2):
             together = min(WINDOW, count + 1 - first)
-            _turn(state, first, together, (VISITS if count <= WINDOW else FEWER) * together)
+            state.first, state.nodes = first, together
+            state.visits = max((VISITS if count <= WINDOW else FEWER) * together, FEWEST)
+            cool(state, state.visits, HOT, COLD)
+            _perform(state, TURN)
             if first + WINDOW > count:
                 break
         changes = _perform(state, COUNT)
@@ -206,14 +209,6 @@ def _kinds(network: Definitions, order: Integers) -> Integers:
     kinds[exact & (kinds == kind.SUM)] = kind.EXACT_SUM
     kinds[exact & _JUMPS[codes]] = kind.OTHER
     return kinds
-
-
-def _turn(state: SignsState, first: int, count: int, visits: int) -> None:
-    """Anneal the signs of so many nodes."""
-    visits = max(visits, FEWEST)
-    state.first, state.nodes, state.visits = first, count, visits
-    cool(state, visits, HOT, COLD)
-    _perform(state, TURN)
 
 
 def _perform(state: SignsState, mode: int) -> int:

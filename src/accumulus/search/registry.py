@@ -221,7 +221,9 @@ def _affordable(
     products = best.accumulation.steps.is_product.count(1)
     if patient or products <= SMALL:
         return estimates
-    budget = max(_MINIMUM, _SHARE * _search_seconds(len(graph.intermediates), work))
+    # estimated seconds of the vertex search: annealing, whose runs are limited, and the greedy orders
+    search = min(4e-6 * len(graph.intermediates) ** 2, 0.12) + 4e-6 * work.fewest
+    budget = max(_MINIMUM, _SHARE * search)
     chosen = []
     for method, seconds in estimates:
         budget -= seconds
@@ -229,8 +231,3 @@ def _affordable(
             break
         chosen.append((method, seconds))
     return chosen
-
-
-def _search_seconds(vertices: int, work: Workload) -> float:
-    """Estimated seconds of the vertex search: annealing, whose runs are limited, and the greedy orders."""
-    return min(4e-6 * vertices**2, 0.12) + 4e-6 * work.fewest

@@ -27,7 +27,7 @@ from accumulus.deadline import OutOfTimeError
 from accumulus.elimination.gradient_graph import SymmetricGraph, eliminate_pairs
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.native.machine import kernel, prepare
-from accumulus.native.state import Integers
+from accumulus.native.state import Integers, zeros
 from accumulus.options import Objective
 from accumulus.search.compiled.pairs_kernel import ABOVE, ANNEAL, BELOW, COST, CROSSING, GREEDY, SETS, PairsState
 from accumulus.search.elimination import reverse_order
@@ -76,9 +76,7 @@ class PairsAnnealing(Annealing):
             scratch=np.empty_like(rows),
             inner=_words(inner).ravel(),
             order=np.arange(count)[::-1].copy(),
-            best_order=np.zeros(count, np.int64),
-            costs=np.zeros(count, np.int64),
-            tried=np.zeros(count, np.int64),
+            **zeros(count, "best_order costs tried"),
             thresholds=thresholds(THRESHOLDS),
             random=np.ones(1, np.int64),
             values=count,

@@ -49,7 +49,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accumulus.annealing import Annealing, Schedule, rounds, seed_of
 from accumulus.context import Context
@@ -58,7 +57,7 @@ from accumulus.elimination.emit import emit
 from accumulus.elimination.vertex import UNLIMITED, Cost, Limit, Priced, VertexElimination, markowitz_order, price
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import kernel, prepare
-from accumulus.native.state import Integers
+from accumulus.native.state import Integers, zeros
 from accumulus.options import Effort, Objective, Options
 from accumulus.rewriting.optimise import preview
 from accumulus.search.compiled.order_kernel import SHIFT, TABLE_LENGTH, TABLE_STEP, OrderState
@@ -284,14 +283,8 @@ class OrderAnnealing(Annealing):
             multiplications=multiplications,
             rows=np.empty_like(rows),
             scratch=np.empty_like(rows),
-            order=np.zeros(count, np.int64),
-            best_order=np.zeros(count, np.int64),
-            costs=np.zeros(count + 1, np.int64),
-            own=np.zeros(count + 1, np.int64),
-            changed=np.zeros(count + 1, np.int64),
-            stack=np.zeros(count + 1, np.int64),
-            waiting=np.zeros(count + 1, np.int64),
-            spare=np.zeros(count + 1, np.int64),
+            **zeros(count, "order best_order"),
+            **zeros(count + 1, "costs own changed stack waiting spare"),
             sums=np.zeros(count + 1),
             table=np.exp(-np.arange(TABLE_LENGTH) / TABLE_STEP),
             random=np.ones(1, np.int64),
@@ -315,7 +308,7 @@ class OrderAnnealing(Annealing):
     @property
     def best(self) -> tuple[Cost, tuple[int, ...]]:
         """The best order of all runs so far, and its cost."""
-        return _costs(self._state.best), self._named(self._state.best_order)
+        return _costs(self._state.best), tuple(self._vertices[k] for k in self._state.best_order.tolist())
 
     def _begin(self, start: Sequence[int]) -> float:
         state = self._state
@@ -331,9 +324,6 @@ class OrderAnnealing(Annealing):
         state.visits = min(visits, max(1, int(self.count * self.sweeps_in(SLICE))))
         self._run(state.address)
         return state.visits
-
-    def _named(self, order: NDArray[np.int64]) -> tuple[int, ...]:
-        return tuple(self._vertices[k] for k in order.tolist())
 
 
 def _costs(total: int) -> Cost:

@@ -361,19 +361,9 @@ _TOLERANCE: Final = 1e-4
 _RELATIVE: Final = 1e-6
 
 
-class BracketingBound(NamedTuple):
-    """Lower bound on the cheapest bracketing.
-
-    `bound` is what it costs at least, `solved` whether it costs just that.
-    """
-
-    bound: int
-    solved: bool
-
-
 def bracketing_bound(
     state: Elimination, part: Sequence[int], work: float, columns: int = MOST_COLUMNS, *, partial: bool = True
-) -> BracketingBound:
+) -> int:
     """Return what the products at the vertices of an independent part cost at least, in any program.
 
     Args:
@@ -384,17 +374,13 @@ def bracketing_bound(
         partial: whether to try at all if paths are left out.
     """
     paths = chosen_paths(state, part, columns) if partial else all_paths(state, part, columns)
-    if paths is None or work <= 0:
-        return BracketingBound(0, False)
     program = _Program(state)
-    for path in paths:
+    for path in () if paths is None or work <= 0 else paths:
         state.deadline.check()
         program.add(path)
-    if not program.rows:
-        return BracketingBound(0, True)
     own = _ROW[0] * len(program.low) + _ROW[1] * len(program.low) ** 2
-    if own > work:
-        return BracketingBound(0, False)
+    if not program.rows or own > work:
+        return 0
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
 
@@ -417,12 +403,12 @@ def bracketing_bound(
         state.deadline.cut()
     bound = result.mip_dual_bound
     if bound is None or not math.isfinite(bound):
-        return BracketingBound(0, False)
+        return 0
     # costs are whole multiples of what they have in common
     common = math.gcd(*program.cost) or 1
     total = bound * scale
-    least = math.ceil((total - max(_TOLERANCE, _RELATIVE * total)) / common) * common
-    return BracketingBound(max(0, least), result.status == 0)
+    least: int = math.ceil((total - max(_TOLERANCE, _RELATIVE * total)) / common) * common
+    return max(0, least)
 
 
 def chosen_paths(state: Elimination, part: Sequence[int], columns: int) -> list[tuple[int, ...]]:
@@ -513,7 +499,9 @@ class _Program:
                     for inner in ((a, m), (m, b)):
                         if inner[1] - inner[0] > 1:
                             used.setdefault(inner, []).append(z)
-                    if self._costs(max(levels[a:m]), max(levels[m:b])):
+                    left, right = max(levels[a:m]), max(levels[m:b])
+                    is_free = left == 1 or right == 1 or left == right == 2
+                    if self.state.objective.every_product or not is_free:
                         self._row({z: -1.0, self._triple(path[a], path[m], path[b]): 1.0}, 0.0, math.inf)
         for ends, columns in formed.items():
             row = dict.fromkeys(columns, 1.0)
@@ -521,9 +509,6 @@ class _Program:
                 self._row(row, 1.0, 1.0)
             else:
                 self._row(row | dict.fromkeys(used[ends], -1.0), 0.0, 0.0)
-
-    def _costs(self, left: int, right: int) -> bool:
-        return self.state.objective.every_product or not (left == 1 or right == 1 or left == right == 2)
 
     def _triple(self, u: int, v: int, w: int) -> int:
         if (u, v, w) not in self._triples:

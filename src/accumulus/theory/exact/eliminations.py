@@ -141,8 +141,8 @@ class OptimumProof:
         """
         for part in self._parts:
             if not part.proven("face"):
-                found = bracketing_bound(self._unmerged, part.order, work(), columns, partial=partial)
-                part.raise_bound("face", found.bound)
+                bound = bracketing_bound(self._unmerged, part.order, work(), columns, partial=partial)
+                part.raise_bound("face", bound)
                 yield self.cost("face")
 
     def search_orders(self, most: int) -> Iterator[int]:

@@ -59,7 +59,7 @@ from numpy.typing import NDArray
 
 from accumulus.elimination.edges_and_faces import Side
 from accumulus.native.machine import kernel
-from accumulus.native.state import Records
+from accumulus.native.state import Records, zeros
 from accumulus.search.elimination import BitRows, Elimination
 from accumulus.theory.bounds import disjoint_pairs, least_costs
 from accumulus.theory.compiled import faces_kernel as faces
@@ -223,10 +223,15 @@ _SET_SECONDS: Final = 3e-7
 
 
 class PartSearch:
-    """A search of a part of a graph."""
+    """A search of a part of a graph.
 
-    cost: int  # of the best elimination that is known
-    lower_bound: int  # no elimination costs less
+    Attributes:
+        cost: of the best elimination that is known.
+        lower_bound: no elimination costs less.
+    """
+
+    cost: int
+    lower_bound: int
 
     @property
     def proven(self) -> bool:
@@ -382,7 +387,8 @@ class LineSearch(PartSearch):
                 self._deadline.spend(_MOVE_SECONDS * (search.tried - self.tried))
                 self.tried = search.tried
                 if 0 <= search.best < self.cost:
-                    self._keep(search)
+                    self.cost = search.best
+                    self.steps = [(a, b, c) for a, b, c in search.best_log[: search.best_length].tolist()]
                 yield self.cost
                 if more and self.tried >= self._most_moves:
                     return
@@ -399,10 +405,6 @@ class LineSearch(PartSearch):
         vertices = self.lines.vertices
         return [(vertices[j], vertices[i], sides[side]) for j, i, side in self.steps]
 
-    def _keep(self, search: faces.FacesState) -> None:
-        self.cost = search.best
-        self.steps = [(a, b, c) for a, b, c in search.best_log[: search.best_length].tolist()]
-
     def _encoded(self, state: Elimination, part: Sequence[int]) -> faces.FacesState:
         lines = self.lines
         weights, masks, middles = self._tracked(state, part)
@@ -417,7 +419,6 @@ class LineSearch(PartSearch):
         frames[0].left = sum(weights)
         snapshots = np.zeros((faces.MOST_DEPTH, fields["size"]), np.int64)
         snapshots[0] = fields["graph"]
-        colours, recoloured, ranks, order = np.zeros((4, faces.MOST), np.int64)
         return faces.FacesState(
             **fields,
             frames=frames,
@@ -428,10 +429,7 @@ class LineSearch(PartSearch):
             table=Records.zeros(faces.StoredBound, (1 << _TABLE_BITS) + faces.PROBES),
             weights=np.array([*weights, 0], np.int64),
             tracked=tracked,
-            colours=colours,
-            recoloured=recoloured,
-            ranks=ranks,
-            order=order,
+            **zeros(faces.MOST, "colours recoloured ranks order"),
             sums=np.zeros(len(lines.vertices), np.int64),
             vertices=len(lines.vertices),
             table_bits=_TABLE_BITS,

@@ -182,7 +182,8 @@ class LineGraph:
         Raises:
             GraphError: if this is not a line graph; the message is its `reason`.
         """
-        self._expect_line_graph()
+        if self.reason is not None:
+            raise GraphError(f"not a line graph: {self.reason}")
         found = []
         for j, above in enumerate(self.predecessors):
             if above and self.successors[above[0]][0] == j:
@@ -249,10 +250,6 @@ class LineGraph:
                 names[v] = next(name for name in fresh if name not in taken)
         labelled = [(names[j], names[i], str(self.names[e])) for j, i, e in edges]
         return DifferentiationGraph(labelled, [names[v] for v in roots], [names[v] for v in terminals])
-
-    def _expect_line_graph(self) -> None:
-        if self.reason is not None:
-            raise GraphError(f"not a line graph: {self.reason}")
 
     def _overlap(self, i: int, k: int, j: int) -> str:
         """Two vertices that share the successor j, but not another one."""

@@ -36,6 +36,7 @@ from accumulus.elimination.vertex import Cost
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import kernel, prepare
+from accumulus.native.state import zeros
 from accumulus.options import Objective
 from accumulus.search.elimination import Elimination
 from accumulus.search.registry import SearchResult, register
@@ -177,13 +178,10 @@ class MixedAnnealing(Annealing):
         self._state = mixed.MixedState(
             **fields,
             snapshots=snapshots,
-            costs=np.zeros(2 * steps, np.int64),
-            prints=np.zeros(2 * steps, np.int64),
+            **zeros(2 * steps, "costs prints"),
             kept=np.arange(steps),
             tried=np.arange(steps, 2 * steps),
-            items=np.zeros(length, np.int64),
-            trial=np.zeros(length, np.int64),
-            best_items=np.zeros(length, np.int64),
+            **zeros(length, "items trial best_items"),
             logarithms=thresholds(mixed.TABLE),
             log=np.zeros((0, 3), np.int64),
             random=np.ones(1, np.int64),
@@ -380,8 +378,6 @@ def _is_least(found: SearchResult, objective: Objective, deadline: Deadline) -> 
 # Absorption and fill-in take one product, merge none. Absorption leaves ⟨i,j⟩ to be multiplied again for the rest of
 # S_j; fill-in and merge may make k match where it did not before.
 
-_COVERS: Final = "P_k = P_i and S_k ⊃ S_j, or P_k ⊃ P_i and S_k = S_j"
-
 
 def absorb(elimination: FaceElimination, i: int, j: int, k: int, *, split: bool = False) -> int:
     """Absorb the part of face ⟨i,j⟩ that k covers into k; the face stays.
@@ -423,13 +419,9 @@ def fill_in(elimination: FaceElimination, i: int, j: int, k: int) -> int:
     """
     elimination.check_face(i, j)
     _check_vertex(elimination, k)
-    P, S = elimination.predecessors, elimination.successors
-    if P[k].keys() == P[i].keys() and S[k].keys() > S[j].keys():
-        elimination.split(k, successors=S[j])
-    elif S[k].keys() == S[j].keys() and P[k].keys() > P[i].keys():
-        elimination.split(k, predecessors=P[i])
-    else:
-        raise _misfit(elimination, i, j, k, "fill in", _COVERS)
+    if not _part_off(elimination, k, i, j):
+        expected = "P_k = P_i and S_k ⊃ S_j, or P_k ⊃ P_i and S_k = S_j"
+        raise _misfit(elimination, i, j, k, "fill in", expected)
     return elimination.eliminate(i, j)
 
 
@@ -446,17 +438,24 @@ def merge_equal(elimination: FaceElimination, i: int, k: int) -> int:
     """
     _check_vertex(elimination, i)
     _check_vertex(elimination, k)
-    P, S = elimination.predecessors, elimination.successors
-    if S[k].keys() == S[i].keys() and P[k].keys() > P[i].keys():
-        elimination.split(k, predecessors=P[i])
-    elif P[k].keys() == P[i].keys() and S[k].keys() > S[i].keys():
-        elimination.split(k, successors=S[i])
-    else:
+    if not _part_off(elimination, k, i, i):
         raise OrderError(
             f"cannot merge {elimination.name(k)} with {elimination.name(i)}: expected another vertex with P_k ⊃ P_i "
             "and S_k = S_i, or P_k = P_i and S_k ⊃ S_i"
         )
     return elimination.resolve(i)
+
+
+def _part_off(elimination: FaceElimination, k: int, i: int, j: int) -> bool:
+    """Split k so that one part has P_i and S_j; whether it covers these, with one side in common."""
+    P, S = elimination.predecessors, elimination.successors
+    if P[k].keys() == P[i].keys() and S[k].keys() > S[j].keys():
+        elimination.split(k, successors=S[j])
+        return True
+    if S[k].keys() == S[j].keys() and P[k].keys() > P[i].keys():
+        elimination.split(k, predecessors=P[i])
+        return True
+    return False
 
 
 def _check_vertex(elimination: FaceElimination, v: int) -> None:

@@ -40,7 +40,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from itertools import permutations, product
 from operator import or_
 from pathlib import Path
@@ -539,7 +539,9 @@ def _run(
     path = Path(summary.output)
     start = time.perf_counter()
     known = read_results(path, repair=True)
-    pool = ProcessPoolExecutor(jobs, initializer=_leave_interrupts) if jobs > 1 else None
+    # Ctrl-C is for the process that writes the file
+    ignore = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    pool = ProcessPoolExecutor(jobs, initializer=ignore) if jobs > 1 else None
     try:
         with _opened(path) as file:
             for edges, keys in stages:
@@ -638,8 +640,3 @@ def _results(pool: ProcessPoolExecutor | None, keys: Sequence[str], steps: int) 
         return (_decided(key, steps) for key in keys)
     futures = [pool.submit(_decided, key, steps) for key in keys]
     return (future.result() for future in as_completed(futures))
-
-
-def _leave_interrupts() -> None:
-    """Ctrl-C is for the process that writes the file."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
