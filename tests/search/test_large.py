@@ -215,7 +215,7 @@ def test_counting_reads_nothing_that_is_not_there():
     for reference in (-1, 10**9):
         steps = Steps(len(graph.sources))
         steps.product(0, reference)
-        with pytest.raises(VerificationError, match="not there"):
+        with pytest.raises(VerificationError, match="expected references below"):
             count(Accumulation(graph, steps, {}), "fma")
 
 
