@@ -11,7 +11,7 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import NOTHING, Axes, Integers, State
 from accumulus.native.words import bit, scattered, shifted_right, wrapped
 from accumulus.tape.blocks import SUM
-from accumulus.tape.tape import SUBTRACT
+from accumulus.tape.operations import BY_NAME
 
 #: What to do: take sums apart, cut what is deep, write forms of cones down, gather who takes what, levels, compare
 #: forms, steps.
@@ -77,6 +77,7 @@ class ConesState(State):
     steps: Integers = NOTHING  # of STEPS, the step of each instance
 
 
+SUBTRACT: Final = BY_NAME["subtract"].code
 #: What stands for a constant in hashes, where its value does not matter.
 CONSTANT: Final = 77
 
