@@ -112,3 +112,13 @@ def test_sums_between_places_are_one_block():
     function = acc.compile(lambda x: (np.add.reduceat(x * x, jagged), np.add.reduceat(x.reshape(50, 100), [3, 60], 1)))
     for one, other in zip(function(x), function.__wrapped__(x), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-13)
+
+
+def test_a_star_is_left_to_operands_that_ask_for_it():
+    class Asking:
+        __array_ufunc__ = None
+
+        def __rmul__(self, other):
+            return other + 1.0
+
+    np.testing.assert_array_equal(acc.compile(lambda u: u * Asking())(VECTOR), VECTOR + 1.0)

@@ -273,10 +273,10 @@ class TracedArray(AnyArray):
         return np.array(concrete(self), dtype)
 
     def __mul__(self, other: Any) -> Any:
-        return np.matmul(self, other) if _is_sparse_matrix(other) else np.multiply(self, other)
+        return np.matmul(self, other) if _is_sparse_matrix(other) else AnyArray.__mul__(self, other)
 
     def __rmul__(self, other: Any) -> Any:
-        return np.matmul(other, self) if _is_sparse_matrix(other) else np.multiply(other, self)
+        return np.matmul(other, self) if _is_sparse_matrix(other) else AnyArray.__rmul__(self, other)
 
     def _objects(self) -> NDArray[Any]:
         """A plain array of traced scalars."""
