@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse
 
 import accumulus as acc
-from accumulus.tape import blocks
+from accumulus.tape import program as sizes
 
 
 @contextmanager
@@ -16,13 +16,13 @@ def unrolled(most, long=None):
     If that is not given, all arrays are, however short, if no loop is written out, and else none: then everything is
     recorded entry by entry.
     """
-    before = blocks.MOST_UNROLLED, blocks.MOST_UNROLLED_STEPS, blocks.LONG
-    blocks.LONG = long or (10**9 if most else 1)
-    blocks.MOST_UNROLLED = blocks.MOST_UNROLLED_STEPS = most
+    before = sizes.MOST_UNROLLED, sizes.MOST_UNROLLED_STEPS, sizes.LONG
+    sizes.LONG = long or (10**9 if most else 1)
+    sizes.MOST_UNROLLED = sizes.MOST_UNROLLED_STEPS = most
     try:
         yield
     finally:
-        blocks.MOST_UNROLLED, blocks.MOST_UNROLLED_STEPS, blocks.LONG = before
+        sizes.MOST_UNROLLED, sizes.MOST_UNROLLED_STEPS, sizes.LONG = before
 
 
 def both(function, *arguments, argnums=0, **options):

@@ -54,8 +54,8 @@ from accumulus.errors import ArgumentError
 from accumulus.forks import Lock
 from accumulus.frontends.calls import positions_of
 from accumulus.frontends.location import name_of
+from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivative import Derivative
-from accumulus.programs.program import Program
 from accumulus.targets import Batch, Kernel
 from accumulus.targets.jax_source import jax_function
 from accumulus.targets.llvm.callers import ENTRIES, RUN, handler
@@ -140,7 +140,7 @@ class _Inside:
         self._make()  # refuses at once what cannot be asked for
         self._derivatives: dict[str, Derivative] = {}
         #: By program, which stays as it is as long as it is a key here.
-        self._computes: dict[Program, Compute] = {}
+        self._computes: dict[CompiledProgram, Compute] = {}
         self._lock = Lock()
         self.__wrapped__ = given[0]
 
@@ -213,7 +213,7 @@ def _in_order(wanted: Sequence[Any], examples: Sequence[Any], values: Sequence[A
     return found
 
 
-def _computed(program: Program) -> Compute:
+def _computed(program: CompiledProgram) -> Compute:
     """The arrays that a program writes at one point, from the numbers that it takes."""
     kernel, tape = program.kernel, program.tape
     forms = [jax_library.ShapeDtypeStruct((segment.length,), kernel.dtype) for segment in kernel.segments]

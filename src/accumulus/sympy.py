@@ -27,10 +27,10 @@ from accumulus.frontends.sympy.expressions import expressions, free_symbols, ver
 from accumulus.frontends.sympy.model import NAMES, SYMBOLS, Array, Model, Places
 from accumulus.frontends.sympy.writing import Writer
 from accumulus.options import Given, Options, shows_options
+from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import straight_line
 from accumulus.programs.kinds import JACOBIAN
 from accumulus.programs.preparation import Preparation
-from accumulus.programs.program import Program
 from accumulus.programs.selection import Selection
 from accumulus.tape.tape import Tape
 
@@ -192,7 +192,7 @@ def jacobian(
     with Preparation("expressions", chosen) as preparation:
         with preparation.stage("trace"):
             recording = record(model, point, check=chosen.check)
-        program = Program.of(straight_line(recording, JACOBIAN, Selection.of(0), preparation), preparation)
+        program = CompiledProgram.of(straight_line(recording, JACOBIAN, Selection.of(0), preparation), preparation)
     tape = program.tape.copy()
     (segment,) = program.kernel.segments
     tape.outputs = [program.tape.outputs[k] for k in segment.outputs]

@@ -16,9 +16,9 @@ from accumulus.arrays.entries import Entries, Products, selected
 from accumulus.arrays.residues import PRIME, matrix_product
 from accumulus.arrays.structured import Dense, Structured, written_out
 from accumulus.frontends.record import record
-from accumulus.tape.blocks import MATMUL, BlockTape, references_in
 from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.interpreter import evaluate
+from accumulus.tape.program import MATMUL, Program, references_in
 from accumulus.targets import targets
 
 RNG = np.random.default_rng(7)
@@ -174,7 +174,7 @@ def test_whole_numbers_jump_where_numpys_do(target):
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 5), st.integers(0, 2**32 - 1))
 def test_bounds_of_products_hold(m, k, n, seed):
     rng = np.random.default_rng(seed)
-    tape = BlockTape(m * k + k * n)
+    tape = Program(m * k + k * n)
     squares = tape.apply("multiply", np.arange(tape.inputs), np.arange(tape.inputs))
     left, right = squares[: m * k].reshape(m, k), squares[m * k :].reshape(n, k).T
     tape.outputs = tape.matmul(left, right).ravel()
@@ -305,7 +305,7 @@ def random_dense(rng, vertex, references, p, q):
 def test_products_of_dense_edges_are_those_of_their_entries(seed):
     """Any two edges through an array, and their sum with another, as matrices of numbers."""
     rng = np.random.default_rng(seed)
-    tape = BlockTape(9)
+    tape = Program(9)
     vertex, above, below = np.arange(100, 124), np.arange(200, 230), np.arange(0, 40)
     edges = []
     for other, is_above in ((above, True), (below, False)):

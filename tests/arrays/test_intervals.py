@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accumulus.arrays.intervals import Intervals
-from accumulus.tape.blocks import BlockTape, column
 from accumulus.tape.interpreter import evaluate
+from accumulus.tape.program import Program, column
 
 NAMES = [
     "add", "subtract", "multiply", "divide", "negative", "abs", "sqrt", "log", "exp", "minimum", "maximum", "tanh",
@@ -18,7 +18,7 @@ NAMES = [
 @given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from(NAMES), min_size=1, max_size=12))
 def test_values_are_in_their_intervals(seed, names):
     rng = np.random.default_rng(seed)
-    tape = BlockTape(4)
+    tape = Program(4)
     arrays = [np.arange(4)]
     for name in names:
         a, b, c = (arrays[rng.integers(len(arrays))] for _ in range(3))
@@ -52,7 +52,7 @@ def test_values_are_in_their_intervals(seed, names):
 
 
 def test_the_logistic_function_is_finite():
-    tape = BlockTape(3)
+    tape = Program(3)
     x = np.arange(3)
     exponentials = tape.apply("exp", tape.apply("negative", x))
     logistic = tape.apply("divide", tape.constant(1.0), tape.apply("add", tape.constant(1.0), exponentials))

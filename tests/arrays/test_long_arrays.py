@@ -14,9 +14,9 @@ from looped import assert_same, both, unrolled
 import accumulus as acc
 from accumulus.arrays import jacobian as arrays_jacobian
 from accumulus.frontends.record import record
-from accumulus.programs.program import Program
+from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.show.structure import lines_text
-from accumulus.tape import blocks
+from accumulus.tape import program as sizes
 from accumulus.tape.interpreter import evaluate
 from accumulus.targets.target import LoopNest
 
@@ -302,7 +302,7 @@ def test_loops_over_short_arrays_are_written_out_and_then_found_to_repeat():
 )
 @pytest.mark.parametrize("long", [2, 10**9])
 def test_scalars_are_written_out_among_loops(function, long, monkeypatch):
-    monkeypatch.setattr(blocks, "LONG_SEGMENT", long)
+    monkeypatch.setattr(sizes, "LONG_SEGMENT", long)
     looped, found, expected = both(lambda x: [function(x), np.sin(np.roll(x, 1)) * x], X)
     assert isinstance(looped.compile(X).code, LoopNest)
     assert_same(found, expected)
@@ -312,12 +312,12 @@ def test_derivatives_that_need_too_many_blocks_are_written_out(monkeypatch):
     x = np.linspace(0.5, 2.0, 100)
     expected = acc.jacobian(stencil, cache=False)(x)
     with monkeypatch.context() as patch:
-        patch.setattr(blocks, "MOST_UNROLLED", 10)
+        patch.setattr(sizes, "MOST_UNROLLED", 10)
         recorded = record(stencil, [x], arrays=True).program
         patch.setattr(arrays_jacobian, "MANY_BLOCKS", len(recorded.blocks) + 1)
         jacobian = acc.jacobian(stencil, cache=False)
         np.testing.assert_array_equal(jacobian(x), expected)
-    assert type(jacobian.compile(x)) is Program
+    assert type(jacobian.compile(x)) is CompiledProgram
 
 
 def test_a_function_is_recorded_once_whatever_it_becomes():

@@ -16,7 +16,7 @@ import accumulus as acc
 from accumulus.arrays.entries import Entries
 from accumulus.arrays.verification import verify_derivatives
 from accumulus.errors import VerificationError
-from accumulus.tape.blocks import BlockTape, column
+from accumulus.tape.program import Program, column
 from accumulus.targets.target import LoopNest
 
 QUICK = {"effort": "fast", "time_limit": 0.0, "optimise": False}
@@ -131,7 +131,7 @@ def test_arguments_without_directions_and_results_without_derivatives():
 
 
 def test_wrong_products_with_directions_are_refused():
-    tape = BlockTape(4)  # x0, x1 and a direction; the result is x0 * x1
+    tape = Program(4)  # x0, x1 and a direction; the result is x0 * x1
     made = tape.apply("add", tape.apply("multiply", 0, 3), tape.apply("multiply", 1, 2))
     wrong = tape.apply("add", tape.apply("multiply", 0, 2), tape.apply("multiply", 1, 3))
     directions = [Entries(column(np.arange(2)), column(np.zeros(2, np.int64)), column(np.array([2, 3])))]

@@ -15,12 +15,12 @@ import accumulus as acc
 from accumulus.errors import CompileError
 from accumulus.frontends.record import record
 from accumulus.frontends.trees import flatten
-from accumulus.tape import blocks
-from accumulus.tape.blocks import BlockTape
+from accumulus.tape import program as sizes
 from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.fusion import fuse
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.moving import unroll
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import LongSegment
 from accumulus.targets.target import LoopNest
@@ -54,7 +54,7 @@ def unknown_names(text):
 @pytest.mark.parametrize("long", [2, 10**9])
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_array_function(source, long, monkeypatch):
-    monkeypatch.setattr(blocks, "LONG_SEGMENT", long)
+    monkeypatch.setattr(sizes, "LONG_SEGMENT", long)
     function = program(source)
 
     def f(v, A, M, s):
@@ -95,7 +95,7 @@ def test_every_array_function(source, long, monkeypatch):
     ],
 )
 def test_derivatives(function, long, monkeypatch):
-    monkeypatch.setattr(blocks, "LONG_SEGMENT", long)
+    monkeypatch.setattr(sizes, "LONG_SEGMENT", long)
     x = np.linspace(0.1, 0.9, 12)
     _, found, expected = both(
         lambda x: [np.sin(np.roll(x, 1)) * x, function(x), np.sum(function(x[::-1])) * np.cos(x)], x
@@ -111,7 +111,7 @@ def test_many_of_them_are_one_block_and_its_derivatives_are_planned(monkeypatch)
         return np.cumsum(x) * total
 
     x = np.linspace(0.1, 0.9, 6)
-    monkeypatch.setattr(blocks, "LONG_SEGMENT", 200)
+    monkeypatch.setattr(sizes, "LONG_SEGMENT", 200)
     with unrolled(0):
         tape = record(f, [x], arrays=True).program
     assert len(tape.blocks) < 10
@@ -127,7 +127,7 @@ names = st.sampled_from(
 @given(st.lists(st.tuples(names, st.integers(0, 10**6), st.integers(0, 10**6), st.booleans()), max_size=40))
 def test_any_mixture(steps):
     """What is written on both kinds of programs is the same, operation by operation and written out."""
-    tapes = [BlockTape(3), Tape(3)]
+    tapes = [Program(3), Tape(3)]
     values = [[0, 1, 2, tape.constant(0.0), tape.constant(2.5)] for tape in tapes]
     truths = [[], []]
     for name, one, other, is_array in steps:
@@ -140,7 +140,7 @@ def test_any_mixture(steps):
                     numbers.append(tape.select(conditions[one % len(conditions)], a, b))
             elif name in ("sin", "negative", "floor"):
                 numbers.append(tape.apply(name, a))
-            elif is_array and isinstance(tape, BlockTape):
+            elif is_array and isinstance(tape, Program):
                 numbers.extend(tape.apply(name, np.array([a, b]), np.array([b, a])).tolist())
             else:
                 numbers.append(tape.apply(name, a, b))
@@ -160,10 +160,10 @@ def test_any_mixture(steps):
 
 
 def test_what_has_kept_the_tape_of_scalars_cannot_write_on_it_once_there_are_loops():
-    program = BlockTape(2, scalar=True)
+    program = Program(2, scalar=True)
     kept = program.open
     kept.multiply(0, 1)
-    assert program.in_loops(blocks.LONG)
+    assert program.in_loops(sizes.LONG)
     for write in (lambda: kept.add(0, 1), lambda: kept.constant(7.0)):
         with pytest.raises(AttributeError):
             write()

@@ -13,10 +13,10 @@ from accumulus.elimination.emit import emit
 from accumulus.graph.linearize import linearize
 from accumulus.resubstitution.optimise import optimise_bodies
 from accumulus.search.find import find_plan
-from accumulus.tape.blocks import SCAN, BlockTape, Range, column
 from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.fusion import fuse
 from accumulus.tape.interpreter import evaluate
+from accumulus.tape.program import SCAN, Program, Range, column
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import LongSegment, Unit
 from accumulus.targets.target import target_of
@@ -54,7 +54,7 @@ def random_body(rng, inputs, outputs):
 def random_program(seed, jumps=True):
     """A program with recurrences that take inputs, constants, each other, themselves, and operations on them."""
     rng = np.random.default_rng(seed)
-    tape = BlockTape(inputs=6)
+    tape = Program(inputs=6)
     known = [np.arange(6), tape.constant_array(np.array([0.25, -0.5]))]
     for _ in range(rng.integers(1, 4)):
         widths = rng.choice([1, 2, 3, 9, 20], rng.integers(1, 6)) if rng.random() < 0.5 else np.ones(rng.integers(1, 9))
@@ -145,7 +145,7 @@ def _running(tape, terms):
 
 
 def test_equal_recurrences_are_one():
-    tape = BlockTape(inputs=5)
+    tape = Program(inputs=5)
     first = _running(tape, np.arange(5))
     assert _running(tape, np.arange(5)) == first
     assert _running(tape, np.arange(5)[::-1]) != first
@@ -156,7 +156,7 @@ def test_equal_recurrences_are_one():
 def test_what_nobody_takes_is_not_computed():
     body = Tape(3)
     body.outputs = [body.add(0, 1), body.multiply(0, 2), body.apply("sin", 1)]
-    tape = BlockTape(inputs=8)
+    tape = Program(inputs=8)
 
     def operands(results):
         return [
@@ -169,7 +169,7 @@ def test_what_nobody_takes_is_not_computed():
     tape.outputs = results[0].references
     (only,) = fuse(tape)
     assert (only.count, len(only.body.outputs), only.body.inputs) == (4, 3, 3)
-    tape = BlockTape(inputs=8)
+    tape = Program(inputs=8)
     body = Tape(2)
     body.outputs = [body.add(0, 1), body.apply("sin", 1)]
     results = tape.scan(body, lambda r: [column(np.append(0, r[0].references[:-1])), Range(1, 0, 4)], np.arange(5))
@@ -185,7 +185,7 @@ def test_what_nobody_takes_is_not_computed():
      (lambda r: r[0].references[:2], "one an instance")],
 )  # fmt: skip
 def test_what_is_taken_has_to_be_there(reference, match):
-    tape = BlockTape(inputs=1)
+    tape = Program(inputs=1)
     body = Tape(1)
     body.outputs = [body.apply("sin", 0)]
     with pytest.raises(acc.errors.ArgumentError, match=match):
@@ -255,7 +255,7 @@ def test_what_goes_wrong_inside_is_found(way, monkeypatch):
     """Products of local derivatives are held against the derivatives themselves."""
     force(monkeypatch, way)
     monkeypatch.setattr(Factor, "times", lambda self, body, inputs, other: body.multiply(body.constant(2.0), other))
-    tape = BlockTape(inputs=4)
+    tape = Program(inputs=4)
     body = Tape(2)
     body.outputs = [body.multiply(body.apply("sin", 0), 1)]
     tape.scan(body, lambda r: [column(np.append(0, r[0].references[:-1])), Range(1, 1, 3)], np.arange(4))

@@ -16,7 +16,7 @@ from accumulus import memory
 from accumulus.errors import LongProgramWarning, SizeError
 from accumulus.frontends import written_out
 from accumulus.programs import preparation
-from accumulus.tape import blocks
+from accumulus.tape import program as sizes
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_size_errors_stay_as_they_are():
 def test_memory_is_known():
     room = memory.available()
     assert room is None or room > 2**20
-    assert blocks.LARGE * 8 < memory.SMALL
+    assert sizes.LARGE * 8 < memory.SMALL
     memory.check_fits(10, "nothing", "")
 
 
@@ -155,7 +155,7 @@ except acc.errors.SizeError as error:
 @pytest.fixture
 def short(monkeypatch):
     monkeypatch.setattr(written_out, "LONG", 1000)
-    monkeypatch.setattr(blocks, "MOST_UNROLLED", 100)
+    monkeypatch.setattr(sizes, "MOST_UNROLLED", 100)
 
 
 def tangled(x):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accumulus.arrays.entries import joined, sorted_entries
-from accumulus.tape.blocks import column, references_in
+from accumulus.tape.program import column, references_in
 
 SIZES = st.sampled_from([0, 1, 2, 5, 40, 70, 300])
 

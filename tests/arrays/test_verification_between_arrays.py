@@ -11,7 +11,7 @@ from accumulus.arrays import jacobian as between
 from accumulus.arrays import verification
 from accumulus.arrays.entries import Entries, Products
 from accumulus.arrays.residues import PRIME, of_numbers
-from accumulus.tape.blocks import column, references_in
+from accumulus.tape.program import column, references_in
 
 X = np.random.default_rng(1).uniform(0.1, 1.0, 48)
 

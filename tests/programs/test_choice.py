@@ -17,7 +17,7 @@ from scipy.sparse import coo_array, csr_array
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, FileError, UnknownNameError
-from accumulus.tape.blocks import BlockTape
+from accumulus.tape.program import Program
 
 QUICK = {"effort": "fast", "time_limit": 0.0, "cache": False}
 
@@ -351,7 +351,7 @@ class TestProductsOfLongArrays:
         np.testing.assert_allclose(found, slope * seeds + back, rtol=1e-12, atol=1e-12)
         for made in (pushed, pulled):
             tape = made.compile(*((x,), (seeds,)) if made is pushed else ((x,), seeds)).tape
-            assert isinstance(tape, BlockTape) == loops
+            assert isinstance(tape, Program) == loops
 
     @pytest.mark.parametrize(("count", "several", "loops"), [(900, None, False), (2900, None, True), (1500, 3, True)])
     def test_of_hessians(self, count, several, loops):
@@ -362,9 +362,9 @@ class TestProductsOfLongArrays:
         expected = share * seeds - share * (seeds @ share)[..., None]
         (found,) = product((x,), (seeds,))
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
-        assert isinstance(product.compile((x,), (seeds,)).tape, BlockTape) == loops
+        assert isinstance(product.compile((x,), (seeds,)).tape, Program) == loops
 
     def test_the_order_of_the_function_is_kept_where_it_is_asked_for(self):
         x = np.linspace(0.1, 1.0, 3000)
         pushed = acc.jvp(self.waves, exact_order=True, **QUICK)
-        assert not isinstance(pushed.compile((x,), (x,)).tape, BlockTape)
+        assert not isinstance(pushed.compile((x,), (x,)).tape, Program)

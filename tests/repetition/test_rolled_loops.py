@@ -10,7 +10,7 @@ from rolling import rolling
 import accumulus as acc
 from accumulus.arrays import jacobian as arrays_jacobian
 from accumulus.frontends.record import record
-from accumulus.programs.program import Program
+from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.repetition import roll
 from accumulus.tape.fusion import fuse
 from accumulus.tape.interpreter import evaluate
@@ -289,7 +289,7 @@ def test_recordings_for_traces_stay_as_they_are():
         assert record(stencil, [X]).loops is None
         assert record(stencil, [X], arrays=True).loops is not None
         for options in ({"dtype": "float32"}, {"exact_order": True}):
-            assert type(acc.jacobian(stencil, cache=False, **options).compile(X)) is Program
+            assert type(acc.jacobian(stencil, cache=False, **options).compile(X)) is CompiledProgram
 
 
 def test_too_many_products_leave_a_program_as_it_is(monkeypatch):

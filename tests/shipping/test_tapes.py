@@ -10,14 +10,14 @@ import pytest
 from accumulus.errors import FileError
 from accumulus.shipping.data_files import Arrays, Fields
 from accumulus.shipping.tapes import tape_as_data, tape_from_data
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Range, column
 from accumulus.tape.interpreter import evaluate
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
 
 def blocks():
-    tape = BlockTape(inputs=6)
+    tape = Program(inputs=6)
     x = np.arange(6)
     tape.constant_array(np.array([0.5, 2.0, -3.0]))
     y = tape.apply("multiply", np.roll(x, 1), x)
@@ -50,7 +50,7 @@ def arrays_of(arrays):
 
 def segments():
     """A program with scalar operations, some of them truth values, that are one block, and with equal blocks."""
-    tape = BlockTape(inputs=6)
+    tape = Program(inputs=6)
     truth = tape.apply("less", 0, 1)
     value = 2
     for k in range(6):

@@ -14,9 +14,9 @@ from sanitized import numbers_of
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, CompileError
-from accumulus.tape.blocks import BlockTape, Range, column
 from accumulus.tape.fusion import fuse
 from accumulus.tape.interpreter import evaluate
+from accumulus.tape.program import Program, Range, column
 from accumulus.tape.tape import Tape
 from accumulus.targets.c import c_loops, c_target
 from accumulus.targets.c.c_loops import LoopSource
@@ -68,7 +68,7 @@ def test_loops_of_every_kind_are_those_of_llvm(function):
                 for target in ("c", "llvm")
             )
             assert_same(found(x, k), expected(x, k))
-        assert isinstance(found.compile(x, k).tape, BlockTape)
+        assert isinstance(found.compile(x, k).tape, Program)
         X = np.stack([x, x[::-1], 0.5 * x])
         assert_same(found.batch(X, k), expected.batch(X, k))
 
@@ -76,7 +76,7 @@ def test_loops_of_every_kind_are_those_of_llvm(function):
 def program(seed, products=True):
     """A tape of one block of each kind on operands that lie anywhere, and a point for it."""
     rng = np.random.default_rng(seed)
-    tape = BlockTape(inputs=7)
+    tape = Program(inputs=7)
     known = [np.arange(7), tape.constant_array(rng.normal(size=3))]
 
     def some(*shape):
@@ -148,7 +148,7 @@ def test_tables_of_numbers_that_repeat(ones, zeros, monkeypatch):
     """Where it has AVX-512, gcc 12.2 copies such tables wrongly if it sees what they hold."""
     monkeypatch.setattr(c_target, "FLAGS", ("-O3", "-march=native", "-Wall", "-Wextra", "-Wconversion", "-Werror"))
     table, length = np.repeat([1.0, 0.0], [ones, zeros]), ones + zeros
-    tape = BlockTape(1)
+    tape = Program(1)
     tape.outputs = np.append(tape.constant_array(table), 0)
     segments = [LongSegment(length, slice(0, length), slice(0, length))]
     segments.append(LongSegment(1, slice(length, length + 1), slice(0, 1)))
@@ -160,7 +160,7 @@ def test_tables_of_numbers_that_repeat(ones, zeros, monkeypatch):
 
 
 def test_sums_without_terms_of_their_own_and_empty_arrays():
-    tape = BlockTape(inputs=3)
+    tape = Program(inputs=3)
     total = tape.sums(np.array([tape.constant(0.1)] * 20), [0, 10, 20])
     tape.outputs = np.append(total, [0])
     segment = LongSegment(3, slice(0, 3), slice(0, 3))

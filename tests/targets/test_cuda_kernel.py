@@ -16,9 +16,9 @@ from test_c_loops import FUNCTIONS, program
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, CompileError
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import fuse
 from accumulus.tape.interpreter import evaluate
+from accumulus.tape.program import Program
 from accumulus.targets.c import cuda_target
 from accumulus.targets.kernel import LongSegment, Unit
 
@@ -140,7 +140,7 @@ def test_loops_of_every_kind(cupy, function):
     with unrolled(0):
         found, wanted = of(function, "cuda"), of(function, "llvm")
         assert_same(found(x[0], 1.3), wanted(x[0], 1.3))
-        assert isinstance(found.compile(x[0], 1.3).tape, BlockTape)
+        assert isinstance(found.compile(x[0], 1.3).tape, Program)
         assert_same(found.batch(x, k), wanted.batch(x, k))
         assert_same(found.batch(x, 1.1), wanted.batch(x, 1.1))
         assert_same(found.batch(x.T, k, transposed=True), wanted.batch(x.T, k, transposed=True))

@@ -13,10 +13,10 @@ from test_c_loops import FUNCTIONS, program
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, CompileError
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import fuse
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape, emit_source
 from accumulus.targets.kernel import LongSegment
@@ -106,7 +106,7 @@ def test_loops_of_every_kind(function):
     x, k = np.random.default_rng(1).uniform(0.1, 1.0, 24), 1.3
     with unrolled(0):
         made = acc.value_and_jacobian(function, (0, 1), cache=False, effort="fast").compile(x, k)
-        assert isinstance(made.tape, BlockTape)
+        assert isinstance(made.tape, Program)
         found = jax.jit(function_of(made.source("jax")))(x, k)
         value, (by_x, by_k) = made(x, k)
     for one, other in zip(found, (value, by_x, by_k), strict=True):

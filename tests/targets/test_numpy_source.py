@@ -13,9 +13,9 @@ from test_c_loops import FUNCTIONS, program
 
 import accumulus as acc
 from accumulus.errors import ArgumentError
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import fuse
 from accumulus.tape.interpreter import evaluate
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, emit_source
 from accumulus.targets.kernel import LongSegment
@@ -93,7 +93,7 @@ class TestLoops:
         x, k = np.random.default_rng(1).uniform(0.1, 1.0, 24), 1.3
         with unrolled(0):
             made = acc.value_and_jacobian(function, (0, 1), cache=False, effort="fast").compile(x, k)
-            assert isinstance(made.tape, BlockTape)
+            assert isinstance(made.tape, Program)
             value, (by_x, by_k) = made(x, k)
         scope = {}
         exec(made.source("numpy", "slopes"), scope)

@@ -10,6 +10,6 @@ for arguments of new shapes:
    (`accumulus.search`, `accumulus.elimination`).
 4. `emit` adds the products and their sums to the tape, which `optimise` rewrites to fewer operations
    (`accumulus.elimination`, `accumulus.rewriting`).
-5. `compile_tape` makes machine code of it (`accumulus.targets`); a `Program` packs arguments and shapes results
+5. `compile_tape` makes machine code of it (`accumulus.targets`); a `CompiledProgram` packs arguments and shapes results
    (`accumulus.programs`).
 """

@@ -13,12 +13,12 @@ from accumulus.frontends.recorder import Recording
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Linearization
 from accumulus.options import GUARDS, Options
+from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import straight_line
 from accumulus.programs.forms import Forms, asked_together, settled_function
 from accumulus.programs.graphs import linearize_arguments
 from accumulus.programs.kinds import JACOBIAN, VALUE_AND_JACOBIAN
 from accumulus.programs.preparation import Preparation
-from accumulus.programs.program import Program
 from accumulus.programs.selection import Selection, arranged, checked_argnums, static_positions
 from accumulus.search.plan import Plan, graph_hash
 
@@ -99,7 +99,7 @@ class Trace:
         *,
         values: bool = False,
         **options: Any,
-    ) -> Program:
+    ) -> CompiledProgram:
         """Compile the Jacobian by `plan`, with the function's values before it if `values`.
 
         The plan is verified first, wherever it comes from.
@@ -130,7 +130,9 @@ class Trace:
         chosen = Options.of(**{"sparse": None if output == "dense" else output, "target": target, **own, **options})
         with Preparation(self.name, chosen) as preparation:
             kind, given = VALUE_AND_JACOBIAN if values else JACOBIAN, (linearization, plan)
-            return Program.of(straight_line(self.recording, kind, selection, preparation, given=given), preparation)
+            return CompiledProgram.of(
+                straight_line(self.recording, kind, selection, preparation, given=given), preparation
+            )
 
     def _linearization_of(self, plan: Plan) -> tuple[Selection, Linearization]:
         """Arguments and linearization of the graph that the plan's accumulation is for, or of an equal one."""

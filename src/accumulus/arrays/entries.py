@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from accumulus.arrays.compiled.entries_kernel import COMPRESS, COUNT, GIVEN, JOIN, PLACE, SORT, EntriesState
 from accumulus.arrays.residues import PRIME, of_numbers
 from accumulus.native.machine import kernel
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, are_equal, column, fingerprint, references_in
 from accumulus.tape.operations import BY_NAME
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
 _SELECT: Final = BY_NAME["select"].code
@@ -82,7 +82,7 @@ class Products:
         rounded: constants that were rounded, and the residues of what they stand for.
     """
 
-    def __init__(self, tape: BlockTape) -> None:
+    def __init__(self, tape: Program) -> None:
         self.tape = tape
         self.count = 0
         self.rounded: dict[int, int] = {}

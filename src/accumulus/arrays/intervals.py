@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from accumulus.tape.blocks import Block, BlockTape
 from accumulus.tape.columns import Column, are_equal, owners_in, references_in
 from accumulus.tape.interpreter import Domain, Partial, resume
 from accumulus.tape.operations import Operation
+from accumulus.tape.program import Block, Program
 
 #: The least and the greatest value; None if there may be no number. Sums and products of finite numbers are taken to be
 #: finite, however large.
@@ -30,7 +30,7 @@ class Intervals(Partial):
 
     located = frozenset(("multiply",))
 
-    def __init__(self, tape: BlockTape) -> None:
+    def __init__(self, tape: Program) -> None:
         self._tape = tape
         self._known: list[Interval] = []
 
@@ -98,7 +98,7 @@ class Intervals(Partial):
         """Subtract, likewise."""
         return self.add(a, self.negative(b))
 
-    def multiply(self, tape: BlockTape, block: Block, a: Bounds, b: Bounds) -> Interval:
+    def multiply(self, tape: Program, block: Block, a: Bounds, b: Bounds) -> Interval:
         """Multiply, unless 0 and infinity may meet; squares are not negative."""
         for one, other in ((a, b), (b, a)):
             if not _is_finite(one) and other[0] <= 0.0 <= other[1]:

@@ -25,10 +25,10 @@ from accumulus.elimination.emit import emit
 from accumulus.errors import SizeError
 from accumulus.graph.linearize import linearize
 from accumulus.search.find import find_plan
-from accumulus.tape.blocks import MANY_BLOCKS, BlockTape
 from accumulus.tape.columns import Column, Range, column, owners_in, references_in
 from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.moving import Moving
+from accumulus.tape.program import MANY_BLOCKS, Program
 from accumulus.tape.tape import Tape, to_bytes
 
 Integers = NDArray[np.int64]
@@ -47,7 +47,7 @@ FIRST: Final = 100_000
 class ArrayJacobian:
     """A program that computes values and the Jacobian's nonzeros."""
 
-    tape: BlockTape  # its outputs are the function's own, then the nonzeros row by row
+    tape: Program  # its outputs are the function's own, then the nonzeros row by row
     values: int  # how many outputs are the function's own
     # rows, columns: output and input that each nonzero belongs to; sorted
     rows: Integers
@@ -57,7 +57,7 @@ class ArrayJacobian:
 
 
 def differentiate(
-    tape: BlockTape,
+    tape: Program,
     inputs: Sequence[int] | Integers,
     context: Context,
     directions: Integers | None = None,
@@ -76,9 +76,9 @@ def differentiate(
 
 
 class _Accumulating:
-    def __init__(self, tape: BlockTape, inputs: Integers, context: Context, directions: Integers | None) -> None:
+    def __init__(self, tape: Program, inputs: Integers, context: Context, directions: Integers | None) -> None:
         self.given, self.context = tape, context
-        self.made = BlockTape(tape.inputs, most=MANY_BLOCKS)
+        self.made = Program(tape.inputs, most=MANY_BLOCKS)
         self.products = Products(self.made)
         self.structured = Structured(self.products)
         #: Where what the given program computes is in the one that is made.

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from accumulus.arrays.compiled import steps_kernel
 from accumulus.arrays.compiled.steps_kernel import StepsState
 from accumulus.native.machine import kernel
-from accumulus.tape.blocks import MATMUL, SCAN, SUM, Block, BlockTape
 from accumulus.tape.columns import Column, Range
 from accumulus.tape.operations import BY_NAME
+from accumulus.tape.program import MATMUL, SCAN, SUM, Block, Program
 from accumulus.tape.tape import Tape
 
 #: 2³¹ − 1: products of two residues fit into 64 bits, and are reduced by shifts.
@@ -93,7 +93,7 @@ def at(values: Residues, operands: Column, part: slice) -> Any:
 
 
 def residues(
-    tape: BlockTape, wanted: Sequence[Column], apart: Mapping[int, int], generator: np.random.Generator
+    tape: Program, wanted: Sequence[Column], apart: Mapping[int, int], generator: np.random.Generator
 ) -> Residues:
     """The residue of each result that is wanted, or that one of these is computed from, at its reference.
 

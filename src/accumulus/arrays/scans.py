@@ -23,10 +23,10 @@ from accumulus.arrays.entries import Entries, Products, distinct
 from accumulus.arrays.residues import Residues, at, by_steps, of_numbers, reduced
 from accumulus.elimination.emit import guarded
 from accumulus.native.machine import kernel
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.interpreter import Domain, run
 from accumulus.tape.operations import Operation
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
 Integers = NDArray[np.int64]
@@ -302,7 +302,7 @@ class BodyLabel:
         """Of what it is made of."""
         return (self.value, *self.conditions) if self.number is None or self.conditions else ()
 
-    def factor(self, made: BlockTape, places: Mapping[int, Column], count: int) -> Factor:
+    def factor(self, made: Program, places: Mapping[int, Column], count: int) -> Factor:
         """Factors of all instances, of which `places` are the columns."""
         if self.number is not None and not self.conditions:
             return Factor(self.number)

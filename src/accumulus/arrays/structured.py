@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.entries import Entries, Products
 from accumulus.arrays.intervals import Intervals
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, column, references_in
+from accumulus.tape.program import Program
 
 # Dense derivatives ---------------------------------------------------------------------------------------------------
 #
@@ -204,7 +204,7 @@ class Structured:
 
     def __init__(self, products: Products) -> None:
         self.products = products
-        self.tape: BlockTape = products.tape
+        self.tape: Program = products.tape
         self._intervals = Intervals(self.tape)
         self._rectangles: dict[int, tuple[Entries, Dense | None]] = {}
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.entries import Entries, Products
 from accumulus.arrays.scans import Recurrence, Way
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, column, references_in
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape, to_bytes
 
 Integers = NDArray[np.int64]
@@ -86,7 +86,7 @@ class _Writer:
         references: (outputs, pairs), of what is computed.
     """
 
-    def __init__(self, recurrence: Recurrence, way: Way, values: Integers, made: BlockTape) -> None:
+    def __init__(self, recurrence: Recurrence, way: Way, values: Integers, made: Program) -> None:
         direction = recurrence.direction(way.is_reverse)
         assert direction is not None
         self.recurrence, self.way, self.direction, self.made = recurrence, way, direction, made

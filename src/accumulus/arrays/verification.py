@@ -19,8 +19,8 @@ from accumulus.arrays.residues import PRIME, Residues, at, chunks, half_reduced,
 from accumulus.arrays.scans import Recurrence
 from accumulus.arrays.structured import Dense, Edge
 from accumulus.errors import VerificationError
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, column
+from accumulus.tape.program import Program
 
 Integers = NDArray[np.int64]
 #: Where an array begins among the references of the function, its length, its derivatives by other arrays, and what it
@@ -29,7 +29,7 @@ Heads = tuple[int, int, list[Edge], Recurrence | None]
 
 
 def verify_derivatives(
-    made: BlockTape,
+    made: Program,
     inputs: int,
     edges: Sequence[Heads],
     nonzeros: tuple[Integers, Integers, Integers],

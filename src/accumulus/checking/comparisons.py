@@ -22,7 +22,7 @@ from accumulus.frontends.kinds import as_inputs
 from accumulus.frontends.location import argument_name
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import flatten
-from accumulus.programs.program import Program
+from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.show.tables import amount, counted, plain_text, table
 from accumulus.tape.error_bounds import UNIT, compare, evaluate_with_bounds
 
@@ -134,7 +134,7 @@ class FlatProblem:
     """
 
     def __init__(
-        self, function: Callable[..., Any], recording: Recording, program: Program, argnums: tuple[int, ...]
+        self, function: Callable[..., Any], recording: Recording, program: CompiledProgram, argnums: tuple[int, ...]
     ) -> None:
         self.function = function
         self.recording = recording
@@ -220,7 +220,7 @@ def flat(result: Any) -> Floats:
 
 
 def compare_programs(
-    problem: FlatProblem, points: Sequence[Point], values: Sequence[Floats], others: Mapping[str, Program]
+    problem: FlatProblem, points: Sequence[Point], values: Sequence[Floats], others: Mapping[str, CompiledProgram]
 ) -> Iterator[Finding]:
     """The recording with the function, the program with its tape in NumPy, batches and other programs with it.
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from accumulus.cli.problem import Problem, load_derivative, user_code
 from accumulus.elimination.emit import emit, label_tape
 from accumulus.frontends.names import NamedValues, entry_of
+from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.kinds import Seeds
-from accumulus.programs.program import Program
 from accumulus.resubstitution.optimise import optimise
 from accumulus.show.tables import counted, shape_text
 from accumulus.tape.interpreter import evaluate
@@ -41,7 +41,7 @@ FINITE: Final = 4
 TOLERANCE: Final = 1e-9
 
 
-def labels_of(program: Program, names: NamedValues | None, parameters: Sequence[str]) -> Labels:
+def labels_of(program: CompiledProgram, names: NamedValues | None, parameters: Sequence[str]) -> Labels:
     """Return what is to be written beside a program.
 
     Args:
@@ -90,7 +90,7 @@ def _values(tape: Tape, points: NDArray[np.float64]) -> dict[int, NDArray[np.flo
     return {reference: row for reference, row in zip(whole.outputs, rows, strict=True) if len(set(row.tolist())) > 1}
 
 
-def _entries(program: Program, parameters: Sequence[str]) -> Iterator[list[str]]:
+def _entries(program: CompiledProgram, parameters: Sequence[str]) -> Iterator[list[str]]:
     """Yield what each entry of each array is; nothing for those of which only some are stored."""
     kind, recording, selection = program.kind, program.recording, program._selection
     shapes = {k: shape for k, shape in enumerate(recording.argument_shapes) if shape is not None}
@@ -117,7 +117,7 @@ def _entries(program: Program, parameters: Sequence[str]) -> Iterator[list[str]]
                 yield [_derivative(entry, column) for entry in row for column in columns]
 
 
-def _results(program: Program, differentiated: Sequence[Sequence[str]]) -> list[list[str]]:
+def _results(program: CompiledProgram, differentiated: Sequence[Sequence[str]]) -> list[list[str]]:
     """Entries of what is differentiated, by leaf: of the function, or of its gradient."""
     kind, recording, name = program.kind, program.recording, program.name
     if kind.first is not None:
@@ -181,7 +181,7 @@ def source_of_loops(text: str, shapes: Sequence[str], target: str, options: Mapp
 
 
 def _from_function(
-    program: Program, target: str, named: NamedValues | None, parameters: Sequence[str]
+    program: CompiledProgram, target: str, named: NamedValues | None, parameters: Sequence[str]
 ) -> tuple[str, list[str]]:
     names, inputs, shapes = program.array_names, program._arguments.numeric_shapes, [*program._results.shapes]
     if program.is_guarded:

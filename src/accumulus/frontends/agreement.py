@@ -28,10 +28,10 @@ from accumulus.frontends.kinds import Spread, as_inputs, as_numpy, as_reals, mov
 from accumulus.frontends.location import argument_name, described
 from accumulus.frontends.recorder import Recording, holder_of, is_plain, recorder_of
 from accumulus.frontends.trees import Structure, flatten
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.error_bounds import UNIT, compare
 from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.operations import BY_NAME
+from accumulus.tape.program import Program
 
 #: How far from the given arguments the function is tried, relative to them.
 REACHES: Final = (0.01, 0.5)
@@ -230,7 +230,7 @@ def verify(
     return agreement.is_complete
 
 
-def _is_implicit(program: BlockTape) -> bool:
+def _is_implicit(program: Program) -> bool:
     """Return True if values solve equations, as eigenvalues do, for which functions call a library."""
     if program.scalars is not None:
         return _ATTACH in program.scalars.codes

@@ -26,12 +26,12 @@ from accumulus.errors import EndlessRecordingError
 from accumulus.frontends.active import ACTIVE, no_decision, no_number, refuse
 from accumulus.frontends.inner import InnerTape, NestedTape
 from accumulus.native.state import Integers
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.compiled.passes_kernel import SIGNED
 from accumulus.tape.interpreter import NUMBERS, advance, resume
 from accumulus.tape.live import seeing_zero_signs
 from accumulus.tape.operations import BY_NAME, INPUT
 from accumulus.tape.passes import extended, rows_of
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
 #: Guards of one recording, at most, and questions that they answer: a loop that asks more often may never end.
@@ -83,7 +83,7 @@ class Decisions:
         guards: by the reference of what has to be true for each to hold.
     """
 
-    def __init__(self, tape: BlockTape, point: NDArray[np.float64]) -> None:
+    def __init__(self, tape: Program, point: NDArray[np.float64]) -> None:
         self.tape = tape
         self.guards: dict[int, Guard] = {}
         self._questions = 0
@@ -414,7 +414,7 @@ def conjunction(tape: Any, conditions: References) -> int:
     return int(left[0]) if len(left) else int(tape.constant(1.0))
 
 
-def holds_of(tape: Tape | BlockTape, guards: References) -> int:
+def holds_of(tape: Tape | Program, guards: References) -> int:
     """True if all guards hold: 1 or 0.
 
     Args:
@@ -462,7 +462,7 @@ class Choices:
         is_true: whether a truth value on it is true at the given point.
     """
 
-    def __init__(self, tape: Tape | BlockTape, is_true: Callable[[int], bool]) -> None:
+    def __init__(self, tape: Tape | Program, is_true: Callable[[int], bool]) -> None:
         self._tape, self._is_true = tape, is_true
         #: By reference: conditions, in the order in which they are met; None of what depends on inputs otherwise.
         self._found: dict[int, tuple[int, ...] | None] = {}

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.frontends.location import user_line
-from accumulus.tape import blocks
+from accumulus.tape import program as sizes
 from accumulus.tape.interpreter import applied, copied
 from accumulus.tape.live import needed
 from accumulus.tape.operations import INPUT
@@ -61,7 +61,7 @@ class InnerTape(Tape):
             LongBodyError: if it does.
         """
         work = entries if work is None else work
-        if work >= blocks.LONG:
+        if work >= sizes.LONG:
             self.unrolled += work
             self.check(MOST_IN_BODY)
         return False
@@ -140,11 +140,11 @@ class NestedTape(InnerTape):
         if isinstance(outer, InnerTape):
             return outer.in_loops(entries, work, steps)
         if outer.may_loop and outer.scalars is not None:
-            if steps > blocks.MOST_UNROLLED_STEPS:
-                self.unrolled += blocks.MOST_UNROLLED + 1
+            if steps > sizes.MOST_UNROLLED_STEPS:
+                self.unrolled += sizes.MOST_UNROLLED + 1
             work = entries if work is None else work
-            self.unrolled += work if work >= blocks.LONG else 0
-            self.check(blocks.MOST_UNROLLED)
+            self.unrolled += work if work >= sizes.LONG else 0
+            self.check(sizes.MOST_UNROLLED)
         return False
 
     def lowered(self, references: Any) -> Any:

@@ -45,9 +45,9 @@ from accumulus.frontends.recorder import Recorder, Recording, References, holder
 from accumulus.frontends.trees import flatten
 from accumulus.frontends.written_out import BusiestLine, scalar_operations, tell
 from accumulus.repetition.roll import rolled
-from accumulus.tape.blocks import MANY_BLOCKS, BlockTape
 from accumulus.tape.live import settled
 from accumulus.tape.passes import moved
+from accumulus.tape.program import MANY_BLOCKS, Program
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ def record(
         count += size
     point = as_inputs(as_reals(arguments, shapes), shapes) if decides else None
     recorded = ending(partial(_recorded, recorder_of(function), function, arguments, shapes, tuple(slices), point))
-    opened = partial(BlockTape, count, scalar=not (arrays and at_once), loops=arrays)
+    opened = partial(Program, count, scalar=not (arrays and at_once), loops=arrays)
     recording, refusal = recorded(opened())
     if recording.program.sees_zero_signs or recording.program.folded_zero_signs:
         with suppress(TraceError):
@@ -150,7 +150,7 @@ def _recorded(
     shapes: tuple[tuple[int, ...] | None, ...],
     slices: tuple[slice, ...],
     point: NDArray[np.float64] | None,
-    tape: BlockTape,
+    tape: Program,
 ) -> tuple[Recording, TraceError | None]:
     """The function as a program, which is empty so far, and the last error of the recorder that it caught, if any."""
     inputs = [None if shape is None else _inputs(place, shape) for shape, place in zip(shapes, slices, strict=True)]
@@ -215,7 +215,7 @@ def _recorded(
     outputs += [np.array([as_number(tape if straight is None else straight, holds)]) for holds in guards]
     tape.locate = None
     # traced values that the function has kept hold the other one, which ends
-    program = copy(tape) if straight is None else BlockTape.of(copy(straight))
+    program = copy(tape) if straight is None else Program.of(copy(straight))
     program.folded_zero_signs |= tape.folded_zero_signs
     program.outputs = np.concatenate([np.empty(0, np.int64), *(references.reshape(-1) for references in outputs)])
     kept = tuple(guards.values())
@@ -233,7 +233,7 @@ def _raised_on_numbers(function: Any, arguments: Sequence[object], error: Except
     return None
 
 
-def _chosen(recording: Recording, loops: BlockTape, at_once: bool) -> Recording:
+def _chosen(recording: Recording, loops: Program, at_once: bool) -> Recording:
     """Return a recording with its loops written out, if they have few operations, or are those of a loop in Python."""
     has_loops = any(block.count > 1 or block.offsets is not None for block in loops.blocks)
     has_loops &= len(loops.blocks) <= MANY_BLOCKS
@@ -252,7 +252,7 @@ def _chosen(recording: Recording, loops: BlockTape, at_once: bool) -> Recording:
         (guard, place) for guard, place in zip(found.guards, moved(conditions, to).tolist(), strict=True) if place >= 0
     ]
     made.outputs = moved(tape.outputs[:results], to).tolist() + [as_number(made, place) for _, place in kept]
-    return replace(found, program=BlockTape.of(made), guards=tuple(guard for guard, _ in kept))
+    return replace(found, program=Program.of(made), guards=tuple(guard for guard, _ in kept))
 
 
 def _inputs(place: slice, shape: tuple[int, ...]) -> References:

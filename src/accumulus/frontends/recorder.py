@@ -29,8 +29,8 @@ from accumulus.frontends.calls import Restructured, function_of
 from accumulus.frontends.decisions import Guard
 from accumulus.frontends.location import Place, user_place
 from accumulus.frontends.trees import Leaf, Structure, flatten, unflatten
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.moving import unroll
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
 #: References to a tape, in the shape of the array that they stand for.
@@ -56,12 +56,12 @@ class Recording:
     The program's outputs are the results' entries, and then one for each guard: 1 where it holds, else 0.
     """
 
-    program: BlockTape
+    program: Program
     argument_shapes: tuple[tuple[int, ...] | None, ...]
     argument_slices: tuple[slice, ...]
     result_shapes: tuple[tuple[int, ...], ...]
     structure: Structure
-    other: BlockTape | None = None
+    other: Program | None = None
     unrolled: int = 0
     guards: tuple[Guard, ...] = ()
 
@@ -72,7 +72,7 @@ class Recording:
         return self.program.scalars
 
     @property
-    def loops(self) -> BlockTape | None:
+    def loops(self) -> Program | None:
         """The program, of a function that was recorded with operations on arrays; None for one written out."""
         return self.program if self.program.scalars is None else None
 
@@ -80,7 +80,7 @@ class Recording:
         """Return the recording with every operation on arrays written out, entry by entry."""
         if self.loops is None:
             return self
-        made = self.other if self.other is not None else BlockTape.of(unroll(self.program))
+        made = self.other if self.other is not None else Program.of(unroll(self.program))
         return replace(self, program=made, other=None, unrolled=0)
 
     def as_loops(self) -> Recording:
@@ -91,9 +91,9 @@ class Recording:
 
     def computing(self, tape: Tape) -> Recording:
         """Return the recording with other straight-line code for the same."""
-        return replace(self, program=BlockTape.of(tape), other=None)
+        return replace(self, program=Program.of(tape), other=None)
 
-    def returning(self, program: BlockTape, shapes: Sequence[tuple[int, ...]], structure: Structure) -> Recording:
+    def returning(self, program: Program, shapes: Sequence[tuple[int, ...]], structure: Structure) -> Recording:
         """Return a recording of the same arguments and guards with other results, those of a program."""
         return replace(self, program=program, result_shapes=tuple(shapes), structure=structure, other=None, unrolled=0)
 

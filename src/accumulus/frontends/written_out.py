@@ -12,7 +12,7 @@ from typing import Final
 
 from accumulus.errors import LongProgramWarning
 from accumulus.frontends.location import in_library
-from accumulus.tape.blocks import BlockTape
+from accumulus.tape.program import Program
 
 #: What would make them short.
 INSTEAD: Final = (
@@ -75,14 +75,14 @@ class BusiestLine:
 _OWN: Final = {BusiestLine.__enter__.__code__, BusiestLine.__exit__.__code__}
 
 
-def scalar_operations(program: BlockTape) -> int:
+def scalar_operations(program: Program) -> int:
     """Return the number of operations that were written one by one."""
     if program.scalars is not None:
         return program.operations
     return sum(block.operations for block in program.blocks if block.count == 1 and block.offsets is None)
 
 
-def tell(name: str, program: BlockTape, busiest: Line | None) -> None:
+def tell(name: str, program: Program, busiest: Line | None) -> None:
     """Warn that a program was written out.
 
     Args:
@@ -99,7 +99,7 @@ def tell(name: str, program: BlockTape, busiest: Line | None) -> None:
     warn(f"{operations:,} operations of {name} were written out one by one, {why}. {INSTEAD}")
 
 
-def _busiest_of_blocks(program: BlockTape) -> Line | None:
+def _busiest_of_blocks(program: Program) -> Line | None:
     """Return the line that most scalar operations of a program with loops come from."""
     counts: Counter[tuple[str, int]] = Counter()
     for block, lines in zip(program.blocks, program.lines, strict=True):

@@ -28,7 +28,7 @@ from accumulus.frontends.recorder import Recording
 from accumulus.options import Options
 from accumulus.programs.arguments import Axes
 from accumulus.programs.calls import BatchPoints, FastPath, GuardedKernel, Settle, no_fast_path
-from accumulus.programs.program import Program
+from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.rewritten import without_dead
 from accumulus.tape.live import signed_zeros
 from accumulus.tape.operations import OPERATIONS
@@ -58,13 +58,13 @@ class Cases:
         recent: the same, that which is tried first first.
     """
 
-    def __init__(self, program: Program) -> None:
-        self.programs: tuple[Program, ...] = (program,)
-        self.recent: tuple[Program, ...] = (program,)
+    def __init__(self, program: CompiledProgram) -> None:
+        self.programs: tuple[CompiledProgram, ...] = (program,)
+        self.recent: tuple[CompiledProgram, ...] = (program,)
         #: Whether points of the last batch belonged to so many cases that they are parted first.
         self.parts = False
         #: What parts points, and the programs among which it does.
-        self._parting: tuple[tuple[Program, ...], Kernel | None] | None = None
+        self._parting: tuple[tuple[CompiledProgram, ...], Kernel | None] | None = None
         self._lock = Lock()
 
     @property
@@ -77,7 +77,7 @@ class Cases:
         """Shapes of the arguments, None for constant ones."""
         return self.programs[0].recording.argument_shapes
 
-    def at(self, arguments: Sequence[Any]) -> Program | None:
+    def at(self, arguments: Sequence[Any]) -> CompiledProgram | None:
         """The program for a point; None if none is."""
         for program in self.recent:
             if not program.is_guarded or program.holds(arguments):
@@ -85,7 +85,7 @@ class Cases:
                 return program
         return None
 
-    def prefer(self, program: Program) -> None:
+    def prefer(self, program: CompiledProgram) -> None:
         """Try a program first."""
         if self.recent[0] is program:
             return
@@ -93,7 +93,7 @@ class Cases:
             if any(program is known for known in self.programs):  # not laid out anew by another thread
                 self.recent = (program, *(other for other in self.recent if other is not program))
 
-    def add(self, program: Program, most: int) -> Program:
+    def add(self, program: CompiledProgram, most: int) -> CompiledProgram:
         """Take in a program that was recorded at a point where none holds.
 
         Args:
@@ -117,7 +117,7 @@ class Cases:
             self.programs = tuple(programs)
         return programs[-1]
 
-    def _too_many(self, program: Program, most: int) -> TooManyCasesError:
+    def _too_many(self, program: CompiledProgram, most: int) -> TooManyCasesError:
         """The error that names the lines which were answered in most ways."""
         answers: dict[tuple[str, int, str], set[object]] = {}
         for each in (*self.programs, program):
@@ -137,7 +137,7 @@ class Cases:
             "np.minimum there, which record both branches; or allow more cases by most_cases."
         )
 
-    def kernel(self, lead: Program, make: Callable[[BatchPoints], Program]) -> Kernel:
+    def kernel(self, lead: CompiledProgram, make: Callable[[BatchPoints], CompiledProgram]) -> Kernel:
         """The kernel for batches: points go to the program for which they are; arguments as for `_settled`."""
         if not self.is_guarded:
             return lead.kernel
@@ -153,12 +153,12 @@ class Cases:
         programs, kernel = self._parting
         return None if kernel is None or programs is not self.programs else points.run(kernel)[0].reshape(-1)
 
-    def fast_batch(self, axes: Axes, transposed: bool, make: Callable[[BatchPoints], Program]) -> FastPath:
-        """The fast path for batches, see `Program.fast_batch`; `make` as for `_settled`."""
+    def fast_batch(self, axes: Axes, transposed: bool, make: Callable[[BatchPoints], CompiledProgram]) -> FastPath:
+        """The fast path for batches, see `CompiledProgram.fast_batch`; `make` as for `_settled`."""
         first = self.programs[0]
         if not self.is_guarded:
             return first.fast_batch(axes, transposed)
-        known: dict[int, tuple[Program, FastPath]] = {}
+        known: dict[int, tuple[CompiledProgram, FastPath]] = {}
 
         def call(arguments: Sequence[Any], out: Any, threads: int) -> Any:
             if self.parts:
@@ -181,7 +181,7 @@ class Cases:
             return first
 
         #: The fast path that was taken last, and the programs as they were then: they may be laid out anew.
-        last: list[tuple[tuple[Program, ...], FastPath]] = [(self.programs, first)]
+        last: list[tuple[tuple[CompiledProgram, ...], FastPath]] = [(self.programs, first)]
 
         def call(*arguments: Any) -> Any:
             known, fast = last[0]
@@ -202,7 +202,7 @@ class Cases:
         return call
 
 
-def _laid_out_alike(programs: list[Program]) -> list[Program]:
+def _laid_out_alike(programs: list[CompiledProgram]) -> list[CompiledProgram]:
     """Programs whose results are alike with one sparsity pattern, the union of theirs."""
     last = programs[-1]
     if last.options.sparse is None:
@@ -212,7 +212,7 @@ def _laid_out_alike(programs: list[Program]) -> list[Program]:
     return [program.laid_out(union) if same else program for program, same in zip(programs, alike, strict=True)]
 
 
-def _settled(cases: Cases, lead: Program, make: Callable[[BatchPoints], Program]) -> Settle:
+def _settled(cases: Cases, lead: CompiledProgram, make: Callable[[BatchPoints], CompiledProgram]) -> Settle:
     """Return a function that hands points where the guards of a program fail to the other programs.
 
     Args:
@@ -264,7 +264,7 @@ def _settled(cases: Cases, lead: Program, make: Callable[[BatchPoints], Program]
 
 def _by_case(
     cases: Cases,
-    alike: Sequence[Program],
+    alike: Sequence[CompiledProgram],
     points: BatchPoints,
     arrays: Sequence[NDArray[Any]],
     left: NDArray[np.intp],
@@ -311,7 +311,7 @@ def _by_case(
 
 
 def _computed(
-    program: Program,
+    program: CompiledProgram,
     points: BatchPoints,
     arrays: Sequence[NDArray[Any]],
     left: NDArray[np.intp],
@@ -344,7 +344,7 @@ def _computed(
     return np.concatenate(remaining)
 
 
-def _other_shapes(lead: Program, program: Program) -> CaseError:
+def _other_shapes(lead: CompiledProgram, program: CompiledProgram) -> CaseError:
     one, other = (each.recording.result_shapes for each in (lead, program))
     return CaseError(
         f"{program.name} returns {_form(one)} at some points of this batch and {_form(other)} at others, since it "

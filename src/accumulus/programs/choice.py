@@ -12,6 +12,7 @@ from accumulus.elimination.gradient_graph import is_mirrored
 from accumulus.errors import SizeError
 from accumulus.frontends.recorder import Recording
 from accumulus.graph.linearize import Linearization
+from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import loop_nest, straight_line
 from accumulus.programs.derived import derived, derived_as_loops, of_gradient
 from accumulus.programs.expansion import taylor_recording
@@ -28,10 +29,9 @@ from accumulus.programs.graphs import (
 )
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
-from accumulus.programs.program import Program
 from accumulus.programs.selection import Selection
 from accumulus.search.elimination import sweep_counts
-from accumulus.tape.blocks import ManyBlocksError
+from accumulus.tape.program import ManyBlocksError
 from accumulus.targets import Call
 
 #: Products of a derivative that is written out, at most, where arrays can be recorded as such: more take seconds to be
@@ -57,8 +57,8 @@ class Recorded(NamedTuple):
     points: NDArray[np.float64]  # at which the recording holds, (points, inputs)
 
 
-def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Program:
-    """Loops where the recording has blocks, else straight-line code; arguments are those of `Program.of`.
+def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> CompiledProgram:
+    """Loops where the recording has blocks, else straight-line code; arguments are those of `CompiledProgram.of`.
 
     Operations on long arrays that were few enough to be written out stay loops, if their derivatives are not. What was
     found to repeat in straight-line code stays as it was recorded, if derivatives between arrays are too many.
@@ -99,7 +99,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Pro
     if recording.loops is not None:
         try:
             found = loop_nest(replace(recording, other=None), kind, selection, preparation)
-            return Program.of(found, preparation, first, shared)
+            return CompiledProgram.of(found, preparation, first, shared)
         except ManyBlocksError:
             pass
         except SizeError:
@@ -110,7 +110,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Pro
         starts = _products(recording, kind, selection, preparation)
     recording = replace(recording, other=None, unrolled=0)
     found = straight_line(recording, kind, selection, preparation, given=given, starts=starts)
-    return Program.of(found, preparation, first, shared)
+    return CompiledProgram.of(found, preparation, first, shared)
 
 
 def _products(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> list[Start]:
@@ -178,7 +178,7 @@ def _factored(
     preparation: Preparation,
     first: Call,
     shared: tuple[bool, ...],
-) -> Program:
+) -> CompiledProgram:
     """Factors by straight-line code; of long arrays the Jacobian, by loops, where it is sparse or they are too long.
 
     Raises:
@@ -191,7 +191,7 @@ def _factored(
         try:
             made, nonzeros = factored_as_loops(replace(recording, other=None), selection, preparation)
             if nonzeros <= SPARSE * operations or not few:
-                return Program.of(made, preparation, first, shared)
+                return CompiledProgram.of(made, preparation, first, shared)
         except ManyBlocksError:
             pass
         except SizeError:
@@ -199,7 +199,7 @@ def _factored(
                 raise
         with preparation.stage("trace"):
             recording = recording.as_scalars()
-    return Program.of(factored(recording, selection, preparation), preparation, first, shared)
+    return CompiledProgram.of(factored(recording, selection, preparation), preparation, first, shared)
 
 
 def graph_of(recorded: Recorded) -> tuple[Recording, Linearization]:
@@ -232,11 +232,15 @@ def second_order(
 
 def _of_blocks(
     recording: Recording, kind: Kind, first: Kind, selection: Selection, preparation: Preparation
-) -> Program | None:
+) -> CompiledProgram | None:
     """Loops for the derivatives of a gradient; None if they are too many, or values have derivatives of their own."""
     try:
         gradient = derived_as_loops(recording, first, selection.whole, preparation)
-        return None if gradient is None else Program.of(loop_nest(gradient, kind, selection, preparation), preparation)
+        return (
+            None
+            if gradient is None
+            else CompiledProgram.of(loop_nest(gradient, kind, selection, preparation), preparation)
+        )
     except SizeError:
         return None
 

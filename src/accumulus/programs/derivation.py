@@ -40,10 +40,10 @@ from accumulus.resubstitution.optimise import ByValue, is_by_value
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import Rounds
 from accumulus.search.plan import Plan
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.live import needed
 from accumulus.tape.moving import narrowed
 from accumulus.tape.operations import BY_NAME
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 from accumulus.targets.target import Compilable, LoopNest, StraightLine
 
@@ -252,7 +252,7 @@ def _optimised(
 class LoopDerivatives:
     """Derivatives as loops, by references on their tape."""
 
-    tape: BlockTape
+    tape: Program
     values: NDArray[np.int64]  # of the recording's results, where the kind returns them
     guards: NDArray[np.int64]  # 1 where each holds
     entries: NDArray[np.int64]  # structural nonzeros of the derivatives, row by row
@@ -340,13 +340,13 @@ def differentiated(recording: Recording, kind: Kind, selection: Selection, conte
     return LoopDerivatives(made, values, guards, entries, nonzeros, found.products)
 
 
-def _fixed(tape: BlockTape, references: NDArray[np.int64]) -> NDArray[np.int64]:
+def _fixed(tape: Program, references: NDArray[np.int64]) -> NDArray[np.int64]:
     """Values without derivatives."""
     if not len(references):
         return references
     return np.asarray(tape.apply("attach", references, tape.constant(0.0)), np.int64)
 
 
-def has_attached(tape: BlockTape) -> bool:
+def has_attached(tape: Program) -> bool:
     """Return True if values have derivatives of their own."""
     return any(_ATTACH in block.codes for block in tape.blocks)

@@ -24,13 +24,13 @@ from accumulus.programs.batches import check_options, first_point, is_lazy, is_o
 from accumulus.programs.calls import BatchPoints, FastPath, beside_constants, no_fast_path
 from accumulus.programs.cases import Cases, GrownError
 from accumulus.programs.choice import Recorded, program_of
+from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derived import check_number, points_around
 from accumulus.programs.directions import Directed, settled_seeds, signature_of
 from accumulus.programs.forms import FormedProgram, Forms, axes_of_numbers
 from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation, check_size
-from accumulus.programs.program import Program
 from accumulus.programs.selection import Chosen, Selection, checked_argnums, key_of_examples, static_positions
 from accumulus.programs.watched import Watched
 from accumulus.targets import Call
@@ -94,7 +94,7 @@ class Derivative:
         #: The fast path that the last batch could take; the `in_axes` that it is for, and whether it is transposed.
         self._fast_batch: tuple[InAxes, bool, FastPath] | None = None
         #: The last compiled program, and all for arguments of its shapes.
-        self._last: tuple[Cases, Program] | None = None
+        self._last: tuple[Cases, CompiledProgram] | None = None
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -299,7 +299,7 @@ class Derivative:
         """The program for arguments of these shapes, compiled now for one point if it is not yet there.
 
         Where the function decides on values, it is that of the case to which these arguments belong. The code for
-        batches is compiled with the first batch. It is a `Program`; for containers or keywords that are
+        batches is compiled with the first batch. It is a `CompiledProgram`; for containers or keywords that are
         not in the place of arguments by position, a `FormedProgram`, which is called with the same.
         """
         form, numbers = self._form_of(examples, keywords)
@@ -310,7 +310,7 @@ class Derivative:
         assert isinstance(form.__wrapped__, Restructured)
         return FormedProgram(program, self._forms, form.__wrapped__)
 
-    def prepared(self, *examples: Any, **keywords: Any) -> tuple[Program, tuple[Any, ...]]:
+    def prepared(self, *examples: Any, **keywords: Any) -> tuple[CompiledProgram, tuple[Any, ...]]:
         """The program for arguments by position alone, and the numbers among these that it takes, in its order."""
         form, numbers = self._form_of(examples, keywords)
         _, program = form._compiled(numbers, "point")
@@ -347,7 +347,7 @@ class Derivative:
 
     def _compiled(
         self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...] = (), points: int = 1
-    ) -> tuple[Cases, Program]:
+    ) -> tuple[Cases, CompiledProgram]:
         """The program for one point, and all for arguments of its shapes."""
         self._renew()
         key = key_of_examples(examples, static_positions(self._static, len(examples)), self._name)
@@ -368,7 +368,7 @@ class Derivative:
         self._last = cases, program
         return cases, program
 
-    def _further(self, given: tuple[Any, ...], shared: tuple[bool, ...], points: BatchPoints) -> Program:
+    def _further(self, given: tuple[Any, ...], shared: tuple[bool, ...], points: BatchPoints) -> CompiledProgram:
         """The program for the first of some points of a batch, recorded there if there is none.
 
         Args:
@@ -417,7 +417,7 @@ class Derivative:
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
         """Call a sparse derivative; values of the nonzeros are returned in the place of SciPy's matrices.
 
-        See `Program.nonzeros`; `pattern` says where they belong.
+        See `CompiledProgram.nonzeros`; `pattern` says where they belong.
 
         >>> import numpy as np, accumulus as acc
         >>> jac = acc.jacobian(lambda x: x[1:] * x[:-1], sparse="csr")
@@ -444,7 +444,7 @@ class Derivative:
 
     @property
     def pattern(self) -> Any:
-        """Return the places of structural nonzeros of the last compiled program, see `Program.pattern`."""
+        """Return the places of structural nonzeros of the last compiled program, see `CompiledProgram.pattern`."""
         return self._program().pattern
 
     @property
@@ -469,7 +469,7 @@ class Derivative:
 
         return replace(found, cases=tuple(map(CaseFacts.of, last[0].programs)))
 
-    def _program(self) -> Program:
+    def _program(self) -> CompiledProgram:
         if self._last_form is not self:
             return self._last_form._program()
         if self._last is None:
@@ -478,14 +478,14 @@ class Derivative:
         # of several cases, those that are laid out like the last
         return next((known for known in cases.programs if known.recording is program.recording), program)
 
-    def compile_loops(self, *examples: Any) -> Program:
+    def compile_loops(self, *examples: Any) -> CompiledProgram:
         """Compile loops for operations on arrays however short these are: for C, whose compilers take long.
 
         Arguments are numbers and arrays, by position; the program is not kept for calls.
         """
         return self._made(examples, "point", (), 1, at_once=True)
 
-    def _build(self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...], points: int) -> Program:
+    def _build(self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...], points: int) -> CompiledProgram:
         return self._made(examples, first, shared, points)
 
     def sparsity(self, *examples: Any, **keywords: Any) -> Any:
@@ -521,7 +521,7 @@ class Derivative:
 
     def _made(
         self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...], points: int, *, at_once: bool = False
-    ) -> Program:
+    ) -> CompiledProgram:
         with Preparation(self._name, self._options) as preparation:
             recorded = self._recorded(examples, preparation, at_once=at_once)
             check_size(recorded.recording, self._kind, recorded.selection, points, self._options, self._name)
@@ -560,7 +560,7 @@ class Derivative:
 
         return programs_as_html(self.__name__, self._compiled_programs())
 
-    def _compiled_programs(self) -> list[Program]:
+    def _compiled_programs(self) -> list[CompiledProgram]:
         forms = [self, *self._inner.values()]
         return [program for form in forms for cases in form._programs.values() for program in cases.programs]
 
@@ -576,7 +576,7 @@ class _Chunks:
     lengths: list[int]
 
     def arrays_along(self, axes: Axes, arguments: Sequence[Any]) -> tuple[NDArray[Any], ...]:
-        """The arrays of a chunk, see `Program.arrays_along`."""
+        """The arrays of a chunk, see `CompiledProgram.arrays_along`."""
         first = [*map(first_point, arguments, axes)]
         cases, program = self.derivative._compiled(first, "batch", self.shared)
         if [segment.length for segment in program.kernel.segments] != self.lengths:

@@ -30,10 +30,10 @@ from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
 from accumulus.rewriting.canonical import canonical
 from accumulus.search.find import find_plan
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import lasting, needed, of_all_orders, unattached
 from accumulus.tape.operations import BY_NAME
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
 _ATTACH: Final = BY_NAME["attach"].code
@@ -89,7 +89,7 @@ def derived(
         if steps and joined is None:
             _check_attached(recording, inputs_of(recording, selection.positions), name, points)
         tape = joined if joined is not None else tape if keeping else canonical(tape, differentiated=True)
-    return recording.returning(BlockTape.of(tape), layout.shapes, layout.structure)
+    return recording.returning(Program.of(tape), layout.shapes, layout.structure)
 
 
 def derived_as_loops(
@@ -144,7 +144,7 @@ def of_gradient(recording: Recording, kind: Kind, selection: Selection, name: st
     made.outputs = [*results, *made.outputs[behind : behind + len(joined)]]
     shapes = [recording.argument_shapes[k] or () for k in selection.positions]
     structure = together([Leaf()] * kind.skipped + [selection.structure]) if kind.skipped else selection.structure
-    gradient = recording.returning(BlockTape.of(own), [()] * kind.skipped + shapes, structure)
+    gradient = recording.returning(Program.of(own), [()] * kind.skipped + shapes, structure)
     return gradient, replace(found, rows=(-1,) * kind.skipped + tuple(range(len(columns))))
 
 

@@ -21,12 +21,12 @@ from accumulus.programs.graphs import entries_of_seeds, inputs_of
 from accumulus.programs.kinds import JACOBIAN
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.live import of_all_orders, unattached
 from accumulus.tape.moving import Moving
 from accumulus.tape.passes import moved
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 from accumulus.tape.taylor import taylor_coefficients
 
@@ -50,7 +50,7 @@ def taylor_recording(
         made, coefficients = _of_loops(recording, recording.loops, selection, preparation)
     else:
         tape, coefficients = _of_scalars(recording.as_scalars(), selection, preparation, points)
-        made = BlockTape.of(tape)
+        made = Program.of(tape)
     given = made.outputs
     outputs, first, shapes = [given[:values]], 0, list(recording.result_shapes)
     for shape in recording.result_shapes:
@@ -109,7 +109,7 @@ def _by_derivatives(
         at.append(along.add(k + 1, shift))
     along.outputs = replayed(given, along, at)[:values]
     slices = slice(0, 1), slice(1, along.inputs)
-    current = Recording(BlockTape.of(along), ((), (given.inputs,)), slices, ((values,),), Leaf())
+    current = Recording(Program.of(along), ((), (given.inputs,)), slices, ((values,),), Leaf())
     near = None if points is None else np.insert(points, 0, 0.0, axis=1)
     tape, found = given.copy(), []
     for k in range(1, order + 1):
@@ -124,8 +124,8 @@ def _by_derivatives(
 
 
 def _of_loops(
-    recording: Recording, given: BlockTape, selection: Selection, preparation: Preparation
-) -> tuple[BlockTape, Integers]:
+    recording: Recording, given: Program, selection: Selection, preparation: Preparation
+) -> tuple[Program, Integers]:
     """Loops with the outputs of a recording, and coefficients; the recording has no attached derivatives."""
     order, values = selection.seed_count, recording.results
     with preparation.stage("linearize"):
@@ -141,9 +141,9 @@ def _of_loops(
 class _Writing:
     """The program that is made, and where the coefficients of what the given one computes are in it."""
 
-    def __init__(self, given: BlockTape, order: int) -> None:
+    def __init__(self, given: Program, order: int) -> None:
         self.given, self.order = given, order
-        self.made = BlockTape(given.inputs, signed_zeros=given.signed_zeros)
+        self.made = Program(given.inputs, signed_zeros=given.signed_zeros)
         self.moving = Moving(given, self.made, np.arange(given.inputs))
         self._zero = self.made.constant(0.0)
         self._coefficients = np.full((order, len(given)), self._zero, np.int64)

@@ -22,7 +22,7 @@ from accumulus.programs.batches import is_lazy, is_on_device
 from accumulus.programs.selection import Selection, arranged
 
 if TYPE_CHECKING:
-    from accumulus.programs.program import Program
+    from accumulus.programs.compiled_program import CompiledProgram
 
 
 #: Types of arguments that need no other form.
@@ -262,7 +262,7 @@ def _axes_below(structure: Structure, entry: Any, what: str) -> list[int | None]
 
 
 class FormedProgram:
-    """A `Program` for arguments of one structure; whatever is not here is the program's own.
+    """A `CompiledProgram` for arguments of one structure; whatever is not here is the program's own.
 
     Args:
         program: for the numbers in the arguments, by position.
@@ -270,7 +270,7 @@ class FormedProgram:
         call: the structure.
     """
 
-    def __init__(self, program: Program, forms: Forms, call: Restructured) -> None:
+    def __init__(self, program: CompiledProgram, forms: Forms, call: Restructured) -> None:
         self.program = program
         self._forms, self._structure = forms, call
         #: What takes the numbers out of arguments; the ways of giving them (so many by position, and these keywords)
@@ -296,7 +296,7 @@ class FormedProgram:
         return self.program(*self._numbers(arguments, keywords))
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
-        """Call for the values of the structural nonzeros, see `Program.nonzeros`."""
+        """Call for the values of the structural nonzeros, see `CompiledProgram.nonzeros`."""
         return self.program.nonzeros(*self._numbers(arguments, keywords))
 
     def batch(

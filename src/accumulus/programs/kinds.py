@@ -1,7 +1,7 @@
 """The kinds of derivatives, a row each: what is recorded and differentiated, and what is returned.
 
-One `Derivative` calls them, one `Program` compiles them, and all of them can be recorded within other functions. A new
-kind is a row here, and a function in `accumulus.api` that says what its arguments are.
+One `Derivative` calls them, one `CompiledProgram` compiles them, and all of them can be recorded within other
+functions. A new kind is a row here, and a function in `accumulus.api` that says what its arguments are.
 """
 
 from __future__ import annotations

@@ -38,10 +38,10 @@ from accumulus.programs.expansion import taylor_recording
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import column, references_in
 from accumulus.tape.moving import Moving, replayed_blocks
 from accumulus.tape.operations import BY_NAME
+from accumulus.tape.program import Program
 
 _MULTIPLY: Final = BY_NAME["multiply"].code
 #: Copies of arguments on one tape, at most: more derivatives are a loop over numbers rather than work on arrays.
@@ -144,13 +144,11 @@ def _nested(function: Callable[..., Any], taken: _Taken, outer: Any) -> tuple[Re
     inner.outputs = outputs.tolist()
     outer.folded_zero_signs |= inner.folded_zero_signs
     tape, further = inner.closed()
-    return Recording(BlockTape.of(tape), taken.shapes, taken.slices, shapes, structure), np.concatenate(
-        [given, further]
-    )
+    return Recording(Program.of(tape), taken.shapes, taken.slices, shapes, structure), np.concatenate([given, further])
 
 
 def _nested_in_blocks(
-    function: Callable[..., Any], taken: _Taken, outer: BlockTape
+    function: Callable[..., Any], taken: _Taken, outer: Program
 ) -> tuple[Recording, NDArray[np.int64]]:
     """Recording on the tape around, where arrays are recorded as such, of copies of the arguments."""
     copies = [None if each is None else _copied(outer, each) for each in taken.entries]
@@ -160,7 +158,7 @@ def _nested_in_blocks(
     return recording, np.concatenate([one_by_one(taken.entries), further])
 
 
-def _copied(tape: BlockTape, references: NDArray[np.int64]) -> NDArray[np.int64]:
+def _copied(tape: Program, references: NDArray[np.int64]) -> NDArray[np.int64]:
     """Copies of values under references of their own."""
     if not references.size:
         return references
@@ -169,9 +167,7 @@ def _copied(tape: BlockTape, references: NDArray[np.int64]) -> NDArray[np.int64]
     return tape.apply_code(_MULTIPLY, [column(references.copy()), one]).references.reshape(references.shape)
 
 
-def _parted(
-    outer: BlockTape, copies: NDArray[np.int64], outputs: NDArray[np.int64]
-) -> tuple[BlockTape, NDArray[np.int64]]:
+def _parted(outer: Program, copies: NDArray[np.int64], outputs: NDArray[np.int64]) -> tuple[Program, NDArray[np.int64]]:
     """The program of what depends on copies, and the references around of its further inputs.
 
     Args:
@@ -197,7 +193,7 @@ def _parted(
     used = [column(outputs), *(each for position in chosen for each in outer.blocks[position].operands)]
     taken = np.unique(np.concatenate([each[each >= 0] for each in map(references_in, used)]))
     taken = taken[~own[taken]]
-    made = BlockTape(len(copies) + len(taken), signed_zeros=outer.signed_zeros)
+    made = Program(len(copies) + len(taken), signed_zeros=outer.signed_zeros)
     moving = Moving(outer, made, np.empty(0, np.int64), used)
     moving.place(copies, np.arange(len(copies)))
     moving.place(taken, np.arange(len(copies), made.inputs))

@@ -32,7 +32,7 @@ from accumulus.programs.derived import derived, points_around
 from accumulus.programs.kinds import VALUE_AND_JACOBIAN
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
-from accumulus.tape.blocks import BlockTape
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
 #: Steps, the last ones, that have to be small.
@@ -76,7 +76,7 @@ def root(
         )
     slices = slice(0, count), slice(count, count + len(taken))
     shapes: tuple[tuple[int, ...], ...] = ((count,), (len(taken),))
-    recording = Recording(BlockTape.of(body.tape), shapes, slices, ((count,),), Leaf())
+    recording = Recording(Program.of(body.tape), shapes, slices, ((count,),), Leaf())
     point = point_at(outer, np.concatenate([start, taken]))
     with Preparation(name, Options.of(effort="fast")) as preparation:
         near = None if point is None else points_around(point)

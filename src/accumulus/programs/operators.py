@@ -33,7 +33,7 @@ from accumulus.programs.selection import Selection
 from accumulus.resubstitution.optimise import rewrite
 from accumulus.rewriting.canonical import canonical
 from accumulus.search.scarcity import scarce_set
-from accumulus.tape.blocks import BlockTape
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 from accumulus.targets import Kernel, Segment, compile_tape
 
@@ -173,7 +173,7 @@ def factored(recording: Recording, selection: Selection, preparation: Preparatio
     nonzeros = int(sum(of_roots[row] for row in whole.rows if row >= 0))
     structure = together([recording.structure, Leaf()])
     shapes = (*recording.result_shapes, (len(given),))
-    with_labels = recording.returning(BlockTape.of(canonical(tape)), shapes, structure)
+    with_labels = recording.returning(Program.of(canonical(tape)), shapes, structure)
     made = straight_line(with_labels, COMPILED, Selection((), Leaf()), preparation)
     made.join = _ByFactors(recording.structure, factors, options, nonzeros)
     return made

@@ -14,12 +14,12 @@ from accumulus.graph.graph import DifferentiationGraph, are_wanted
 from accumulus.graph.linearize import Linearization
 from accumulus.options import Options
 from accumulus.programs.choice import Recorded, graph_of
+from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import differentiated, straight_line
 from accumulus.programs.derived import derived_as_loops
 from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation
-from accumulus.programs.program import Program
 from accumulus.programs.results import Results
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
@@ -50,7 +50,7 @@ class Posed:
         made = recorded.preparation
         return cls(made.name, recording, recorded.kind, recorded.selection, linearization, made.options, made.seconds)
 
-    def compile(self, plan: Plan) -> Program:
+    def compile(self, plan: Plan) -> CompiledProgram:
         """The program by a plan for this graph, which is verified first.
 
         Raises:
@@ -60,7 +60,7 @@ class Posed:
         with Preparation(self.name, self.options) as preparation:
             given = self.linearization, plan
             found = straight_line(self.recording, self.kind, self.selection, preparation, given=given)
-            program = Program.of(found, preparation)
+            program = CompiledProgram.of(found, preparation)
         program.seconds = {**self.seconds, "plan": plan.seconds, **program.seconds}
         return program
 

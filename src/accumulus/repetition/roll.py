@@ -10,16 +10,16 @@ import numpy as np
 from accumulus.native.state import Integers
 from accumulus.repetition.compiled.cones_kernel import LITERAL, WIDTH
 from accumulus.repetition.cones import Classes, Cones, Recurrence, classes_of, taken_elsewhere
-from accumulus.tape.blocks import SUM, BlockTape
 from accumulus.tape.columns import Column, Range, are_equal, column, fingerprint, references_in
 from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.program import SUM, Program
 from accumulus.tape.tape import Tape
 
 #: Reference on a body, or a column of references to a program.
 _Value = TypeVar("_Value")
 
 
-def as_blocks(cones: Cones, classes: Classes) -> BlockTape | None:
+def as_blocks(cones: Cones, classes: Classes) -> Program | None:
     """The program as blocks; None if a recurrence has no one body."""
     writing = _Writing(cones, classes)
     labels = classes.labels
@@ -38,7 +38,7 @@ class _Writing:
     def __init__(self, cones: Cones, classes: Classes) -> None:
         tape = cones.tape
         self._cones = cones
-        self._made = BlockTape(tape.inputs, signed_zeros=tape.signed_zeros)
+        self._made = Program(tape.inputs, signed_zeros=tape.signed_zeros)
         self._constants = np.array(cones.constants, np.float64)
         #: Reference in the program that is made of each in the given one, constants apart.
         self._moved = np.full(cones.length, np.iinfo(np.int64).min)
@@ -46,7 +46,7 @@ class _Writing:
         #: Of cones that are part of a recurrence, whether their results are taken by others than their own instance.
         self._is_taken = taken_elsewhere(cones, _instances(cones, classes)) if classes.recurrences else np.ones(0, bool)
 
-    def result(self) -> BlockTape:
+    def result(self) -> Program:
         """The program."""
         self._made.outputs = self._at(np.array(self._cones.tape.outputs, np.int64))
         return self._made
@@ -221,7 +221,7 @@ REPEATED: Final = 16
 MOST_DISTINCT: Final = 2_000
 
 
-def rolled(tape: Tape) -> BlockTape | None:
+def rolled(tape: Tape) -> Program | None:
     """Return a program as blocks, with its inputs and outputs; None where too little of it repeats.
 
     >>> tape = Tape(1000)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from accumulus.errors import ArgumentError
-from accumulus.programs.program import Program
+from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_source import CSource
 from accumulus.targets.c.c_target import shared_library
@@ -62,14 +62,14 @@ class CProject:
     """
 
     name: str
-    program: Program
+    program: CompiledProgram
     parameters: tuple[str, ...]
     names: tuple[str, ...]
     patterns: dict[str, SparsePattern]
     source: CSource | LoopSource
 
     @classmethod
-    def of(cls, program: Program, name: str, parameters: Sequence[str]) -> CProject:
+    def of(cls, program: CompiledProgram, name: str, parameters: Sequence[str]) -> CProject:
         """The project of a program, whose arguments are called so.
 
         Raises:
@@ -168,7 +168,7 @@ def _processor(native: bool) -> str:
     return "native" if native or known is None else known
 
 
-def source_of(program: Program, name: str, segments: Any) -> CSource | LoopSource:
+def source_of(program: CompiledProgram, name: str, segments: Any) -> CSource | LoopSource:
     """The C of a program.
 
     Args:

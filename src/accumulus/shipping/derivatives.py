@@ -22,10 +22,10 @@ from accumulus.frontends.agreement import where_it_holds
 from accumulus.frontends.calls import Restructured
 from accumulus.frontends.kinds import as_inputs, as_reals
 from accumulus.programs.cases import Cases
+from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms
 from accumulus.programs.kinds import Kind
-from accumulus.programs.program import Program
 from accumulus.programs.selection import Selection
 from accumulus.shipping.data_files import Arrays, Fields, read_data, write_data
 from accumulus.shipping.program_data import (
@@ -162,7 +162,7 @@ class LoadedDerivative(Derivative):
         self._last_form = form
         return form, tuple(numbers)
 
-    def _build(self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...], points: int) -> Program:
+    def _build(self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...], points: int) -> CompiledProgram:
         """The program for arguments for which compiled guards say that there is none."""
         shapes = [np.shape(x) for x in examples]
         alike = [cases for cases in self._programs.values() if _fits(cases, examples)]

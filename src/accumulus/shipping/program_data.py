@@ -16,17 +16,17 @@ from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import paths
 from accumulus.memory import check_fits
 from accumulus.options import Options
+from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import Derivation
 from accumulus.programs.kinds import Kind
-from accumulus.programs.program import Program
 from accumulus.programs.results import Results
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros, SparsePattern
 from accumulus.shipping.data_files import Arrays, Fields
 from accumulus.shipping.structures import Constants, structure_as_data, structure_from_data
 from accumulus.shipping.tapes import scalars_from_data, tape_as_data, tape_from_data
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import fuse
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment
 from accumulus.targets.target import Compilable, LoopNest, StraightLine
@@ -102,7 +102,7 @@ def options_from_data(record: Fields) -> Options:
     return Options.of(**record.data)
 
 
-def program_as_data(program: Program, arrays: Arrays) -> dict[str, Any]:
+def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
     """A program as data.
 
     Raises:
@@ -144,7 +144,7 @@ def _forms_of(code: Compilable, arrays: Arrays) -> dict[str, Any]:
     return {"exact": arrays.add(sorted(code.exact), np.int64)}
 
 
-def _found(program: Program) -> dict[str, Any]:
+def _found(program: CompiledProgram) -> dict[str, Any]:
     """Facts on how the program was found."""
     plan = program.plan
     found = {name: getattr(plan, name) for name in ("method", "objective", "cost", "lower_bound")} if plan else {}
@@ -251,7 +251,7 @@ class Saved:
         )
 
 
-def program_from_data(record: Fields, name: str, kind: Kind, options: Options, constants: Constants) -> Program:
+def program_from_data(record: Fields, name: str, kind: Kind, options: Options, constants: Constants) -> CompiledProgram:
     """The program from a file: compiled when it is called, not planned.
 
     Args:
@@ -274,7 +274,7 @@ def program_from_data(record: Fields, name: str, kind: Kind, options: Options, c
     result_shapes = tuple(map(record.shape, record.items("result_shapes")))
     if sum(1 for _ in paths(structure)) != len(result_shapes):
         raise FileError(f"{record.what} has {len(result_shapes)} shapes of results; its structure has others")
-    function = BlockTape.of(Tape(tape.inputs))
+    function = Program.of(Tape(tape.inputs))
     if guards:
         function = tape_from_data(record.record("function"))
         results = sum(map(math.prod, result_shapes))
@@ -292,13 +292,13 @@ def program_from_data(record: Fields, name: str, kind: Kind, options: Options, c
         cut_short=str(facts.found.get("cut_short", "")),
     )
     laid_out = _SavedResults(record, options, code, len(tape.outputs) - bool(guards), constants)
-    program = Program(name, options, given, laid_out, {})
+    program = CompiledProgram(name, options, given, laid_out, {})
     program.operations = record.number("operations")
     program.compile()
     return program
 
 
-def _code(tape: BlockTape, record: Fields, options: Options) -> Compilable:
+def _code(tape: Program, record: Fields, options: Options) -> Compilable:
     """The code of a program from a file, with exact operations or bodies as they were saved."""
     if tape.scalars is not None:
         exact = record.array("exact").tolist()

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, FileError, SizeError
 from accumulus.memory import check_fits
 from accumulus.shipping.data_files import Arrays, Fields
-from accumulus.tape.blocks import MANY_BLOCKS, MATMUL, SCAN, SUM, Block, BlockTape
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.program import MANY_BLOCKS, MATMUL, SCAN, SUM, Block, Program
 from accumulus.tape.tape import Tape, from_bytes, to_bytes
 
 _BOOLEAN: Final = np.array([operation.result == "boolean" for operation in OPERATIONS])
@@ -33,7 +33,7 @@ _LARGEST_ORDER: Final = 1e6
 _SIZE: Final = 8
 
 
-def tape_as_data(tape: Tape | BlockTape, arrays: Arrays) -> dict[str, Any]:
+def tape_as_data(tape: Tape | Program, arrays: Arrays) -> dict[str, Any]:
     """A tape as data."""
     if tape.scalars is not None:
         return {"tape": arrays.add(np.frombuffer(to_bytes(tape.scalars), np.uint8))}
@@ -46,7 +46,7 @@ def tape_as_data(tape: Tape | BlockTape, arrays: Arrays) -> dict[str, Any]:
     }
 
 
-def _add_constants(tape: BlockTape, values: NDArray[np.float64]) -> None:
+def _add_constants(tape: Program, values: NDArray[np.float64]) -> None:
     """Constants, the last of which gets the least reference, each one of its own."""
     if len(values) > 1 and len(np.unique(values.view(np.int64))) > 1:
         tape.constant_array(values[::-1])
@@ -74,16 +74,16 @@ def _block_as_data(block: Block, arrays: Arrays) -> dict[str, Any]:
     return data
 
 
-def tape_from_data(record: Fields) -> BlockTape:
+def tape_from_data(record: Fields) -> Program:
     """The program that data describe.
 
     Raises:
         FileError: if they describe none that can be computed.
     """
     if "tape" in record.data:
-        return BlockTape.of(scalars_from_data(record))
+        return Program.of(scalars_from_data(record))
     # scalar operations in several blocks may be equal
-    tape = BlockTape(record.number("inputs", most=1 << 40), signed_zeros=record.truth("signed_zeros"), joins=False)
+    tape = Program(record.number("inputs", most=1 << 40), signed_zeros=record.truth("signed_zeros"), joins=False)
     _add_constants(tape, record.array("constants", "f").astype(np.float64))
     blocks = record.records("blocks")
     if len(blocks) > MANY_BLOCKS:
@@ -136,7 +136,7 @@ def _check_kinds(tape: Tape, what: str, *, in_loop: bool) -> None:
         raise FileError(f"{what} has an output that is a truth value")
 
 
-def _append(tape: BlockTape, record: Fields) -> None:
+def _append(tape: Program, record: Fields) -> None:
     """One more block of a tape."""
     code, count = record.number("code", most=255), record.number("count", least=1, most=1 << 40)
     operands = tuple([_column(each, record) for each in record.items("operands")])
@@ -187,7 +187,7 @@ def _check_order(value: float | None, what: str) -> None:
         raise FileError(f"{what} has a function of the order {value}; expected a constant whole number")
 
 
-def _check_references(columns: Iterable[Column], tape: BlockTape, what: str) -> None:
+def _check_references(columns: Iterable[Column], tape: Program, what: str) -> None:
     for each in columns:
         if isinstance(each, Range):
             ends = each.start, each.start + each.step * (each.count - 1)
@@ -203,7 +203,7 @@ def _check_increasing(offsets: NDArray[np.int64], last: int, what: str) -> None:
         raise FileError(f"{what} has segments that do not follow each other from 0 to {last}")
 
 
-def _check_fits(tape: BlockTape, entries: int, what: str) -> None:
+def _check_fits(tape: Program, entries: int, what: str) -> None:
     try:
         check_fits(_SIZE * (len(tape) + entries), what, "expected a smaller program")
     except SizeError as error:

@@ -35,7 +35,7 @@ _UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 class Compiled(Protocol):
-    """A program as reports see it: (`accumulus.programs.program.Program`), which makes them by these facts."""
+    """Facts of a `CompiledProgram` that reports are made of."""
 
     name: str
     recording: Recording

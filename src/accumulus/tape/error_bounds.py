@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.interpreter import NUMBERS, Domain, outputs_at, run
 from accumulus.tape.operations import Operation
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
 
@@ -165,7 +165,7 @@ def _bounded(value: Values, error: Values) -> tuple[Values, Values]:
 
 
 def evaluate_with_bounds(
-    program: Tape | BlockTape, inputs: Sequence[NDArray[np.float64]], dtype: str = "float64"
+    program: Tape | Program, inputs: Sequence[NDArray[np.float64]], dtype: str = "float64"
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the values of a program's outputs, and by how much each may be off; infinite where nothing can be said.
 
@@ -221,7 +221,7 @@ class Agreement:
 
 
 def compare(
-    tape: Tape | BlockTape,
+    tape: Tape | Program,
     inputs: NDArray[np.float64],
     expected: NDArray[np.float64],
     rounding: NDArray[np.float64] | float = 0.0,
@@ -262,7 +262,7 @@ def compare(
     return Agreement(values, expected, allowed, agrees, differs)
 
 
-def equal(one: Tape | BlockTape, other: Tape | BlockTape, points: NDArray[np.float64]) -> NDArray[np.bool_]:
+def equal(one: Tape | Program, other: Tape | Program, points: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return which outputs of two programs are equal at points, as far as rounding lets anything be said.
 
     Args:

@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.blocks import MATMUL, SCAN, SUM, Block, BlockTape
 from accumulus.tape.columns import Column, Range, are_equal, fingerprint, owners_in
 from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.program import MATMUL, SCAN, SUM, Block, Program
 from accumulus.tape.tape import Tape
 
 _EQUAL: Final = BY_NAME["equal"].code
@@ -55,16 +55,16 @@ class Map:
         """Return True if it is a body, neither sums nor a product of matrices."""
         return not self.is_sum and self.shape is None
 
-    def operands(self, tape: BlockTape) -> Sequence[Column]:
+    def operands(self, tape: Program) -> Sequence[Column]:
         """The columns that it takes."""
         return self.leaves if self.is_body else tape.blocks[self.blocks[0]].operands
 
-    def arrays(self, tape: BlockTape) -> Sequence[int]:
+    def arrays(self, tape: Program) -> Sequence[int]:
         """First references of the arrays that it computes."""
         return self.starts if self.is_body else [tape.blocks[self.results[0]].start]
 
 
-def fuse(tape: BlockTape) -> list[Map]:
+def fuse(tape: Program) -> list[Map]:
     """The maps of a program, in an order in which they can be computed; what no output needs is in none."""
     blocks = tape.blocks
     levels: list[int] = []
@@ -133,7 +133,7 @@ def _note(block: Block, operands: Column, outputs: dict[int, set[int]], position
         outputs.setdefault(position, set()).update(_outputs_in(block, operands))
 
 
-def _entry_by_entry(tape: BlockTape, block: Block, operands: Column) -> int | None:
+def _entry_by_entry(tape: Program, block: Block, operands: Column) -> int | None:
     """The block whose results a column is, one for each instance in their order; None if it is anything else."""
     if block.code in _ALONE or not isinstance(operands, Range) or operands.start < 0:
         return None
@@ -144,7 +144,7 @@ def _entry_by_entry(tape: BlockTape, block: Block, operands: Column) -> int | No
 
 
 def _write_body(
-    tape: BlockTape, each: Map, taken: list[list[tuple[Column, int | None]]], home: list[Map | None], signed: bool
+    tape: Program, each: Map, taken: list[list[tuple[Column, int | None]]], home: list[Map | None], signed: bool
 ) -> None:
     leaves: dict[Hashable, list[int]] = {}
     chosen: list[list[tuple[str, float | int]]] = []
@@ -188,7 +188,7 @@ def _leaf(each: Map, known: dict[Hashable, list[int]], operands: Column) -> int:
     return place
 
 
-def _write_recurrence(tape: BlockTape, each: Map, taken: set[int], signed: bool) -> None:
+def _write_recurrence(tape: Program, each: Map, taken: set[int], signed: bool) -> None:
     """The body of a recurrence, as far as somebody takes what it computes: others, or the recurrence itself."""
     (position,) = each.blocks
     block = tape.blocks[position]

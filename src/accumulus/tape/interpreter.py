@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
-from accumulus.tape.blocks import Block, BlockTape
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation, helpers
+from accumulus.tape.program import Block, Program
 from accumulus.tape.tape import Tape
 
 Integers = NDArray[np.int64]
@@ -96,7 +96,7 @@ class Domain:
         raise NotImplementedError(f"{type(self).__name__} has no rule for products of matrices")
 
 
-def run(program: Tape | BlockTape, domain: Domain, inputs: Any) -> Any:
+def run(program: Tape | Program, domain: Domain, inputs: Any) -> Any:
     """Return the values of a program's outputs.
 
     Args:
@@ -182,7 +182,7 @@ class Memory:
         parts: an array of all rows for each part of a value.
     """
 
-    def __init__(self, program: BlockTape, domain: Domain, known: Any) -> None:
+    def __init__(self, program: Program, domain: Domain, known: Any) -> None:
         constants = program.constants[::-1]
         self._first, self._is_one = len(constants), domain.parts == 1
         given, numbers = ((known,), (domain.number(constants),)) if self._is_one else (known, domain.number(constants))
@@ -247,7 +247,7 @@ class Memory:
                         table[output][span] = part
 
 
-def resume(program: BlockTape, domain: Domain, known: Any, first: int = 0, memory: Any = Memory) -> Any:
+def resume(program: Program, domain: Domain, known: Any, first: int = 0, memory: Any = Memory) -> Any:
     """Return what holds the values of a program over arrays, whose blocks from the first that is given on are computed.
 
     Args:
@@ -351,9 +351,9 @@ def evaluate(
     number: Callable[[float], Any] = np.float64,
 ) -> list[Any]: ...
 @overload
-def evaluate(program: BlockTape, inputs: NDArray[np.float64]) -> NDArray[np.float64]: ...
+def evaluate(program: Program, inputs: NDArray[np.float64]) -> NDArray[np.float64]: ...
 def evaluate(
-    program: Tape | BlockTape,
+    program: Tape | Program,
     inputs: Any,
     arithmetic: Mapping[str, Callable[..., Any]] | None = None,
     number: Callable[[float], Any] = np.float64,
@@ -386,7 +386,7 @@ def evaluate(
         return run(program, NUMBERS, inputs)  # type: ignore[no-any-return]
 
 
-def outputs_at(tape: Tape | BlockTape, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
+def outputs_at(tape: Tape | Program, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return all outputs of a program at points of shape (points, inputs), as (outputs, points)."""
     values = np.empty((len(tape.outputs), len(inputs)))
     if tape.scalars is not None:
@@ -404,7 +404,7 @@ class Copies(Domain):
     """References of another program, onto which operations are written.
 
     Args:
-        made: the program that is written, a `Tape` or a `BlockTape`.
+        made: the program that is written, a `Tape` or a `Program`.
         is_eager: whether all constants are written first; else they are numbers until one is used.
     """
 

@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.blocks import Block, BlockTape
 from accumulus.tape.columns import Column, Range, References, column, references_in
 from accumulus.tape.interpreter import Copies, applied
 from accumulus.tape.live import settled
+from accumulus.tape.program import Block, Program
 from accumulus.tape.tape import Tape
 
 #: Reference in the program that is made of what is not in it.
@@ -30,9 +30,7 @@ class Moving:
         used: all columns that are moved; the constants in them are written. All constants, if it is None.
     """
 
-    def __init__(
-        self, given: BlockTape, made: BlockTape, inputs: References, used: Sequence[Column] | None = None
-    ) -> None:
+    def __init__(self, given: Program, made: Program, inputs: References, used: Sequence[Column] | None = None) -> None:
         self.given, self.made = given, made
         # counted from `_NOWHERE`, so that what is never moved takes no memory
         self._moved = np.zeros(len(given), np.int64)
@@ -106,13 +104,13 @@ def _constants_in(used: Sequence[Column], count: int) -> NDArray[np.bool_]:
     return found
 
 
-def replayed_blocks(program: BlockTape, made: BlockTape, given: References) -> References:
+def replayed_blocks(program: Program, made: Program, given: References) -> References:
     """The outputs of a program over arrays, whose blocks are written onto another.
 
     Args:
         given: references there of the program's inputs.
 
-    >>> program, made = BlockTape(2), BlockTape(1)
+    >>> program, made = Program(2), Program(1)
     >>> program.outputs = np.array([program.apply("multiply", 0, 1)])
     >>> made.outputs = replayed_blocks(program, made, np.array([0, 0]))
     >>> from accumulus.tape.interpreter import evaluate
@@ -139,13 +137,13 @@ class _Part:
     results: References  # references of its results in the given program
     # appends it to another program, given these columns there as references; returns its results there. None of
     # recurrences, which take their own results.
-    write: Callable[[BlockTape, list[References]], References] | None
+    write: Callable[[Program, list[References]], References] | None
 
 
-def narrowed(tape: BlockTape) -> BlockTape:
+def narrowed(tape: Program) -> Program:
     """Drop the instances that no output needs; of recurrences all up to the last step needed.
 
-    >>> tape = BlockTape(inputs=1000)
+    >>> tape = Program(inputs=1000)
     >>> tape.outputs = tape.apply("multiply", np.arange(1000), 2)[5:7]
     >>> narrowed(tape).operations
     2
@@ -161,7 +159,7 @@ def narrowed(tape: BlockTape) -> BlockTape:
         part = parts[position] = _part(block, own)
         for references in part.operands:
             needed[references[references >= 0]] = True
-    made = BlockTape(tape.inputs, signed_zeros=tape.signed_zeros)
+    made = Program(tape.inputs, signed_zeros=tape.signed_zeros)
     used: list[Column] = [column(tape.outputs), *(each for part in parts.values() for each in part.operands)]
     moving = Moving(tape, made, np.arange(tape.inputs), used)
     for position in sorted(parts):
@@ -197,12 +195,12 @@ def _part(block: Block, needed: NDArray[np.bool_]) -> _Part:
         rows, width = int(down.sum()), int(along.sum())
         factors = [columns[0].reshape(m, k)[down].reshape(-1), columns[1].reshape(k, n)[:, along].reshape(-1)]
 
-        def multiplied(made: BlockTape, given: list[References]) -> References:
+        def multiplied(made: Program, given: list[References]) -> References:
             return made.matmul(given[0].reshape(rows, k), given[1].reshape(k, width)).reshape(-1)
 
         return _Part(factors, every.reshape(m, n)[down][:, along].reshape(-1), multiplied)
 
-    def applied(made: BlockTape, given: list[References]) -> References:
+    def applied(made: Program, given: list[References]) -> References:
         return made.apply_code(block.code, [column(each) for each in given]).references
 
     return _Part([each[needed] for each in columns], every[needed], applied)
@@ -225,10 +223,10 @@ def _write_recurrence(block: Block, part: _Part, moving: Moving) -> None:
 # Each instance of each block, one after the other --------------------------------------------------------------------
 
 
-def unroll(program: BlockTape) -> Tape:
+def unroll(program: Program) -> Tape:
     """Return the same program as scalar operations.
 
-    >>> program = BlockTape(inputs=2)
+    >>> program = Program(inputs=2)
     >>> program.outputs = program.sums(program.apply("multiply", np.arange(2), np.arange(2)), [0, 2])
     >>> print(unroll(program))
     t2 = multiply(x0, x0)

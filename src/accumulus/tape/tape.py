@@ -243,7 +243,7 @@ class Tape:
         return np.array(found, np.int64).reshape(values.shape)
 
     def in_loops(self, entries: int, work: int | None = None, steps: int = 0) -> bool:
-        """Return False: what works on entries of arrays is written out, see `BlockTape.in_loops`."""
+        """Return False: what works on entries of arrays is written out, see `Program.in_loops`."""
         return False
 
     def located(self, lines: object) -> AbstractContextManager[None]:

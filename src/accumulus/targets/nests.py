@@ -28,9 +28,9 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from accumulus.errors import SizeError
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, column, owners_in
 from accumulus.tape.fusion import Map
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Unit
 
@@ -69,7 +69,7 @@ class Nest:
     blocks: tuple[int, ...] = ()  # of the program that it computes
 
 
-def nests_of(tape: BlockTape, maps: Sequence[Map]) -> list[Nest]:
+def nests_of(tape: Program, maps: Sequence[Map]) -> list[Nest]:
     """Return the nests of a program, in their order; all results are kept."""
     found = []
     for each in maps:
@@ -99,7 +99,7 @@ class Nests:
     """
 
     def __init__(self, unit: Unit) -> None:
-        tape: BlockTape = unit.tape
+        tape: Program = unit.tape
         computed = nests_of(tape, unit.maps or ())
         self._arrays = {start: nest.count for nest in computed for start in nest.starts}
         self._starts = sorted(self._arrays)
@@ -211,7 +211,7 @@ class WorkspaceLayout:
         SizeError: if it has too many numbers.
     """
 
-    def __init__(self, tape: BlockTape, kept: Mapping[int, int]) -> None:
+    def __init__(self, tape: Program, kept: Mapping[int, int]) -> None:
         counts = np.array([kept[start] for start in sorted(kept)], np.int64)
         self._starts = np.array([0, *sorted(kept)], np.int64)
         self.first = 1 + len(tape.constants)

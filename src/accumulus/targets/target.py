@@ -31,8 +31,8 @@ from accumulus.targets.kernel import (
 )
 
 if TYPE_CHECKING:
-    from accumulus.tape.blocks import BlockTape
     from accumulus.tape.fusion import Map
+    from accumulus.tape.program import Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,5 +287,5 @@ class LoopNest(Compilable):
 
     segment = LongSegment
 
-    def __init__(self, tape: BlockTape, maps: Sequence[Map]) -> None:
+    def __init__(self, tape: Program, maps: Sequence[Map]) -> None:
         super().__init__(tape, maps=maps)

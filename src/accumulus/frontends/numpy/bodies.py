@@ -18,10 +18,10 @@ from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.patching import patched, replaced
 from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.trees import Structure, flatten, unflatten
-from accumulus.tape.blocks import LONG, MOST_UNROLLED, Lines
 from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.interpreter import Copies
 from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.program import LONG, MOST_UNROLLED, Lines
 from accumulus.tape.tape import Tape
 
 #: Shape of an array or a number of one instance, and whether it is of truth values.

@@ -34,7 +34,7 @@ from accumulus.frontends.numpy.arrays import as_array
 from accumulus.frontends.numpy.complex_numbers import Pair, is_zero, make_complex, parts_of
 from accumulus.frontends.numpy.operands import depends, holds_complex
 from accumulus.frontends.numpy.table import implements
-from accumulus.tape import blocks
+from accumulus.tape import program as sizes
 
 # Transforms of columns ------------------------------------------------------------------------------------------------
 
@@ -394,9 +394,7 @@ def _is_split(tape: Any, lines: Any, n: int) -> bool:
     """Return True if the transform is to be operations on arrays: of columns it has fewer, which are one by one."""
     size = lines.shape[-1]
     work = math.ceil(4 * lines.size * math.log2(size)) if size > 1 else 0
-    return (
-        tape.in_loops(lines.size if work > blocks.MOST_UNROLLED else 0, work) and n > LONGEST_COLUMNS and tape.is_long
-    )
+    return tape.in_loops(lines.size if work > sizes.MOST_UNROLLED else 0, work) and n > LONGEST_COLUMNS and tape.is_long
 
 
 def _parts(tape: Any, lines: Any) -> Pair:

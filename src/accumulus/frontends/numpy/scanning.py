@@ -19,9 +19,9 @@ from accumulus.frontends.numpy.operands import depends, entries_of, references_o
 from accumulus.frontends.numpy.patching import patched, replaced
 from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, flatten, opened, paths, unflatten
-from accumulus.tape.blocks import LONG
 from accumulus.tape.columns import Column, Range, column
 from accumulus.tape.interpreter import Copies
+from accumulus.tape.program import LONG
 from accumulus.tape.tape import Tape
 
 #: Operations of one step, at most, for it to be a body; longer ones are recorded as operations on arrays.

@@ -30,8 +30,8 @@ from accumulus.frontends.numpy.operands import (
 from accumulus.frontends.numpy.scalars import TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import COMPLEX_FUNCTIONS, FUNCTIONS, PROTOCOLS, check_dtype, unsupported
 from accumulus.frontends.recorder import References
-from accumulus.tape.blocks import LONG
 from accumulus.tape.columns import Column, Range, column
+from accumulus.tape.program import LONG
 from accumulus.tape.tape import Tape
 
 #: Rows of reals by NumPy's universal function.

@@ -10,8 +10,8 @@ from typing import Annotated, Final
 from accumulus.native.decorators import compiled
 from accumulus.native.state import NOTHING, Axes, Integers, State
 from accumulus.native.words import bit, scattered, shifted_right, wrapped
-from accumulus.tape.blocks import SUM
 from accumulus.tape.operations import BY_NAME
+from accumulus.tape.program import SUM
 
 #: What to do: take sums apart, cut what is deep, write forms of cones down, gather who takes what, levels, compare
 #: forms, steps.
@@ -30,7 +30,7 @@ class ConesState(State):
     mode: int = 0  # what to do
     inputs: int = 0  # of the tape
     count: int = 0  # references that there are, those of inputs included
-    codes: Integers = NOTHING  # of operations, by reference; of sums of many terms `accumulus.tape.blocks.SUM`
+    codes: Integers = NOTHING  # of operations, by reference; of sums of many terms `accumulus.tape.program.SUM`
     # references; of such a sum where its terms begin, and where they end
     arguments: Annotated[Integers, Axes(3)] = NOTHING
     additive: Integers = NOTHING  # 1 for additions and subtractions that may be parts of such sums

@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, references_in
+from accumulus.tape.program import Program
 from accumulus.targets.c.c_expressions import literal
 from accumulus.targets.c.c_header import (
     table_text,
@@ -87,7 +87,7 @@ class Places:
     def __init__(
         self,
         name: str,
-        tape: BlockTape,
+        tape: Program,
         arguments: Sequence[tuple[str, int]],
         kept: Mapping[int, int],
         columns: Iterable[Column],

@@ -207,7 +207,7 @@ def _cupy() -> Any:
     Raises:
         CompileError: if there is none.
     """
-    advice = "Program.source('cuda') writes the kernel anywhere; target='llvm' compiles for the processor"
+    advice = "CompiledProgram.source('cuda') writes the kernel anywhere; target='llvm' compiles for the processor"
     try:
         import cupy
     except ImportError as error:

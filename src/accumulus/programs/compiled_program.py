@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from accumulus.programs.native_function import NativeFunction
 
 
-class Program:
+class CompiledProgram:
     """Compiled code for arguments of one shape, made by ``Trace.compile`` or ``jacobian(f).compile``.
 
     Its stages are the same whether the code is a straight line or loops.
@@ -85,7 +85,7 @@ class Program:
         preparation: Preparation,
         first: Call = "point",
         shared: tuple[bool, ...] = (),
-    ) -> Program:
+    ) -> CompiledProgram:
         """Return the compiled program of a derivation.
 
         Args:
@@ -324,18 +324,18 @@ class Program:
 
         return GuardedKernel(self.kernel, settle)
 
-    def returns_like(self, other: Program) -> bool:
+    def returns_like(self, other: CompiledProgram) -> bool:
         """Return True if results have the shapes and the structure of another program's."""
         one, two = self.recording, other.recording
         return (one.structure, one.result_shapes) == (two.structure, two.result_shapes)
 
-    def union_of_patterns(self, others: Sequence[Program]) -> Nonzeros:
+    def union_of_patterns(self, others: Sequence[CompiledProgram]) -> Nonzeros:
         """The structural nonzeros of several programs, in results of one shape."""
         width = self.recording.program.inputs
         given = [each._derivation for each in (self, *others)]
         return reduce(lambda union, other: union.union(other, width), [each.nonzeros for each in given if each])
 
-    def laid_out(self, pattern: Nonzeros) -> Program:
+    def laid_out(self, pattern: Nonzeros) -> CompiledProgram:
         """A program whose sparse results have this pattern, compiled anew; itself if they have it."""
         assert self._derivation is not None
         results = _laid_out(self._derivation, self.options, pattern)

@@ -1,11 +1,11 @@
-"""Programs over arrays: blocks of equal operations on many operands, without a line for each.
+"""Programs: straight-line code, or loops over bodies, without a line for each instance.
 
-A block is one operation of the table on columns of operands, one instance an entry; or sums over segments of a column;
-or a product of two matrices; or a recurrence, a body whose instances are computed step by step, since they take results
-of earlier ones.
-Its results have references that follow each other, so that an array of results is a range, and slices, rolls,
-transpositions and index arrays of any kind are what NumPy makes of arrays of references. As on a `Tape`, inputs come
-first and constants have negative references. A million instances cost what a few arrays cost.
+Straight-line code is one `Tape`. With loops a program is a list of blocks. A block is one operation of the table on
+columns of operands, one instance an entry; or sums over segments of a column; or a product of two matrices; or a
+recurrence, a body whose instances are computed step by step, since they take results of earlier ones. Its results have
+references that follow each other, so that an array of results is a range, and slices, rolls, transpositions and index
+arrays of any kind are what NumPy makes of arrays of references. As on a `Tape`, inputs come first and constants have
+negative references. A million instances cost what a few arrays cost.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class _Segment(Tape):
 
     __slots__ = ("here", "lines", "program", "there")
 
-    def __init__(self, program: BlockTape) -> None:
+    def __init__(self, program: Program) -> None:
         super().__init__(0, signed_zeros=program.signed_zeros)
         self.program = program
         #: References here by those of the program, and the other way round; lines of each operation.
@@ -143,7 +143,7 @@ class _Segment(Tape):
         self.lines: list[Lines] = []
 
     @classmethod
-    def of(cls, program: BlockTape, scalars: Tape) -> _Segment:
+    def of(cls, program: Program, scalars: Tape) -> _Segment:
         """Return the operations with which a program begins, which have the same references in it."""
         segment = cls(program)
         segment.constants, segment.folded_zero_signs = list(scalars.constants), scalars.folded_zero_signs
@@ -234,8 +234,8 @@ class _Segment(Tape):
         return Block(SCAN, start, 1, columns, None, body, np.array([0, 1], np.int64))
 
 
-class BlockTape:
-    """Straight-line program over arrays.
+class Program:
+    """Program, which is straight-line code until the first loop is recorded on it.
 
     Args:
         inputs: numbers that the program takes.
@@ -254,7 +254,7 @@ class BlockTape:
         blocks: in an order in which they can be computed.
         outputs: references of what the program returns.
 
-    >>> tape = BlockTape(inputs=3)
+    >>> tape = Program(inputs=3)
     >>> x = np.arange(3)
     >>> y = tape.apply("multiply", x, np.roll(x, 1))
     >>> tape.outputs = tape.sums(y, [0, 1, 3])
@@ -301,7 +301,7 @@ class BlockTape:
         self._owners: dict[int, tuple[Column, list[int]]] = {}
 
     @classmethod
-    def of(cls, tape: Tape) -> BlockTape:
+    def of(cls, tape: Tape) -> Program:
         """Return straight-line code as a program, which it stays."""
         program = cls(tape.inputs, signed_zeros=tape.signed_zeros, loops=False)
         program.scalars, program.folded_zero_signs = tape, tape.folded_zero_signs
@@ -535,7 +535,7 @@ class BlockTape:
         Raises:
             ArgumentError: if instances take results of their own or of later steps.
 
-        >>> tape = BlockTape(inputs=3)
+        >>> tape = Program(inputs=3)
         >>> body = Tape(2)
         >>> body.outputs = [body.add(0, 1)]
         >>> (totals,) = tape.scan(body, lambda results: [
@@ -557,7 +557,7 @@ class BlockTape:
     def matmul(self, left: References, right: References) -> References:
         """The product of a matrix of references and another; of at least one entry each.
 
-        >>> tape = BlockTape(inputs=6)
+        >>> tape = Program(inputs=6)
         >>> tape.outputs = tape.matmul(np.arange(4).reshape(2, 2), np.arange(4, 6).reshape(2, 1)).ravel()
         >>> from accumulus.tape.interpreter import evaluate
         >>> print(evaluate(tape, np.array([1.0, 2.0, 3.0, 4.0, 10.0, 1.0])))
@@ -653,7 +653,7 @@ class BlockTape:
     def __getattr__(self, name: str) -> Any:
         if name in BY_NAME:
             return partial(self._scalar_of, name) if self.scalars is None else getattr(self.scalars, name)
-        raise AttributeError(f"'BlockTape' object has no attribute {name!r}")
+        raise AttributeError(f"'Program' object has no attribute {name!r}")
 
     def _scalar_of(self, name: str, *operands: int) -> int:
         return self._scalar("apply", operands, name)
