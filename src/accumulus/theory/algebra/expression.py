@@ -31,7 +31,7 @@ Linear in the text; parentheses may be nested as deep as memory allows.
 
 **Polynomials.** `expand` multiplies out: every word is a path, its coefficient how often it is counted. The number of
 words is exponential in general, so it stops at a limit. `equivalent` expands where that is cheap, and otherwise
-evaluates both sides at random k×k matrices modulo a prime p near 2²⁹, with 2k greater than the degree: no nonzero
+evaluates both sides at random k×k matrices modulo the prime p = 2³¹ − 1, with 2k greater than the degree: no nonzero
 polynomial of degree below 2k vanishes on all k×k matrices (Amitsur and Levitzki 1950), so two different polynomials
 agree by chance with probability about degree/p each time (Schwartz and Zippel), and three times are tried. Above degree
 127, where k stays at 64, a difference that is found is still a difference.
@@ -53,6 +53,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.arrays.residues import PRIME, matrix_product, reduced
 from accumulus.errors import ExpressionError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.text import fresh, printable
@@ -549,9 +550,8 @@ T = TypeVar("T")
 Word = tuple[str, ...]
 Definitions = Mapping[str, Expression]
 
-#: The largest k such that k · PRIME² fits into 64 bits.
+#: Rows of the matrices that stand for labels, at most; the chance that different polynomials agree falls with them.
 _LARGEST: Final = 64
-_PRIME: Final = 2**29 - 3
 _ROUNDS: Final = 3
 _CHEAP: Final = 2000
 
@@ -651,23 +651,22 @@ def equivalent(
 
 def _evaluate(expression: Expression, references: Definitions, k: int, seed: str) -> NDArray[np.uint64]:
     values: dict[Expression, NDArray[np.uint64]] = {}
-    prime = np.uint64(_PRIME)
     order = list(nodes([expression], references))
     uses = Counter(child for node in order for child in inside(node, references))
     for node in order:
         if isinstance(node, Symbol):
             # a generator for each name, so that both sides see the same matrix
             generator = np.random.default_rng(random.Random(f"{seed}/{node.name}").getrandbits(64))
-            values[node] = generator.integers(_PRIME, size=(k, k), dtype=np.uint64)
+            values[node] = generator.integers(PRIME, size=(k, k), dtype=np.uint64)
         elif isinstance(node, Reference):
             values[node] = values[references[node.name]]
         else:
             value, *others = (values[operand] for operand in operands(node))
             for other in others:
-                value = (value @ other if isinstance(node, Product) else value + other) % prime
+                value = matrix_product(value, other) if isinstance(node, Product) else reduced(value + other)
             values[node] = value
         for child in inside(node, references):
             uses[child] -= 1
             if not uses[child]:
                 del values[child]
-    return values[expression]
+    return values[expression] % np.uint64(PRIME)  # several numbers stand for one residue
