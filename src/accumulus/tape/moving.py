@@ -131,13 +131,20 @@ def replayed_blocks(program: Program, made: Program, given: References) -> Refer
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Part of a block that is kept."""
+    """Part of a block that is kept: some instances, or a recurrence up to a step.
 
-    operands: list[References]  # the columns that it takes
-    results: References  # references of its results in the given program
-    # appends it to another program, given these columns there as references; returns its results there. None of
-    # recurrences, which take their own results.
-    write: Callable[[Program, list[References]], References] | None
+    Attributes:
+        operands: the columns that it takes, as references.
+        results: references of its results.
+        offsets: of sums, where those that are kept begin and end.
+        shape: of a product of matrices, m, k and n of the rows and columns that are kept.
+    """
+
+    block: Block
+    operands: list[References]
+    results: References
+    offsets: NDArray[np.int64] | None = None
+    shape: tuple[int, int, int] | None = None
 
 
 def narrowed(tape: Program) -> Program:
@@ -148,29 +155,43 @@ def narrowed(tape: Program) -> Program:
     >>> narrowed(tape).operations
     2
     """
+    parts, used = _parts(tape)
+    made = Program(tape.inputs, signed_zeros=tape.signed_zeros)
+    moving = Moving(tape, made, np.arange(tape.inputs), used)
+    for position, part in parts:
+        with made.located(tape.lines[position]):
+            if part.block.steps is not None:
+                _write_recurrence(part, moving)
+                continue
+            given = [moving.at(each) for each in part.operands]
+            if part.offsets is not None:
+                results = made.sums(given[0], part.offsets)
+            elif part.shape is not None:
+                m, k, n = part.shape
+                results = made.matmul(given[0].reshape(m, k), given[1].reshape(k, n)).reshape(-1)
+            else:
+                results = made.apply_code(part.block.code, [column(each) for each in given]).references
+            moving.place(part.results, results)
+    made.outputs = moving.at(tape.outputs)
+    return made
+
+
+def _parts(tape: Program) -> tuple[list[tuple[int, _Part]], list[Column]]:
+    """Return what outputs need of each block, by its position, and all columns that these parts and outputs take."""
     needed = np.zeros(len(tape), bool)
     needed[tape.outputs[tape.outputs >= 0]] = True
-    parts: dict[int, _Part] = {}
+    parts: list[tuple[int, _Part]] = []
     for position in reversed(range(len(tape.blocks))):
         block = tape.blocks[position]
         own = needed[block.start : block.start + block.size]
         if not own.any():
             continue
-        part = parts[position] = _part(block, own)
+        part = _part(block, own)
+        parts.append((position, part))
         for references in part.operands:
             needed[references[references >= 0]] = True
-    made = Program(tape.inputs, signed_zeros=tape.signed_zeros)
-    used: list[Column] = [column(tape.outputs), *(each for part in parts.values() for each in part.operands)]
-    moving = Moving(tape, made, np.arange(tape.inputs), used)
-    for position in sorted(parts):
-        part = parts[position]
-        with made.located(tape.lines[position]):
-            if part.write is not None:
-                moving.place(part.results, part.write(made, [moving.at(each) for each in part.operands]))
-            else:
-                _write_recurrence(tape.blocks[position], part, moving)
-    made.outputs = moving.at(tape.outputs)
-    return made
+    used: list[Column] = [column(tape.outputs), *(each for _, part in parts for each in part.operands)]
+    return parts[::-1], used
 
 
 def _part(block: Block, needed: NDArray[np.bool_]) -> _Part:
@@ -181,32 +202,23 @@ def _part(block: Block, needed: NDArray[np.bool_]) -> _Part:
         alive = needed.reshape(len(block.body.outputs), block.count).any(axis=0)
         end = int(block.steps[np.searchsorted(block.steps, int(np.flatnonzero(alive)[-1]), side="right")])
         results = every.reshape(-1, block.count)[:, :end].reshape(-1)
-        return _Part([each[:end] for each in columns], results, None)
+        return _Part(block, [each[:end] for each in columns], results)
     if block.offsets is not None:
         lengths = np.diff(block.offsets)
         offsets = np.append(0, np.cumsum(lengths[needed]))
-        return _Part(
-            [columns[0][np.repeat(needed, lengths)]], every[needed], lambda made, given: made.sums(given[0], offsets)
-        )
+        return _Part(block, [columns[0][np.repeat(needed, lengths)]], every[needed], offsets=offsets)
     if block.shape is not None:
         m, k, n = block.shape
         table = needed.reshape(m, n)
         down, along = table.any(axis=1), table.any(axis=0)
-        rows, width = int(down.sum()), int(along.sum())
         factors = [columns[0].reshape(m, k)[down].reshape(-1), columns[1].reshape(k, n)[:, along].reshape(-1)]
-
-        def multiplied(made: Program, given: list[References]) -> References:
-            return made.matmul(given[0].reshape(rows, k), given[1].reshape(k, width)).reshape(-1)
-
-        return _Part(factors, every.reshape(m, n)[down][:, along].reshape(-1), multiplied)
-
-    def applied(made: Program, given: list[References]) -> References:
-        return made.apply_code(block.code, [column(each) for each in given]).references
-
-    return _Part([each[needed] for each in columns], every[needed], applied)
+        results = every.reshape(m, n)[down][:, along].reshape(-1)
+        return _Part(block, factors, results, shape=(int(down.sum()), k, int(along.sum())))
+    return _Part(block, [each[needed] for each in columns], every[needed])
 
 
-def _write_recurrence(block: Block, part: _Part, moving: Moving) -> None:
+def _write_recurrence(part: _Part, moving: Moving) -> None:
+    block = part.block
     assert block.body is not None
     assert block.steps is not None
     results = part.results.reshape(len(block.body.outputs), -1)
@@ -220,11 +232,11 @@ def _write_recurrence(block: Block, part: _Part, moving: Moving) -> None:
     operands(moving.made.scan(block.body, operands, steps))  # an equal one may have been there before
 
 
-# Each instance of each block, one after the other --------------------------------------------------------------------
+# Each instance that outputs need, one after the other ----------------------------------------------------------------
 
 
 def unroll(program: Program) -> Tape:
-    """Return the same program as scalar operations.
+    """Return what outputs need of a program as scalar operations.
 
     >>> program = Program(inputs=2)
     >>> program.outputs = program.sums(program.apply("multiply", np.arange(2), np.arange(2)), [0, 2])
@@ -234,46 +246,47 @@ def unroll(program: Program) -> Tape:
     t4 = add(t2, t3)
     return t4
     """
-    program = narrowed(program)
     tape = Tape(program.inputs, signed_zeros=program.signed_zeros)
     values = np.zeros(len(program), np.int64)
     values[: program.inputs] = np.arange(program.inputs)
-    constants = np.array([tape.constant(value) for value in program.constants.tolist()], np.int64)
+    parts, used = _parts(program)
+    #: References on the tape of the program's constants, by theirs as indices.
+    constants = np.zeros(len(program.constants), np.int64)
+    kept = _constants_in(used, len(constants))
+    constants[kept] = [tape.constant(value) for value in program.constants[::-1][kept].tolist()]
 
     def at(references: NDArray[np.int64]) -> list[int]:
         found = values[np.maximum(references, 0)]
         constant = references < 0
         if constant.any():
-            found[constant] = constants[-1 - references[constant]]
+            found[constant] = constants[references[constant]]
         return found.tolist()  # type: ignore[no-any-return]
 
-    for block in program.blocks:
-        values[block.start : block.start + block.size] = _written(tape, block, at, values)
+    for _, part in parts:
+        _write(tape, part, at, values)
     tape.outputs = at(program.outputs)
     return settled(tape) if tape.signed_zeros else tape
 
 
-def _written(
-    tape: Tape, block: Block, at: Callable[[NDArray[np.int64]], list[int]], values: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Write the instances of a block onto a tape; return the references of its results there."""
-    columns = [references_in(operands) for operands in block.operands]
+def _write(tape: Tape, part: _Part, at: Callable[[NDArray[np.int64]], list[int]], values: NDArray[np.int64]) -> None:
+    """Write instances of a block onto a tape, and note the references of their results there in `values`."""
+    block, columns = part.block, part.operands
     if block.body is not None:
         write = Copies(tape, is_eager=True).routine(block.body)
-        results = values[block.start : block.start + block.size].reshape(-1, block.count)
-        for instance in range(block.count):  # which take results of earlier ones
-            results[:, instance] = write(*at(np.array([each[instance] for each in columns], np.int64)))
-        return results.reshape(-1)
-    if block.offsets is not None:
-        terms, ends = at(columns[0]), block.offsets.tolist()
-        sums = [tape.sum(terms[first:last]) for first, last in pairwise(ends)]
-        return np.array(sums, np.int64)
-    if block.shape is not None:
-        m, k, n = block.shape
+        results = part.results.reshape(len(block.body.outputs), -1)
+        for instance in range(results.shape[1]):  # which take results of earlier ones
+            values[results[:, instance]] = write(*at(np.array([each[instance] for each in columns], np.int64)))
+        return
+    found: list[int]
+    if part.offsets is not None:
+        terms = at(columns[0])
+        found = [tape.sum(terms[first:last]) for first, last in pairwise(part.offsets.tolist())]
+    elif part.shape is not None:
+        m, k, n = part.shape
         left, right = at(columns[0]), at(columns[1])
         rows = [left[k * i : k * i + k] for i in range(m)]
         lines = [right[j::n] for j in range(n)]
-        products = [tape.sum(map(tape.multiply, row, line)) for row in rows for line in lines]
-        return np.array(products, np.int64)
-    instances = zip(*map(at, columns), strict=True)
-    return np.array([applied(tape, block.code, operands) for operands in instances], np.int64)
+        found = [tape.sum(map(tape.multiply, row, line)) for row in rows for line in lines]
+    else:
+        found = [applied(tape, block.code, operands) for operands in zip(*map(at, columns), strict=True)]
+    values[part.results] = found

@@ -11,6 +11,7 @@ negative references. A million instances cost what a few arrays cost.
 from __future__ import annotations
 
 import math
+import struct
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,7 +40,7 @@ from accumulus.tape.columns import (
 from accumulus.tape.live import seeing_zero_signs
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation
 from accumulus.tape.passes import USED, moved, rows_of
-from accumulus.tape.tape import SELECT, Tape, to_bytes
+from accumulus.tape.tape import Tape, to_bytes
 
 #: The code of blocks that are sums over segments; no row of the table has it.
 SUM: Final = 255
@@ -68,6 +69,12 @@ MANY_BLOCKS: Final = 20_000
 LONG_SEGMENT: Final = 8
 #: Scalar terms from which on a sum is a block of its own.
 LONG_SUM: Final = 16
+#: The bytes of a number, by which constants are known.
+_BYTES: Final = struct.Struct("=d").pack
+#: Which arguments of operations are truth values, by code.
+_TAKES_TRUTH: Final = np.array(
+    [[k < row.arity and row.arguments[k] == "boolean" for k in range(USED.shape[1])] for row in OPERATIONS]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,33 +211,31 @@ class _Segment(Tape):
 
     def _one_block(self) -> Block:
         """All operations as the body of one instance, each of which is a result."""
-        taken = [k for k, code in enumerate(self.codes) if code == INPUT]
+        rows = rows_of(self)
+        codes, arguments = rows[:, 0], rows[:, 1:]
+        inside = codes != INPUT
+        taken = np.flatnonzero(~inside)
         body = Tape(len(taken), signed_zeros=self.signed_zeros)
         body.constants = list(self.constants)
-        place = {here: k for k, here in enumerate(taken)}
-        truths: dict[int, int] = {}
-        wanted = [
-            (k, [(a, kind == "boolean") for a, kind in zip(self.arguments(k), row.arguments, strict=True)])
-            for k, row in enumerate(map(OPERATIONS.__getitem__, self.codes))
-            if row.arity
-        ]
-        for _, arguments in wanted:  # truth values are numbers where a body takes them
-            for a, boolean in arguments:
-                if boolean and a in place and a not in truths:
-                    truths[a] = body.apply("not_equal", place[a], body.constant(0.0))
-        first = len(body)
-        for k, arguments in wanted:
-            operands = [a if a < 0 else truths[a] if boolean and a in truths else place[a] for a, boolean in arguments]
-            body.codes.append(self.codes[k])
-            body.first.append(operands[0])
-            body.second.append(operands[1] if len(operands) > 1 else 0)
-            if self.codes[k] == SELECT:
-                body.third[len(body) - 1] = operands[2]
-            place[k] = len(body) - 1
-        del body._known  # made anew when it is asked for
-        body.outputs = list(range(first, len(body)))
-        columns = tuple(Range(self.there[k], 0, 1) for k in taken)
-        start = self.there[wanted[0][0]]
+        to = np.zeros(len(rows), np.int64)
+        to[taken] = np.arange(len(taken))
+        # truth values are numbers where a body takes them
+        outside = _TAKES_TRUTH[codes] & (arguments >= 0) & ~inside[arguments]
+        compared, first_uses = np.unique(arguments[outside], return_index=True)
+        truths = to.copy()
+        for a in compared[np.argsort(first_uses)].tolist():
+            truths[a] = body.apply("not_equal", int(to[a]), body.constant(0.0))
+        first, count = len(body), int(np.count_nonzero(inside))
+        to[inside] = np.arange(first, first + count)
+        places = np.where(outside, moved(arguments, truths), moved(arguments, to))
+        made = np.column_stack([codes, np.where(USED[codes], places, 0)])[inside]
+        keeps = body.signed_zeros
+        body = Tape.of_rows(
+            len(taken), np.concatenate([rows_of(body), made]), body.constants, range(first, first + count)
+        )
+        body.signed_zeros = keeps
+        columns = tuple(Range(self.there[k], 0, 1) for k in taken.tolist())
+        start = self.there[int(np.flatnonzero(inside)[0])]
         return Block(SCAN, start, 1, columns, None, body, np.array([0, 1], np.int64))
 
 
@@ -387,13 +392,20 @@ class Program:
 
     @contextmanager
     def unsigned_zeros(self) -> Iterator[None]:
-        """In its block builders do not keep the sign of zeros: for what NumPy does in an order of its own."""
-        before = self.signed_zeros
+        """In its block builders do not keep the sign of zeros: for what NumPy does in an order of its own.
+
+        All of that comes from the line that called NumPy, which is looked up once.
+        """
+        before, locate = self.signed_zeros, self.locate
+        if locate is not None:
+            lines = locate()
+            self.locate = lambda: lines
         self._keep_signs(False)
         try:
             yield
         finally:
             self._keep_signs(before)
+            self.locate = locate
 
     def _keep_signs(self, keeps: bool) -> None:
         self.signed_zeros = keeps
@@ -465,7 +477,8 @@ class Program:
         """Reference of a constant; equal ones (zeros of either sign apart) have one reference."""
         if self.scalars is not None:
             return self.scalars.constant(value)
-        return int(self.constant_array(np.float64(value)))
+        known = self._references.get(_BYTES(value))
+        return int(self.constant_array(np.float64(value))) if known is None else known
 
     def constant_apart(self, value: float) -> int:
         """Reference of a constant that is no other's, though others may be equal."""
@@ -656,7 +669,7 @@ class Program:
         raise AttributeError(f"'Program' object has no attribute {name!r}")
 
     def _scalar_of(self, name: str, *operands: int) -> int:
-        return self._scalar("apply", operands, name)
+        return self._scalar(name, operands) if hasattr(Tape, name) else self._scalar("apply", operands, name)
 
     def _scalar(self, builder: str, operands: Sequence[int], *before: str) -> int:
         """Reference of what a builder of `Tape` makes of some values."""

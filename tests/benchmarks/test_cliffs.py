@@ -1,0 +1,62 @@
+"""The cases of `make bench ARGS=cliffs` at small sizes: their derivatives are those of JAX, or differences."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from groups import cliffs
+
+SMALL = {
+    "a Gaussian process": cliffs.gaussian_process(5),
+    "a mixture": cliffs.mixture(2, 3, 20),
+    "k-means": cliffs.kmeans(3, "gradient", 20),
+    "k-means, in a direction": cliffs.kmeans(3, "hvp", 20),
+    "a recurrent network": cliffs.lstm(2, 5),
+    "least squares": cliffs.least_squares(50),
+    "a logarithm of a sum": cliffs.log_sum_exp(100),
+    "logistic regression": cliffs.regression("logistic", "value and gradient", 50),
+    "its Hessian": cliffs.regression("logistic", "hessian", 50),
+    "Poisson regression": cliffs.regression("Poisson", "value and gradient", 50),
+    "a time series": cliffs.garch("gradient", 40),
+    "its Hessian, too": cliffs.garch("hessian", 40),
+    "reactions": cliffs.reactions(5),
+    "bundle adjustment": cliffs.bundle_adjustment(400),
+    "an elastic body": cliffs.neo_hooke(60),
+    "a sparse matrix": cliffs.sparse_matrix(50),
+}
+
+
+def numbers(found):
+    """One array of all that a derivative returns; of a product, the product alone."""
+    if scipy.sparse.issparse(found):
+        return found.toarray()
+    parts = found if isinstance(found, tuple) else (found,)
+    return np.concatenate([np.ravel(part) for part in parts])
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_ours_are_those_of_others(name):
+    case = SMALL[name]
+    found = cliffs.OURS[case.asks](cliffs.in_numpy(case))(*case.arguments)
+    if case.jax:
+        jax = pytest.importorskip("jax", reason="the peer is JAX, which is not installed")
+        with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
+            wanted = numbers(cliffs.of_jax(case)(*case.arguments))
+        np.testing.assert_allclose(numbers(found), wanted, rtol=1e-9, atol=1e-9)
+        return
+    f, (x, *others) = cliffs.in_numpy(case), case.arguments
+    if case.asks == "jvp":
+        direction, others, found = others[0], (), found[1]
+    else:
+        direction = np.cos(np.arange(len(x)))
+        found = found @ direction
+    step = 1e-6 * direction
+    differences = (f(x + step, *others) - f(x - step, *others)) / 2e-6
+    np.testing.assert_allclose(found, differences, rtol=1e-6, atol=1e-6)
