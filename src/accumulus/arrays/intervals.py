@@ -158,6 +158,14 @@ class Intervals(Partial):
         """Return whether products of matrices are finite."""
         return ANY if _is_finite(left) and _is_finite(right) else None
 
+    def solve(self, matrix: Interval, sides: Interval, shape: Any) -> Interval:
+        """Return that nothing is known: matrices may be singular."""
+        return None
+
+    def log_determinant(self, matrix: Interval, shape: Any) -> Interval:
+        """Return that nothing is known: determinants may be 0."""
+        return None
+
 
 def _is_finite(interval: Interval) -> bool:
     return interval is not None and math.isfinite(interval[0]) and math.isfinite(interval[1])

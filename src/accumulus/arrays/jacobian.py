@@ -28,7 +28,7 @@ from accumulus.search.find import find_plan
 from accumulus.tape.columns import Column, Range, column, owners_in, references_in
 from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.moving import Moving
-from accumulus.tape.program import MANY_BLOCKS, Program
+from accumulus.tape.program import MANY_BLOCKS, MATMUL, SOLVE, Program
 from accumulus.tape.tape import Tape, to_bytes
 
 Integers = NDArray[np.int64]
@@ -84,7 +84,14 @@ class _Accumulating:
         #: Where what the given program computes is in the one that is made.
         self.moving = Moving(tape, self.made, np.arange(tape.inputs))
         #: Whether derivatives by each input are wanted, and then which results depend on any.
-        self.active = np.zeros(len(tape), bool)
+        #: Derivatives go through arrays that are never computed, whose references and numbers come after all others:
+        #: residuals of systems, by the positions of these.
+        systems = [position for position, block in enumerate(tape.blocks) if block.code == SOLVE]
+        self._residuals = {position: len(tape.blocks) + k for k, position in enumerate(systems)}
+        self._systems, first = systems, len(tape) + len(tape.outputs)
+        sizes = [tape.blocks[position].size for position in systems]
+        self._residual_starts = [first + sum(sizes[:k]) for k in range(len(sizes))]
+        self.active = np.zeros(first + sum(sizes), bool)
         self.active[inputs] = True
         self.edges: dict[tuple[int, int], list[Edge]] = {}
         #: The derivatives of the inputs by directions, if there are any, and what is differentiated by in the end.
@@ -117,7 +124,7 @@ class _Accumulating:
         outputs = self.given.outputs
         ends = Range(len(self.given), 1, len(outputs))  # of rows, so that what is returned twice has two
         self._add_edges(_OUTPUTS, ends, column(outputs), None)
-        vertices = [block for each in maps for block in each.results]
+        vertices = [vertex for each in maps for block in each.results for vertex in self._vertices(block)]
         given = self._heads([*vertices, _OUTPUTS])
         if self.directions:
             self.edges[_INPUTS, _DIRECTIONS] = self.directions
@@ -136,7 +143,7 @@ class _Accumulating:
         if each.is_sum:
             self._add_sums(each)
         elif each.shape is not None:
-            self._add_product(each)
+            self._add_of_matrices(each)
         elif each.steps is not None:
             self._add_recurrence(each)
         else:
@@ -151,18 +158,49 @@ class _Accumulating:
         heads = np.repeat(np.arange(block.start, block.start + block.size), np.diff(block.offsets))
         self._add_edges(position, column(heads), terms, None)
 
-    def _add_product(self, each: Map) -> None:
+    def _vertices(self, block: int) -> list[int]:
+        """The vertices of a block, in the order in which they can be computed."""
+        return [self._residuals[block], block] if block in self._residuals else [block]
+
+    def _add_of_matrices(self, each: Map) -> None:
         (position,) = each.blocks
         block = self.given.blocks[position]
         assert block.shape is not None
         m, k, n = block.shape
         shapes = (m, k), (k, n)
-        factors = [references_in(part).reshape(shape) for part, shape in zip(block.operands, shapes, strict=True)]
-        matrices = self.moving.at(factors[0]), self.moving.at(factors[1])
-        results = block.results.references.reshape(m, n)
-        self.moving.note(block.start, self.made.matmul(*matrices).reshape(-1))
-        for part in of_product(factors[0], factors[1], results, matrices):
-            self._add_dense(position, part)
+        factors = [references_in(part).reshape(shape) for part, shape in zip(block.operands, shapes, strict=False)]
+        matrices = [self.moving.at(factor) for factor in factors]
+        found = self.made.of_matrices(block.code, block.shape, matrices)
+        self.moving.note(block.start, found)
+        if block.code == MATMUL:
+            results = block.results.references.reshape(m, n)
+            for part in of_product(factors[0], factors[1], results, (matrices[0], matrices[1])):
+                self._add_dense(position, part)
+        elif block.code == SOLVE:
+            self._add_system(position, (factors[0], factors[1]), matrices[0], found.reshape(m, n))
+        elif self._is_active(column(factors[0])):
+            inverse = self.made.solve(matrices[0], self.made.constant_array(np.eye(m)))
+            logarithm = np.array([block.start + 1])
+            self._add_dense(position, Dense.of(logarithm, factors[0].reshape(-1), inverse.T.reshape(1, -1)))
+
+    def _add_system(
+        self, position: int, given: tuple[Integers, Integers], matrix: Integers, solutions: Integers
+    ) -> None:
+        """Add the derivatives of X, where A·X = B: by the residual R = B - A·X they are A⁻¹, and those of R are -Xᵀ
+        by A and 1 by B, X being held constant.
+        """
+        (by, sides), vertex = given, self._residuals[position]
+        if not any(self._is_active(column(each)) for each in given):
+            return
+        residuals = np.arange(solutions.size).reshape(solutions.shape) + self._place(vertex)[0]
+        if self._is_active(column(by)):
+            negative = self.made.apply("negative", solutions).T
+            self._add_dense(vertex, Dense(residuals[:, :, np.newaxis], by[:, :, np.newaxis], negative, is_factor=True))
+        self._add_edges(vertex, column(residuals), column(sides), None)
+        results = self.given.blocks[position].results.references.reshape(solutions.shape)
+        inverse = self.made.solve(matrix, self.made.constant_array(np.eye(len(matrix))))
+        self.active[results] = True
+        self.edges[position, vertex] = [Dense(results[np.newaxis], residuals[np.newaxis], inverse)]
 
     def _add_body(self, each: Map) -> None:
         blocks = self.given.blocks
@@ -289,8 +327,16 @@ class _Accumulating:
             return 0, self.given.inputs
         if vertex == _OUTPUTS:
             return len(self.given), len(self.given.outputs)
-        block = self.given.blocks[vertex]
-        return block.start, block.size
+        blocks = self.given.blocks
+        if vertex >= len(blocks):
+            k = vertex - len(blocks)
+            return self._residual_starts[k], blocks[self._systems[k]].size
+        return blocks[vertex].start, blocks[vertex].size
+
+    def _rank(self, vertex: int) -> float:
+        """Return where a vertex is in the order in which arrays can be computed."""
+        k = vertex - len(self.given.blocks)
+        return vertex if k < 0 else self._systems[k] - 0.5
 
     # Elimination between arrays ----------------------------------------------------------------------------------
 
@@ -350,7 +396,7 @@ class _Accumulating:
         # by one direction, going forward takes a product for each entry of an edge, and no array gets wider than it is
         forward = self.ends == _DIRECTIONS and self.end_count == 1 < len(self.given.outputs)
         while vertices:
-            vertex, products = self._cheapest({min(vertices)} if forward else vertices)
+            vertex, products = self._cheapest({min(vertices, key=self._rank)} if forward else vertices)
             if products > MOST:
                 raise SizeError(
                     f"{products:,} products of derivatives between arrays, of which {MOST:,} fit; expected arrays "

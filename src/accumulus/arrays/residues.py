@@ -115,7 +115,8 @@ def residues(
         result = values[block.start : block.start + block.size]
         if block.code == SUM:
             _sum(block, values, result)
-        elif block.shape is not None:
+        elif block.code == MATMUL:
+            assert block.shape is not None
             m, k, n = block.shape
             left, right = (np.broadcast_to(at(values, part, slice(0, len(part))), len(part)) for part in block.operands)
             result[:] = matrix_product(left.reshape(m, k), right.reshape(k, n)).reshape(-1)

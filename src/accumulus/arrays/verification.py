@@ -60,7 +60,7 @@ def verify_derivatives(
     wanted += [each.values for each in local if each.values is not None]
     wanted += [each for *_, recurrence in edges if recurrence is not None for each in recurrence.columns]
     values = residues(made, wanted, apart, generator)
-    tangents = np.zeros(first + count, np.uint32)
+    tangents = np.zeros(max(begin + length for begin, length, *_ in edges), np.uint32)
     ends = generator.integers(2, PRIME, inputs, np.uint32)
     given = ends if directions is None else _tangents(0, made.inputs, directions, values, ends)
     tangents[: len(given)] = given
@@ -72,7 +72,7 @@ def verify_derivatives(
         products = half_reduced(at(values, references, part) * at(ends, columns, part))
         starts = np.flatnonzero(np.diff(rows[part], prepend=-1))
         found[rows[part][starts]] += np.add.reduceat(products, starts)
-    wrong = reduced(found) % PRIME != tangents[first:] % PRIME
+    wrong = reduced(found) % PRIME != tangents[first : first + count] % PRIME
     if wrong.any():
         raise VerificationError(
             f"the program does not compute the derivatives of output {int(wrong.argmax())}: modulo a prime its row "

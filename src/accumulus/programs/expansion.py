@@ -6,6 +6,7 @@ Of loops they are loops: the recurrences of each body, for all of its instances.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.live import of_all_orders, unattached
 from accumulus.tape.moving import Moving
 from accumulus.tape.passes import moved
-from accumulus.tape.program import Program
+from accumulus.tape.program import LOG_DETERMINANT, MATMUL, SOLVE, Program
 from accumulus.tape.tape import Tape
 from accumulus.tape.taylor import taylor_coefficients
 
@@ -170,7 +171,7 @@ class _Writing:
         if each.is_sum:
             self._add_sums(each)
         elif each.shape is not None:
-            self._add_product(each)
+            self._add_of_matrices(each)
         elif each.steps is not None:
             self._add_recurrence(each)
         else:
@@ -185,11 +186,20 @@ class _Writing:
             powers = range(1, self.order + 1)
             self.note(block.results.references, [self.made.sums(self.at(terms, k), block.offsets) for k in powers])
 
-    def _add_product(self, each: Map) -> None:
+    def _add_of_matrices(self, each: Map) -> None:
         block = self.given.blocks[each.blocks[0]]
         assert block.shape is not None
-        m, inner, n = block.shape
-        left, right = map(references_in, block.operands)
+        operands = [references_in(part) for part in block.operands]
+        add: dict[int, Callable[..., list[Integers]]] = {
+            MATMUL: self._add_product, SOLVE: self._add_solutions, LOG_DETERMINANT: self._add_determinant
+        }  # fmt: skip
+        found = add[block.code](block.shape, *operands)
+        self.moving.note(block.start, found[0])
+        if any(map(self._is_moving, operands)):
+            self.note(block.results.references, found[1:])
+
+    def _add_product(self, shape: tuple[int, int, int], left: Integers, right: Integers) -> list[Integers]:
+        m, inner, n = shape
         found = []
         for k in range(self.order + 1):
             terms = [
@@ -201,9 +211,44 @@ class _Writing:
             for term in terms[1:]:
                 total = self.made.apply("add", total, term)
             found.append(total)
-        self.moving.note(block.start, found[0])
-        if self._is_moving(left) or self._is_moving(right):
-            self.note(block.results.references, found[1:])
+        return found
+
+    def _add_solutions(self, shape: tuple[int, int, int], matrix: Integers, sides: Integers) -> list[Integers]:
+        """Write X of A·X = B: X_k is A⁻¹·(B_k - A_1·X_(k-1) - … - A_k·X_0), by the coefficients of A and B."""
+        _, n, m = shape
+        matrices = [self.at(matrix, k).reshape(n, n) for k in range(self.order + 1)]
+        return self._solved(matrices, [self.at(sides, k).reshape(n, m) for k in range(self.order + 1)])
+
+    def _solved(self, matrices: list[Integers], sides: list[Integers]) -> list[Integers]:
+        found: list[Integers] = []
+        for k in range(self.order + 1):
+            rest = sides[k]
+            for j in range(1, k + 1):
+                if (matrices[j] != self._zero).any():
+                    rest = self.made.apply("subtract", rest, self.made.matmul(matrices[j], found[k - j]))
+            is_zero = bool((rest == self._zero).all())
+            found.append(rest if is_zero else self.made.solve(matrices[0], rest))
+        return [each.reshape(-1) for each in found]
+
+    def _add_determinant(self, shape: tuple[int, int, int], matrix: Integers) -> list[Integers]:
+        """Write sign and logarithm of |A|: k·l_k is the sum of j·trace(W_(k-j)·A_j) for j ≤ k, W being A⁻¹."""
+        n = shape[0]
+        matrices = [self.at(matrix, k).reshape(n, n) for k in range(self.order + 1)]
+        found = [np.array(self.made.log_determinant(matrices[0]), np.int64)]
+        if not self._is_moving(matrix):
+            return found
+        unit = self.made.constant_array(np.eye(n))
+        zeros = np.full((n, n), self._zero)
+        inverses = [each.reshape(n, n).T for each in self._solved(matrices, [unit, *[zeros] * self.order])]
+        for k in range(1, self.order + 1):
+            total = self._zero
+            for j in range(1, k + 1):
+                products = self.made.apply("multiply", inverses[k - j].reshape(-1), matrices[j].reshape(-1))
+                trace = int(self.made.sums(products, [0, n * n])[0])
+                share = self.made.multiply(trace, self.made.constant(j / k))
+                total = share if total == self._zero else self.made.add(total, share)
+            found.append(np.array([self._zero, total]))
+        return found
 
     def _expanded(self, each: Map, active: list[int]) -> Tape:
         """A body with the coefficients of its outputs, one after the other, behind these.

@@ -17,7 +17,7 @@ from accumulus.memory import check_fits
 from accumulus.shipping.data_files import Arrays, Fields
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.program import MANY_BLOCKS, MATMUL, SCAN, SUM, Block, Program
+from accumulus.tape.program import LOG_DETERMINANT, MANY_BLOCKS, MATMUL, OF_MATRICES, SCAN, SUM, Block, Program
 from accumulus.tape.tape import Tape, from_bytes, to_bytes
 
 _BOOLEAN: Final = np.array([operation.result == "boolean" for operation in OPERATIONS])
@@ -156,15 +156,17 @@ def _append(tape: Program, record: Fields) -> None:
             tape.scan(body, lambda _: operands, steps)
         except ArgumentError as error:
             raise FileError(f"{record.what}: {error}") from None
-    elif code == MATMUL:
+    elif code in OF_MATRICES:
         sizes = record.shape(record.data.get("shape"))
-        if len(sizes) != 3 or 0 in sizes or sizes[0] * sizes[2] != count:
-            raise FileError(f"{record.what} is a product of matrices of {sizes}; expected {count} entries")
+        if len(sizes) != 3:
+            raise FileError(f"{record.what} works on matrices of {sizes}; expected three numbers")
         m, k, n = sizes
-        _check_lengths(operands, [m * k, k * n], record.what)
+        given, results = ([m * k], 2) if code == LOG_DETERMINANT else ([m * k, k * n], m * n)
+        if 0 in given or results != count or (code != MATMUL and m != k):
+            raise FileError(f"{record.what} works on matrices of {sizes}, which do not have {count} results")
+        _check_lengths(operands, given, record.what)
         _check_references(operands, tape, record.what)
-        left, right = map(references_in, operands)
-        tape.matmul(left.reshape(m, k), right.reshape(k, n))
+        tape.of_matrices(code, (m, k, n), [references_in(each) for each in operands])
     elif 1 <= code < len(OPERATIONS):
         _check_lengths(operands, [count] * _ARITY[code], record.what)
         _check_references(operands, tape, record.what)

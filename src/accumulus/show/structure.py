@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from accumulus.show.report import CaseFacts, Shown, cases_table, operations_by_kind
 from accumulus.show.tables import amount, counted, key_values, shape_text, table, text
+from accumulus.tape.program import MATMUL, SOLVE
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -39,6 +40,7 @@ class BodyFacts:
     source: str = ""
     shape: tuple[int, int, int] | None = None
     steps: int = 0
+    code: int = 0  # of what works on matrices
 
     @property
     def is_sum(self) -> bool:
@@ -47,9 +49,10 @@ class BodyFacts:
 
     @property
     def kind(self) -> str:
-        """In a word, and a product of matrices by its sizes."""
+        """In a word, and what works on matrices by its sizes."""
         if self.shape is not None:
-            return "product of {}×{} and {}×{}".format(*self.shape[:2], *self.shape[1:])
+            forms = {MATMUL: "product of {0}×{1} and {1}×{2}", SOLVE: "{0} equations, {2} sides"}
+            return forms.get(self.code, "determinant of {0}×{1}").format(*self.shape)
         if self.steps:
             return f"{self.steps:,} steps"
         return "sums" if self.is_sum else "body"
@@ -127,7 +130,11 @@ class StructureReport(Shown):
             if each.is_sum:
                 bodies.append(BodyFacts(each.count, block.operations, 1, 0, {}, source))
             elif each.shape is not None:
-                bodies.append(BodyFacts(each.count, block.operations, 2, 1, {}, source, each.shape))
+                bodies.append(
+                    BodyFacts(
+                        each.count, block.operations, len(block.operands), 1, {}, source, each.shape, code=block.code
+                    )
+                )
             elif each.results:
                 body, steps = each.body, 0 if each.steps is None else len(each.steps) - 1
                 kinds = operations_by_kind(body)

@@ -159,6 +159,38 @@ class ErrorBounds(Domain):
         error = product(dx, abs(y) + dy, shape) + product(abs(x), dy, shape) + rounded
         return _bounded(product(x, y, shape), error)
 
+    def solve(
+        self, matrix: tuple[Values, Values], sides: tuple[Values, Values], shape: tuple[int, int, int]
+    ) -> tuple[Values, Values]:
+        """Solve systems and bound the solutions X by |A⁻¹|·(|dA|·|X| + |dB|), what LAPACK rounds being in dA and dB.
+
+        Infinite where the matrix may be singular. Source: N. J. Higham, Accuracy and Stability, section 7.2.
+        """
+        (a, da), (b, db), (_, n, m) = matrix, sides, shape
+        inverse, moved = self._of_inverse(a, da, n)
+        found, unit = NUMBERS.solve(a, b, shape), self._rounding.unit
+        product = NUMBERS.matmul
+        residual = product(moved, abs(found), (n, n, m)) + db + 4 * n * unit * abs(b) + self._rounding.smallest
+        return _bounded(found, 2.0 * product(inverse, residual, (n, n, m)))
+
+    def log_determinant(self, matrix: tuple[Values, Values], shape: tuple[int, int, int]) -> tuple[Values, Values]:
+        """Bound a logarithm by the trace of |A⁻¹|·|dA|; the sign is exact where the matrix cannot be singular."""
+        (a, da), n = matrix, shape[0]
+        inverse, moved = self._of_inverse(a, da, n)
+        found = NUMBERS.log_determinant(a, shape)
+        turned = np.swapaxes(inverse.reshape(n, n, *a.shape[1:]), 0, 1).reshape(a.shape)
+        error = 2.0 * np.sum(turned * moved, axis=0) + n * self._rounding.unit * (1.0 + abs(found[1]))
+        return _bounded(found, np.stack([np.where(np.isfinite(error), 0.0, np.inf), error]))
+
+    def _of_inverse(self, a: Values, da: Values, n: int) -> tuple[Values, Values]:
+        """Magnitudes of the inverse, infinite where the matrix may be singular; and by how much entries may be off."""
+        shape = (n, n, n)
+        moved = da + 4 * n * self._rounding.unit * abs(a) + self._rounding.smallest
+        unit = np.broadcast_to(np.eye(n).reshape(n * n, *(1,) * (a.ndim - 1)), a.shape)
+        inverse = abs(NUMBERS.solve(a, unit, shape))
+        lost = NUMBERS.matmul(inverse, moved, shape).reshape(n, n, *a.shape[1:]).sum(axis=1).max(axis=0)
+        return np.where(lost < 0.5, inverse, np.inf), moved
+
 
 def _bounded(value: Values, error: Values) -> tuple[Values, Values]:
     return value, np.where(np.isfinite(value) & (error >= 0), error, np.inf)

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from accumulus.tape.columns import Column, Range, are_equal, fingerprint, owners_in
 from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.tape.program import MATMUL, SCAN, SUM, Block, Program
+from accumulus.tape.program import OF_MATRICES, SCAN, SUM, Block, Program
 from accumulus.tape.tape import Tape
 
 _EQUAL: Final = BY_NAME["equal"].code
 _NOT_EQUAL: Final = BY_NAME["not_equal"].code
 #: Blocks that are maps of their own.
-_ALONE: Final = (SUM, SCAN, MATMUL)
+_ALONE: Final = frozenset((SUM, SCAN, *OF_MATRICES))
 
 
 @dataclass(slots=True)
@@ -47,12 +47,12 @@ class Map:
     # how many of these, the first, are to be computed operation by operation as they stand, since they reach a jump, or
     # what sees the signs of zeros
     sensitive: int = 0
-    #: Of products of matrices, (m, k, n).
+    #: Of what works on matrices, see `Block.shape`.
     shape: tuple[int, int, int] | None = None
 
     @property
     def is_body(self) -> bool:
-        """Return True if it is a body, neither sums nor a product of matrices."""
+        """Return True if it is a body, neither sums nor what works on matrices."""
         return not self.is_sum and self.shape is None
 
     def operands(self, tape: Program) -> Sequence[Column]:

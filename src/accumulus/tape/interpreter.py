@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation, helpers
-from accumulus.tape.program import Block, Program
+from accumulus.tape.program import LOG_DETERMINANT, SOLVE, Block, Program
 from accumulus.tape.tape import Tape
 
 Integers = NDArray[np.int64]
@@ -91,9 +91,23 @@ class Domain:
         """Compute the sums of segments of a column, given where they begin and where the last one ends."""
         raise NotImplementedError(f"{type(self).__name__} has no rule for sums")
 
+    def of_matrices(self, code: int) -> Callable[..., Any]:
+        """Return the rule of what works on matrices, which takes these and their shape."""
+        if code == LOG_DETERMINANT:
+            return self.log_determinant
+        return self.solve if code == SOLVE else self.matmul
+
     def matmul(self, left: Any, right: Any, shape: Shape) -> Any:
         """Compute a product of matrices, row by row."""
         raise NotImplementedError(f"{type(self).__name__} has no rule for products of matrices")
+
+    def solve(self, matrix: Any, sides: Any, shape: Shape) -> Any:
+        """Compute the solutions of a system of equations, row by row."""
+        raise NotImplementedError(f"{type(self).__name__} has no rule for systems of equations")
+
+    def log_determinant(self, matrix: Any, shape: Shape) -> Any:
+        """Compute the sign of a determinant and the logarithm of its magnitude."""
+        raise NotImplementedError(f"{type(self).__name__} has no rule for determinants")
 
 
 def run(program: Tape | Program, domain: Domain, inputs: Any) -> Any:
@@ -263,8 +277,7 @@ def resume(program: Program, domain: Domain, known: Any, first: int = 0, memory:
         if block.offsets is not None:
             found = domain.sums(held.read(block.operands[0]), block.offsets)
         elif block.shape is not None:
-            left, right = map(held.read, block.operands)
-            found = domain.matmul(left, right, block.shape)
+            found = domain.of_matrices(block.code)(*map(held.read, block.operands), block.shape)
         else:
             if block.code not in rules:
                 rules |= domain.rules([block.code])
@@ -322,9 +335,33 @@ class _Numbers(Domain):
         [12. 34.]
         """
         m, k, n = shape
-        points = left.shape[1:]
-        x, y = (np.moveaxis(part, 0, -1).reshape(*points, *size) for part, size in ((left, (m, k)), (right, (k, n))))
-        return np.moveaxis(np.matmul(x, y).reshape(*points, m * n), -1, 0)
+        return _first(np.matmul(_last(left, m, k), _last(right, k, n)))
+
+    def solve(self, matrix: Any, sides: Any, shape: Shape) -> Any:
+        """Solve systems, at one point or at many; NaN where one of the matrices is singular.
+
+        >>> print(NUMBERS.solve(np.array([2.0, 0.0, 1.0, 1.0]), np.array([4.0, 5.0]), (2, 2, 1)))
+        [2. 3.]
+        """
+        _, n, m = shape
+        try:
+            return _first(np.linalg.solve(_last(matrix, n, n), _last(sides, n, m)))
+        except np.linalg.LinAlgError:
+            return np.full((n * m, *matrix.shape[1:]), np.nan)
+
+    def log_determinant(self, matrix: Any, shape: Shape) -> Any:
+        """Compute what NumPy's slogdet does, at one point or at many."""
+        return np.stack(np.linalg.slogdet(_last(matrix, *shape[:2])))
+
+
+def _last(entries: Any, rows: int, columns: int) -> Any:
+    """Matrices at points from their entries at points."""
+    return np.moveaxis(entries, 0, -1).reshape(*entries.shape[1:], rows, columns)
+
+
+def _first(matrices: Any) -> Any:
+    """Entries at points from matrices at points."""
+    return np.moveaxis(matrices.reshape(*matrices.shape[:-2], -1), -1, 0)
 
 
 NUMBERS: Final = _Numbers()

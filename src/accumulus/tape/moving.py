@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from accumulus.tape.columns import Column, Range, References, column, references_in
 from accumulus.tape.interpreter import Copies, applied
 from accumulus.tape.live import settled
-from accumulus.tape.program import Block, Program
+from accumulus.tape.program import LOG_DETERMINANT, SOLVE, Block, Program
+from accumulus.tape.systems import logarithm, solutions
 from accumulus.tape.tape import Tape
 
 #: Reference in the program that is made of what is not in it.
@@ -85,9 +86,8 @@ class Moving:
         elif block.offsets is not None:
             self.note(block.start, made.sums(self.at(references_in(block.operands[0])), block.offsets))
         elif block.shape is not None:
-            m, k, n = block.shape
-            left, right = (self.at(references_in(each)) for each in block.operands)
-            self.note(block.start, made.matmul(left.reshape(m, k), right.reshape(k, n)).reshape(-1))
+            matrices = [self.at(references_in(each)) for each in block.operands]
+            self.note(block.start, made.of_matrices(block.code, block.shape, matrices))
         else:
             columns = [self.column_at(each) for each in block.operands]
             self.note(block.start, made.apply_code(block.code, columns).references)
@@ -137,7 +137,7 @@ class _Part:
         operands: the columns that it takes, as references.
         results: references of its results.
         offsets: of sums, where those that are kept begin and end.
-        shape: of a product of matrices, m, k and n of the rows and columns that are kept.
+        shape: of what works on matrices, m, k and n of the rows and columns that are kept.
     """
 
     block: Block
@@ -167,8 +167,7 @@ def narrowed(tape: Program) -> Program:
             if part.offsets is not None:
                 results = made.sums(given[0], part.offsets)
             elif part.shape is not None:
-                m, k, n = part.shape
-                results = made.matmul(given[0].reshape(m, k), given[1].reshape(k, n)).reshape(-1)
+                results = made.of_matrices(part.block.code, part.shape, given)
             else:
                 results = made.apply_code(part.block.code, [column(each) for each in given]).references
             moving.place(part.results, results)
@@ -207,10 +206,13 @@ def _part(block: Block, needed: NDArray[np.bool_]) -> _Part:
         lengths = np.diff(block.offsets)
         offsets = np.append(0, np.cumsum(lengths[needed]))
         return _Part(block, [columns[0][np.repeat(needed, lengths)]], every[needed], offsets=offsets)
+    if block.code == LOG_DETERMINANT:
+        return _Part(block, columns, every, shape=block.shape)
     if block.shape is not None:
         m, k, n = block.shape
         table = needed.reshape(m, n)
         down, along = table.any(axis=1), table.any(axis=0)
+        down |= block.code == SOLVE  # which needs all equations
         factors = [columns[0].reshape(m, k)[down].reshape(-1), columns[1].reshape(k, n)[:, along].reshape(-1)]
         results = every.reshape(m, n)[down][:, along].reshape(-1)
         return _Part(block, factors, results, shape=(int(down.sum()), k, int(along.sum())))
@@ -283,10 +285,16 @@ def _write(tape: Tape, part: _Part, at: Callable[[NDArray[np.int64]], list[int]]
         found = [tape.sum(terms[first:last]) for first, last in pairwise(part.offsets.tolist())]
     elif part.shape is not None:
         m, k, n = part.shape
-        left, right = at(columns[0]), at(columns[1])
+        left, *others = map(at, columns)
         rows = [left[k * i : k * i + k] for i in range(m)]
-        lines = [right[j::n] for j in range(n)]
-        found = [tape.sum(map(tape.multiply, row, line)) for row in rows for line in lines]
+        if block.code == LOG_DETERMINANT:
+            found = [*logarithm(tape, rows)]
+        elif block.code == SOLVE:
+            sides = [others[0][n * i : n * i + n] for i in range(k)]
+            found = [entry for row in solutions(tape, rows, sides) for entry in row]
+        else:
+            lines = [others[0][j::n] for j in range(n)]
+            found = [tape.sum(map(tape.multiply, row, line)) for row in rows for line in lines]
     else:
         found = [applied(tape, block.code, operands) for operands in zip(*map(at, columns), strict=True)]
     values[part.results] = found

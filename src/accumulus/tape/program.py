@@ -46,8 +46,13 @@ from accumulus.tape.tape import Tape, to_bytes
 SUM: Final = 255
 #: The code of blocks that are recurrences: bodies whose instances take results of earlier ones.
 SCAN: Final = 254
-#: The code of blocks that are products of two matrices.
+#: The codes of blocks that are products of two matrices, solutions of systems of equations, and the sign and logarithm
+#: of a determinant.
 MATMUL: Final = 253
+SOLVE: Final = 252
+LOG_DETERMINANT: Final = 251
+#: What works on whole matrices.
+OF_MATRICES: Final = frozenset((MATMUL, SOLVE, LOG_DETERMINANT))
 
 #: Lines of source: files and numbers.
 Lines = frozenset[tuple[str, int]]
@@ -62,6 +67,8 @@ LONG: Final = 64
 MOST_UNROLLED: Final = 20_000
 #: Of operations of a recurrence that is told as such, fewer: loops lose little there.
 MOST_UNROLLED_STEPS: Final = 200
+#: Products of the elimination of a system, at most, with which it is written out.
+MOST_UNROLLED_SYSTEM: Final = 10_000
 #: Blocks from which on a program is loops over numbers rather than operations on arrays.
 MANY_BLOCKS: Final = 20_000
 #: Scalar operations in a row, from which on they are one block, with a body, rather than a block each: derivatives
@@ -81,12 +88,11 @@ _TAKES_TRUTH: Final = np.array(
 class Block:
     """Equal operations on many operands."""
 
-    code: int  # of the operation, `SUM`, `SCAN` or `MATMUL`
+    code: int  # of the operation, `SUM`, `SCAN`, or one of `OF_MATRICES`
     start: int  # reference of the first result; the others follow
     count: int  # of instances
     # a column for each argument; of sums one for all terms of all of them; of recurrences one for each input of the
-    # body, in which there may be results of earlier steps of the very same block; of products of matrices one for each
-    # matrix, row by row
+    # body, in which there may be results of earlier steps of the very same block; one for each matrix, row by row
     operands: tuple[Column, ...]
     # of sums, where the terms of each begin in the column, and where those of the last end; (count + 1,)
     offsets: NDArray[np.int64] | None = None
@@ -95,7 +101,8 @@ class Block:
     # of recurrences, where the instances of each step begin, and where those of the last end; those of one step do not
     # depend on each other
     steps: NDArray[np.int64] | None = None
-    shape: tuple[int, int, int] | None = None  # of products of matrices, (m, k, n): of (m, k) and (k, n) entries
+    # of what works on matrices, (m, k, n): of (m, k) and (k, n) entries; of solutions and determinants m is k
+    shape: tuple[int, int, int] | None = None
 
     @property
     def size(self) -> int:
@@ -109,17 +116,18 @@ class Block:
 
     @property
     def operations(self) -> int:
-        """Of all instances together; a sum of n terms is n - 1."""
+        """Of all instances together; a sum of n terms is n - 1, and of systems the largest powers count."""
         if self.body is not None:
             return self.count * self.body.operations
         if self.shape is not None:
-            return self.count * (2 * self.shape[1] - 1)
+            _, k, n = self.shape
+            return self.count * (2 * k - 1) if self.code == MATMUL else 2 * k**3 // 3 + 2 * k * k * n
         return len(self.operands[0]) - self.count if self.code == SUM else self.count
 
     @property
     def codes(self) -> set[int]:
         """Codes of the operations of the table that are in it."""
-        return set(self.body.codes[self.body.inputs :]) if self.body is not None else {self.code} - {SUM, MATMUL}
+        return set(self.body.codes[self.body.inputs :]) if self.body is not None else {self.code} - {SUM, *OF_MATRICES}
 
 
 def _range(start: int, count: int) -> Range:
@@ -577,8 +585,33 @@ class Program:
         [12. 34.]
         """
         (m, k), n = left.shape, right.shape[1]
-        results = self._append(MATMUL, (own(left), own(right)), m * n, None, shape=(m, k, n))
-        return results.references.reshape(m, n)
+        return self.of_matrices(MATMUL, (m, k, n), [left, right]).reshape(m, n)
+
+    def solve(self, matrix: References, sides: References) -> References:
+        """The solutions X of ``matrix @ X = sides``, for n × n and n × m references; LAPACK's, never written out.
+
+        >>> tape = Program(inputs=6)
+        >>> tape.outputs = tape.solve(np.arange(4).reshape(2, 2), np.arange(4, 6).reshape(2, 1)).ravel()
+        >>> from accumulus.tape.interpreter import evaluate
+        >>> print(evaluate(tape, np.array([2.0, 0.0, 1.0, 1.0, 4.0, 5.0])))
+        [2. 3.]
+        """
+        n, m = sides.shape
+        return self.of_matrices(SOLVE, (n, n, m), [matrix, sides]).reshape(n, m)
+
+    def log_determinant(self, matrix: References) -> tuple[int, int]:
+        """The sign of a determinant, and the logarithm of its magnitude."""
+        n = len(matrix)
+        sign, logarithm = self.of_matrices(LOG_DETERMINANT, (n, n, 0), [matrix]).tolist()
+        return sign, logarithm
+
+    def of_matrices(self, code: int, shape: tuple[int, int, int], operands: Sequence[References]) -> References:
+        """The results of a block that works on matrices, row by row."""
+        if code != MATMUL:
+            self.begin_loops()
+            self.is_long = True
+        count = 2 if code == LOG_DETERMINANT else shape[0] * shape[2]
+        return self._append(code, tuple(map(own, operands)), count, None, shape=shape).references
 
     def map(
         self,
@@ -745,7 +778,7 @@ class Program:
                 else:  # what is inside of a body has no reference
                     return body.codes[end], ()
             return body.codes[end], tuple(found)
-        if block.code in (SUM, MATMUL):
+        if block.code == SUM or block.shape is not None:
             return None
         return block.code, tuple(int(references_in(operands)[place]) for operands in block.operands)
 
@@ -794,4 +827,4 @@ def _compared(block: Block) -> tuple[Column, ...]:
 
 
 assert INPUT == 0
-assert len(OPERATIONS) < MATMUL
+assert len(OPERATIONS) < min(OF_MATRICES)

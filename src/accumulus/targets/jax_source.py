@@ -98,7 +98,9 @@ class _JaxArrays(ArrayPrinter):
     real = "real"
     filled = "jnp.broadcast_to(jnp.asarray({value}, real), ({count},))"
     returned = "jnp.asarray({value}, real)"
-    product = 'jnp.matmul({left}, {right}, precision="highest")'
+    product = 'jnp.matmul({0}, {1}, precision="highest")'
+    solution = "jnp.linalg.solve({0}, {1})"
+    determinant = "jnp.stack(jnp.linalg.slogdet({0}))"
     taken = "jnp.ravel(own)[jnp.asarray({table})[at]]"
     chosen = "jnp.where(jnp.asarray({mask})[at] == 1, {own}, {other})"
     scattered = ("{result} = jnp.zeros({length}, real).at[{table}].set({values})",)

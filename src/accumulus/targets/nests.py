@@ -1,18 +1,18 @@
 """Loop nests: what every printer of a language writes.
 
 A nest runs over instances. It *loads* an operand for each input of its body: the same for all, by start and stride, or
-by a table. The *body* is a straight-line program over scalars; sums and products of matrices have none, they are nests
-of their own kind. It *stores* each result: where it is kept for other nests, or at once where it is returned, next to
-each other or scattered by a table. With steps, instances load results of earlier ones. A scalar program is one body
-whose instances are the points of a batch.
+by a table. The *body* is a straight-line program over scalars; sums, products of matrices and systems of equations have
+none, they are nests of their own kind. It *stores* each result: where it is kept for other nests, or at once where it
+is returned, next to each other or scattered by a table. With steps, instances load results of earlier ones. A scalar
+program is one body whose instances are the points of a batch.
 
 An array of results that nobody else takes is stored where it is returned, if it is returned as a whole and in its
 order. All else that is returned is copied in the end, by nests with an empty body.
 
-Products of matrices may be left to NumPy, which is BLAS, on the numbers between loops. Operands that lie row by row or
-column by column, also with more than one row's length from row to row, are taken where they are; others are brought
-together first. So what a product computes is what the function itself would, to the last bit where its operands lie
-alike.
+Products of matrices may be left to NumPy, which is BLAS, on the numbers between loops; systems of equations are
+LAPACK's. Operands that lie row by row or column by column, also with more than one row's length from row to row, are
+taken where they are; others are brought together first. So what a product computes is what the function itself would,
+to the last bit where its operands lie alike.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from accumulus.errors import SizeError
 from accumulus.tape.columns import Column, Range, column, owners_in
 from accumulus.tape.fusion import Map
-from accumulus.tape.program import Program
+from accumulus.tape.program import LOG_DETERMINANT, MATMUL, SOLVE, Program
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Unit
 
@@ -58,12 +58,13 @@ class Nest:
     loads: tuple[Column, ...]  # a column of references for each operand
     starts: tuple[int, ...] = ()  # first references of the results, an array for each output of the body
     stores: tuple[int | Place, ...] = ()  # where these go: references of what is kept, or places in what is returned
-    body: Tape | None = None  # operations of one instance; None of sums and of products of matrices
+    body: Tape | None = None  # operations of one instance; None of sums and of what works on matrices
     sensitive: int = 0  # number of outputs, the first, that are computed operation by operation as they stand
     # of a recurrence, where the instances of each step begin, and where those of the last end
     steps: NDArray[np.int64] | None = None
     offsets: NDArray[np.int64] | None = None  # of sums, where the terms of each begin, and where those of the last end
-    shape: tuple[int, int, int] | None = None  # of products of matrices, (m, k, n)
+    shape: tuple[int, int, int] | None = None  # of what works on matrices, see `accumulus.tape.program.Block`
+    code: int = 0  # of that, what it is
     # where each instance stores its result, counted from its place; None if they follow each other
     positions: NDArray[np.int32] | None = None
     blocks: tuple[int, ...] = ()  # of the program that it computes
@@ -81,7 +82,7 @@ def nests_of(tape: Program, maps: Sequence[Map]) -> list[Nest]:
             nest = replace(nest, body=each.body, sensitive=each.sensitive, steps=each.steps)
         else:
             block = tape.blocks[each.blocks[0]]
-            nest = replace(nest, offsets=block.offsets, shape=block.shape)
+            nest = replace(nest, offsets=block.offsets, shape=block.shape, code=block.code)
         found.append(nest)
     return found
 
@@ -245,7 +246,7 @@ class WorkspaceLayout:
         return max(int(np.searchsorted(self._starts, reference, side="right")) - 1, 0)
 
 
-# Products of matrices -------------------------------------------------------------------------------------------------
+# What works on matrices -----------------------------------------------------------------------------------------------
 
 
 Floats = NDArray[np.float64]
@@ -258,22 +259,35 @@ _Operand = tuple[tuple[int, int], int, tuple[int, ...], NDArray[np.intp] | None]
 _SIZE: Final = 8
 
 
-class MatrixProduct:
-    """A product of an m × k matrix and a k × n one.
+def _solve(matrix: Floats, sides: Floats, out: Floats) -> None:
+    out[...] = np.linalg.solve(matrix, sides)
+
+
+def _log_determinant(matrix: Floats, out: Floats) -> None:
+    out[...] = np.linalg.slogdet(matrix)
+
+
+_COMPUTE: Final[dict[int, Callable[..., Any]]] = {MATMUL: np.matmul, SOLVE: _solve, LOG_DETERMINANT: _log_determinant}
+
+
+class OfMatrices:
+    """A product of an m × k matrix and a k × n one, the solution of a system, or a determinant.
 
     Args:
-        shape: (m, k, n).
-        left, right: where their entries are.
+        nest: which of them.
+        places: where the entries of each matrix are.
         constant: whether the entries of each are constants.
     """
 
-    def __init__(self, shape: tuple[int, int, int], left: Entries, right: Entries, constant: Sequence[bool]) -> None:
-        m, k, n = shape
-        self._shape, self._constant = (m, n), constant
-        self._operands = _placed(left, (m, k)), _placed(right, (k, n))
+    def __init__(self, nest: Nest, places: Sequence[Entries], constant: Sequence[bool]) -> None:
+        assert nest.shape is not None
+        m, k, n = nest.shape
+        self._compute, self._constant = _COMPUTE[nest.code], constant
+        self._shape: tuple[int, ...] = (2,) if nest.code == LOG_DETERMINANT else (m, n)
+        self._operands = [_placed(each, shape) for each, shape in zip(places, ((m, k), (k, n)), strict=False)]
 
     def bind(self, values: Floats, target: Callable[[Sequence[Floats]], Floats]) -> Callable[[Sequence[Floats]], None]:
-        """The product of numbers in one array, as a function of the arrays that are returned.
+        """Its results from numbers in one array, as a function of the arrays that are returned.
 
         Args:
             target: where it goes, given those.
@@ -289,16 +303,16 @@ class MatrixProduct:
             fill = partial(np.take, values, table, out=matrices[-1], mode="clip")
             fill()
             fills += [] if is_constant else [fill]
-        left, right = matrices
+        compute, result = self._compute, self._shape
         if all(self._constant):
-            known = np.matmul(left, right).reshape(-1)
-            return lambda results: np.copyto(target(results), known)
-        result = self._shape
+            known = np.empty(result)
+            compute(*matrices, out=known)
+            return lambda results: np.copyto(target(results), known.reshape(-1))
 
         def run(results: Sequence[Floats]) -> None:
             for fill in fills:
                 fill()
-            np.matmul(left, right, out=target(results).reshape(result))
+            compute(*matrices, out=target(results).reshape(result))
 
         return run
 

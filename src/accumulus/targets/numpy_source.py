@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, CompileError
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import BY_NAME, OPERATIONS, helpers
+from accumulus.tape.program import LOG_DETERMINANT, MATMUL, SOLVE
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Batch, Segment, Shape, SourceKernel, Unit
 from accumulus.targets.nests import Nest, nests_of
@@ -281,7 +282,7 @@ class ArrayPrinter:
         real: the dtype of numbers there.
         filled: an array of numbers, given one or as many numbers or truth values.
         returned: a result as it is returned, an array of its own.
-        product: of two matrices.
+        product, solution, determinant: of matrices; the last the sign and the logarithm.
         taken: results of earlier steps of a recurrence.
         chosen: these where a mask says so, others elsewhere.
         scattered: lines by which a result gets values at the places of a table.
@@ -291,7 +292,9 @@ class ArrayPrinter:
     real = "float"
     filled = "np.full({count}, {value}, float)"  # truth values become numbers
     returned = "np.array({value}, float)"  # not a view of an argument
-    product = "{left} @ {right}"
+    product = "{0} @ {1}"
+    solution = "np.linalg.solve({0}, {1})"
+    determinant = "np.array(np.linalg.slogdet({0}))"
     taken = "np.ravel(own)[{table}[at]]"
     chosen = "np.where({mask}[at] == 1, {own}, {other})"
     scattered: tuple[str, ...] = ("{result} = np.zeros({length})", "{result}[{table}] = {values}")
@@ -326,7 +329,7 @@ class ArrayPrinter:
                 for start, output in zip(nest.starts, nest.body.outputs, strict=True):
                     self._store(start, self.filled.format(value=write.value(output), count=nest.count))
             elif nest.shape is not None:
-                self._matrix_product(nest, nest.shape)
+                self._of_matrices(nest, nest.shape)
             else:
                 assert nest.offsets is not None
                 self._sums(nest, nest.offsets)
@@ -353,9 +356,9 @@ class ArrayPrinter:
         """Lines before a nest."""
         lines = sorted((os.path.basename(file), line) for file, line in self._tape.lines_of(nest.blocks))
         places = ", ".join(f"{file}:{line}" for file, line in lines[:3]) + (", …" if len(lines) > 3 else "")
-        what = (
-            "products" if nest.shape else "sums" if nest.body is None else "entries" if nest.steps is None else "steps"
-        )
+        what = "sums" if nest.body is None else "entries" if nest.steps is None else "steps"
+        if nest.shape is not None:
+            what = {MATMUL: "products", SOLVE: "solutions", LOG_DETERMINANT: "parts of a determinant"}[nest.code]
         return ["", f"# {nest.count:,} {what}" + (f", {places}" if places else "")]
 
     def _spread(self, operands: Column) -> str:
@@ -388,13 +391,14 @@ class ArrayPrinter:
         self._names[start] = f"v{start}"
         self._lines.append(f"v{start} = {value}")
 
-    def _matrix_product(self, nest: Nest, shape: tuple[int, int, int]) -> None:
+    def _of_matrices(self, nest: Nest, shape: tuple[int, int, int]) -> None:
         m, k, n = shape
-        left, right = (
+        matrices = [
             f"{self.library}.reshape({self._spread(column)}, {each})"
-            for column, each in zip(nest.loads, ((m, k), (k, n)), strict=True)
-        )
-        self._store(nest.starts[0], f"{self.library}.ravel({self.product.format(left=left, right=right)})")
+            for column, each in zip(nest.loads, ((m, k), (k, n)), strict=False)
+        ]
+        form = {MATMUL: self.product, SOLVE: self.solution, LOG_DETERMINANT: self.determinant}[nest.code]
+        self._store(nest.starts[0], f"{self.library}.ravel({form.format(*matrices)})")
 
     def _sums(self, nest: Nest, offsets: NDArray[np.int64]) -> None:
         text = self._spread(nest.loads[0])

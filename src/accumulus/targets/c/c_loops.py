@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.tape.program import MATMUL
 from accumulus.targets.c.c_expressions import Body, Mathematics
 from accumulus.targets.c.c_header import (
     BYTES,
@@ -74,10 +75,49 @@ NAME_INLINE double name_dot(const double *a, const double *b, ptrdiff_t count) {
     return total;
 }
 """
+#: Gaussian elimination with partial pivoting, whose value is the sign of the permutation; and substitution back.
+_ELIMINATE: Final = """\
+NAME_INLINE double name_eliminate(double *a, double *b, ptrdiff_t n, ptrdiff_t m) {
+    double sign = 1.0;
+    for (ptrdiff_t k = 0; k < n; k++) {
+        ptrdiff_t pivot = k;
+        for (ptrdiff_t i = k + 1; i < n; i++)
+            if (fabs(a[n * i + k]) > fabs(a[n * pivot + k])) pivot = i;
+        if (pivot != k) {
+            sign = -sign;
+            for (ptrdiff_t j = 0; j < n; j++) {
+                const double entry = a[n * k + j];
+                a[n * k + j] = a[n * pivot + j];
+                a[n * pivot + j] = entry;
+            }
+            for (ptrdiff_t j = 0; j < m; j++) {
+                const double entry = b[m * k + j];
+                b[m * k + j] = b[m * pivot + j];
+                b[m * pivot + j] = entry;
+            }
+        }
+        if (a[n * k + k] == 0.0) continue;
+        for (ptrdiff_t i = k + 1; i < n; i++) {
+            const double factor = a[n * i + k] / a[n * k + k];
+            for (ptrdiff_t j = k + 1; j < n; j++) a[n * i + j] -= factor * a[n * k + j];
+            for (ptrdiff_t j = 0; j < m; j++) b[m * i + j] -= factor * b[m * k + j];
+        }
+    }
+    return sign;
+}
+
+NAME_INLINE void name_substitute(const double *a, double *b, ptrdiff_t n, ptrdiff_t m) {
+    for (ptrdiff_t i = n; i-- > 0;) {
+        for (ptrdiff_t j = i + 1; j < n; j++)
+            for (ptrdiff_t k = 0; k < m; k++) b[m * i + k] -= a[n * i + j] * b[m * j + k];
+        for (ptrdiff_t k = 0; k < m; k++) b[m * i + k] /= a[n * i + i];
+    }
+}
+"""
 
 
 #: Names that no result may have, beside those of the arguments.
-_TAKEN: Final = (WORK, "step", "stop", "left", "total", "factor", "part")
+_TAKEN: Final = (WORK, "step", "stop", "left", "total", "factor", "part", "sign", "logarithm", "pivot")
 
 
 class LoopSource(Source):
@@ -115,8 +155,11 @@ class LoopSource(Source):
     def _write(self, nest: Nest) -> None:
         read = self._places.reading
         if nest.body is None and nest.shape is not None:
-            left, right = (read(column, single=False) for column in nest.loads)
-            self._product(nest.shape, left, right, self._result(nest.stores[0]))
+            matrices, result = [read(column, single=False) for column in nest.loads], self._result(nest.stores[0])
+            if nest.code == MATMUL:
+                self._product(nest.shape, matrices[0], matrices[1], result)
+            else:
+                self._system(nest.shape, matrices, result)
             return
         loads = [read(column) for column in nest.loads]
         stores = [self._result(store) for store in nest.stores]
@@ -363,6 +406,34 @@ class LoopSource(Source):
             "}",
         ]
         self._function(what, arrays, [*opening, *loops])
+
+    def _system(self, shape: tuple[int, int, int], matrices: Sequence[Reading], result: Reading) -> None:
+        """The solutions of a system, or the sign and logarithm of its determinant where there are no sides."""
+        n, _, m = shape
+        self._helpers["eliminate"] = _ELIMINATE.replace("NAME", self._macro).replace("name_", f"{self._name}_")
+        matrix, *sides = matrices
+        at = self._places.reserve(n * n)
+        lines = [f"for (ptrdiff_t i = 0; i < {n * n}; i++) {WORK}[{at} + i] = {matrix.at('i')};"]
+        to = f"{result.array} + {result.start}"
+        if sides:
+            lines += [
+                f"for (ptrdiff_t i = 0; i < {n * m}; i++) ({to})[i] = {sides[0].at('i')};",
+                f"{self._name}_eliminate({WORK} + {at}, {to}, {n}, {m});",
+                f"{self._name}_substitute({WORK} + {at}, {to}, {n}, {m});",
+            ]
+        else:
+            lines += [
+                f"double sign = {self._name}_eliminate({WORK} + {at}, {WORK} + {at}, {n}, 0), logarithm = 0.0;",
+                f"for (ptrdiff_t i = 0; i < {n}; i++) {{",
+                f"    const double pivot = {WORK}[{at} + {n + 1} * i];",
+                "    sign = pivot > 0.0 ? sign : pivot < 0.0 ? -sign : 0.0;",
+                "    logarithm += log(fabs(pivot));",
+                "}",
+                f"({to})[0] = sign;",
+                f"({to})[1] = logarithm;",
+            ]
+        arrays = list(dict.fromkeys([*(each.array for each in matrices), result.array, WORK]))
+        self._function(f"system of {n} equations" if sides else f"determinant of {n} x {n}", arrays, lines)
 
     def _matrix(self, reading: Reading, shape: tuple[int, int], opening: list[str]) -> tuple[str, int, int]:
         """Beginning of a matrix, and its strides; what lies anywhere is brought together first."""

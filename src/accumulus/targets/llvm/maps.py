@@ -47,7 +47,7 @@ from accumulus.targets.llvm.instructions import Functions, Instructions
 from accumulus.targets.llvm.library import Code, Library, load, objects, store, version
 from accumulus.targets.llvm.module import Text
 from accumulus.targets.llvm.vectors import POISON, Vectors, again, unless, when
-from accumulus.targets.nests import Entries, MatrixProduct, Nest, Nests, Place, WorkspaceLayout
+from accumulus.targets.nests import Entries, Nest, Nests, OfMatrices, Place, WorkspaceLayout
 
 # Functions: one a body, one for sums, and what calls them in their order ----------------------------------------------
 
@@ -418,7 +418,7 @@ LANES, LANES_AN_OPERATION, CALL = 1e-2, 2e-4, 1e-5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Step:
-    """Calls of a loop, or a product of matrices."""
+    """Calls of a loop, or what works on matrices."""
 
     function: str  # its name; of products none
     nest: Nest  # what it computes
@@ -486,7 +486,9 @@ class LLVMLoops(CompiledLoops):
         for library in self._libraries.values():
             self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(library.addresses[DRIVER])
         self._tables = {id(column): self._layout.table(column) for step in self._steps for column in step.nest.loads}
-        self._products = {k: self._product(step) for k, step in enumerate(self._steps) if step.nest.shape is not None}
+        self._products = {
+            k: self._of_matrices(step) for k, step in enumerate(self._steps) if step.nest.shape is not None
+        }
         self._idle: list[_Workspace] = []
         self._lengths = unit.lengths
         bytes_of_points = 8 * self._lanes * (self._layout.size + sum(self._lengths))
@@ -521,11 +523,9 @@ class LLVMLoops(CompiledLoops):
             seconds = len(terms) * (SECONDS + (MOVING if is_next else FINDING))
             self._steps.append(_Step(SUMS[not is_next], nest, seconds))
 
-    def _product(self, step: _Step) -> MatrixProduct:
-        assert step.nest.shape is not None
-        left, right = map(self._places, step.nest.loads)
+    def _of_matrices(self, step: _Step) -> OfMatrices:
         constant = [bool((references_in(operands) < 0).all()) for operands in step.nest.loads]
-        return MatrixProduct(step.nest.shape, left, right, constant)
+        return OfMatrices(step.nest, list(map(self._places, step.nest.loads)), constant)
 
     def _places(self, operands: Column) -> Entries:
         if isinstance(operands, Range):

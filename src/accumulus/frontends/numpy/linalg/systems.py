@@ -1,26 +1,14 @@
 """Linear systems: solve, inv, det, slogdet.
 
-The recorded program must be right at every point, so it cannot decide while it is recorded:
-
-* up to 3×3, cofactors: no decision is needed, and the program is shortest;
-* beyond, Gaussian elimination with partial pivoting, in which each exchange of rows is a `select` of every entry
-  (``n³/3`` products and as many selects, besides the right-hand sides). Structural zeros are never pivots and cost
-  nothing. The columns of an inverse are the solutions for the unit vectors.
-
-Where values decide the pivots, the elimination is not differentiated: the solution of A·x = b is an implicit function,
-and dx is A⁻¹·(db - dA·x), by the factors of the elimination: less than half of what the derivatives of the elimination
-and of all its selects would take. The inverse is formed only by plans for which that is cheaper, so that a product with
-a direction takes n² products beside the elimination's.
-
-A determinant is a polynomial, with derivatives at singular matrices, too. Elsewhere a singular matrix gives infinities
-or NaN where NumPy raises `LinAlgError`. Beyond some tens of rows, leave the factorization outside of the recorded
-function.
+Small ones are written out (`accumulus.tape.systems`), since that is quicker to call. Where that would be many
+operations a system is one equation of the program, which LAPACK solves (`Program.solve`): then a singular matrix is
+NumPy's `LinAlgError`, as in the function itself. Determinants are written out whatever their size, because they have
+derivatives at singular matrices, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -28,14 +16,9 @@ from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
 from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.table import implements
 from accumulus.frontends.recorder import References
+from accumulus.tape.program import MOST_UNROLLED_SYSTEM
+from accumulus.tape.systems import determinant, logarithm, solutions
 from accumulus.tape.tape import Tape
-
-#: Rows of which the determinant is differentiated by minors.
-MOST_MINORS: Final = 8
-#: What stands for a pivot that is 0.
-TINY: Final = 1e-150
-#: A matrix or vector of references.
-Rows = list[list[int]]
 
 
 @implements(np.linalg.solve)
@@ -52,9 +35,13 @@ def solve(tape: Tape, a: Any, b: Any, *, banded: bool = False) -> Any:
     sides = np.broadcast_to(sides, stack + sides.shape[-2:])
     result = np.empty(sides.shape, np.int64)
     with tape.unsigned_zeros():
+        n, m = sides.shape[-2:]
         for k in np.ndindex(stack):
-            solutions = _solve(tape, matrices[k].tolist(), sides[k].tolist(), banded)
-            result[k] = np.array(solutions, np.int64).reshape(sides.shape[-2:])
+            if not banded and m and _is_long(tape, n * n * (n // 3 + m)):
+                result[k] = tape.solve(matrices[k], sides[k])
+            else:
+                found = solutions(tape, matrices[k].tolist(), sides[k].tolist(), banded)
+                result[k] = np.array(found, np.int64).reshape(n, m)
     return TracedArray(tape, result[..., 0] if vector else result)
 
 
@@ -71,7 +58,7 @@ def det(tape: Tape, a: Any) -> Any:
     result = np.empty(matrices.shape[:-2], np.int64)
     with tape.unsigned_zeros():
         for k in np.ndindex(result.shape):
-            result[k] = _determinant(tape, matrices[k].tolist())
+            result[k] = determinant(tape, matrices[k].tolist())
     return make(tape, result if result.ndim else int(result))
 
 
@@ -92,60 +79,18 @@ def _slogdet(tape: Tape, a: Any) -> Any:
     signs, logarithms = (np.empty(matrices.shape[:-2], np.int64) for _ in range(2))
     with tape.unsigned_zeros():
         for k in np.ndindex(signs.shape):
-            signs[k], logarithms[k] = _logarithm(tape, matrices[k].tolist())
+            n = matrices.shape[-1]
+            if _is_long(tape, n * n * (n // 3)):
+                signs[k], logarithms[k] = tape.log_determinant(matrices[k])
+            else:
+                signs[k], logarithms[k] = logarithm(tape, matrices[k].tolist())
     parts = (make(tape, part if part.ndim else int(part)) for part in (signs, logarithms))
     return type(np.linalg.slogdet(np.eye(1)))(*parts)
 
 
-def _determinant(tape: Tape, a: Rows) -> int:
-    """The determinant by elimination, with the derivatives of a polynomial, which divides by no pivot.
-
-    First derivatives are those of the elimination, with a tiny number in the place of pivots that are 0.
-    """
-    if len(a) <= 3:
-        return _cofactors(tape, a)[1]
-    triangular = _Triangular(tape, a, [[] for _ in a], steps=len(a) - 2)
-    value = triangular.determinant([row[k] for k, row in enumerate(triangular.rows)])
-    if not triangular.exchanges or value < 0:
-        return value
-    of_all_orders = tape.apply("attach", value, triangular.polynomial(a))
-    return tape.apply("attach", of_all_orders, triangular.determinant(triangular.divisors))
-
-
-def _minors(tape: Tape, rows: Rows) -> int:
-    """A determinant by all minors of the last rows: sums of products alone, 2ⁿ·n/2 of them."""
-    found = {0: tape.constant(1.0)}
-    for row in reversed(rows):
-        terms: dict[int, list[int]] = {}
-        for columns, minor in found.items():
-            for j, entry in enumerate(row):
-                if not columns >> j & 1 and not _is_zero(tape, entry):
-                    term = tape.multiply(entry, minor)
-                    before = (columns & ((1 << j) - 1)).bit_count()
-                    terms.setdefault(columns | 1 << j, []).append(tape.negative(term) if before % 2 else term)
-        found = {columns: tape.sum(each) for columns, each in terms.items()}
-    return found.get((1 << len(rows)) - 1, tape.constant(0.0))
-
-
-def _is_zero(tape: Tape, reference: int) -> bool:
-    return reference < 0 and tape.value_of(reference) == 0.0
-
-
-def _logarithm(tape: Tape, a: Rows) -> tuple[int, int]:
-    """The sign and the logarithm of a determinant, whose derivative is the trace of A⁻¹·dA."""
-    zero = tape.constant(0.0)
-    triangular = _Triangular(tape, a, [[] for _ in a])
-    pivots = [row[k] for k, row in enumerate(triangular.rows)]
-    sign, singular = triangular.sign, zero
-    for pivot in pivots:
-        sign = tape.multiply(sign, tape.apply("sign", pivot))
-        singular = tape.logical_or(singular, tape.apply("equal", pivot, zero))
-    logarithm = tape.sum(tape.apply("log", tape.apply("abs", pivot)) for pivot in pivots)
-    if triangular.exchanges:
-        weights = [[tape.apply("attach", entry, zero) for entry in row] for row in triangular.inverse()]
-        products = (tape.multiply(weights[j][i], a[i][j]) for i in range(len(a)) for j in range(len(a)))
-        logarithm = tape.apply("attach", logarithm, tape.sum(products))
-    return tape.select(singular, zero, sign), tape.select(singular, tape.constant(-np.inf), logarithm)
+def _is_long(tape: Any, products: int) -> bool:
+    """Return True if a system of so many products is an equation of the program, rather than written out."""
+    return products > MOST_UNROLLED_SYSTEM and tape.in_loops(products, products)
 
 
 def _square(tape: Tape, a: Any) -> References:
@@ -153,216 +98,3 @@ def _square(tape: Tape, a: Any) -> References:
     if matrices.ndim < 2 or matrices.shape[-1] != matrices.shape[-2]:
         raise np.linalg.LinAlgError(f"the last two axes must be of equal length; the shape is {matrices.shape}")
     return matrices
-
-
-def _solve(tape: Tape, a: Rows, b: Rows, banded: bool = False) -> Rows:
-    n = len(a)
-    if n <= 3:
-        adjugate, determinant = _cofactors(tape, a)
-        columns = list(zip(*b, strict=True))
-        return [
-            [tape.divide(tape.sum(map(tape.multiply, row, column)), determinant) for column in columns]
-            for row in adjugate
-        ]
-    solutions = [row.copy() for row in b]
-    triangular = _Triangular(tape, a, solutions)
-    triangular.substitute_back(solutions)
-    if banded or not triangular.exchanges:  # an inverse has no bands; or nothing was decided by values
-        return solutions
-    return _implicit(tape, a, b, solutions, triangular)
-
-
-def _implicit(tape: Tape, a: Rows, b: Rows, solutions: Rows, triangular: _Triangular) -> Rows:
-    """The solutions x, to be differentiated as A⁻¹·(b - A·x) with A⁻¹ and this x constant: dx is A⁻¹·(db - dA·x).
-
-    A⁻¹ is not formed: the residual goes through the elimination's constant factors, as the right-hand side did.
-    """
-    columns = list(zip(*[[_fixed(tape, x) for x in row] for row in solutions], strict=True))
-    steps = [
-        [
-            tape.subtract(side, tape.sum(map(tape.multiply, row, column)))
-            for side, column in zip(sides, columns, strict=True)
-        ]
-        for row, sides in zip(a, b, strict=True)
-    ]
-    triangular.solve_as_constant(steps)
-    return [
-        [tape.apply("attach", x, step) for x, step in zip(*rows, strict=True)]
-        for rows in zip(solutions, steps, strict=True)
-    ]
-
-
-def _fixed(tape: Tape, entry: int) -> int:
-    return tape.apply("attach", entry, tape.constant(0.0))
-
-
-def _cofactors(tape: Tape, a: Rows) -> tuple[Rows, int]:
-    """The adjugate and the determinant of a matrix of at most three rows."""
-    n = len(a)
-    if n == 0:
-        return [], tape.constant(1.0)
-    if n == 1:
-        return [[tape.constant(1.0)]], a[0][0]
-    if n == 2:
-        (p, q), (r, s) = a
-        return [[s, tape.negative(q)], [tape.negative(r), p]], _minor(tape, p, q, r, s)
-    adjugate = [
-        [
-            # cyclic indices give the minor with its sign
-            _minor(tape, *(a[(j + u) % 3][(i + v) % 3] for u in (1, 2) for v in (1, 2)))
-            for j in range(3)
-        ]
-        for i in range(3)
-    ]
-    return adjugate, tape.sum(tape.multiply(a[0][j], adjugate[j][0]) for j in range(3))
-
-
-def _minor(tape: Tape, p: int, q: int, r: int, s: int) -> int:
-    return tape.subtract(tape.multiply(p, s), tape.multiply(q, r))
-
-
-class _Triangular:
-    """A matrix made upper triangular by elimination with partial pivoting, and the right-hand sides `b` with it.
-
-    Args:
-        steps: columns that are eliminated, by default all; of fewer a pivot may be 0, as all that is below it then is.
-
-    Attributes:
-        rows: the triangular matrix, and below its diagonal the factors by which rows were subtracted.
-        exchanges: rows (k, i) that were exchanged where a condition holds; always where it is None.
-        sign: of the permutation.
-        divisors: the pivots, none of which is 0 if not all columns are eliminated.
-    """
-
-    def __init__(self, tape: Tape, a: Rows, b: Rows, steps: int | None = None) -> None:
-        self.tape = tape
-        self.rows = [row.copy() for row in a]
-        self.sign = tape.constant(1.0)
-        self.exchanges: list[tuple[int, int, int | None]] = []
-        self.divisors: list[int] = []
-        self._reciprocals: list[int] = []
-        #: Of each column, by row as it was then.
-        self._factors: list[dict[int, int]] = []
-        n = len(a)
-        one, zero = tape.constant(1.0), tape.constant(0.0)
-        self._steps = n if steps is None else steps
-        for k in range(self._steps):
-            for i in range(k + 1, n):
-                self._exchange(b, k, i)
-            pivot = self.rows[k][k]
-            if steps is not None:
-                tiny = tape.select(tape.apply("equal", pivot, zero), tape.constant(TINY), zero)
-                pivot = tape.add(pivot, tiny)
-            self.divisors.append(pivot)
-            self._reciprocals.append(tape.divide(one, pivot))
-            self._factors.append({})
-            for i in range(k + 1, n):
-                if not self._is_zero(i, k):
-                    factor = tape.multiply(self.rows[i][k], self._reciprocals[k])
-                    self.rows[i][k] = self._factors[k][i] = factor
-                    self._subtract(self.rows, i, factor, k, k + 1)
-                    self._subtract(b, i, factor, k, 0)
-
-    def substitute_back(self, b: Rows) -> None:
-        """Turn the right-hand sides of the triangular systems into the solutions."""
-        tape, n = self.tape, len(self.rows)
-        for i in reversed(range(n)):
-            for j in range(i + 1, n):
-                self._subtract(b, i, self.rows[i][j], j, 0)
-            b[i] = [tape.multiply(entry, self._reciprocals[i]) for entry in b[i]]
-
-    def inverse(self) -> Rows:
-        """The inverse of the matrix, by n³ products at most: of the factors first, columns exchanged last."""
-        tape, n = self.tape, len(self.rows)
-        result = [[tape.constant(float(i == j)) for j in range(n)] for i in range(n)]
-        for k in range(n):
-            for i in range(k + 1, n):
-                self._subtract(result, i, self.rows[i][k], k, 0)
-        self.substitute_back(result)
-        for k, i, condition in reversed(self.exchanges):
-            for row in result:
-                row[k], row[i] = self._exchanged(condition, row[k], row[i])
-        return result
-
-    def solve_as_constant(self, b: Rows) -> None:
-        """Turn right-hand sides into solutions, the matrix having no derivatives."""
-        tape, n = self.tape, len(self.rows)
-        fixed = [[_fixed(tape, entry) for entry in row] for row in self.rows]
-        reciprocals = [_fixed(tape, entry) for entry in self._reciprocals]
-        for k, i, condition in self.exchanges:
-            self._exchange_rows(b, k, i, condition)
-        for k in range(n):
-            for i in range(k + 1, n):
-                self._subtract(b, i, fixed[i][k], k, 0)
-        for i in reversed(range(n)):
-            for j in range(i + 1, n):
-                self._subtract(b, i, fixed[i][j], j, 0)
-            b[i] = [tape.multiply(entry, reciprocals[i]) for entry in b[i]]
-
-    def determinant(self, pivots: Sequence[int]) -> int:
-        """The product of the pivots and of what is left, with the sign of the permutation."""
-        product, steps = self.sign, self._steps
-        for pivot in pivots[:steps]:
-            product = self.tape.multiply(product, pivot)
-        return self.tape.multiply(product, _cofactors(self.tape, [row[steps:] for row in self.rows[steps:]])[1])
-
-    def polynomial(self, a: Rows) -> int:
-        """Return what has the derivatives of the determinant of `a`, of all orders, where pivots are 0, too.
-
-        With L held constant for good, the determinant is that of B = L⁻¹·P·A. Below the diagonal B is zero, but has
-        derivatives; so hardly anything is left of this once it is differentiated. Of more than `MOST_MINORS` rows, the
-        first ones are eliminated, whose pivots must not be 0.
-        """
-        tape, n, one, zero = self.tape, len(a), self.tape.constant(1.0), self.tape.constant(0.0)
-        rows = [row.copy() for row in a]
-        for k in range(self._steps):  # exchanges in between, so that no factor is exchanged
-            for _, i, condition in (each for each in self.exchanges if each[0] == k):
-                self._exchange_rows(rows, k, i, condition)
-            for i, factor in self._factors[k].items():
-                self._subtract(rows, i, tape.apply("attach", factor, one), k, 0)
-        for i in range(n):
-            for j, entry in enumerate(rows[i]):
-                value = zero if j < min(i, self._steps) else self.rows[i][j]
-                held = tape.apply("attach", value, one) if value >= 0 else value
-                rows[i][j] = tape.add(held, tape.apply("attach", zero, entry)) if entry >= 0 else held
-        product = self.sign
-        for k in range(n - MOST_MINORS):
-            product = tape.multiply(product, rows[k][k])
-            for i in range(k + 1, n):
-                if not _is_zero(tape, rows[i][k]):
-                    self._subtract(rows, i, tape.divide(rows[i][k], rows[k][k]), k, k + 1)
-        first = max(n - MOST_MINORS, 0)
-        return tape.multiply(product, _minors(tape, [row[first:] for row in rows[first:]]))
-
-    def _subtract(self, rows: Rows, i: int, factor: int, k: int, first: int) -> None:
-        """Subtract `factor` times row k from row i, from column `first` on."""
-        tape, from_, row = self.tape, rows[i], rows[k]
-        for j in range(first, len(row)):
-            from_[j] = tape.subtract(from_[j], tape.multiply(factor, row[j]))
-
-    def _exchange(self, b: Rows, k: int, i: int) -> None:
-        """Exchange the rows k and i where that gives the greater pivot."""
-        tape, rows = self.tape, self.rows
-        if self._is_zero(i, k):
-            return
-        condition = None
-        if not self._is_zero(k, k):
-            condition = tape.apply("less", tape.apply("abs", rows[k][k]), tape.apply("abs", rows[i][k]))
-        for matrix in (rows, b):
-            self._exchange_rows(matrix, k, i, condition)
-        negative = tape.negative(self.sign)
-        self.sign = negative if condition is None else tape.select(condition, negative, self.sign)
-        self.exchanges.append((k, i, condition))
-
-    def _exchange_rows(self, rows: Rows, k: int, i: int, condition: int | None) -> None:
-        """Exchange the rows k and i where a condition holds."""
-        for j in range(len(rows[k])):
-            rows[k][j], rows[i][j] = self._exchanged(condition, rows[k][j], rows[i][j])
-
-    def _exchanged(self, condition: int | None, x: int, y: int) -> tuple[int, int]:
-        if condition is None:
-            return y, x
-        return self.tape.select(condition, y, x), self.tape.select(condition, x, y)
-
-    def _is_zero(self, i: int, k: int) -> bool:
-        return _is_zero(self.tape, self.rows[i][k])
