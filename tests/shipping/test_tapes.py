@@ -63,7 +63,17 @@ def segments():
     return tape
 
 
-@pytest.mark.parametrize("tape", [blocks(), scalars(), segments()], ids=["blocks", "scalars", "segments"])
+def matrices():
+    """A system of equations and a determinant."""
+    tape = Program(inputs=6)
+    a = np.arange(4).reshape(2, 2)
+    tape.outputs = np.concatenate([tape.solve(a, np.array([[4], [5]])).ravel(), tape.log_determinant(a)])
+    return tape
+
+
+@pytest.mark.parametrize(
+    "tape", [blocks(), scalars(), segments(), matrices()], ids=["blocks", "scalars", "segments", "matrices"]
+)
 def test_there_and_back(tape):
     arrays = Arrays()
     data = tape_as_data(tape, arrays)
@@ -96,6 +106,15 @@ def test_changed_numbers(tape):
         x = np.linspace(0.1, 0.8, found.inputs)
         assert len(evaluate(found, list(x) if found.scalars is not None else x)) == len(found.outputs)
     assert refused > 20
+
+
+@pytest.mark.parametrize("shape", [[2, 2, 2], [1, 4, 1], [2, 2], [2, 0, 1], [4, 1, 2]])
+def test_shapes_of_matrices_are_checked(shape):
+    arrays = Arrays()
+    data = tape_as_data(matrices(), arrays)
+    data["blocks"][0]["shape"] = shape
+    with pytest.raises(FileError, match="matrices of"):
+        tape_from_data(Fields(data, "the tape", arrays_of(arrays)))
 
 
 def test_kinds_are_checked():

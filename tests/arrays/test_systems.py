@@ -1,0 +1,179 @@
+"""Systems of equations and determinants as equations of a program: as those that are written out, everywhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from exact import EXACT, mpf
+
+import accumulus as acc
+from accumulus.frontends.numpy.linalg import systems
+from accumulus.frontends.record import record
+from accumulus.tape.error_bounds import evaluate_with_bounds
+from accumulus.tape.interpreter import evaluate
+from accumulus.tape.moving import narrowed, unroll
+from accumulus.tape.program import LOG_DETERMINANT, SOLVE, Program
+
+N = 6
+RNG = np.random.default_rng(0)
+FIXED, TURNED = RNG.normal(size=(2, N, N)) + 4.0 * np.eye(N)
+BESIDE = RNG.normal(size=(N, 3))
+X = np.array([0.3, 0.7, 1.1])
+
+
+def matrix(x):
+    return FIXED + x[0] * TURNED * np.cos(x[1] * np.arange(N)) + x[2] ** 2 * np.diag(np.arange(N))
+
+
+def banded(x):
+    return np.diag(2.0 + x[0] * np.arange(N)) + np.diag(x[1] * np.ones(N - 1), 1) + np.diag(x[2] * np.ones(N - 1), -1)
+
+
+def symmetric(x):
+    a = np.exp(-x[0] * np.subtract.outer(np.arange(N), np.arange(N)) ** 2)
+    return a + x[1] * np.eye(N)
+
+
+#: By name, functions of three numbers.
+FUNCTIONS = {
+    "vector": lambda x: np.linalg.solve(matrix(x), np.sin(x[1] * np.arange(N))),
+    "sides": lambda x: np.linalg.solve(matrix(x), BESIDE * x),
+    "constant sides": lambda x: np.linalg.solve(matrix(x).T, BESIDE)[::2, 1:],
+    "constant matrix": lambda x: np.linalg.solve(FIXED, np.outer(np.arange(N), x) ** 2),
+    "inverse": lambda x: np.linalg.inv(matrix(x)) * x[1],
+    "repeated": lambda x: np.linalg.solve(banded(x), np.linalg.solve(banded(x), np.cos(x[2] + np.arange(N)))),
+    "symmetric": lambda x: np.linalg.solve(symmetric(x), symmetric(x[::-1])[0]),
+    "stack": lambda x: np.linalg.solve(np.stack([matrix(x), matrix(2.0 * x)]), BESIDE * x[0]),
+    "determinant": lambda x: np.stack(np.linalg.slogdet(matrix(x) * x[0])),
+    "rows exchanged": lambda x: np.stack(np.linalg.slogdet(matrix(x)[::-1])) * x[1],
+    "likelihood": lambda x: x @ x + np.linalg.slogdet(symmetric(x))[1] + x[0] * np.sum(np.linalg.inv(symmetric(x))[0]),
+}
+
+
+@pytest.fixture(params=FUNCTIONS)
+def function(request):
+    return FUNCTIONS[request.param]
+
+
+@pytest.fixture
+def as_equations(monkeypatch):
+    """Decide that all systems are equations, or none."""
+
+    def decide(are):
+        monkeypatch.setattr(systems, "MOST_UNROLLED_SYSTEM", 0 if are else 10**9)
+
+    return decide
+
+
+def both(as_equations, compute):
+    """Flat results, by equations and written out."""
+    found = []
+    for are in (True, False):
+        as_equations(are)
+        parts = compute()
+        found.append(np.concatenate([np.ravel(part) for part in parts]))
+    return found
+
+
+def has_equations(program):
+    return program.scalars is None and any(block.code in (SOLVE, LOG_DETERMINANT) for block in program.blocks)
+
+
+def test_which_are_equations(as_equations, function):
+    as_equations(True)
+    assert has_equations(record(function, [X], arrays=True).program)
+    as_equations(False)
+    assert not has_equations(record(function, [X], arrays=True).program)
+
+
+@pytest.mark.parametrize(
+    ("function", "target"),
+    [(each, target) for target in ("llvm", "numpy") for each in FUNCTIONS] + [("sides", "c"), ("likelihood", "c")],
+    indirect=["function"],
+)
+def test_every_kind_in_every_target(as_equations, function, target):
+    def weighted(x):
+        return np.sum(np.cos(np.arange(np.size(function(x)))) * np.ravel(function(x)))
+
+    def compute():
+        options = {"target": target, "cache": False}
+        value, jacobian = acc.value_and_jacobian(function, **options)(X)
+        pushed = acc.jvp(function, **options)((X,), (X[::-1],))
+        hessian = acc.value_gradient_hessian(weighted, **options)(X)
+        product = acc.hvp(weighted, **options)((X,), (X[::-1],))
+        return value, jacobian, *pushed, *hessian, *product
+
+    found, wanted = both(as_equations, compute)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("method", ["forward", "reverse"])
+def test_ways_to_call(as_equations, function, method, tmp_path):
+    def compute():
+        jacobian = acc.jacobian(function, method=method, cache=False)
+        at = jacobian(X)
+        acc.save(jacobian, tmp_path / "f.accumulus")
+        series = acc.taylor(function, cache=False)((X,), (np.stack([X[::-1], X, np.zeros(3)]),))
+        inner = acc.jacobian(lambda x: acc.jvp(function)((x,), (x,))[1], cache=False)
+        source = jacobian.compile(X).source("numpy")
+        scope = {}
+        exec(source, scope)
+        named = scope["f"](X)
+        return (
+            at,
+            acc.load(tmp_path / "f.accumulus")(X),
+            jacobian.batch(np.stack([X, 1.1 * X])),
+            *series,
+            inner(X),
+            *named,
+        )
+
+    found, wanted = both(as_equations, compute)
+    np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-9)
+
+
+def test_programs_are_written_onto_others(as_equations, function):
+    as_equations(True)
+    program = record(function, [X], arrays=True).program
+    wanted = np.ravel(function(X))
+    for made in (program, narrowed(program)):
+        np.testing.assert_allclose(evaluate(made, X), wanted, rtol=1e-12)
+    np.testing.assert_allclose(evaluate(unroll(program), list(X)), wanted, rtol=1e-10)
+
+
+def test_only_the_sides_that_are_needed_are_kept():
+    tape = Program(inputs=4 + 6)
+    tape.outputs = tape.solve(np.arange(4).reshape(2, 2), np.arange(4, 10).reshape(2, 3))[:1, 2]
+    (block,) = narrowed(tape).blocks
+    assert block.shape == (2, 2, 1)
+
+
+def test_bounds_hold(as_equations, function):
+    """Of fifty digits, written out."""
+    as_equations(True)
+    program = record(function, [X], arrays=True).program
+    values, bounds = evaluate_with_bounds(program, [np.array([x]) for x in X])
+    as_equations(False)
+    scalars = record(function, [X]).program.scalars
+    exact = evaluate(scalars, [mpf(x) for x in X], EXACT, mpf)
+    for value, bound, truth in zip(values[:, 0], bounds[:, 0], exact, strict=True):
+        assert abs(mpf(float(value)) - truth) <= bound < 1e-9 * (1 + abs(truth))
+
+
+def test_a_singular_matrix_is_numpys_error_or_no_number(as_equations):
+    as_equations(True)
+    f = lambda x: np.linalg.solve(np.outer(x, np.arange(N)), np.ones(N))  # noqa: E731
+    jacobian = acc.compile(f, cache=False, check=False)
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        jacobian(np.ones(N))
+    tape = record(f, [np.ones(N)], arrays=True).program
+    assert np.isnan(evaluate(tape, np.ones(N))).all()
+    _, bounds = evaluate_with_bounds(tape, [np.ones(1)] * N)
+    assert np.isinf(bounds).all()
+
+
+def test_determinants_of_singular_matrices(as_equations):
+    as_equations(True)
+    f = lambda x: np.stack(np.linalg.slogdet(np.outer(x, np.arange(N))))  # noqa: E731
+    for target in ("llvm", "numpy", "c"):
+        assert acc.compile(f, target=target, cache=False, check=False)(np.ones(N)).tolist() == [0.0, -np.inf]
