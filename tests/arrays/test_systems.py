@@ -88,7 +88,8 @@ def test_which_are_equations(as_equations, function):
 
 @pytest.mark.parametrize(
     ("function", "target"),
-    [(each, target) for target in ("llvm", "numpy") for each in FUNCTIONS] + [("sides", "c"), ("likelihood", "c")],
+    [(each, "llvm") for each in FUNCTIONS]
+    + [(each, target) for target in ("numpy", "c") for each in ("sides", "likelihood")],
     indirect=["function"],
 )
 def test_every_kind_in_every_target(as_equations, function, target):
@@ -107,10 +108,9 @@ def test_every_kind_in_every_target(as_equations, function, target):
     np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize("method", ["forward", "reverse"])
-def test_ways_to_call(as_equations, function, method, tmp_path):
+def test_ways_to_call(as_equations, function, tmp_path):
     def compute():
-        jacobian = acc.jacobian(function, method=method, cache=False)
+        jacobian = acc.jacobian(function, cache=False)
         at = jacobian(X)
         acc.save(jacobian, tmp_path / "f.accumulus")
         series = acc.taylor(function, cache=False)((X,), (np.stack([X[::-1], X, np.zeros(3)]),))
