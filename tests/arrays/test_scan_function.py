@@ -291,6 +291,24 @@ def test_what_is_no_recurrence_is_refused(make, match):
         acc.jacobian(make, cache=False, check=False)(X)
 
 
+@pytest.mark.parametrize("is_mapped", [False, True])
+def test_steps_may_work_on_long_constants(is_mapped):
+    table = np.sin(np.arange(6_000.0))  # more entries than the body of a loop may have
+
+    def last(x):
+        return acc.scan(lambda carry, given: (np.mean(np.cos(carry * table)) * given, carry), x, np.array([1.0, 2.0]))
+
+    def f(x):
+        return acc.map(last, x) if is_mapped else last(x[0])
+
+    x = np.array([0.3, 0.6])
+    jacobian = acc.jacobian(f, effort="fast", cache=False)(x)
+    step = 1e-5
+    differences = [(flat(f(x + each)) - flat(f(x - each))) / (2 * step) for each in step * np.eye(2)]
+    found = np.concatenate([part.reshape(-1, 2) for part in jacobian])
+    np.testing.assert_allclose(found, np.transpose(differences), atol=1e-9)
+
+
 def test_results_that_change_their_shape_are_refused():
     sizes = iter([1, 2] * 20)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 import accumulus as acc
-from accumulus.errors import ArgumentError, ConvergenceError, TraceError, UnknownNameError
+from accumulus.errors import ArgumentError, ConvergenceError, SizeError, TraceError, UnknownNameError
 
 QUICK = {"effort": "fast", "cache": False}
 
@@ -155,6 +155,21 @@ def test_residuals_may_be_written_in_jax():
         acc.gradient(lambda p: jnp.sin(ROOT(1.0, p)), **QUICK)(2.0)
     with pytest.raises(TraceError, match=r"acc.compile\(jax.jit\(g\)\)"):
         acc.gradient(lambda p: vars(jnp)["sin"](p) + p, **QUICK)(2.0)  # which nobody sees
+
+
+def test_residuals_may_work_on_long_constants():
+    table = 2.0 + np.sin(np.arange(5_100.0))  # more entries than the body of a loop may have
+    solve = acc.implicit(lambda y, p: np.sum(table * y) - p, steps=3)
+    slope = 1.0 / np.sum(table)
+    found, derivative = acc.value_and_gradient(lambda p: solve(0.0, p), **QUICK)(1.5)
+    np.testing.assert_allclose([found, derivative], [1.5 * slope, slope], rtol=1e-10)
+
+
+def test_steps_that_would_be_too_many_operations_are_refused():
+    matrix = np.cos(np.arange(10_000.0)).reshape(100, 100)
+    solve = acc.implicit(lambda y, p: y + np.sin(matrix @ y) * p - 1.0)
+    with pytest.raises(SizeError, match=r"each of the 10 steps of implicit\(<lambda>\) would be [1-9][\d,]+ op"):
+        acc.jacobian(lambda p: solve(np.zeros(100), p), **QUICK)(0.1)
 
 
 def test_parameters_may_come_from_around_the_residual():

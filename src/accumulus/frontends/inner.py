@@ -36,13 +36,14 @@ class InnerTape(Tape):
     Args:
         own: inputs that it is called with.
         outer: the tape around it, if there is one; values of it may be used.
+        most: operations on entries of long arrays, at most.
     """
 
-    __slots__ = ("_taken", "is_long", "lines", "outer", "own", "unrolled")
+    __slots__ = ("_most", "_taken", "is_long", "lines", "outer", "own", "unrolled")
 
-    def __init__(self, own: int, outer: Any = None) -> None:
+    def __init__(self, own: int, outer: Any = None, most: int = MOST_IN_BODY) -> None:
         super().__init__(own, signed_zeros=outer is not None and outer.signed_zeros)
-        self.own, self.outer = own, outer
+        self.own, self.outer, self._most = own, outer, most
         self._taken: dict[int, int] = {}
         #: Operations on entries of long arrays, and whether they are too many: then the recording counts for nothing,
         #: whatever catches the error.
@@ -63,7 +64,7 @@ class InnerTape(Tape):
         work = entries if work is None else work
         if work >= sizes.LONG:
             self.unrolled += work
-            self.check(MOST_IN_BODY)
+            self.check(self._most)
         return False
 
     def check(self, most: int) -> None:

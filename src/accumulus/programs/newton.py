@@ -13,10 +13,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import ArgumentError
+from accumulus.errors import ArgumentError, SizeError
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.decisions import point_at
-from accumulus.frontends.inner import replayed
+from accumulus.frontends.inner import LongBodyError, replayed
 from accumulus.frontends.numpy.arrays import TracedArray, make
 from accumulus.frontends.numpy.bodies import as_numbers, recorded_body
 from accumulus.frontends.numpy.calling import called
@@ -33,10 +33,15 @@ from accumulus.programs.kinds import VALUE_AND_JACOBIAN
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
 from accumulus.tape.program import Program
+from accumulus.tape.systems import products
 from accumulus.tape.tape import Tape
 
 #: Steps, the last ones, that have to be small.
 _SMALL: Final = 2
+#: Operations of all steps, at most: they are written out one by one.
+_MOST: Final = 2_000_000
+#: Operations that each product of an elimination brings along: a difference, and the choice of two rows.
+_PER_PRODUCT: Final = 4
 
 
 def root(
@@ -60,6 +65,7 @@ def root(
     Raises:
         ArgumentError: for a guess that is not real numbers; if there are not as many residuals as unknowns, or the root
             cannot be isolated since a residual depends on no unknown, or none on one of them.
+        SizeError: if the steps would be too many operations.
         TraceError: for what cannot be recorded, decisions on unknowns among it that are no choices.
     """
     outer: Any = ACTIVE.tape
@@ -68,7 +74,10 @@ def root(
     places = [(np.shape(leaf), False) for _, leaf in leaves]
     with patched(residual):
         function = replaced(residual) if ACTIVE.decisions is None else called(replaced(residual))
-        body = recorded_body(lambda y: function(y, *parameters), [(structure, places)], outer)
+        try:
+            body = recorded_body(lambda y: function(y, *parameters), [(structure, places)], outer, _MOST // steps)
+        except LongBodyError:
+            raise _too_long(name, steps, _MOST // steps) from None
     count, taken = len(start), body.taken
     if len(body.tape.outputs) != count or any(boolean for _, boolean in body.results):
         raise ArgumentError(
@@ -81,7 +90,10 @@ def root(
     with Preparation(name, Options.of(effort="fast")) as preparation:
         near = None if point is None else points_around(point)
         equations = derived(recording, VALUE_AND_JACOBIAN, Selection.of(0), preparation, near).scalars
-    _check_depends(equations, count, name)
+    pattern = _checked_pattern(equations, count, name)
+    work = equations.operations + _PER_PRODUCT * products(pattern)
+    if work > _MOST // steps:
+        raise _too_long(name, steps, work)
     newton = _newton(equations, count, steps, rtol, atol)
     found = np.array(replayed(newton, outer, [*start.tolist(), *taken.tolist()]), np.int64)
     values = TracedArray(outer, found)
@@ -109,8 +121,16 @@ def _unknowns(tape: Tape, path: str, leaf: Any, name: str) -> NDArray[np.int64]:
     return np.ravel(np.asarray(entries_of(tape, leaf)[0], np.int64))
 
 
-def _check_depends(equations: Tape, count: int, name: str) -> None:
-    """Refuse residuals and unknowns that depend on none of the other."""
+def _too_long(name: str, steps: int, work: int) -> SizeError:
+    return SizeError(
+        f"each of the {steps} steps of {name} would be {work:,} operations or more, and they are written "
+        f"out one by one; expected at most {_MOST // steps:,}. Fewer unknowns, or residuals that each depend on few of "
+        "them, take less; a root that was found by other means needs steps=1"
+    )
+
+
+def _checked_pattern(equations: Tape, count: int, name: str) -> NDArray[np.bool_]:
+    """Structural nonzeros of the Jacobian; residuals and unknowns that depend on none of the other are refused."""
     jacobian = equations.outputs[count:]
     there = np.array([r >= 0 or equations.value_of(r) != 0.0 for r in jacobian]).reshape(count, count)
     for axis, what, other in ((1, "residual", "unknown"), (0, "unknown", "residual")):
@@ -121,6 +141,7 @@ def _check_depends(equations: Tape, count: int, name: str) -> None:
                 f"{what} {alone[0]} of {name} {depends} {other}, so that its Jacobian is singular everywhere; expected "
                 "as many independent equations as unknowns"
             )
+    return there
 
 
 def _newton(equations: Tape, count: int, steps: int, rtol: float, atol: float) -> Tape:

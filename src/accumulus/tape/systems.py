@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.tape.tape import Tape
 
@@ -53,6 +54,17 @@ def solutions(tape: Tape, a: Rows, b: Rows, banded: bool = False) -> Rows:
     if banded or not triangular.exchanges:  # an inverse has no bands; or nothing was decided by values
         return solutions
     return _implicit(tape, a, b, solutions, triangular)
+
+
+def products(pattern: NDArray[np.bool_]) -> int:
+    """Return how many products the elimination of a matrix with such structural nonzeros takes, whatever the pivots."""
+    left, found = pattern.copy(), 0
+    for k in range(len(left) if len(left) > 3 else 0):
+        below = k + np.flatnonzero(left[k:, k])
+        reached = np.flatnonzero(left[below].any(axis=0))  # any of these rows may become the pivot
+        left[np.ix_(below, reached)] = True
+        found += len(below) * int(np.count_nonzero(reached > k))
+    return found
 
 
 def _implicit(tape: Tape, a: Rows, b: Rows, solutions: Rows, triangular: _Triangular) -> Rows:

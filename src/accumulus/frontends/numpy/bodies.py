@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.active import ACTIVE, recording_on
-from accumulus.frontends.inner import InnerTape, LongBodyError
+from accumulus.frontends.inner import MOST_IN_BODY, InnerTape, LongBodyError
 from accumulus.frontends.numpy.arrays import TracedArray, make
 from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.patching import patched, replaced
@@ -42,13 +42,17 @@ class Body:
 
 
 def recorded_body(
-    function: Callable[..., Any], arguments: Sequence[tuple[Structure, Sequence[Place]]], outer: Any
+    function: Callable[..., Any],
+    arguments: Sequence[tuple[Structure, Sequence[Place]]],
+    outer: Any,
+    most: int = MOST_IN_BODY,
 ) -> Body:
     """Record a function on arguments of its own.
 
     Args:
         arguments: of one instance: the structure of each, and its leaves.
         outer: the tape that is being recorded on, whose values the function may use, too.
+        most: operations on entries of long arrays, at most.
 
     Raises:
         LongBodyError: if the function works on long arrays.
@@ -57,7 +61,7 @@ def recorded_body(
         Exception: what the function itself raises.
     """
     own = sum(int(np.prod(shape)) for _, leaves in arguments for shape, _ in leaves)
-    inner = InnerTape(own, outer)
+    inner = InnerTape(own, outer, most)
     traced, first = [], 0
     for structure, leaves in arguments:
         parts = []

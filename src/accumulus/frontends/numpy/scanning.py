@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.active import ACTIVE
+from accumulus.frontends.inner import LongBodyError
 from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.location import name_of
 from accumulus.frontends.numpy.arrays import TracedArray, make
@@ -71,7 +72,10 @@ def scan(
     tape = ACTIVE.tape
     if tape is None or not steps.count or steps.entries > LONG:
         return steps.one_by_one(f, tape)
-    body = steps.body(f, tape)
+    try:
+        body = steps.body(f, tape)
+    except LongBodyError:
+        return steps.one_by_one(f, tape)
     constant = not (depends(init) or depends(xs) or len(body.taken))
     if constant or body.tape.operations > LONGEST_BODY:
         return steps.one_by_one(f, tape)
