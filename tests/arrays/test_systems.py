@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
 from exact import EXACT, mpf
+from looped import unrolled
 
 import accumulus as acc
 from accumulus.frontends.numpy.linalg import systems
@@ -14,11 +17,12 @@ from accumulus.tape.interpreter import evaluate
 from accumulus.tape.moving import narrowed, unroll
 from accumulus.tape.program import LOG_DETERMINANT, SOLVE, Program
 
-N = 6
+N = 4
 RNG = np.random.default_rng(0)
 FIXED, TURNED = RNG.normal(size=(2, N, N)) + 4.0 * np.eye(N)
 BESIDE = RNG.normal(size=(N, 3))
 X = np.array([0.3, 0.7, 1.1])
+QUICK = {"effort": "fast", "cache": False}
 
 
 def matrix(x):
@@ -57,12 +61,15 @@ def function(request):
 
 @pytest.fixture
 def as_equations(monkeypatch):
-    """Decide that all systems are equations, or none."""
+    """Decide that all systems are equations among loops, or that everything is written out."""
+    with ExitStack() as stack:
 
-    def decide(are):
-        monkeypatch.setattr(systems, "MOST_UNROLLED_SYSTEM", 0 if are else 10**9)
+        def decide(are):
+            stack.close()
+            stack.enter_context(unrolled(0 if are else 10**9))
+            monkeypatch.setattr(systems, "MOST_UNROLLED_SYSTEM", 0 if are else 10**9)
 
-    return decide
+        yield decide
 
 
 def both(as_equations, compute):
@@ -97,7 +104,7 @@ def test_every_kind_in_every_target(as_equations, function, target):
         return np.sum(np.cos(np.arange(np.size(function(x)))) * np.ravel(function(x)))
 
     def compute():
-        options = {"target": target, "cache": False}
+        options = QUICK | {"target": target}
         value, jacobian = acc.value_and_jacobian(function, **options)(X)
         pushed = acc.jvp(function, **options)((X,), (X[::-1],))
         hessian = acc.value_gradient_hessian(weighted, **options)(X)
@@ -110,11 +117,11 @@ def test_every_kind_in_every_target(as_equations, function, target):
 
 def test_ways_to_call(as_equations, function, tmp_path):
     def compute():
-        jacobian = acc.jacobian(function, cache=False)
+        jacobian = acc.jacobian(function, **QUICK)
         at = jacobian(X)
         acc.save(jacobian, tmp_path / "f.accumulus")
-        series = acc.taylor(function, cache=False)((X,), (np.stack([X[::-1], X, np.zeros(3)]),))
-        inner = acc.jacobian(lambda x: acc.jvp(function)((x,), (x,))[1], cache=False)
+        series = acc.taylor(function, **QUICK)((X,), (np.stack([X[::-1], X, np.zeros(3)]),))
+        inner = acc.jacobian(lambda x: acc.jvp(function, **QUICK)((x,), (x,))[1], **QUICK)
         source = jacobian.compile(X).source("numpy")
         scope = {}
         exec(source, scope)
