@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -306,6 +308,29 @@ def test_scalars_are_written_out_among_loops(function, long, monkeypatch):
     looped, found, expected = both(lambda x: [function(x), np.sin(np.roll(x, 1)) * x], X)
     assert isinstance(looped.compile(X).code, LoopNest)
     assert_same(found, expected)
+
+
+@pytest.mark.parametrize("function", [np.max, np.min, np.nanmax])
+def test_extremes_have_second_derivatives_as_loops(function):
+    """Of JAX, where several are the greatest, too."""
+    scales = np.linspace(1.0, 2.0, 12).reshape(3, 4)
+    x = np.array([0.3, -0.5, 0.3, 0.8, 0.8, -0.2, 0.1, -0.2, 0.4, 0.7, -0.5, 0.7])
+    by_jax = getattr(jnp, function.__name__)
+
+    def weighted(x, extreme):
+        rows = x.reshape(3, 4)
+        return (extreme((rows + rows[::-1]) ** 2 * scales[0], axis=1) ** 2).sum() + extreme(x)
+
+    with unrolled(0):
+        product = acc.hvp(lambda x: weighted(x, function), cache=False)
+        hessian = acc.hessian(lambda x: weighted(x, function), cache=False)
+        found = product((x,), (x[::-1],)), hessian(x)
+    with jax.enable_x64(True):
+        wanted = np.asarray(jax.hessian(lambda x: weighted(x, by_jax))(x))
+    np.testing.assert_allclose(found[1], wanted, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found[0], [wanted @ x[::-1]], rtol=1e-12, atol=1e-12)
+    for each in (product.compile((x,), (x,)), hessian.compile(x)):
+        assert isinstance(each.code, LoopNest)
 
 
 def test_derivatives_that_need_too_many_blocks_are_written_out(monkeypatch):

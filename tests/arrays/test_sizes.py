@@ -128,7 +128,8 @@ from pathlib import Path
 def clustered(points, clusters):
     data = np.random.default_rng(0).normal(size=(points, 3))
     def f(c):
-        return np.sum(np.min(np.sum((data[:, None, :] - c[None, :, :]) ** 2, axis=2), axis=1))
+        distances = np.sum((data[:, None, :] - c[None, :, :]) ** 2, axis=2)
+        return np.sum(np.min(distances, axis=1)) * np.linalg.eigvalsh(c[:2, :2])[0]
     return f
 
 C = np.random.default_rng(1).normal(size=(100, 3))

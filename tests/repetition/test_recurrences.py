@@ -1,5 +1,7 @@
 """Recurrences in Python loops, rolled: the same as written out."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -181,10 +183,38 @@ def turning(x):
     return np.array(result)
 
 
+def variances(x):
+    """What steps divide is another number each time."""
+    total, variance = 0.0, x[0]
+    for k in range(20):
+        total = total + np.log(variance) + (0.31 + 0.01 * k) / variance
+        variance = x[1] + x[2] * (0.11 + 0.1 * k) + 0.3 * x[3] * variance
+    return np.array([total * x[4], variance])
+
+
+def chosen_from_tables(x):
+    state = x[0]
+    for k in range(20):
+        state = np.where(state > 0.7, 0.2 + 0.03 * k, np.where(state > x[1], 0.9 - 0.01 * k, state * 1.1)) + 0.1 * x[2]
+    return state
+
+
+def recurrent_network(x):
+    """A table of zeros and ones, and two operations on all units, one after the other."""
+    table = np.random.default_rng(3).integers(-1, 2, (20, 6)) * 1.0
+    hidden, cell, loss = np.zeros(6), np.ones(6), 0.0
+    for before, after in pairwise(table):
+        gate = np.tanh(before * x[:6] + hidden * x[6:12] + x[12:18])
+        cell = cell * gate + np.sin(hidden * x[18:24])
+        hidden = gate * np.tanh(cell)
+        loss = loss + np.sum(after * hidden) - np.log(np.sum(np.exp(hidden)))
+    return loss
+
+
 FUNCTIONS = [
     pendulum, fitted_pendulum, running_sums, second_order, trajectories, heat, heat_between_walls,
     with_another_beginning, every_other_step, two_recurrences, used_once, polynomial, coupled_network,
-    logistic, jumping, turning,
+    logistic, jumping, turning, variances, chosen_from_tables, recurrent_network,
 ]  # fmt: skip
 
 
@@ -201,6 +231,16 @@ def test_steps_are_found():
     assert steps_of(pendulum) == [[1] * 20]
     assert steps_of(second_order) == [[1] * (N - 2)]
     assert [len(steps) >= 28 for steps in steps_of(logistic, terms=99)] == [True, True]
+
+
+def test_steps_may_take_other_numbers_each():
+    assert steps_of(variances) == [[1] * 20]
+    assert steps_of(chosen_from_tables) == [[1] * 20]
+    with rolling(levels=3):
+        loops = record(recurrent_network, [X], arrays=True).loops
+    assert max(block.count for block in loops.blocks if block.code == SCAN) >= 17
+    with rolling(levels=3, fewest=10**6):
+        assert record(recurrent_network, [X], arrays=True).loops is None
 
 
 def test_what_does_not_depend_on_each_other_is_one_step():

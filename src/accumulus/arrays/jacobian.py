@@ -395,8 +395,11 @@ class _Accumulating:
             self._tails_of.setdefault(head, set()).add(tail)
         # by one direction, going forward takes a product for each entry of an edge, and no array gets wider than it is
         forward = self.ends == _DIRECTIONS and self.end_count == 1 < len(self.given.outputs)
+        # of one result, going backward does; what is cheapest now may be a matrix that is never needed
+        backward = len(self.given.outputs) == 1
         while vertices:
-            vertex, products = self._cheapest({min(vertices, key=self._rank)} if forward else vertices)
+            next_in_order = (min if forward else max)(vertices, key=self._rank)
+            vertex, products = self._cheapest({next_in_order} if forward or backward else vertices)
             if products > MOST:
                 raise SizeError(
                     f"{products:,} products of derivatives between arrays, of which {MOST:,} fit; expected arrays "

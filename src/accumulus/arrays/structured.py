@@ -376,6 +376,7 @@ class Structured:
     def added(self, edges: Sequence[Edge]) -> list[Edge]:
         """These derivatives, those of equal places added."""
         dense: list[Dense] = []
+        marks: list[tuple[int, ...]] = []
         single: list[Entries] = []
         for each in edges:
             known: Dense | None = None
@@ -386,14 +387,19 @@ class Structured:
             if known is None:
                 single.append(written_out(each))
                 continue
+            mark = _mark(known)
             for k, part in enumerate(dense):
-                matrix = _aligned_matrix(known, part)
+                matrix = _aligned_matrix(known, part) if marks[k] == mark else None
                 if matrix is not None:
                     total = self.products.sum(part.values, column(matrix))
                     dense[k] = Dense(part.heads, part.tails, references_in(total).reshape(part.matrix.shape))
                     break
             else:
                 dense.append(known)
+                marks.append(mark)
+        one = beside(dense) if len(dense) > 1 else None
+        if one is not None:
+            dense = [one]
         if len(dense) > MOST_PARTS:
             single, dense = [*single, *(each.entries for each in dense)], []
         return [*dense, *(self.products.added(single) if single else [])]
@@ -427,6 +433,13 @@ def _renames(outer: Entries, inner: Dense) -> bool:
     if len(np.unique(heads)) < len(heads) or len(np.unique(tails)) < len(tails):
         return False
     return bool(places(inner.heads.reshape(-1), tails)[1].all())
+
+
+def _mark(edge: Dense) -> tuple[int, ...]:
+    """Return what dense derivatives of the same places have in common."""
+    heads, tails = edge.heads, edge.tails
+    ends = (int(each) for part in (heads, tails) for each in (part.min(), part.max(), part.sum())) if len(edge) else ()
+    return (*heads.shape, *tails.shape, *ends)
 
 
 def _aligned_matrix(edge: Dense, other: Dense) -> Integers | None:

@@ -1,8 +1,10 @@
 """Run a function on traced arguments and keep what it computed.
 
-Once is enough, unless it calls arctan2: that is π or -π by the sign of a zero, so the function is run once more on a
-tape that keeps the signs of zeros, and what does not reach arctan2 is simplified afterwards. Where those zeros keep
-what was constant from being known, the first recording counts.
+Once is enough, with two exceptions. arctan2 is π or -π by the sign of a zero: a function that calls it is run once more
+on a tape that keeps the signs of zeros, and what does not reach arctan2 is simplified afterwards; where those zeros
+keep what was constant from being known, the first recording counts. And a long loop in Python whose steps take zeros
+and ones from a table has steps of different operations, since these are simplified: where nothing was found to repeat
+it is run once more on a tape that does not simplify by the values of constants.
 
 The recording is what the function did in that one run: global variables, files and static arguments enter it with the
 values that they had then, and branches on them as they went then. What would need the values of the traced arguments is
@@ -44,7 +46,7 @@ from accumulus.frontends.location import (
 from accumulus.frontends.recorder import Recorder, Recording, References, holder_of, recorder_of
 from accumulus.frontends.trees import flatten
 from accumulus.frontends.written_out import BusiestLine, scalar_operations, tell
-from accumulus.repetition.roll import rolled
+from accumulus.repetition.roll import is_simplified, may_repeat, rolled
 from accumulus.tape.live import settled
 from accumulus.tape.passes import moved
 from accumulus.tape.program import MANY_BLOCKS, Program
@@ -125,10 +127,16 @@ def record(
         recording = _chosen(recording, recording.loops, at_once)
     elif recording.scalars.signed_zeros:
         recording = recording.computing(settled(recording.scalars))
-    if arrays and recording.loops is None and recording.other is None:
+    if arrays and recording.loops is None and 4 * recording.unrolled < recording.scalars.operations:
         loops = rolled(recording.scalars)
+        plain = refusal is None and not recording.guards and not recording.program.sees_zero_signs
+        if loops is None and plain and may_repeat(recording.scalars) and is_simplified(recording.scalars):
+            # steps that take 0 or 1 from a table are simpler than others, and alike only as they are written
+            with suppress(TraceError):
+                literal, _ = recorded(Program(count, scalar=True, loops=False, literal=True))
+                loops = rolled(literal.scalars)
         if loops is not None:
-            recording = replace(recording, program=loops, other=recording.program)
+            recording = replace(recording, program=loops, other=recording.program, unrolled=0)
     is_long = tells and arrays and scalar_operations(recording.program) > written_out.LONG
     with BusiestLine(is_long and check and recording.loops is None) as busiest:
         agrees = check and verify(function, arguments, recording, refusal, captured)

@@ -21,7 +21,7 @@ from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Leaf, together
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.options import Options
-from accumulus.programs.derivation import differentiated, has_attached
+from accumulus.programs.derivation import differentiated
 from accumulus.programs.graphs import counts_of, inputs_of, linearized, plan_of
 from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation
@@ -30,7 +30,8 @@ from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
 from accumulus.rewriting.canonical import canonical
 from accumulus.search.find import find_plan
-from accumulus.tape.interpreter import evaluate
+from accumulus.tape.columns import references_in
+from accumulus.tape.interpreter import evaluate, outputs_at
 from accumulus.tape.live import lasting, needed, of_all_orders, unattached
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import Program
@@ -97,10 +98,12 @@ def derived_as_loops(
 ) -> Recording | None:
     """Return what derivatives compute of a recording with loops; None if values have derivatives of their own.
 
+    The greatest of several has: but they are those of another expression of the same value, to every order.
+
     Raises:
         SizeError: if derivatives are too many for loops.
     """
-    if recording.loops is None or has_attached(recording.loops):
+    if recording.loops is None or not _in_other_words_or_none(recording.loops, preparation.points):
         return None
     with preparation.stage("plan"):
         found = differentiated(recording, kind, selection, preparation.context)
@@ -200,16 +203,35 @@ def _in_other_words(tape: Tape, points: NDArray[np.float64] | None) -> dict[int,
         fixed[k] = held or any(a >= 0 and fixed[a] for a in tape.arguments(k))
     if any(fixed[k] for k in attached):
         return {}
-    random = np.random.default_rng(0).uniform(0.5, 1.5, (2, tape.inputs))
     values = tape.copy()
-    values.outputs = [a for k in attached for a in (tape.first[k], tape.second[k])]
-    tried = random if points is None else np.concatenate([points, random])
+    values.outputs = [side[k] for side in (tape.first, tape.second) for k in attached]
+    return {k: k for k in attached} if _are_same(values, points) else {}
+
+
+def _in_other_words_or_none(tape: Program, points: NDArray[np.float64] | None) -> bool:
+    """Like `_in_other_words`, of loops; True if there are no attached derivatives either."""
+    blocks = [block for block in tape.blocks if _ATTACH in block.codes]
+    if not blocks:
+        return True
+    attached = [references_in(block.operands[1]) for block in blocks if block.code == _ATTACH]
+    if len(attached) < len(blocks) or any((references < 0).any() for references in attached):
+        return False
+    own = tape.outputs
+    try:
+        tape.outputs = np.concatenate([*(references_in(block.operands[0]) for block in blocks), *attached])
+        return _are_same(tape, points)
+    finally:
+        tape.outputs = own
+
+
+def _are_same(program: Tape | Program, points: NDArray[np.float64] | None) -> bool:
+    """Return True if the first half of the outputs has the values of the second, at points and at random ones."""
+    random = np.random.default_rng(0).uniform(0.5, 1.5, (2, program.inputs))
+    one, other = np.split(outputs_at(program, random if points is None else np.concatenate([points, random])), 2)
     with np.errstate(all="ignore"):
-        found = [np.broadcast_to(value, len(tried)) for value in evaluate(values, list(np.ascontiguousarray(tried.T)))]
-    one, other = np.array(found[::2]), np.array(found[1::2])
-    finite = np.isfinite(one) & np.isfinite(other)
-    same = np.abs(one - other)[finite] <= _CLOSE * np.abs(one[finite])
-    return {k: k for k in attached} if finite.any(axis=1).all() and same.all() else {}
+        finite = np.isfinite(one) & np.isfinite(other)
+        same = np.abs(one - other)[finite] <= _CLOSE * np.abs(one[finite])
+    return bool(finite.any(axis=1).all() and same.all())
 
 
 def _check_attached(

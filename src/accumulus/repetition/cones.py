@@ -23,8 +23,10 @@ the cells of a grid that is advanced in time, or trajectories that are computed 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -56,8 +58,10 @@ from accumulus.tape.tape import ADD, NEGATIVE, SUBTRACT, Tape
 DEEPEST: Final = 256
 #: Terms from which on a tree of additions is a sum: fewer are better added where their results are needed.
 LEAST_TERMS: Final = 16
-#: Arguments whose value, where it is a constant, decides what the operation is.
-_LITERAL: Final = {"power": 0b010, "divide": 0b001, "select": 0b111, "attach": 0b001}
+#: Arguments whose value, where it is a constant, decides what the operation is; those from the fourth bit on: where it
+#: is one of `_SPECIAL`, as of a reciprocal, or of a branch that is not taken.
+_LITERAL: Final = {"power": 0b010, "divide": 0b001_000, "select": 0b110_001, "attach": 0b001}
+_SPECIAL: Final = (0.0, 1.0, -1.0)
 
 
 class Cones:
@@ -94,6 +98,7 @@ class Cones:
             uses=uses,
             least=LEAST_TERMS,
             literal=_by_code({BY_NAME[name].code: mask for name, mask in _LITERAL.items()}),
+            special=np.isin(tape.constants, _SPECIAL).astype(np.int64),
             commutative=_by_code({row.code: int(row.commutative) for row in OPERATIONS}),
             arity=_by_code({row.code: row.arity for row in OPERATIONS}),
         )
@@ -178,12 +183,14 @@ class Cones:
         state.word_offsets, state.leaf_offsets = np.zeros((2, self.count + 1), np.int64)
         state.forms = np.zeros(self.count, np.int64)
 
-    def forms(self, labels: Integers) -> Integers:
+    def forms(self, labels: Integers, inputs: int = 0) -> Integers:
         """A hash of each cone: of its operations, and of the labels of what it takes.
 
         Args:
             labels: of all cones.
+            inputs: label of the program's inputs.
         """
+        self._state.labels[: self.tape.inputs] = inputs
         self._state.labels[self.roots] = labels
         _perform(self._state, FORMS)
         return self._state.forms.copy()
@@ -257,6 +264,9 @@ def _perform(state: ConesState, mode: int) -> None:
 
 #: Part of the cones that instances have to cover.
 COVERED: Final = 0.8
+#: Part from which on no other period is looked for, and how many are tried.
+NEARLY: Final = 0.98
+MOST_PERIODS: Final = 16
 #: Instances, at least.
 FEWEST: Final = 8
 #: How many classes are asked for the period, the rarest first; and how often each may come in one.
@@ -282,9 +292,18 @@ def recurrence_of(cones: Cones, labels: Integers, chosen: Integers) -> Recurrenc
         chosen: cones whose classes depend on each other, in the order of the program.
     """
     sequence = labels[chosen]
-    period = _period(sequence)
-    if period is None:
-        return None
+    best: Recurrence | None = None
+    for period in islice(_periods(sequence), MOST_PERIODS):
+        found = _instances(cones, chosen, sequence, period)
+        if found is not None and (best is None or found.cones.size > best.cones.size):
+            best = found
+        if best is not None and best.cones.size >= NEARLY * len(chosen):
+            break
+    return best
+
+
+def _instances(cones: Cones, chosen: Integers, sequence: Integers, period: int) -> Recurrence | None:
+    """Periods as instances, begun where they depend on each other least; None if they cover too little."""
     pattern = _pattern(sequence, period)
     best: tuple[float, int, int] | None = None
     result = None
@@ -316,18 +335,23 @@ def taken_elsewhere(cones: Cones, instances: Integers) -> NDArray[np.bool_]:
     return result[:-1]
 
 
-def _period(sequence: Integers) -> int | None:
-    """The shortest distance at which most of a sequence comes again."""
-    counts = np.bincount(sequence)
-    rarest = [label for label in np.argsort(counts, kind="stable").tolist() if counts[label] >= FEWEST]
-    for label in rarest[:ASKED]:
-        places = np.flatnonzero(sequence == label)
-        for times in range(1, min(OFTEN, len(places) - 1) + 1):
-            distances, often = np.unique(places[times:] - places[:-times], return_counts=True)
-            period = int(distances[np.argmax(often)])
-            if np.count_nonzero(sequence[period:] == sequence[:-period]) >= COVERED * (len(sequence) - period):
-                return period
-    return None
+def _periods(sequence: Integers) -> Iterator[int]:
+    """Distances at which most of a sequence comes again, found by what is rarest in it; none twice."""
+    known: set[int] = set()
+    begins = np.flatnonzero(np.diff(sequence, prepend=-1))  # of runs, as operations on arrays have them
+    runs = _numbered(sequence[begins], np.diff(np.append(begins, len(sequence))))
+    for tokens, ends in ((sequence, np.arange(len(sequence))), (runs, begins)):
+        counts = np.bincount(tokens)
+        rarest = [label for label in np.argsort(counts, kind="stable").tolist() if counts[label] >= FEWEST]
+        for label in rarest[:ASKED]:
+            places = ends[tokens == label]
+            for times in range(1, min(OFTEN, len(places) - 1) + 1):
+                distances, often = np.unique(places[times:] - places[:-times], return_counts=True)
+                period = int(distances[np.argmax(often)])
+                alike = np.count_nonzero(sequence[period:] == sequence[:-period])
+                if period not in known and alike >= COVERED * (len(sequence) - period):
+                    known.add(period)
+                    yield period
 
 
 def _pattern(sequence: Integers, period: int) -> Integers:
@@ -374,8 +398,10 @@ class Classes:
         return _distinct(self.labels, operations) + inside
 
 
-def classes_of(cones: Cones, most: int) -> Classes | None:
-    """The classes of a program; None if there are too many, or instances need each other's results in no order.
+def classes_of(cones: Cones, most: int) -> Iterator[Classes]:
+    """Ways to see a program as classes, not too many of them, whose instances need each other's results in an order.
+
+    What `cones` has of forms and leaves is of the last one.
 
     Args:
         cones: of the program.
@@ -385,7 +411,7 @@ def classes_of(cones: Cones, most: int) -> Classes | None:
     labels = coarse = _numbered(cones.forms(known))
     operations = np.diff(cones.words[1]) // WIDTH
     if _distinct(labels, operations) > most:
-        return None
+        return
     for _ in range(ROUNDS):
         finer = _numbered(cones.forms(labels), *cones.users(labels).T)
         if _distinct(finer, operations) > most:
@@ -393,18 +419,20 @@ def classes_of(cones: Cones, most: int) -> Classes | None:
             break
         known, labels = labels, finer
     blank = np.zeros(cones.count, np.int64)
-    # without their neighbourhoods the first steps of a recurrence and the last are as all others
-    for before, chosen, make in (
-        (known, labels, partial(_by_levels, most=FEW_LEVELS)),
-        (blank, coarse, _with_recurrences),
-        (known, labels, _with_recurrences),
-        (blank, coarse, partial(_by_levels, most=MOST_LEVELS)),
+    apart = _numbered(cones.forms(blank, inputs=1))
+    # without their neighbourhoods the first steps of a recurrence and the last are as all others; or almost, if what is
+    # computed from inputs alone, and comes between them, has to be told from what they compute
+    for before, inputs, chosen, make in (
+        (known, 0, labels, partial(_by_levels, most=FEW_LEVELS)),
+        (blank, 0, coarse, _with_recurrences),
+        (blank, 1, apart, _with_recurrences),
+        (known, 0, labels, _with_recurrences),
+        (blank, 0, coarse, partial(_by_levels, most=MOST_LEVELS)),
     ):
-        cones.forms(before)
+        cones.forms(before, inputs)
         found = make(cones, chosen)
         if found is not None and found.distinct(operations) <= most:
-            return found
-    return None
+            yield found
 
 
 def _by_levels(cones: Cones, labels: Integers, most: int) -> Classes | None:

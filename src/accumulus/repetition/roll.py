@@ -221,6 +221,20 @@ REPEATED: Final = 16
 MOST_DISTINCT: Final = 2_000
 
 
+#: Operations that were simplified for each that is left, at least, for the tape to be recorded literally.
+SIMPLIFIED: Final = 0.01
+
+
+def may_repeat(tape: Tape) -> bool:
+    """Return True if a tape is long enough for what repeats in it to be looked for."""
+    return tape.operations >= min(FEWEST, FEWEST_IN_RECURRENCES)
+
+
+def is_simplified(tape: Tape) -> bool:
+    """Return True if constants have made many operations simpler: steps of a loop may differ by what they take."""
+    return tape.simplified >= SIMPLIFIED * tape.operations
+
+
 def rolled(tape: Tape) -> Program | None:
     """Return a program as blocks, with its inputs and outputs; None where too little of it repeats.
 
@@ -230,13 +244,15 @@ def rolled(tape: Tape) -> Program | None:
     >>> [block.count for block in rolled(tape).blocks]
     [40000]
     """
-    least = min(FEWEST, FEWEST_IN_RECURRENCES)
-    if tape.operations < least:
+    if not may_repeat(tape):
         return None
     cones = Cones(tape)
-    if cones.live < least:
+    if cones.live < min(FEWEST, FEWEST_IN_RECURRENCES):
         return None
-    classes = classes_of(cones, min(cones.live // REPEATED, MOST_DISTINCT))
-    if classes is None or (cones.live < FEWEST and not classes.recurrences):
-        return None
-    return as_blocks(cones, classes)
+    for classes in classes_of(cones, min(cones.live // REPEATED, MOST_DISTINCT)):
+        if cones.live < FEWEST and not classes.recurrences:
+            return None
+        program = as_blocks(cones, classes)
+        if program is not None:
+            return program
+    return None

@@ -258,6 +258,7 @@ class Program:
         scalar: whether operations on numbers, and on entries of short arrays, are one tape until the first loop, and
             all of them if there is none.
         loops: whether there may be loops; else all operations are on that tape.
+        literal: whether that tape keeps operations as they are written, as `Tape` has it.
 
     Attributes:
         scalars: that tape, as long as there is no loop: the program is straight-line code, one instance of one body.
@@ -285,6 +286,7 @@ class Program:
         joins: bool = True,
         scalar: bool = False,
         loops: bool = True,
+        literal: bool = False,
     ) -> None:
         self.inputs, self._most, self._joins, self.may_loop = inputs, most, joins, loops
         #: Whether formulas are written so that they keep the sign of every zero.
@@ -296,7 +298,7 @@ class Program:
         self.copies = 0
         #: Says which lines of source what is appended comes from, if anything does; and those of each block.
         self.locate: Callable[[], Lines] | None = None
-        self.scalars: Tape | None = Tape(inputs, signed_zeros=signed_zeros) if scalar else None
+        self.scalars: Tape | None = Tape(inputs, signed_zeros=signed_zeros, literal=literal) if scalar else None
         self.unrolled, self.is_long = 0, not scalar
         self._size = inputs
         self._blocks: list[Block] = []

@@ -80,14 +80,21 @@ class Tape:
         "first",
         "folded_zero_signs",
         "inputs",
+        "literal",
         "outputs",
         "second",
         "signed_zeros",
+        "simplified",
         "third",
     )
 
-    def __init__(self, inputs: int, *, signed_zeros: bool = False) -> None:
+    def __init__(self, inputs: int, *, signed_zeros: bool = False, literal: bool = False) -> None:
         self.inputs = inputs
+        #: Whether builders record operations that they would simplify by the value of one constant: so steps of a loop
+        #: stay alike which take 0 or 1 from a table. Of copies they do not.
+        self.literal = literal
+        #: How many they have simplified so.
+        self.simplified = 0
         #: Whether builders keep the sign of every zero; of copies they do not.
         self.signed_zeros = signed_zeros
         #: Whether builders have folded an operation that sees the signs of zeros.
@@ -112,7 +119,8 @@ class Tape:
         """Tape of operations that builders have simplified: code and three arguments for each reference, (n, 4)."""
         tape = cls.__new__(cls)
         tape.inputs = inputs
-        tape.signed_zeros = tape.folded_zero_signs = False
+        tape.signed_zeros = tape.folded_zero_signs = tape.literal = False
+        tape.simplified = 0
         tape.codes = bytearray(rows[:, 0].astype(np.uint8).tobytes())
         tape.first, tape.second = (array("i", rows[:, k].astype(np.intc).tobytes()) for k in (1, 2))
         chosen = np.flatnonzero(rows[:, 0] == SELECT)
@@ -202,7 +210,8 @@ class Tape:
         """An independent tape with the same references."""
         other = Tape.__new__(Tape)
         other.inputs = self.inputs
-        other.signed_zeros = other.folded_zero_signs = False
+        other.signed_zeros = other.folded_zero_signs = other.literal = False
+        other.simplified = self.simplified
         other.codes = self.codes[:]
         other.first, other.second, other.third = self.first[:], self.second[:], self.third.copy()
         other.constants, other.outputs = self.constants[:], self.outputs[:]
@@ -342,6 +351,10 @@ class Tape:
             constant = self.constants[-1 - a]
             if b < 0:
                 return self.constant(constant * self.constants[-1 - b])
+            if self.literal:
+                return self._record(MULTIPLY, a, b)
+            if constant in (0.0, 1.0, -1.0):
+                self.simplified += 1
             if constant == 1.0:
                 return b
             if constant == 0.0 and not self.signed_zeros:
@@ -363,17 +376,20 @@ class Tape:
             divisor = self.constants[-1 - b]
             if a < 0:
                 return self._general(DIVIDE, (a, b))
+            if self.literal:
+                return self._record(DIVIDE, a, b)
             if divisor and abs(math.frexp(divisor)[0]) == 0.5 and math.isfinite(1.0 / divisor):
                 return self.multiply(a, self.constant(1.0 / divisor))
         elif self.codes[b] == NEGATIVE:
             return self.negative(self.divide(a, self.first[b]))
-        if a < 0:
+        if a < 0 and not self.literal:
             dividend = self.constants[-1 - a]
+            self.simplified += dividend == 0.0
             if dividend == 0.0 and not self.signed_zeros:
                 return self.constant(0.0)
             if dividend == -1.0:
                 return self.negative(self.divide(self.constant(1.0), b))
-        elif self.codes[a] == NEGATIVE:
+        elif a >= 0 and self.codes[a] == NEGATIVE:
             return self.negative(self.divide(self.first[a], b))
         return self._record(DIVIDE, a, b)
 
@@ -453,7 +469,10 @@ class Tape:
     def _is_nothing(self, constant: int) -> bool:
         """True if ``constant + x`` is x for all x: of signed zeros that is so for -0 alone."""
         value = self.constants[-1 - constant]
-        return value == 0.0 and (not self.signed_zeros or math.copysign(1.0, value) < 0.0)
+        if self.literal or value != 0.0:
+            return False
+        self.simplified += 1
+        return not self.signed_zeros or math.copysign(1.0, value) < 0.0
 
     def _general(self, code: int, arguments: Sequence[int]) -> int:
         """Fold if all arguments are constants, else record."""

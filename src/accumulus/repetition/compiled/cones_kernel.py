@@ -51,8 +51,10 @@ class ConesState(State):
     roles: Integers = NOTHING  # what each value is
     deepest: int = 0  # of CUT, operations on the longest way down a cone, at most; others are cut
     often: Integers = NOTHING  # of CUT, by code, how often each operation is on such a way; zeros in the beginning
-    # by code, bits of arguments that are no leaves where they are constants, but belong to the form
+    # by code, bits of arguments that are no leaves where they are constants, but belong to the form; and from the fourth
+    # bit on of those of which special constants do
     literal: Integers = NOTHING
+    special: Integers = NOTHING  # by constant, 1 for those that operations are simplified by
     commutative: Integers = NOTHING  # by code, 1 if the first two arguments may be exchanged
     arity: Integers = NOTHING  # by code
     # by reference, what is known of a leaf; at -1, counted from the end, what all constants have
@@ -207,16 +209,17 @@ def cut_deep(state: ConesState) -> None:
 
 
 @compiled
-def is_literal(state: ConesState, code: int, k: int) -> bool:
-    """Return True if an argument that is a constant belongs to the form."""
-    return bool(state.literal[code] >> k & 1 != 0)
+def is_literal(state: ConesState, code: int, k: int, x: int) -> bool:
+    """Return True if a constant, the argument `k`, belongs to the form."""
+    bits = state.literal[code] >> k
+    return bool(bits & 1 != 0 or (bits >> 3 & 1 != 0 and state.special[-1 - x] != 0))
 
 
 @compiled
 def _hash_of(state: ConesState, code: int, k: int, x: int) -> int:
     """Of an argument of an operation."""
     if x < 0:
-        return mixed(x, 3) if is_literal(state, code, k) else CONSTANT
+        return mixed(x, 3) if is_literal(state, code, k, x) else CONSTANT
     if state.roles[x] == INSIDE:
         below: int = state.hashes[x]
         return below
@@ -300,7 +303,7 @@ def write_form(state: ConesState, cone: int) -> int:
                 stack[2 * depth + 1] = place
                 pushed += 1
                 form = mixed(form, 1)
-            elif x < 0 and is_literal(state, code, k):
+            elif x < 0 and is_literal(state, code, k, x):
                 words[place] = LITERAL - 1 - x
                 form = mixed(form, words[place])
             else:
