@@ -522,6 +522,8 @@ def check_form(seed: int) -> Outcome:
 
             posed = Posed(acc.value_and_jacobian(f, tuple(range(len(given))), **options), tuple(given), claims)
             outcome, remark = told_in(posed, way)
+    except Undecided as why:
+        outcome, remark = "undecided", str(why)
     except Exception as error:
         outcome, remark = "crash", f"{type(error).__name__}: {error}"
     return Outcome(seed, outcome, f"{form}: {remark}", f"{source}# {form}, {way}, {options}\n# at {point}\n")  # type: ignore[arg-type]

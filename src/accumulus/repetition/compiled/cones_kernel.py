@@ -51,8 +51,8 @@ class ConesState(State):
     roles: Integers = NOTHING  # what each value is
     deepest: int = 0  # of CUT, operations on the longest way down a cone, at most; others are cut
     often: Integers = NOTHING  # of CUT, by code, how often each operation is on such a way; zeros in the beginning
-    # by code, bits of arguments that are no leaves where they are constants, but belong to the form; from the fourth on,
-    # of those of which special constants do
+    # by code, bits of arguments that are no leaves where they are constants, but belong to the form; from the fourth
+    # on of those of which special constants do
     literal: Integers = NOTHING
     special: Integers = NOTHING  # by constant, 1 for those that operations are simplified by
     commutative: Integers = NOTHING  # by code, 1 if the first two arguments may be exchanged
