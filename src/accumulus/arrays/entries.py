@@ -196,11 +196,17 @@ class Products:
         if len(left) == 1 and _is_increasing(left[0].heads):
             return left
         ends = [end for each in left for end in _ends(each.heads)]
+        of_one = min(ends) == max(ends)  # of one row a sort by columns is one by rows of the transposed
+        if of_one:
+            ends = [end for each in left for end in _ends(each.tails)]
         first, rows = min(ends), max(ends) - min(ends) + 1
-        found = sorted_entries([(each.heads, each.tails, self.values(each)) for each in left], first, rows, self.sums)
+        places = [(each.tails, each.heads) if of_one else (each.heads, each.tails) for each in left]
+        given = [(*place, self.values(each)) for place, each in zip(places, left, strict=True)]
+        found = sorted_entries(given, first, rows, self.sums)
         if len(found.columns) == sum(map(len, left)):
             return left
-        return [Entries(column(found.rows() + first), column(found.columns), column(found.values))]
+        heads, tails = column(found.rows() + first), column(found.columns)
+        return [Entries(*((tails, heads) if of_one else (heads, tails)), column(found.values))]
 
     def sums(self, terms: Integers, offsets: Integers) -> Integers:
         """The sum of each group of terms, several each, given where they begin, and where those of the last end."""

@@ -100,7 +100,7 @@ def parted(dense: Dense, owner: Callable[[Integers], Integers]) -> list[tuple[in
         owner: from references to which array each is in; negative ones below -1 are left out.
     """
     flat = dense.tails.reshape(-1)
-    if len(np.unique(flat)) < len(flat):
+    if not _are_distinct(flat):
         return None
     owners = owner(flat).reshape(dense.tails.shape)
     for axis in (1, 0, 2):
@@ -125,13 +125,28 @@ def parted(dense: Dense, owner: Callable[[Integers], Integers]) -> list[tuple[in
     return parts
 
 
+def _order(references: Integers) -> Integers:
+    """Where they are in order: of what are mostly ranges after each other, a few of which merge, soon found."""
+    return np.argsort(references, kind="stable")
+
+
+def _are_distinct(references: Integers) -> bool:
+    """Return True if none is there twice."""
+    if (np.diff(references) > 0).all():
+        return True
+    low = int(references.min())
+    marks = np.zeros(int(references.max()) - low + 1, bool)
+    marks[references - low] = True
+    return int(np.count_nonzero(marks)) == len(references)
+
+
 def places(wanted: Integers, among: Integers) -> tuple[Integers, NDArray[np.bool_]]:
     """Places of references among others, none of which is twice; and which of them are there at all."""
     if len(among) and int(among[-1]) - int(among[0]) == len(among) - 1 and (np.diff(among) == 1).all():
         found = wanted - among[0]
         known = (found >= 0) & (found < len(among))
         return np.where(known, found, 0), known
-    order = np.argsort(among)
+    order = _order(among)
     at = np.minimum(np.searchsorted(among[order], wanted), max(len(among) - 1, 0))
     found = order[at] if len(among) else np.zeros(len(wanted), np.int64)
     return found, (among[found] == wanted) if len(among) else np.zeros(len(wanted), bool)
@@ -166,12 +181,12 @@ def beside(parts: Sequence[Dense]) -> Dense | None:
     for part in parts:
         if not part.is_rectangle or len(part.rows) != len(rows):
             return None
-        order = np.argsort(part.rows)
+        order = _order(part.rows)
         if not np.array_equal(part.rows[order], rows):
             return None
         matrices.append(part.matrix[order])
     columns = np.concatenate([part.columns for part in parts])
-    order = np.argsort(columns)
+    order = _order(columns)
     if (np.diff(columns[order]) == 0).any():
         return None
     return Dense.of(rows, columns[order], np.concatenate(matrices, axis=1)[:, order])
@@ -191,7 +206,9 @@ IN_ROWS: Final = 0.5
 FEW_ROWS: Final = 8
 #: Lengths of sums, at most, that are told apart.
 MOST_LENGTHS: Final = 16
-#: Dense derivatives of one array by another, at most, before they are written out and added.
+#: Dense derivatives of one array by another, at most, before those beside each other are put together; and before they
+#: are written out and added.
+FEW_PARTS: Final = 8
 MOST_PARTS: Final = 24
 
 
@@ -397,9 +414,9 @@ class Structured:
             else:
                 dense.append(known)
                 marks.append(mark)
-        one = beside(dense) if len(dense) > 1 else None
-        if one is not None:
-            dense = [one]
+        if len(dense) > FEW_PARTS:
+            one = beside(dense)
+            dense = dense if one is None else [one]
         if len(dense) > MOST_PARTS:
             single, dense = [*single, *(each.entries for each in dense)], []
         return [*dense, *(self.products.added(single) if single else [])]
@@ -430,7 +447,7 @@ def _renames(outer: Entries, inner: Dense) -> bool:
     if outer.values is not None:
         return False
     heads, tails = references_in(outer.heads), references_in(outer.tails)
-    if len(np.unique(heads)) < len(heads) or len(np.unique(tails)) < len(tails):
+    if not (_are_distinct(heads) and _are_distinct(tails)):
         return False
     return bool(places(inner.heads.reshape(-1), tails)[1].all())
 
