@@ -1,4 +1,4 @@
-"""Systems of equations and determinants as equations of a program: as those that are written out, everywhere."""
+"""Systems of equations and determinants: as equations of a program, and of stacks as loops, as if written out."""
 
 from __future__ import annotations
 
@@ -184,3 +184,64 @@ def test_determinants_of_singular_matrices(as_equations):
     f = lambda x: np.stack(np.linalg.slogdet(np.outer(x, np.arange(N))))  # noqa: E731
     for target in ("llvm", "numpy", "c"):
         assert acc.compile(f, target=target, cache=False, check=False)(np.ones(N)).tolist() == [0.0, -np.inf]
+
+
+# Stacks of small ones ------------------------------------------------------------------------------------------------
+
+#: By name, functions of a stack of matrices and of right-hand sides.
+OF_STACKS = {
+    "determinants": lambda a, b: np.linalg.det(a) + np.sum(b),
+    "logarithms": lambda a, b: np.stack(np.linalg.slogdet(a)) * b[0, 0, 0],
+    "solutions": np.linalg.solve,
+    "solutions of one matrix": lambda a, b: np.linalg.solve(a[0], b),
+    "inverses": lambda a, b: np.linalg.inv(a) * b[:, :, :1],
+    "of triangular ones": lambda a, b: np.linalg.solve(np.tril(a), b) + np.linalg.det(np.triu(a))[:, None, None],
+}
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("function", OF_STACKS.values(), ids=OF_STACKS)
+def test_stacks_are_loops(function, n):
+    generator = np.random.default_rng(n)
+    a, b = generator.normal(size=(3, n, n)) + 3.0 * np.eye(n), generator.normal(size=(3, n, 2))
+
+    def f(x):
+        return function(a * x[0] + x[1] * np.eye(n), b * x[2])
+
+    with unrolled(0):
+        assert record(f, [X], arrays=True).loops is not None
+        found = acc.value_and_jacobian(f, **QUICK)(X)
+        product = acc.hvp(lambda x: np.sum(f(x) ** 2), **QUICK)((X,), (X[::-1],))
+    expected = acc.value_and_jacobian(f, **QUICK)(X)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
+    wanted = acc.hvp(lambda x: np.sum(f(x) ** 2), **QUICK)((X,), (X[::-1],))
+    np.testing.assert_allclose(product, wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_many_matrices_are_few_blocks():
+    """Ten thousand determinants, as of elements of a mesh."""
+    a = np.random.default_rng(0).normal(size=(10_000, 3, 3))
+    f = lambda x: np.sum(np.linalg.det(a * x[0] + np.eye(3)) * x[1])  # noqa: E731
+    gradient = acc.gradient(f, cache=False)
+    step = 1e-6
+    differences = [(f(X[:2] + e) - f(X[:2] - e)) / (2 * step) for e in step * np.eye(2)]
+    np.testing.assert_allclose(gradient(X[:2]), differences, rtol=1e-6)
+    assert len(record(f, [X[:2]], arrays=True).loops.blocks) < 60
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a: np.linalg.det(a[:0]),
+        lambda a: np.linalg.slogdet(a[:0])[1],
+        lambda a: np.linalg.slogdet(a[:, :0, :0])[1],
+        lambda a: np.linalg.solve(a[:0], np.ones((3, 2))),
+        lambda a: np.linalg.solve(a, np.ones((70, 3, 0))),
+        lambda a: np.linalg.inv(a[:, :0, :0]),
+    ],
+)
+def test_stacks_of_nothing(function):
+    a = np.broadcast_to(np.eye(3), (70, 3, 3))
+    found = acc.compile(lambda x: function(a * x[0]), cache=False)(np.ones(1))
+    np.testing.assert_array_equal(found, function(a))

@@ -163,8 +163,11 @@ def is_library_code(code: CodeType, scope: Mapping[str, object]) -> bool:
 
 @cache
 def _is_of_library(module: str) -> bool:
-    """Return True for a module of an array library; asked for every frame around every scalar operation."""
-    return module.partition(".")[0] in LIBRARIES
+    """Return True for a module of an array library; asked for every frame around every scalar operation.
+
+    So is that of context managers, by which libraries are called from their own code, never from a user's.
+    """
+    return module.partition(".")[0] in LIBRARIES or module == "contextlib"
 
 
 def user_place() -> Place | None:

@@ -8,6 +8,8 @@ derivatives at singular matrices, too.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,9 @@ from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
 from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.table import implements
 from accumulus.frontends.recorder import References
+from accumulus.tape.columns import column, references_in
 from accumulus.tape.program import MOST_UNROLLED_SYSTEM
-from accumulus.tape.systems import determinant, logarithm, solutions
+from accumulus.tape.systems import Rows, determinant, logarithm, solutions
 from accumulus.tape.tape import Tape
 
 
@@ -33,15 +36,20 @@ def solve(tape: Tape, a: Any, b: Any, *, banded: bool = False) -> Any:
     stack = np.broadcast_shapes(matrices.shape[:-2], sides.shape[:-2])
     matrices = np.broadcast_to(matrices, stack + matrices.shape[-2:])
     sides = np.broadcast_to(sides, stack + sides.shape[-2:])
-    result = np.empty(sides.shape, np.int64)
+    n, m = sides.shape[-2:]
+
+    def written(tape: Tape, entries: list[int]) -> list[int]:
+        rows = solutions(tape, _rows(entries[: n * n], n, n), _rows(entries[n * n :], n, m), banded)
+        return [entry for row in rows for entry in row]
+
     with tape.unsigned_zeros():
-        n, m = sides.shape[-2:]
-        for k in np.ndindex(stack):
-            if not banded and m and _is_long(tape, n * n * (n // 3 + m)):
+        if not banded and m and _is_long(tape, n * n * (n // 3 + m)):
+            result = np.empty(sides.shape, np.int64)
+            for k in np.ndindex(stack):
                 result[k] = tape.solve(matrices[k], sides[k])
-            else:
-                found = solutions(tape, matrices[k].tolist(), sides[k].tolist(), banded)
-                result[k] = np.array(found, np.int64).reshape(n, m)
+        else:
+            entries = [each.reshape(*stack, -1) for each in (matrices, sides)]
+            result = _for_each(tape, np.concatenate(entries, axis=-1), n * m, written).reshape(sides.shape)
     return TracedArray(tape, result[..., 0] if vector else result)
 
 
@@ -55,10 +63,10 @@ def inv(tape: Tape, a: Any) -> Any:
 def det(tape: Tape, a: Any) -> Any:
     """The determinant, of stacks of matrices too."""
     matrices = _square(tape, a)
-    result = np.empty(matrices.shape[:-2], np.int64)
+    *stack, n, _ = matrices.shape
     with tape.unsigned_zeros():
-        for k in np.ndindex(result.shape):
-            result[k] = determinant(tape, matrices[k].tolist())
+        entries = matrices.reshape(*stack, n * n)
+        result = _for_each(tape, entries, 1, lambda tape, each: [determinant(tape, _rows(each, n, n))])[..., 0]
     return make(tape, result if result.ndim else int(result))
 
 
@@ -76,16 +84,36 @@ def _tensorsolve(tape: Tape, a: Any, b: Any, axes: Any = None) -> Any:
 def _slogdet(tape: Tape, a: Any) -> Any:
     """The sign of the determinant and the logarithm of its magnitude: 0 and -inf of a singular matrix."""
     matrices = _square(tape, a)
-    signs, logarithms = (np.empty(matrices.shape[:-2], np.int64) for _ in range(2))
+    *stack, n, _ = matrices.shape
     with tape.unsigned_zeros():
-        for k in np.ndindex(signs.shape):
-            n = matrices.shape[-1]
-            if _is_long(tape, n * n * (n // 3)):
-                signs[k], logarithms[k] = tape.log_determinant(matrices[k])
-            else:
-                signs[k], logarithms[k] = logarithm(tape, matrices[k].tolist())
-    parts = (make(tape, part if part.ndim else int(part)) for part in (signs, logarithms))
+        if _is_long(tape, n * n * (n // 3)):
+            result = np.empty((*stack, 2), np.int64)
+            for k in np.ndindex(*stack):
+                result[k] = tape.log_determinant(matrices[k])
+        else:
+            entries = matrices.reshape(*stack, n * n)
+            result = _for_each(tape, entries, 2, lambda tape, each: [*logarithm(tape, _rows(each, n, n))])
+    parts = (make(tape, part if part.ndim else int(part)) for part in (result[..., 0], result[..., 1]))
     return type(np.linalg.slogdet(np.eye(1)))(*parts)
+
+
+def _for_each(
+    tape: Any, entries: References, results: int, write: Callable[[Tape, list[int]], list[int]]
+) -> References:
+    """Results of what is written for each row of a stack, in the place of its entries; of long stacks by a loop."""
+    stack = entries.shape[:-1]
+    rows = entries.reshape(math.prod(stack), entries.shape[-1])
+    if len(rows) < 2 or not results or not tape.in_loops(len(rows), rows.size):
+        return np.array([write(tape.open, row) for row in rows.tolist()], np.int64).reshape(*stack, results)
+    columns = [column(each.copy()) for each in rows.T]
+    body = Tape(len(columns), signed_zeros=tape.signed_zeros)
+    numbers = map(tape.uniform, columns)
+    body.outputs = write(body, [k if known is None else body.constant(known) for k, known in enumerate(numbers)])
+    return np.stack([references_in(each) for each in tape.extend(body, columns)], axis=-1).reshape(*stack, results)
+
+
+def _rows(entries: list[int], count: int, length: int) -> Rows:
+    return [entries[length * k : length * (k + 1)] for k in range(count)]
 
 
 def _is_long(tape: Any, products: int) -> bool:
