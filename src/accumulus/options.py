@@ -130,6 +130,7 @@ class Options:
     exact_order: bool = False
     guards: str = "cases"
     most_cases: int = 64
+    watch: bool = True
 
     def __post_init__(self) -> None:
         check_method(self.method)
@@ -168,6 +169,8 @@ class Options:
         _check_whole("most_cases", self.most_cases)
         if self.most_cases < 1:
             raise ArgumentError(f"most_cases is {self.most_cases!r}; expected at least 1")
+        if not isinstance(self.watch, bool):
+            raise ArgumentError(f"watch is {self.watch!r}; expected True or False")
 
     @classmethod
     def of(cls, beside: Iterable[str] = (), /, **given: Any) -> Options:
@@ -244,6 +247,7 @@ class Given(TypedDict, total=False):
     exact_order: bool
     guards: str
     most_cases: int
+    watch: bool
 
 
 def shows_options(function: F) -> F:

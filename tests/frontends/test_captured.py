@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import accumulus as acc
+from accumulus.errors import ArgumentError
 from accumulus.frontends.captured import LARGEST, MOST, Captured
 
 X = np.array([1.0, 2.0])
@@ -184,6 +185,21 @@ def test_what_changed_is_recorded_anew(case):
             assert both(X)[0][0] == value + 1.0
     finally:
         set_to(2.0)
+
+
+def test_what_is_not_to_be_watched_stays():
+    f, change = of_closure()
+    of_array = acc.gradient(lambda x: np.sum(f(x)), watch=False)
+    of_dict = acc.gradient(lambda x: np.sum(f(x["a"])), watch=False)
+    watching = acc.gradient(lambda x: np.sum(f(x)))
+    assert [of_array(X)[0], of_dict({"a": X})["a"][0], watching(X)[0]] == [2.0, 2.0, 2.0]
+    change(3.0)
+    assert [of_array(X)[0], of_dict({"a": X})["a"][0], watching(X)[0]] == [2.0, 2.0, 3.0]
+    assert of_array.batch(np.stack([X, X])).tolist() == [[2.0, 2.0]] * 2
+    assert copy.copy(of_array)(X)[0] == 2.0
+    assert "watch=False" in str(of_array.report())
+    with pytest.raises(ArgumentError, match="watch is 1; expected True or False"):
+        acc.gradient(np.sum, watch=1)
 
 
 def test_of_functions_that_hold_nothing_the_code_is_watched():

@@ -86,6 +86,9 @@ def jacobian(
             decides, when it is met, and has a program for each, which checks by itself that it is the right one;
             "error" refuses them.
         most_cases: how many programs there may be for arguments of one shape.
+        watch: whether what `f` reads, global variables and closures among it, is compared at each call with what it was
+            when `f` was recorded, which is recorded anew if it has changed. Without, calls are quicker where there is
+            much of it, and changes are not seen.
         cache: whether the plan, the rewritten program and the machine code are taken from the cache on disk, if they
             were made before for the same function and options, and stored there if not.
         executor: a `concurrent.futures.Executor` or Dask ``Client`` that shares in the search, see `accumulus.plan`.

@@ -126,7 +126,7 @@ def parted(dense: Dense, owner: Callable[[Integers], Integers]) -> list[tuple[in
 
 
 def _order(references: Integers) -> Integers:
-    """Where they are in order: of what are mostly ranges after each other, a few of which merge, soon found."""
+    """Their order, soon found where they are mostly ranges one after the other."""
     return np.argsort(references, kind="stable")
 
 

@@ -460,7 +460,9 @@ class Derivative:
         """
         captured = self._last_form._watched.captured
         found: Report = self._program().report()
-        if captured is not None:
+        if not self._options.watch:
+            found = replace(found, unwatched=("anything, as watch=False says",))
+        elif captured is not None:
             found = replace(found, unwatched=tuple(captured.unwatched), changed=tuple(captured.changed))
         last = self._last_form._last
         if last is None or not last[0].is_guarded:

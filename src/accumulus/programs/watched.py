@@ -20,7 +20,8 @@ class Watched:
 
     Attributes:
         holder: objects whose attributes are watched for changes.
-        captured: what they and objects among the examples held when it was recorded; None before that.
+        captured: what they and objects among the examples held when it was recorded; None before that, and where
+            nothing is watched.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -60,7 +61,8 @@ class Watched:
             tells=options.progress is not False,
         )
         captured.settle()
-        self.captured, self._objects = captured, tuple(objects.values())
+        if options.watch:
+            self.captured, self._objects = captured, tuple(objects.values())
         return recording
 
     @property
