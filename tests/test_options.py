@@ -40,6 +40,7 @@ OTHERS = {
     "exact_order": True,
     "guards": "error",
     "most_cases": 3,
+    "watch": False,
 }
 
 
