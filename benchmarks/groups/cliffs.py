@@ -340,13 +340,14 @@ OURS: Final[dict[str, Callable[[Any], Any]]] = {
     "jacobian": lambda f: acc.jacobian(f, cache=False),
     "sparse jacobian": lambda f: acc.jacobian(f, sparse="csr", cache=False),
     "hessian": lambda f: acc.hessian(f, cache=False),
-    "hvp": lambda f: _of_direction(acc.hvp(f, cache=False)),
-    "jvp": lambda f: _of_direction(acc.jvp(f, cache=False)),
+    "hvp": lambda f: acc.hvp(f, cache=False),
+    "jvp": lambda f: acc.jvp(f, cache=False),
 }
 
 
-def _of_direction(product: Any) -> Callable[[Any, Any], Any]:
-    return lambda x, direction: product((x,), (direction,))
+def arguments_of(case: Case) -> tuple[Any, ...]:
+    """What its derivative of `OURS` is called with."""
+    return tuple((each,) for each in case.arguments) if case.asks in ("hvp", "jvp") else case.arguments
 
 
 def table(settings: Settings) -> Table:
@@ -368,26 +369,28 @@ def _row(name: str) -> Row:
     except NotDone as why:
         jax_first, jax_call = str(why), None
     try:
-        first, call = apart(ours, name, seconds=PATIENCE)
+        first, call, operations = apart(ours, name, seconds=PATIENCE)
     except NotDone as why:
         return Row(cells | {"remark": str(why), "JAX first (s)": jax_first}, Goal(goal, float("inf"), unit=" s"))
     cells |= {"first (s)": round(first, 3), "call (ms)": round(1e3 * call, 3), "JAX first (s)": jax_first}
+    cells["operations"] = operations
     if jax_call is not None:
         cells |= {"JAX call (ms)": round(1e3 * jax_call, 3), "call / JAX": round(call / jax_call, 2)}
     return Row(cells, Goal(goal, first, unit=" s"))
 
 
-def ours(name: str) -> tuple[float, float]:
-    """Seconds of the first derivative, and of another."""
+def ours(name: str) -> tuple[float, float, int]:
+    """Seconds of the first derivative, and of another; operations."""
     make, sizes = CASES[name]
     case = make(*sizes)
     f = in_numpy(case)
     acc.jacobian(lambda x: numpy.sin(x) * x[0], cache=False)(numpy.ones(2))  # imports
     prepare(*subjects())
     start = time.perf_counter()
-    derivative = OURS[case.asks](f)
-    derivative(*case.arguments)
-    return time.perf_counter() - start, _quickest(lambda: derivative(*case.arguments))
+    derivative, arguments = OURS[case.asks](f), arguments_of(case)
+    derivative(*arguments)
+    first = time.perf_counter() - start
+    return first, _quickest(lambda: derivative(*arguments)), derivative.operations
 
 
 def in_numpy(case: Case) -> Callable[..., Any]:

@@ -44,7 +44,7 @@ def numbers(found):
 @pytest.mark.parametrize("name", SMALL)
 def test_ours_are_those_of_others(name):
     case = SMALL[name]
-    found = cliffs.OURS[case.asks](cliffs.in_numpy(case))(*case.arguments)
+    found = cliffs.OURS[case.asks](cliffs.in_numpy(case))(*cliffs.arguments_of(case))
     if case.jax:
         jax = pytest.importorskip("jax", reason="the peer is JAX, which is not installed")
         with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():

@@ -51,7 +51,7 @@ def implicit(
             call, for a guess that is not real numbers, other numbers of equations and unknowns, keywords, or other
             parameters than the residual takes.
         UnknownNameError: for any other option.
-        SizeError: if the steps would be more than two million operations, all of which are written out.
+        SizeError: if the steps would be more than five million operations, all of which are written out.
         ConvergenceError: at a call on finite numbers, if there is no root that the steps reach, or the Jacobian is
             singular there. Compiled code returns NaN at these points: in y, and in what depends on it.
         TraceError: for a residual that cannot be recorded, or decides on y in a way that is no choice of values.

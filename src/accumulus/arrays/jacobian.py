@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -83,15 +84,14 @@ class _Accumulating:
         self.structured = Structured(self.products)
         #: Where what the given program computes is in the one that is made.
         self.moving = Moving(tape, self.made, np.arange(tape.inputs))
-        #: Whether derivatives by each input are wanted, and then which results depend on any.
         #: Derivatives go through arrays that are never computed, whose references and numbers come after all others:
         #: residuals of systems, by the positions of these.
-        systems = [position for position, block in enumerate(tape.blocks) if block.code == SOLVE]
-        self._residuals = {position: len(tape.blocks) + k for k, position in enumerate(systems)}
-        self._systems, first = systems, len(tape) + len(tape.outputs)
-        sizes = [tape.blocks[position].size for position in systems]
-        self._residual_starts = [first + sum(sizes[:k]) for k in range(len(sizes))]
-        self.active = np.zeros(first + sum(sizes), bool)
+        self._systems = [position for position, block in enumerate(tape.blocks) if block.code == SOLVE]
+        self._residuals = {position: len(tape.blocks) + k for k, position in enumerate(self._systems)}
+        sizes = (tape.blocks[position].size for position in self._systems)
+        *self._residual_starts, end = accumulate(sizes, initial=len(tape) + len(tape.outputs))
+        #: Whether derivatives by each input are wanted, and then which results depend on any.
+        self.active = np.zeros(end, bool)
         self.active[inputs] = True
         self.edges: dict[tuple[int, int], list[Edge]] = {}
         #: The derivatives of the inputs by directions, if there are any, and what is differentiated by in the end.

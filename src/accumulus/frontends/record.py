@@ -46,7 +46,7 @@ from accumulus.frontends.location import (
 from accumulus.frontends.recorder import Recorder, Recording, References, holder_of, recorder_of
 from accumulus.frontends.trees import flatten
 from accumulus.frontends.written_out import BusiestLine, scalar_operations, tell
-from accumulus.repetition.roll import is_simplified, may_repeat, rolled
+from accumulus.repetition.roll import is_long_and_simplified, rolled
 from accumulus.tape.live import settled
 from accumulus.tape.passes import moved
 from accumulus.tape.program import MANY_BLOCKS, Program
@@ -130,7 +130,7 @@ def record(
     if arrays and recording.loops is None and 4 * recording.unrolled < recording.scalars.operations:
         loops = rolled(recording.scalars)
         plain = refusal is None and not recording.guards and not recording.program.sees_zero_signs
-        if loops is None and plain and may_repeat(recording.scalars) and is_simplified(recording.scalars):
+        if loops is None and plain and is_long_and_simplified(recording.scalars):
             # steps that take 0 or 1 from a table are simpler than others, and alike only as they are written
             with suppress(TraceError):
                 literal, _ = recorded(Program(count, scalar=True, loops=False, literal=True))

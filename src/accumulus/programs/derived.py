@@ -103,7 +103,7 @@ def derived_as_loops(
     Raises:
         SizeError: if derivatives are too many for loops.
     """
-    if recording.loops is None or not _in_other_words_or_none(recording.loops, preparation.points):
+    if recording.loops is None or not _have_all_orders(recording.loops, preparation.points):
         return None
     with preparation.stage("plan"):
         found = differentiated(recording, kind, selection, preparation.context)
@@ -208,8 +208,8 @@ def _in_other_words(tape: Tape, points: NDArray[np.float64] | None) -> dict[int,
     return {k: k for k in attached} if _are_same(values, points) else {}
 
 
-def _in_other_words_or_none(tape: Program, points: NDArray[np.float64] | None) -> bool:
-    """Like `_in_other_words`, of loops; True if there are no attached derivatives either."""
+def _have_all_orders(tape: Program, points: NDArray[np.float64] | None) -> bool:
+    """Return True if all attached derivatives of a program over arrays, if any, are as `_in_other_words` has them."""
     blocks = [block for block in tape.blocks if _ATTACH in block.codes]
     if not blocks:
         return True

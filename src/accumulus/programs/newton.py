@@ -39,7 +39,7 @@ from accumulus.tape.tape import Tape
 #: Steps, the last ones, that have to be small.
 _SMALL: Final = 2
 #: Operations of all steps, at most: they are written out one by one.
-_MOST: Final = 2_000_000
+_MOST: Final = 5_000_000
 #: Operations that each product of an elimination brings along: a difference, and the choice of two rows.
 _PER_PRODUCT: Final = 4
 
@@ -74,10 +74,11 @@ def root(
     places = [(np.shape(leaf), False) for _, leaf in leaves]
     with patched(residual):
         function = replaced(residual) if ACTIVE.decisions is None else called(replaced(residual))
+        most = _MOST // steps
         try:
-            body = recorded_body(lambda y: function(y, *parameters), [(structure, places)], outer, _MOST // steps)
+            body = recorded_body(lambda y: function(y, *parameters), [(structure, places)], outer, most)
         except LongBodyError:
-            raise _too_long(name, steps, _MOST // steps) from None
+            raise _too_long(name, steps, most) from None
     count, taken = len(start), body.taken
     if len(body.tape.outputs) != count or any(boolean for _, boolean in body.results):
         raise ArgumentError(
@@ -92,7 +93,7 @@ def root(
         equations = derived(recording, VALUE_AND_JACOBIAN, Selection.of(0), preparation, near).scalars
     pattern = _checked_pattern(equations, count, name)
     work = equations.operations + _PER_PRODUCT * products(pattern)
-    if work > _MOST // steps:
+    if work > most:
         raise _too_long(name, steps, work)
     newton = _newton(equations, count, steps, rtol, atol)
     found = np.array(replayed(newton, outer, [*start.tolist(), *taken.tolist()]), np.int64)

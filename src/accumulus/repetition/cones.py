@@ -419,18 +419,17 @@ def classes_of(cones: Cones, most: int) -> Iterator[Classes]:
             break
         known, labels = labels, finer
     blank = np.zeros(cones.count, np.int64)
-    apart = _numbered(cones.forms(blank, inputs=1))
     # without their neighbourhoods the first steps of a recurrence and the last are as all others; or almost, if what is
     # computed from inputs alone, and comes between them, has to be told from what they compute
     for before, inputs, chosen, make in (
         (known, 0, labels, partial(_by_levels, most=FEW_LEVELS)),
         (blank, 0, coarse, _with_recurrences),
-        (blank, 1, apart, _with_recurrences),
+        (blank, 1, None, _with_recurrences),
         (known, 0, labels, _with_recurrences),
         (blank, 0, coarse, partial(_by_levels, most=MOST_LEVELS)),
     ):
-        cones.forms(before, inputs)
-        found = make(cones, chosen)
+        forms = cones.forms(before, inputs)
+        found = make(cones, _numbered(forms) if chosen is None else chosen)
         if found is not None and found.distinct(operations) <= most:
             yield found
 

@@ -219,20 +219,18 @@ FEWEST_IN_RECURRENCES: Final = 20_000
 #: How often operations are repeated on average, at least; and how many different ones there may be.
 REPEATED: Final = 16
 MOST_DISTINCT: Final = 2_000
-
-
-#: Operations that were simplified for each that is left, at least, for the tape to be recorded literally.
+#: Operations that were simplified for each that is left, at least, for steps to differ by what they take.
 SIMPLIFIED: Final = 0.01
 
 
-def may_repeat(tape: Tape) -> bool:
-    """Return True if a tape is long enough for what repeats in it to be looked for."""
-    return tape.operations >= min(FEWEST, FEWEST_IN_RECURRENCES)
+def _are_many(operations: int) -> bool:
+    """Return True if what repeats among so many operations is looked for."""
+    return operations >= min(FEWEST, FEWEST_IN_RECURRENCES)
 
 
-def is_simplified(tape: Tape) -> bool:
-    """Return True if constants have made many operations simpler: steps of a loop may differ by what they take."""
-    return tape.simplified >= SIMPLIFIED * tape.operations
+def is_long_and_simplified(tape: Tape) -> bool:
+    """Return True if constants have made many operations of a long tape simpler, so that steps of a loop may differ."""
+    return _are_many(tape.operations) and tape.simplified >= SIMPLIFIED * tape.operations
 
 
 def rolled(tape: Tape) -> Program | None:
@@ -244,10 +242,10 @@ def rolled(tape: Tape) -> Program | None:
     >>> [block.count for block in rolled(tape).blocks]
     [40000]
     """
-    if not may_repeat(tape):
+    if not _are_many(tape.operations):
         return None
     cones = Cones(tape)
-    if cones.live < min(FEWEST, FEWEST_IN_RECURRENCES):
+    if not _are_many(cones.live):
         return None
     for classes in classes_of(cones, min(cones.live // REPEATED, MOST_DISTINCT)):
         if cones.live < FEWEST and not classes.recurrences:

@@ -355,12 +355,10 @@ class Tape:
                 return self._record(MULTIPLY, a, b)
             if constant in (0.0, 1.0, -1.0):
                 self.simplified += 1
-            if constant == 1.0:
-                return b
-            if constant == 0.0 and not self.signed_zeros:
-                return self.constant(0.0)
-            if constant == -1.0:
-                return self.negative(b)
+                if constant:
+                    return b if constant > 0.0 else self.negative(b)
+                if not self.signed_zeros:
+                    return self.constant(0.0)
             if codes[b] == NEGATIVE:
                 return self.multiply(self.constant(-constant), self.first[b])
         else:
