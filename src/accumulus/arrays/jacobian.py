@@ -279,10 +279,13 @@ class _Accumulating:
     def _active_parts(self, each: Map, own: Sequence[NDArray[np.bool_]]) -> tuple[list[int], list[int]]:
         """Outputs and leaves of a recurrence that depend on what derivatives are wanted by."""
         leaves = [references_in(leaf) for leaf in each.leaves]
-        count = each.count
+        count, first = each.count, each.starts[0]
         outside = [r[~mine & (r >= 0)] for r, mine in zip(leaves, own, strict=True)]
         active = {k for k, references in enumerate(outside) if self.active[references].any()}
-        from_own = [{start for start in each.starts if ((r >= start) & (r < start + count)).any()} for r in leaves]
+        # results lie one after the other, those of all instances together
+        from_own = [
+            set((first + (r[mine] - first) // count * count).tolist()) for r, mine in zip(leaves, own, strict=True)
+        ]
         depends = dependences(each.body)
         while True:
             rows = [row for row, on in enumerate(depends) if on & active]
