@@ -276,6 +276,22 @@ def _still(tape: Any, reference: int, answer: int, kind: str) -> int:
     return int(tape.logical_and(above, below))
 
 
+def _still_each(tape: Any, references: References, answers: NDArray[np.float64], kind: str) -> References:
+    """Each number still has its answer, as `_still` says."""
+    if not len(references):
+        return references
+    if kind == "index":
+        return apply_each(tape, "equal", references, tape.constant_array(answers))
+    lower, here, upper = (tape.constant_array(answers + step) for step in (-1.0, 0.0, 1.0))
+    bounds = {"less_equal": (answers > 0, answers < 0), "less": (answers <= 0, answers >= 0)}
+    checks = []
+    for name, (below, above) in bounds.items():
+        limits = (here, here) if name == "less_equal" else (lower, upper)
+        checks.append(apply_each(tape, name, limits[0][below], references[below]))
+        checks.append(apply_each(tape, name, references[above], limits[1][above]))
+    return np.concatenate(checks)
+
+
 def truths(tape: Any, references: References) -> NDArray[np.bool_]:
     """Truth values that are true at the given point, kept as one guard.
 
@@ -311,9 +327,9 @@ def wholes(tape: Any, references: References, kind: str = "int") -> NDArray[np.i
     answers = np.trunc(numbers)
     if kind == "index" and (answers != numbers).any():
         raise TypeError(f"the number {numbers[answers != numbers][0]} cannot be an index: it is not an integer")
-    pairs = dict(zip(references.ravel().tolist(), answers.ravel().tolist(), strict=True))
-    checks = [_still(tape, reference, int(answer), kind) for reference, answer in pairs.items() if reference >= 0]
-    keep(tape, np.array(checks, np.int64), listed("numbers", answers))
+    asked, first = np.unique(references, return_index=True)
+    known = asked[asked >= 0], answers.ravel()[first[asked >= 0]]
+    keep(tape, _still_each(tape, *known, kind), listed("numbers", answers))
     return answers.astype(np.int64)
 
 

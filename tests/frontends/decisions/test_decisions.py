@@ -64,6 +64,36 @@ def test_whole_numbers_hold_between_their_neighbours(given, holds, fails):
     assert not where_it_holds(recording, np.array([fails]).T).any()
 
 
+@pytest.mark.parametrize("at_once", [False, True], ids=["one by one", "as loops"])
+def test_many_whole_numbers_are_one_guard(at_once):
+    given = np.array([2.5, 0.5, -2.5, 0.0, 1e15, -0.5])
+    fails = np.array([3.0, -1.0, -3.0, 1.0, 1e15 + 1, 1.0]), np.array([1.9, 1.0, -1.9, -1.0, 1e15 - 1, np.nan])
+    recording = recorded(lambda x: x * x.astype(int), given, arrays=at_once, at_once=at_once)
+    assert len(recording.guards) == 1
+    points = [given, np.array([2.0, -0.9, -2.9, 0.9, 1e15, 0.9])]
+    for k in range(len(given)):
+        for far in fails:
+            points.append(given.copy())
+            points[-1][k] = far[k]
+    assert where_it_holds(recording, np.array(points)).tolist() == [True, True] + [False] * 12
+
+
+@pytest.mark.parametrize("count", [10, 5_000])
+def test_indices_that_are_arguments(count):
+    generator = np.random.default_rng(8)
+    x, weights = generator.normal(size=300), generator.normal(size=count)
+
+    def f(x, chosen, weights):
+        return np.sum(np.sin(x)[chosen] * weights * x[chosen])
+
+    gradient = acc.gradient(f, effort="fast", cache=False)
+    for _ in range(2):
+        chosen = generator.integers(0, 300, count)
+        expected = np.zeros(300)
+        np.add.at(expected, chosen, weights * (np.cos(x) * x + np.sin(x))[chosen])
+        np.testing.assert_allclose(gradient(x, chosen, weights), expected, rtol=1e-12, atol=1e-12)
+
+
 KNOTS = [0.0, 1.0, 2.5, 4.0, 6.0, 8.0, 10.0, 13.0]
 
 
