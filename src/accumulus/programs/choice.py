@@ -30,6 +30,7 @@ from accumulus.programs.graphs import (
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
+from accumulus.repetition.instances import by_instance
 from accumulus.search.elimination import sweep_counts
 from accumulus.tape.program import ManyBlocksError
 from accumulus.targets import Call
@@ -68,6 +69,8 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
     """
     recording, kind, selection, preparation, points = recorded
     preparation.points = points
+    if recording.loops is not None:
+        recording = _as_loops(recording, preparation)
     if kind.factored:
         return _factored(recording, selection, preparation, first, shared)
     given = None
@@ -76,7 +79,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
         recording = _expanded(recording, selection, preparation, points)
         kind, selection = replace(kind, seeds=Seeds.NONE), Selection.of(())
     if kind.has_seeds and preparation.options.takes_arrays and _is_long_along_seeds(recording, kind, selection):
-        recording = recording.as_loops()
+        recording = _as_loops(recording, preparation)
     if kind.first is not None:
         if recording.loops is not None:
             loops = _of_blocks(recording, kind, kind.first, selection, preparation)
@@ -93,7 +96,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
             linearization = linearize_arguments(recording, selection, preparation.name)
             counted, _ = sweep_counts(linearization.graph)
         if not counted or min(priced.products for priced in counted.values()) > MOST_PRODUCTS:
-            recording = recording.as_loops()
+            recording = _as_loops(recording, preparation)
         else:
             given = linearization, None
     if recording.loops is not None:
@@ -111,6 +114,15 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
     recording = replace(recording, other=None, unrolled=0)
     found = straight_line(recording, kind, selection, preparation, given=given, starts=starts)
     return CompiledProgram.of(found, preparation, first, shared)
+
+
+def _as_loops(recording: Recording, preparation: Preparation) -> Recording:
+    """Return the recording with operations on long arrays as loops, over what belongs together where that is a gain."""
+    found = recording.as_loops()
+    if found.loops is None:
+        return found
+    with preparation.stage("trace"):
+        return replace(found, program=by_instance(found.loops))
 
 
 def _products(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> list[Start]:
@@ -157,7 +169,7 @@ def _expanded(
     products = (selection.seed_count + 1) * (selection.seed_count + 2) // 2
     is_long = preparation.options.takes_arrays and _works_on_arrays(recording)
     if is_long and products * recording.scalars.operations > MOST_PRODUCTS:
-        recording = recording.as_loops()
+        recording = _as_loops(recording, preparation)
     return taylor_recording(recording, selection, preparation, points)
 
 

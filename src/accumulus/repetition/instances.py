@@ -1,0 +1,238 @@
+"""Operations on arrays as operations on what belongs together: points, observations, tetrahedra.
+
+Written with NumPy, lengths of n vectors are loops over 3 n products, over n sums of three, and over n roots; each goes
+through memory, and derivatives of one array by another are entries one by one. By instances the same is three loops
+over n products each, two over n sums and one over n roots, which `accumulus.tape.fusion` makes one body of: planned as
+any function, and with few derivatives of what it takes and returns. That is what ``acc.map`` records.
+
+Every entry of an array belongs to one instance: where n numbers are computed, or summed, those are the instances, and
+entries belong to that which they are made from, or else for which they are used. In whatever way they are found, the
+program computes the same numbers by the same operations; what is no gain is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.tape.columns import Column, Range, column, owners_in, references_in
+from accumulus.tape.fusion import entry_by_entry
+from accumulus.tape.moving import Moving
+from accumulus.tape.operations import BY_NAME
+from accumulus.tape.program import LONG, OF_MATRICES, SCAN, SUM, Block, Program
+
+Integers = NDArray[np.int64]
+_ADD: Final = BY_NAME["add"].code
+#: Operations of one instance, at most: longer bodies take long to be planned and compiled.
+MOST_OPERATIONS: Final = 600
+#: Blocks of a program, at most: more are those of loops in Python.
+MOST_BLOCKS: Final = 2_000
+#: Terms of a sum that is part of an instance, at most.
+MOST_TERMS: Final = 32
+#: Numbers of instances that are tried, at most, that of the most operations first.
+MOST_TRIED: Final = 4
+#: Of what goes through memory, the part that has to be saved.
+SAVED: Final = 0.25
+#: How often owners are handed on from operands to results and back, at most.
+ROUNDS: Final = 4
+
+
+def by_instance(program: Program) -> Program:
+    """Return a program by the first instances that save much of what goes through memory; itself if none do.
+
+    >>> from accumulus.tape.fusion import fuse
+    >>> program = Program(inputs=300)
+    >>> x = np.arange(300)
+    >>> squares = program.apply("multiply", x, x)
+    >>> program.outputs = program.apply("sqrt", program.sums(squares, np.arange(0, 301, 3)))
+    >>> len(fuse(program)), [each.count for each in fuse(by_instance(program))]
+    (3, [100])
+    """
+    needed = np.flatnonzero(program.needed()).tolist()
+    if len(needed) > MOST_BLOCKS:
+        return program
+    blocks = {position: program.blocks[position] for position in needed}
+    counts: dict[int, int] = {}
+    for block in blocks.values():
+        if _may_be_parted(block) and block.count >= LONG:
+            counts[block.count] = counts.get(block.count, 0) + 1
+    if len(counts) + any(block.code == SUM and block.count > 1 for block in blocks.values()) < 2:
+        return program
+    for count in sorted(counts, key=lambda count: (-counts[count], count))[:MOST_TRIED]:
+        found = _Instances(program, blocks, count)
+        if found.is_gain():
+            return found.program()
+    return program
+
+
+def _may_be_parted(block: Block) -> bool:
+    """True for operations on entries, and for short sums of equally many terms."""
+    if block.offsets is None:
+        return block.code not in (SCAN, *OF_MATRICES)
+    lengths = np.diff(block.offsets)
+    return bool(2 <= lengths[0] <= MOST_TERMS and (lengths == lengths[0]).all())
+
+
+class _Instances:
+    """Which instance the results of each block belong to, for one number of instances."""
+
+    def __init__(self, program: Program, blocks: dict[int, Block], count: int) -> None:
+        self._program, self._blocks, self._count = program, blocks, count
+        #: The instance of each reference, -1 of what has none.
+        self._owners = np.full(len(program), -1, np.int32)
+        #: Blocks whose results are parted; those of one instance each, in the order of their positions.
+        self._parted: set[int] = set()
+        whole: set[int] = set()
+        for block in blocks.values():
+            if block.code in (SCAN, *OF_MATRICES):
+                whole.update(source for operands in block.operands for source in program.owners(operands))
+        self._open = [
+            position
+            for position, block in blocks.items()
+            if block.count % count == 0 and _may_be_parted(block) and (block.count == count or position not in whole)
+        ]
+        for position, block in blocks.items():
+            if block.count == count and block.body is None and block.shape is None:
+                self._owners[block.start : block.start + count] = np.arange(count)
+                if position in self._open:
+                    self._parted.add(position)
+        for _ in range(ROUNDS):
+            if not (self._backward() | self._forward()):
+                break
+
+    def is_gain(self) -> bool:
+        """Return True if bodies are short, and much no longer goes through memory."""
+        operations = sum(self._blocks[position].operations // self._count for position in self._parted)
+        if operations > MOST_OPERATIONS:
+            return False
+        before, saved = self._traffic()
+        return saved > SAVED * before
+
+    def _reads(self, block: Block) -> Iterator[tuple[Column, Integers]]:
+        """Columns that a block takes, and which of its results each entry is taken for."""
+        places = np.arange(block.count)
+        if block.offsets is not None:
+            places = np.repeat(places, np.diff(block.offsets))
+        for operands in block.operands:
+            yield operands, places
+
+    def _forward(self) -> bool:
+        """Hand owners on from operands to results; whether any was new."""
+        found = False
+        for position in self._open:
+            block = self._blocks[position]
+            if position in self._parted:
+                continue
+            owners = np.full(block.count, -1, np.int32)
+            for operands, places in self._reads(block):
+                if isinstance(operands, Range) and operands.is_uniform:
+                    continue
+                references = references_in(operands)
+                given = self._owners[np.maximum(references, 0)]
+                given[references < 0] = -1
+                known = given >= 0
+                if known.any():
+                    owners[places[known & (owners[places] < 0)]] = given[known & (owners[places] < 0)]
+            found |= self._settle(position, owners)
+        return found
+
+    def _backward(self) -> bool:
+        """Hand owners on from results to operands; whether any was new."""
+        found = False
+        wanted = np.full(len(self._owners), -1, np.int32)
+        shared: set[int] = set()
+        for position in reversed(self._open):
+            block = self._blocks[position]
+            if position not in self._parted:
+                owners = wanted[block.start : block.start + block.count]
+                if position in shared or not self._settle(position, owners):
+                    continue
+                found = True
+            own = self._owners[block.start : block.start + block.count]
+            for operands, places in self._reads(block):
+                sources = [k for k in self._program.owners(operands) if k >= 0 and k not in self._parted]
+                if not sources:
+                    continue
+                references = references_in(operands)
+                taken = references >= self._program.inputs
+                references, owners = references[taken], own[places[taken]]
+                before = wanted[references]
+                wanted[references] = owners
+                differs = (wanted[references] != owners) | ((before >= 0) & (before != owners))
+                if differs.any():
+                    shared.update(owners_in(self._program.starts, references[differs]))
+        return found
+
+    def _settle(self, position: int, owners: NDArray[np.int32]) -> bool:
+        """Part a block if each instance has as many of its results."""
+        block = self._blocks[position]
+        if len(owners) == 0 or owners.min() < 0:
+            return False
+        if (np.bincount(owners, minlength=self._count) * self._count != block.count).any():
+            return False
+        self._owners[block.start : block.start + block.count] = owners
+        self._parted.add(position)
+        return True
+
+    def _traffic(self) -> tuple[int, int]:
+        """Entries that go through memory as it is, and how many of them no longer do."""
+        before = saved = 0
+        for position, block in self._blocks.items():
+            for operands, places in self._reads(block) if block.body is None and block.shape is None else ():
+                if isinstance(operands, Range) and operands.is_uniform:
+                    continue
+                is_one = entry_by_entry(self._program, block, operands) is not None
+                before += 0 if is_one else len(operands)
+                if position not in self._parted:
+                    continue
+                sources = self._program.owners(operands)
+                if self._parted.isdisjoint(sources):
+                    continue
+                references = references_in(operands)
+                own = self._owners[block.start : block.start + block.count][places]
+                inside = np.count_nonzero(self._owners[np.maximum(references, 0)] == own)
+                saved += int(inside) - (len(operands) if is_one else 0)
+        return before, saved
+
+    def program(self) -> Program:
+        """The same program, by instances."""
+        given = self._program
+        made = Program(given.inputs, signed_zeros=given.signed_zeros)
+        used = [column(given.outputs), *(each for block in self._blocks.values() for each in block.operands)]
+        moving = Moving(given, made, np.arange(given.inputs), used)
+        for position, block in self._blocks.items():
+            with made.located(given.lines[position]):
+                if position in self._parted:
+                    self._write(block, moving)
+                else:
+                    moving.copy(block)
+        made.outputs = moving.at(given.outputs)
+        return made
+
+    def _write(self, block: Block, moving: Moving) -> None:
+        """Write a block for each of the results that an instance has of one."""
+        owners = self._owners[block.start : block.start + block.count]
+        parts = np.argsort(owners, kind="stable").reshape(self._count, -1).T
+        made = moving.made
+        results: Column
+        for part in parts:
+            if block.offsets is None:
+                results = made.apply_code(block.code, [moving.column_at(_part(each, part)) for each in block.operands])
+            else:
+                begins, terms = block.offsets[:-1][part], range(int(block.offsets[1]))
+                results, *others = [moving.column_at(_part(block.operands[0], begins + k)) for k in terms]
+                for other in others:
+                    results = made.apply_code(_ADD, [results, other])
+            moving.place(block.start + part, references_in(results))
+
+
+def _part(operands: Column, places: Integers) -> Column:
+    """Entries of a column."""
+    if not isinstance(operands, Range):
+        return column(operands[places])
+    if operands.is_uniform:
+        return Range(operands.start, 0, len(places))
+    return column(operands.start + operands.step * places)
