@@ -26,7 +26,11 @@ X = np.random.default_rng(7).uniform(0.2, 1.5, (N, M))
 @contextmanager
 def instances_of_all():
     """Let programs be by instances however short they are, and whether they save anything or not."""
-    with mock.patch.object(instances, "LONG", 2), mock.patch.object(instances, "SAVED", -np.inf):
+    with (
+        mock.patch.object(instances, "LONG", 2),
+        mock.patch.object(instances, "SAVED", -np.inf),
+        mock.patch.object(instances, "REPEATED", 1e-3),
+    ):
         yield
 
 
@@ -126,13 +130,13 @@ def test_wherever_the_instances_lie(axis):
 
 
 def test_what_was_made_of_arguments_alone_belongs_to_what_it_is_used_for():
-    corners = np.random.default_rng(2).integers(0, 40, (200, 4))
+    corners = np.random.default_rng(2).integers(0, 40, (800, 4))
 
     def f(x):
         edges = x[corners[:, 1:]] - x[corners[:, :1]]
         return np.sum(np.log(np.linalg.det(edges) ** 2))
 
-    assert sizes(by_instance(program_of(f, (40, 3)))) == [200, 1]
+    assert sizes(by_instance(program_of(f, (40, 3)))) == [800, 1]
 
 
 def as_written(f, shape):

@@ -26,8 +26,10 @@ from accumulus.tape.program import LONG, OF_MATRICES, SCAN, SUM, Block, Program
 
 Integers = NDArray[np.int64]
 _ADD: Final = BY_NAME["add"].code
-#: Operations of one instance, at most: longer bodies take long to be planned and compiled.
+#: Operations of one instance, at most, and how many instances there are for each, at least: longer bodies take long to
+#: be planned and compiled.
 MOST_OPERATIONS: Final = 600
+REPEATED: Final = 4
 #: Blocks of a program, at most: more are those of loops in Python.
 MOST_BLOCKS: Final = 2_000
 #: Terms of a sum that is part of an instance, at most.
@@ -59,12 +61,11 @@ def by_instance(program: Program) -> Program:
     for block in blocks.values():
         if _may_be_parted(block) and block.count >= LONG:
             counts[block.count] = counts.get(block.count, 0) + 1
-    if len(counts) + any(block.code == SUM and block.count > 1 for block in blocks.values()) < 2:
-        return program
     for count in sorted(counts, key=lambda count: (-counts[count], count))[:MOST_TRIED]:
-        found = _Instances(program, blocks, count)
-        if found.is_gain():
-            return found.program()
+        if any(block.count % count == 0 and _is_wider(block, count) for block in blocks.values()):
+            found = _Instances(program, blocks, count)
+            if found.is_gain():
+                return found.program()
     return program
 
 
@@ -74,6 +75,11 @@ def _may_be_parted(block: Block) -> bool:
         return block.code not in (SCAN, *OF_MATRICES)
     lengths = np.diff(block.offsets)
     return bool(2 <= lengths[0] <= MOST_TERMS and (lengths == lengths[0]).all())
+
+
+def _is_wider(block: Block, count: int) -> bool:
+    """True if an instance has more than one of its results, or of its terms."""
+    return _may_be_parted(block) and (block.count > count or block.code == SUM)
 
 
 class _Instances:
@@ -106,7 +112,7 @@ class _Instances:
     def is_gain(self) -> bool:
         """Return True if bodies are short, and much no longer goes through memory."""
         operations = sum(self._blocks[position].operations // self._count for position in self._parted)
-        if operations > MOST_OPERATIONS:
+        if operations > min(MOST_OPERATIONS, self._count // REPEATED):
             return False
         before, saved = self._traffic()
         return saved > SAVED * before
