@@ -5,6 +5,7 @@
     python tests/fuzz/driver.py --functions NAME…            these functions alone: special.jv, or all without a name
     python tests/fuzz/driver.py --programs 1000 --seed 7     fewer, others
     python tests/fuzz/driver.py --constructs 10000           more constructs in every kind, target and way
+    python tests/fuzz/driver.py --no-derivatives             without functions at every order
     python tests/fuzz/driver.py --thorough 10000             thorough ones, too, of which the clock cut none short
     python tests/fuzz/driver.py --only 4711                  the program of one seed, as it is drawn: a reproducer
     python tests/fuzz/driver.py --log build/fuzz.log         the same in parts: goes on where it was stopped, of the
@@ -83,7 +84,7 @@ def _run(options: argparse.Namespace, log: MutableMapping[str, Any]) -> int:
         _show(outcome, console)
         return 0 if outcome.kind in ("right", "undecided") else 1
     options.log = log
-    failed = bool(_functions(options, console) + _structured(options, console))
+    failed = options.derivatives and bool(_functions(options, console) + _structured(options, console))
     if options.functions is not None:
         return int(failed)
     first = options.seed * RUN
@@ -270,6 +271,9 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--show", type=int, default=20, help="failures of each kind that are shown in full")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="check this program alone")
     parser.add_argument("--functions", nargs="*", metavar="NAME", help="derivatives of functions alone, all or these")
+    parser.add_argument(
+        "--derivatives", action=argparse.BooleanOptionalAction, default=True, help="of all functions, too"
+    )
     parser.add_argument("--stress", nargs="*", choices=stress.PARTS, default=list(stress.PARTS), help="all by default")
     parser.add_argument("--sweep", action=argparse.BooleanOptionalAction, default=True, help="odd arguments, too")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of each part of the stress (default {ROUNDS})")
