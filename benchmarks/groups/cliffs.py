@@ -208,6 +208,27 @@ def garch(asks: str, n: int = 2500) -> Case:
     return Case(write, (numpy.array([1e-5, 0.08, 0.85]),), asks, 0.5 if asks == "gradient" else 1.0)
 
 
+def minors(n: int) -> Case:
+    """GradBench's det: a determinant by minors along the first row."""
+    matrix = random().normal(size=(n, n))
+
+    def write(words: Words) -> Any:
+        del words
+
+        def det(rows: Any, columns: tuple[int, ...]) -> Any:
+            if len(columns) == 1:
+                return rows[0][columns[0]]
+            found, sign = 0.0, 1.0
+            for k, column in enumerate(columns):
+                found = found + sign * rows[0][column] * det(rows[1:], columns[:k] + columns[k + 1 :])
+                sign = -sign
+            return found
+
+        return lambda x: det(x, tuple(range(n)))
+
+    return Case(write, (matrix,))
+
+
 # Simulation ---------------------------------------------------------------------------------------------------------
 
 
@@ -255,6 +276,75 @@ def reactions(steps: int) -> Case:
         return f
 
     return Case(write, (numpy.array([1.1, 0.4, 0.9, 0.3, 0.7]),), "jacobian")
+
+
+def chain(n: int, steps: int) -> Case:
+    """GradBench's ode: Runge–Kutta steps of y₀' = x₀, yᵢ' = xᵢ yᵢ₋₁, and the last of y."""
+
+    def write(words: Words) -> Any:
+        np = words.np
+
+        def f(x: Any) -> Any:
+            def slope(y: Any) -> Any:
+                return x * np.concatenate([np.ones(1), y[:-1]])
+
+            def step(y: Any, h: Any) -> Any:
+                k1 = slope(y)
+                k2 = slope(y + h * k1 / 2.0)
+                k3 = slope(y + h * k2 / 2.0)
+                k4 = slope(y + h * k3)
+                return y + h * (k1 + 2.0 * k2 + 2.0 * k3 + k4) / 6.0
+
+            return words.scan(step, np.zeros(n), numpy.full(steps, 2.0 / steps))[-1]
+
+        return f
+
+    return Case(write, (random().uniform(0.5, 1.5, n),))
+
+
+def hand_tracking(vertices: int, seen: int) -> Case:
+    """GradBench's ht: a hand of 22 bones posed by 26 numbers, and its skin beside points that are seen."""
+    bones, generator = 22, random()
+    parents = [-1, 0, *(k - 1 if k % 4 != 2 else 0 for k in range(2, bones))]
+    rest = [numpy.eye(4) for _ in range(bones)]
+    for each in rest:
+        each[:3, 3] = 0.3 * generator.normal(size=3)
+    inverses = 0.2 * generator.normal(size=(bones, 4, 4)) + numpy.eye(4)
+    inverses[:, 3] = [0.0, 0.0, 0.0, 1.0]
+    skin = numpy.vstack([generator.normal(size=(3, vertices)), numpy.ones((1, vertices))])
+    weights = generator.dirichlet(numpy.ones(bones), vertices)
+    at, points = generator.integers(0, vertices, seen), generator.normal(size=(3, seen))
+
+    def write(words: Words) -> Any:
+        np = words.np
+
+        def turned(angles: Any) -> Any:
+            (sx, sy, sz), (cx, cy, cz) = np.sin(angles), np.cos(angles)
+            about_x = np.stack([np.array([1.0, 0.0, 0.0]), np.stack([0.0 * cx, cx, -sx]), np.stack([0.0 * cx, sx, cx])])
+            about_y = np.stack([np.stack([cy, 0.0 * cy, sy]), np.array([0.0, 1.0, 0.0]), np.stack([-sy, 0.0 * cy, cy])])
+            about_z = np.stack([np.stack([cz, -sz, 0.0 * cz]), np.stack([sz, cz, 0.0 * cz]), np.array([0.0, 0.0, 1.0])])
+            return about_z @ about_y @ about_x
+
+        def f(theta: Any) -> Any:
+            poses = []
+            for bone in range(bones):
+                place = rest[bone]
+                if bone >= 2:
+                    finger, joint = divmod(bone - 2, 4)
+                    first = 6 + 4 * finger
+                    bend = theta[first + 1 + joint] if joint < 3 else 0.0 * theta[first]
+                    spread = theta[first] if joint == 0 else 0.0 * theta[first]
+                    turn = np.concatenate([turned(np.stack([bend, 0.0 * bend, spread])), np.zeros((1, 3))])
+                    place = place @ np.concatenate([turn, numpy.array([[0.0], [0.0], [0.0], [1.0]])], axis=1)
+                poses.append(place if parents[bone] < 0 else poses[parents[bone]] @ place)
+            moved = [(pose @ inverse)[:3] @ skin for pose, inverse in zip(poses, inverses, strict=True)]
+            placed = sum(part * weights[:, bone] for bone, part in enumerate(moved))
+            placed = turned(theta[:3]) @ placed + theta[3:6][:, None]
+            return (placed[:, at] - points).T.ravel()
+
+        return f
+
+    return Case(write, (0.3 * generator.normal(size=26),), "jacobian")
 
 
 def bundle_adjustment(observations: int) -> Case:
@@ -328,8 +418,12 @@ CASES: Final[dict[str, tuple[Callable[..., Case], tuple[Any, ...]]]] = {
     "Poisson regression": (regression, ("Poisson", "value and gradient")),
     "GARCH": (garch, ("gradient",)),
     "GARCH, Hessian": (garch, ("hessian",)),
+    "determinant by minors, 6 × 6": (minors, (6,)),
+    "ode, 100 numbers, 100 steps": (chain, (100, 100)),
+    "hand tracking, 26 numbers, 544 points": (hand_tracking, (544, 544)),
     "reactions in dicts, 400 steps": (reactions, (400,)),
     "bundle adjustment, 4,000 observations": (bundle_adjustment, (4_000,)),
+    "bundle adjustment, 400,000 observations": (bundle_adjustment, (400_000,)),
     "Neo-Hooke, 10,000 tetrahedra": (neo_hooke, (10_000,)),
     "K @ u + u², 10⁶ unknowns": (sparse_matrix, (1_000_000,)),
 }

@@ -463,6 +463,24 @@ def test_too_many_products_are_an_error_before_memory_runs_out(monkeypatch):
         acc.jacobian(layers, cache=False)(X)
 
 
+def test_shifts_do_not_part_derivatives_more_and_more():
+    def blocks(steps):
+        def f(x):
+            y = x * 0.0
+            for _ in range(steps):
+                y = y + 0.1 * x * np.concatenate([np.ones(1), y[:-1]])
+            return y[-1]
+
+        with unrolled(0):
+            gradient = acc.gradient(f, cache=False)
+            found = gradient(X)
+        with unrolled(10**9):
+            assert_same(found, acc.gradient(f, cache=False)(X))
+        return len(gradient.compile(X).code.tape.blocks)
+
+    assert blocks(40) < 2.2 * blocks(20)
+
+
 def test_repeated_forms_have_one_body():
     def f(x):
         for _ in range(4):

@@ -19,6 +19,8 @@ from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
 _SELECT: Final = BY_NAME["select"].code
+#: Parts of the derivatives of one array by another that stay apart, at most: each is multiplied on its own.
+FEW_PARTS: Final = 8
 Integers = NDArray[np.int64]
 
 
@@ -203,7 +205,7 @@ class Products:
         places = [(each.tails, each.heads) if of_one else (each.heads, each.tails) for each in left]
         given = [(*place, self.values(each)) for place, each in zip(places, left, strict=True)]
         found = sorted_entries(given, first, rows, self.sums)
-        if len(found.columns) == sum(map(len, left)):
+        if len(found.columns) == sum(map(len, left)) and len(left) <= FEW_PARTS:
             return left
         heads, tails = column(found.rows() + first), column(found.columns)
         return [Entries(*((tails, heads) if of_one else (heads, tails)), column(found.values))]

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.arrays.entries import Entries, Products
+from accumulus.arrays.entries import FEW_PARTS, Entries, Products
 from accumulus.arrays.intervals import Intervals
 from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.program import Program
@@ -206,9 +206,8 @@ IN_ROWS: Final = 0.5
 FEW_ROWS: Final = 8
 #: Lengths of sums, at most, that are told apart.
 MOST_LENGTHS: Final = 16
-#: Dense derivatives of one array by another, at most, before those beside each other are put together; and before they
-#: are written out and added.
-FEW_PARTS: Final = 8
+#: Dense derivatives of one array by another, at most, before they are written out and added; of more than `FEW_PARTS`,
+#: those beside each other are put together.
 MOST_PARTS: Final = 24
 
 

@@ -35,7 +35,7 @@ MOST_BLOCKS: Final = 2_000
 #: Terms of a sum that is part of an instance, at most.
 MOST_TERMS: Final = 32
 #: Numbers of instances that are tried, at most, that of the most operations first.
-MOST_TRIED: Final = 4
+MOST_TRIED: Final = 2
 #: Of what goes through memory, the part that has to be saved.
 SAVED: Final = 0.25
 #: How often owners are handed on from operands to results and back, at most.

@@ -455,8 +455,9 @@ class Program:
     @property
     def starts(self) -> NDArray[np.int64]:
         """Reference of the first result of each block."""
-        if len(self._starts) < len(self.blocks):
-            self._starts = np.array([block.start for block in self.blocks], np.int64)
+        known = len(self._starts)
+        if known < len(self.blocks):
+            self._starts = np.append(self._starts, [block.start for block in self.blocks[known:]])
         return self._starts
 
     # Constants ---------------------------------------------------------------------------------------------------
