@@ -173,9 +173,10 @@ class _Accumulating:
         found = self.made.of_matrices(block.code, block.shape, matrices, block.opaque)
         self.moving.note(block.start, found)
         if block.opaque is not None:
-            if self._is_active(column(factors[0])):
-                slopes = self.made.call(block.opaque.derivative, matrices[0]).reshape(n, k)
-                self._add_dense(position, Dense.of(block.results.references, factors[0].reshape(-1), slopes))
+            arguments = factors[0].reshape(-1)[1:]
+            if self._is_active(column(arguments)):
+                slopes = self.made.call(block.opaque.derivative, matrices[0]).reshape(n, len(arguments))
+                self._add_dense(position, Dense.of(block.results.references, arguments, slopes))
         elif block.code == MATMUL:
             results = block.results.references.reshape(m, n)
             for part in of_product(factors[0], factors[1], results, (matrices[0], matrices[1])):

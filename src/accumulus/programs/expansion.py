@@ -256,14 +256,15 @@ class _Writing:
     def _called(self, opaque: Opaque, numbers: Integers, order: int) -> list[Integers]:
         """Write y = f(x) up to some power: k·y_k is the sum of j·J_(k-j)·x_j for j ≤ k, J being the Jacobian at x."""
         found = [self.made.call(opaque, self.at(numbers, 0))]
-        if not order or not self._is_moving(numbers):
+        arguments = numbers[1:]
+        if not order or not self._is_moving(arguments):
             return found + [np.full(len(found[0]), self._zero)] * order
         shape = opaque.result_count, opaque.argument_count
         slopes = [each.reshape(shape) for each in self._called(opaque.derivative, numbers, order - 1)]
         for k in range(1, order + 1):
             total = np.full(len(found[0]), self._zero)
             for j in range(1, k + 1):
-                product = self.made.matmul(slopes[k - j], self.at(numbers, j).reshape(-1, 1)).reshape(-1)
+                product = self.made.matmul(slopes[k - j], self.at(arguments, j).reshape(-1, 1)).reshape(-1)
                 share = self.made.apply("multiply", product, self.made.constant(j / k))
                 total = share if j == 1 else self.made.apply("add", total, share)
             found.append(total)

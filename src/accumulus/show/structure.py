@@ -54,7 +54,7 @@ class BodyFacts:
             forms = {
                 MATMUL: "product of {0}×{1} and {1}×{2}",
                 SOLVE: "{0} equations, {2} sides",
-                CALL: "call, {1} numbers to {2}",
+                CALL: "call for {2} numbers",
             }
             return forms.get(self.code, "determinant of {0}×{1}").format(*self.shape)
         if self.steps:

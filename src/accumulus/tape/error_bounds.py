@@ -186,15 +186,15 @@ class ErrorBounds(Domain):
         self, opaque: Opaque, numbers: tuple[Values, Values], shape: tuple[int, int, int]
     ) -> tuple[Values, Values]:
         """Call an opaque function, and bound by its Jacobian J how far results move: |J|·|dx|; infinite without J."""
-        (x, dx), (_, k, n) = numbers, shape
+        (x, dx), k, n = numbers, opaque.argument_count, opaque.result_count
         found = NUMBERS.call(opaque, x, shape)
         error = self._rounding.unit * abs(found)
         if (dx > 0).any():
             try:
-                slopes = NUMBERS.call(opaque.derivative, x, (1, k, n * k))
+                slopes = NUMBERS.call(opaque.derivative, x, (1, 1 + k, n * k))
             except ArgumentError:
                 return _bounded(found, np.full_like(found, np.inf))
-            error = error + NUMBERS.matmul(abs(slopes), dx, (n, k, 1))
+            error = error + NUMBERS.matmul(abs(slopes), dx[1:], (n, k, 1))
         return _bounded(found, error)
 
     def _of_inverse(self, a: Values, da: Values, n: int) -> tuple[Values, Values]:

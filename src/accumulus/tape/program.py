@@ -91,7 +91,7 @@ class Opaque(Protocol):
 
     Attributes:
         name: of the function, for messages.
-        argument_count, result_count: lengths of both rows.
+        argument_count, result_count: entries of its arguments, and of its results.
     """
 
     name: str
@@ -99,11 +99,16 @@ class Opaque(Protocol):
     result_count: int
 
     def __call__(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the results as an array of its own; what the function raises is raised."""
+        """Return the results as an array of its own; what the function raises is raised.
+
+        Args:
+            numbers: a condition, then the arguments. Where the condition is 0 nothing is called, and results are NaN:
+                decisions that the user's function takes before the call would be others there.
+        """
 
     @property
     def derivative(self) -> Opaque:
-        """The function that computes the Jacobian, row by row; always the same object.
+        """The function that computes the Jacobian by the arguments, row by row; always the same object.
 
         Raises:
             ArgumentError: if there is no rule for it.
@@ -128,7 +133,7 @@ class Block:
     # depend on each other
     steps: NDArray[np.int64] | None = None
     # of what works on matrices, (m, k, n): of (m, k) and (k, n) entries; of solutions and determinants m is k; of calls
-    # (1, k, n), since they make a row of n numbers of one of k
+    # (1, k, n), since they make a row of n numbers of one of k, the first of which is a condition
     shape: tuple[int, int, int] | None = None
     opaque: Opaque | None = None  # of calls, what is called
 
@@ -144,8 +149,7 @@ class Block:
 
     @property
     def operations(self) -> int:
-        """Of all instances together; a sum of n terms is n - 1, of systems the largest powers count, of calls results.
-        """
+        """Of all instances together; a sum of n terms is n - 1, and of systems the largest powers count."""
         if self.body is not None:
             return self.count * self.body.operations
         if self.shape is not None and self.opaque is None:
@@ -645,8 +649,8 @@ class Program:
         return sign, logarithm
 
     def call(self, opaque: Opaque, numbers: References) -> References:
-        """The results of an opaque function; a program that calls one is never written out."""
-        shape = 1, opaque.argument_count, opaque.result_count
+        """The results of an opaque function for a condition and arguments; what calls it is never written out."""
+        shape = 1, 1 + opaque.argument_count, opaque.result_count
         return self.of_matrices(CALL, shape, [numbers], opaque)
 
     def of_matrices(

@@ -10,9 +10,9 @@ An array of results that nobody else takes is stored where it is returned, if it
 order. All else that is returned is copied in the end, by nests with an empty body.
 
 Products of matrices may be left to NumPy, which is BLAS, on the numbers between loops; systems of equations are
-LAPACK's; opaque functions are called. Operands that lie row by row or column by column, also with more than one row's length from row to row, are
-taken where they are; others are brought together first. So what a product computes is what the function itself would,
-to the last bit where its operands lie alike.
+LAPACK's; opaque functions are called. Operands that lie row by row or column by column, also with more than one row's
+length from row to row, are taken where they are; others are brought together first. So what a product computes is what
+the function itself would, to the last bit where its operands lie alike.
 """
 
 from __future__ import annotations
@@ -279,8 +279,11 @@ def _log_determinant(matrix: Floats, out: Floats) -> None:
     out[...] = np.linalg.slogdet(matrix)
 
 
-def _call(opaque: Opaque, numbers: Floats, out: Floats) -> None:
-    out[...] = opaque(numbers.reshape(-1))
+def _calling(opaque: Opaque) -> Callable[..., Any]:
+    def call(numbers: Floats, out: Floats) -> None:
+        out[...] = opaque(numbers.reshape(-1))
+
+    return call
 
 
 _COMPUTE: Final[dict[int, Callable[..., Any]]] = {MATMUL: np.matmul, SOLVE: _solve, LOG_DETERMINANT: _log_determinant}
@@ -298,7 +301,7 @@ class OfMatrices:
     def __init__(self, nest: Nest, places: Sequence[Entries], constant: Sequence[bool]) -> None:
         assert nest.shape is not None
         m, k, n = nest.shape
-        self._compute = _COMPUTE[nest.code] if nest.opaque is None else partial(_call, nest.opaque)
+        self._compute = _COMPUTE[nest.code] if nest.opaque is None else _calling(nest.opaque)
         self._constant = constant
         self._shape: tuple[int, ...] = (2,) if nest.code == LOG_DETERMINANT else (m, n)
         self._operands = [_placed(each, shape) for each, shape in zip(places, ((m, k), (k, n)), strict=False)]

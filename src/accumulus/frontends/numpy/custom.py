@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
+from _ctypes import CFuncPtr
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from inspect import signature
 from itertools import accumulate, pairwise, product
 from typing import Any, Final
 
@@ -120,10 +121,6 @@ class CustomFunction:
         if address is None:
             assert callable(f)
             self._function = f
-            try:
-                self.__signature__ = signature(f)
-            except (TypeError, ValueError):
-                pass
         else:
             assert self._shapes is not None
             self._function = _OfC(f, address, self._shapes, self._is_tuple)
@@ -148,7 +145,9 @@ class CustomFunction:
         return f"<custom {self.__name__}>"
 
     def called(self, arguments: Sequence[Any]) -> Any:
-        """Call the function itself; nothing of it is recorded, even if something is."""
+        """Call the function itself; nothing of it is recorded or watched, even if something is."""
+        if ACTIVE.tape is None and sys.getprofile() is None:
+            return self._function(*arguments)
         with in_opaque():
             return self._function(*arguments)
 
@@ -158,10 +157,13 @@ class CustomFunction:
         Raises:
             ArgumentError: if there is anything else in it.
         """
-        leaves = [("", result)] if isinstance(result, np.ndarray) else flatten(result)[1]
-        arrays = [np.asarray(leaf) for _, leaf in leaves]
-        for array, (path, leaf) in zip(arrays, leaves, strict=True):
-            if array.dtype.kind not in "fiub":
+        plain = result if type(result) is tuple else (result,)
+        if all(type(each) is np.ndarray and each.dtype == np.float64 for each in plain):  # as most are
+            return list(plain)
+        arrays = []
+        for path, leaf in flatten(result)[1]:
+            arrays.append(np.asarray(leaf))
+            if arrays[-1].dtype.kind not in "fiub":
                 raise ArgumentError(
                     f"{self.__name__} returned {type(leaf).__name__} {leaf!r:.60}{' at ' + path if path else ''}; "
                     "expected real numbers, arrays of them, or containers of those"
@@ -178,10 +180,10 @@ class CustomFunction:
             ArgumentError: if there is none.
         """
         if self._rule is None:
-            given = "acc.custom(f, derivative=jacobian), or jvp=" if order == 1 else "its last rule as acc.custom(…), too"
+            rules = f"{order - 1 or 'no'} rule{'s' * (order > 2)}"
             raise ArgumentError(
-                f"a derivative of order {order} of {name} is wanted, which is opaque (acc.custom) and has "
-                f"{order - 1 or 'no'} rule{'s' * (order > 2)}: {self.__name__} has no derivative. Expected {given}"
+                f"a derivative of order {order} of {name} is wanted, which is opaque (accumulus.custom) and has {rules}"
+                f"; expected acc.custom({self.__name__}, derivative=…) in the place of {self.__name__}, or jvp=…"
             )
         return self._rule
 
@@ -204,14 +206,21 @@ class CustomFunction:
             raise refuse(str(OpaqueError.of(self.__name__, "a program that is operations alone")), OpaqueError)
         if isinstance(tape, InnerTape):  # its instances are recorded one by one instead
             tape.refuse_call(self.__name__)
+        if ACTIVE.trying:
+            raise refuse(
+                f"{self.__name__} is opaque (accumulus.custom), and called where errors are caught: compiled code does "
+                "not catch what it raises. Catch it in the opaque function itself."
+            )
         if ACTIVE.merging:  # of two branches, only the one that is taken may call
             raise UnmergeableError
-        numbers = np.concatenate([np.empty(0, np.int64), *(each.reshape(-1) for each in entries)])
-        structure, leaves = flatten(self._example(point_at(tape, numbers), [each.shape for each in entries]))
-        shapes = tuple(each.shape for each in entries)
-        results = tuple(array.shape for array in self.arrays(unflatten(structure, [leaf for _, leaf in leaves])))
+        flat = np.concatenate([np.empty(0, np.int64), *(each.reshape(-1) for each in entries)])
+        shapes = tuple([each.shape for each in entries])
+        example = self._example(point_at(tape, flat), shapes)
+        structure, results = flatten(example)[0], tuple([array.shape for array in self.arrays(example)])
         new = _Call(self, self.__name__, shapes, results)
-        found = tape.call(self._calls.setdefault((shapes, results), new), numbers)
+        decisions = ACTIVE.decisions
+        holds = tape.constant(1.0) if decisions is None or decisions.tape is not tape else decisions.held()
+        found = tape.call(self._calls.setdefault((shapes, results), new), np.concatenate([[holds], flat]))
         parts = [part.reshape(shape) for part, shape in zip(_split(found, results), results, strict=True)]
         return unflatten(structure, [make(tape, part if part.ndim else int(part)) for part in parts])
 
@@ -225,7 +234,7 @@ class CustomFunction:
 
 
 class _Call:
-    """A function with arguments and results of certain shapes, as programs call it: see `accumulus.tape.program.Opaque`.
+    """A function with arguments and results of certain shapes, as programs call it (`accumulus.tape.program.Opaque`).
 
     Args:
         function: that is called.
@@ -243,9 +252,10 @@ class _Call:
         axes = [results, *[arguments] * order]
         self._size = tuple(sum(map(math.prod, shapes)) for shapes in axes)
         self.result_count = math.prod(self._size)
+        self._given = [*zip(_slices(arguments), arguments, strict=True)]
         #: Shapes of the arrays that are returned, and where their entries go.
         self._shapes = [sum(shapes, ()) for shapes in product(*axes)]
-        self._places = [*product(*(_slices(shapes) for shapes in axes))]
+        self._places = [*product(*map(_slices, axes))]
 
     def __call__(self, numbers: Floats) -> Floats:
         """Call the function.
@@ -253,9 +263,12 @@ class _Call:
         Raises:
             ArgumentError: for results that are no numbers, or of other shapes.
         """
-        shapes = self._arguments
-        given = [part.reshape(shape)[()] for part, shape in zip(_split(numbers.copy(), shapes), shapes, strict=True)]
-        arrays = self._function.arrays(self._function.called(given))
+        if not numbers[0]:
+            return np.full(self.result_count, np.nan)
+        numbers = numbers[1:].copy()  # which the function may keep, or change
+        arrays = self._function.arrays(
+            self._function.called([numbers[place].reshape(shape)[()] for place, shape in self._given])
+        )
         found = [array.shape for array in arrays]
         if found != self._shapes:
             wanted = (
@@ -268,7 +281,8 @@ class _Call:
             )
         result = np.empty(self._size)
         for array, place in zip(arrays, self._places, strict=True):
-            result[place] = array.reshape(result[place].shape)
+            part = result[place]
+            part[...] = array.reshape(part.shape)
         return result.reshape(-1)
 
     @cached_property
@@ -329,7 +343,7 @@ def _by_columns(jvp: Callable[..., Any], *arguments: Any) -> list[Any]:
 
 def _address_of(f: Any) -> int | None:
     """Address of a function of C; None for anything else."""
-    if isinstance(f, ctypes._CFuncPtr):
+    if isinstance(f, CFuncPtr):
         return ctypes.cast(f, ctypes.c_void_p).value
     return int(f) if isinstance(f, int | np.integer) and not isinstance(f, bool) and f > 0 else None
 
