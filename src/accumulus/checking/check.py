@@ -145,7 +145,7 @@ def _findings(
 
 
 def _programs(
-    trace: Trace, _: Sequence[Point], positions: tuple[int, ...], chosen: Options, options: Given
+    trace: Trace, tried: Sequence[Point], positions: tuple[int, ...], chosen: Options, options: Given
 ) -> tuple[CompiledProgram, dict[str, CompiledProgram]]:
     """The program of values and dense derivatives of a recording, and others that return the same, by comparison."""
     found = plan(trace.linearize(positions), **{option: getattr(chosen, option) for option in OF_PLANS})
@@ -157,7 +157,7 @@ def _programs(
 
 
 def _programs_of_loops(
-    trace: Trace, tried: Sequence[Point], positions: tuple[int, ...], chosen: Options, _: Given
+    trace: Trace, tried: Sequence[Point], positions: tuple[int, ...], chosen: Options, options: Given
 ) -> tuple[CompiledProgram, dict[str, CompiledProgram]]:
     """The same, of a recording with loops."""
     points = np.stack([as_inputs(point, trace.recording.argument_shapes) for point in tried])

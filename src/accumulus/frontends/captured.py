@@ -573,9 +573,9 @@ class Captured:
             self._visit_container(value, label)
             if type(value) in _CONTAINERS:
                 return
-            if getattr(type(value), "is_opaque", False):  # which is called as it is, whatever it holds
-                return
             if type(value).__module__.partition(".")[0] == "accumulus":  # what was made of functions
+                if getattr(value, "is_opaque", False):  # which is called as it is, whatever it holds
+                    return
                 self._visit(getattr(value, "holder", None), label)
             self._visit_object(value, label)
 

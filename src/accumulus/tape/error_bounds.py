@@ -192,7 +192,7 @@ class ErrorBounds(Domain):
         if (dx > 0).any():
             try:
                 slopes = NUMBERS.call(opaque.derivative, x, (1, 1 + k, n * k))
-            except ArgumentError:
+            except Exception:  # there is no rule, or it has no value where the function has one
                 return _bounded(found, np.full_like(found, np.inf))
             error = error + NUMBERS.matmul(abs(slopes), dx[1:], (n, k, 1))
         return _bounded(found, error)

@@ -20,6 +20,11 @@ from accumulus.tape.tape import Tape
 
 #: Reference in the program that is made of what is not in it.
 _NOWHERE: Final = np.iinfo(np.int64).min
+#: Programs that are straight-line code, in words.
+_WRITTEN_OUT: Final = (
+    "a program that is written out operation by operation (to be planned by hand, of too many blocks, or for second "
+    "derivatives of small systems of equations, factorisations and implicit functions)"
+)
 
 
 class Moving:
@@ -284,7 +289,7 @@ def _write(tape: Tape, part: _Part, at: Callable[[NDArray[np.int64]], list[int]]
             values[results[:, instance]] = write(*at(np.array([each[instance] for each in columns], np.int64)))
         return
     if block.opaque is not None:
-        raise OpaqueError.of(block.opaque.name, "a program that is written out operation by operation")
+        raise OpaqueError.of(block.opaque.name, _WRITTEN_OUT)
     found: list[int]
     if part.offsets is not None:
         terms = at(columns[0])

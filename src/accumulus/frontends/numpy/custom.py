@@ -325,19 +325,17 @@ def _rule_of(derivative: Callable[..., Any] | None, jvp: Callable[..., Any] | No
 
 def _by_columns(jvp: Callable[..., Any], *arguments: Any) -> list[Any]:
     """The arrays of a Jacobian, by derivatives along unit directions."""
-    columns: list[list[list[NDArray[Any]]]] = []  # of each argument, of each entry, of each array of the result
-    for k, argument in enumerate(arguments):
-        columns.append([])
-        for index in np.ndindex(np.shape(argument)):
-            directions = [np.zeros(np.shape(each)) for each in arguments]
-            directions[k][index] = 1.0
-            slopes = jvp(arguments, tuple([each[()] for each in directions]))
-            columns[-1].append([np.asarray(leaf) for _, leaf in flatten(slopes)[1]])
-    results = max((len(each[0]) for each in columns if each), default=0)
+    shapes = [np.shape(argument) for argument in arguments]
+    columns: list[list[NDArray[Any]]] = []  # of each entry of the arguments, of each array of the result
+    for direction in np.eye(sum(map(math.prod, shapes))):
+        parts = zip(_split(direction, shapes), shapes, strict=True)
+        slopes = jvp(arguments, tuple([part.reshape(shape)[()] for part, shape in parts]))
+        columns.append([np.asarray(leaf) for _, leaf in flatten(slopes)[1]])
+    results = [np.stack(each, axis=-1) for each in zip(*columns, strict=True)]
     return [
-        np.stack([arrays[k] for arrays in each], axis=-1).reshape(*each[0][k].shape, *np.shape(argument))
-        for k in range(results)
-        for each, argument in zip(columns, arguments, strict=True)
+        each[..., place].reshape(*each.shape[:-1], *shape)
+        for each in results
+        for place, shape in zip(_slices(shapes), shapes, strict=True)
     ]
 
 
