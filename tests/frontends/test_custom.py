@@ -147,6 +147,30 @@ def test_rules_by_directions(jax, third, written_out):
     close(hessian(P), jax.hessian(written_out(energy))(P))
 
 
+def test_rules_by_directions_of_several_results_and_an_empty_argument(jax):
+    def several(x, y, nothing):
+        return force(x, y, jax.numpy), x
+
+    own = acc.custom(several, jvp=lambda arguments, directions: jax.jvp(several, arguments, directions)[1])
+    found = acc.jacobian(lambda p: own(p[:2], p[2], p[:0])[0] * own(p[:2], p[2], p[:0])[1][0])(P)
+    close(found, jax.jacobian(lambda p: force(p[:2], p[2], jax.numpy) * p[0])(P))
+
+
+def test_operators_of_dense_jacobians_and_systems_beside_it(jax, third):
+    matrix = np.random.default_rng(0).normal(size=(20, 20))
+    dense = acc.custom(lambda x: np.tanh(matrix @ x), lambda x: (1.0 - np.tanh(matrix @ x) ** 2)[:, None] * matrix)
+    x = np.linspace(0.0, 1.0, 20)
+    close(
+        acc.linear_operator(lambda x: dense(2.0 * x))(x) @ x, acc.jacobian(lambda x: np.tanh(matrix @ x * 2.0))(x) @ x
+    )
+
+    def system(p, inner, np):
+        return np.linalg.solve(np.eye(3) + np.outer(p, p), inner(p[:2], p[2]))[0]
+
+    expected = jax.hessian(lambda p: system(p, lambda x, y: force(x, y, jax.numpy), jax.numpy))(P)
+    close(acc.hessian(lambda p: system(p, third, np))(P), expected)
+
+
 def test_numbers_containers_and_equal_entries():
     square = acc.custom(lambda x: x**2, lambda x: np.diag(2.0 * x))
     slopes = acc.jacobian(lambda x: square(np.array([x[0], x[0], 5.0, x[1]])))(P)
@@ -447,6 +471,23 @@ def test_it_is_called_only_where_the_function_would(jax):
             close(found, np.stack([derivative(p)[k] for p in points]))
         close(together[0], [decides(p) for p in points])
     assert acc.check(decides, points[0]).passed
+
+
+def test_points_around_at_which_it_raises_are_left_out():
+    def picky(x):
+        if x[0] > 1.201:
+            raise FailedError("too far")
+        return 2.0 * x
+
+    g = acc.custom(picky, lambda x: 2.0 * np.eye(3))
+
+    def decides(x):
+        y = g(x)
+        return y if y[0] > 0 else -y
+
+    close(acc.jacobian(decides)(np.array([1.2, 1.0, 1.0])), 2.0 * np.eye(3))
+    with pytest.raises(FailedError):
+        acc.jacobian(decides)(np.array([1.4, 1.0, 1.0]))
 
 
 def test_errors_that_the_function_catches_are_refused():
