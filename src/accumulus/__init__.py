@@ -34,6 +34,7 @@ if _TYPE_CHECKING:
     from accumulus.checking.check import check
     from accumulus.checking.comparisons import CheckReport
     from accumulus.elimination.accumulation import Accumulation
+    from accumulus.frontends.numpy.custom import CustomFunction, custom
     from accumulus.frontends.numpy.mapping import assemble, map  # noqa: A004  # as jax.lax has it
     from accumulus.frontends.numpy.scanning import scan
     from accumulus.frontends.trees import register
@@ -55,6 +56,7 @@ if _TYPE_CHECKING:
 __all__ = [
     "Accumulation",
     "CheckReport",
+    "CustomFunction",
     "Derivative",
     "DifferentiationGraph",
     "ExpressionSet",
@@ -71,6 +73,7 @@ __all__ = [
     "casadi",
     "check",
     "compile",
+    "custom",
     "errors",
     "expressions",
     "gradient",
@@ -108,6 +111,7 @@ __all__ = [
 _MODULES = {
     "Accumulation": "accumulus.elimination.accumulation",
     "CheckReport": "accumulus.checking.comparisons",
+    "CustomFunction": "accumulus.frontends.numpy.custom",
     "Derivative": "accumulus.programs.derivative",
     "DifferentiationGraph": "accumulus.graph.graph",
     "ExpressionSet": "accumulus.theory.algebra.sets",
@@ -124,6 +128,7 @@ _MODULES = {
     "casadi": "accumulus.casadi",
     "check": "accumulus.checking.check",
     "compile": "accumulus.api.jacobians",
+    "custom": "accumulus.frontends.numpy.custom",
     "expressions": "accumulus.theory.algebra.sets",
     "gradient": "accumulus.api.jacobians",
     "graphs": "accumulus.graph.generators",

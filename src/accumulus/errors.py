@@ -23,6 +23,7 @@ __all__ = [
     "GraphError",
     "LongProgramWarning",
     "MismatchError",
+    "OpaqueError",
     "OrderError",
     "PlanError",
     "RewritingWarning",
@@ -125,6 +126,23 @@ class SizeError(AccumulusError, ValueError, MemoryError):
 
 class CompileError(AccumulusError, RuntimeError):
     """A target cannot compile the program on this machine."""
+
+
+class OpaqueError(TraceError, CompileError):
+    """A program calls an opaque function where there can be operations only: in source text, in files, in float32."""
+
+    @classmethod
+    def of(cls, name: str, where: str) -> OpaqueError:
+        """Return the error for a function of that name and a place that cannot call it, the subject of a sentence.
+
+        >>> print(OpaqueError.of("simulate", "C source"))
+        C source cannot call simulate, which is opaque (accumulus.custom). Derivatives that are called in this process \
+        can: expected target='llvm' or 'numpy', float64, and no exact_order
+        """
+        return cls(
+            f"{where} cannot call {name}, which is opaque (accumulus.custom). Derivatives that are called in this "
+            "process can: expected target='llvm' or 'numpy', float64, and no exact_order"
+        )
 
 
 def unknown_name(what: str, given: object, known: Iterable[str]) -> UnknownNameError:

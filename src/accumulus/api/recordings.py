@@ -21,6 +21,7 @@ from accumulus.programs.kinds import JACOBIAN, VALUE_AND_JACOBIAN
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection, arranged, checked_argnums, static_positions
 from accumulus.search.plan import Plan, graph_hash
+from accumulus.tape.tape import Tape
 
 
 def trace(
@@ -79,8 +80,12 @@ class Trace:
         self.name = name_of(f)
         self._function, self._call = f, call
         self.recording = recording
-        self.tape = recording.scalars
         self._linearizations: dict[Selection, Linearization] = {}
+
+    @property
+    def tape(self) -> Tape:
+        """Return the operations of the function."""
+        return self.recording.scalars
 
     def linearize(
         self, argnums: int | Sequence[int] | None = None, *, argnames: str | Sequence[str] | None = None

@@ -11,7 +11,7 @@ import numpy as np
 from accumulus.tape.columns import Column, are_equal, owners_in, references_in
 from accumulus.tape.interpreter import Domain, Partial, resume
 from accumulus.tape.operations import Operation
-from accumulus.tape.program import Block, Program
+from accumulus.tape.program import Block, Opaque, Program
 
 #: The least and the greatest value; None if there may be no number. Sums and products of finite numbers are taken to be
 #: finite, however large.
@@ -164,6 +164,10 @@ class Intervals(Partial):
 
     def log_determinant(self, matrix: Interval, shape: Any) -> Interval:
         """Return that nothing is known: determinants may be 0."""
+        return None
+
+    def call(self, opaque: Opaque, numbers: Interval, shape: Any) -> Interval:
+        """Return that nothing is known."""
         return None
 
 

@@ -170,9 +170,14 @@ class _Accumulating:
         shapes = (m, k), (k, n)
         factors = [references_in(part).reshape(shape) for part, shape in zip(block.operands, shapes, strict=False)]
         matrices = [self.moving.at(factor) for factor in factors]
-        found = self.made.of_matrices(block.code, block.shape, matrices)
+        found = self.made.of_matrices(block.code, block.shape, matrices, block.opaque)
         self.moving.note(block.start, found)
-        if block.code == MATMUL:
+        if block.opaque is not None:
+            arguments = factors[0].reshape(-1)[1:]
+            if self._is_active(column(arguments)):
+                slopes = self.made.call(block.opaque.derivative, matrices[0]).reshape(n, len(arguments))
+                self._add_dense(position, Dense.of(block.results.references, arguments, slopes))
+        elif block.code == MATMUL:
             results = block.results.references.reshape(m, n)
             for part in of_product(factors[0], factors[1], results, (matrices[0], matrices[1])):
                 self._add_dense(position, part)

@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Unpack
+from dataclasses import replace
+from typing import Any, Final, Literal, Unpack
 
 import numpy as np
 
 from accumulus.api.recordings import Trace
 from accumulus.checking.comparisons import CheckReport, Finding, FlatProblem, compare_programs, compare_slopes
-from accumulus.errors import ArgumentError, MismatchError
+from accumulus.errors import ArgumentError, MismatchError, OpaqueError
 from accumulus.frontends.agreement import where_it_holds
 from accumulus.frontends.kinds import as_inputs, as_numpy, as_reals, moved
 from accumulus.frontends.location import name_of
 from accumulus.frontends.record import record
 from accumulus.frontends.recorder import Recording
 from accumulus.options import OF_PLANS, Given, Options, shows_options
+from accumulus.programs.choice import Recorded, program_of
+from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.forms import Forms, settled_function
+from accumulus.programs.kinds import VALUE_AND_JACOBIAN
+from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import static_positions
 from accumulus.search.find import plan
 
@@ -79,8 +84,16 @@ def check(
     call, numbers = forms.of(arguments, keywords or {})
     function = settled_function(f if call is None else call, numbers, check=True)
     static = static_positions(forms.static_positions if call is None else (), len(numbers))
+
+    def recorded(point: Sequence[Any]) -> Recording:
+        decides = chosen.guards == "cases"
+        try:
+            return record(function, point, static, check=True, decides=decides)
+        except OpaqueError:  # operations between calls are loops
+            return record(function, point, static, check=True, decides=decides, arrays=chosen.takes_arrays)
+
     try:
-        recording = record(function, numbers, static, check=True, decides=chosen.guards == "cases")
+        recording = recorded(numbers)
     except MismatchError as error:
         finding = Finding("recording, function", 1, 1, math.inf, math.nan, "at its first use", str(error))
         return CheckReport(name, (finding,), 1, 0)
@@ -92,7 +105,7 @@ def check(
 
         def again(point: Sequence[Any]) -> Recording:
             try:
-                return record(function, point, static, check=True, decides=True)
+                return recorded(point)
             except MismatchError as error:
                 at = "at its first use in a further case"
                 findings.append(Finding("recording, function", 1, 1, math.inf, math.nan, at, str(error)))
@@ -119,23 +132,46 @@ def _findings(
     options: Given,
 ) -> tuple[list[Finding], int]:
     """Findings at points of one case, and the number of points at which the function has values."""
-    trace = Trace(function, recording)
-    graph = trace.linearize(positions)
-    found = plan(graph, **{option: getattr(chosen, option) for option in OF_PLANS})
-    rest: dict[str, Any] = {option: value for option, value in options.items() if option not in (*OF_PLANS, *OWN)}
-    dense = trace.compile(found, chosen.target, values=True, **rest)
+    programs = _programs_of_loops if recording.program.calls else _programs
+    dense, others = programs(Trace(function, recording), tried, positions, chosen, options)
     problem = FlatProblem(function, recording, dense, positions)
     tried = [_representable(point, recording.argument_shapes, chosen.dtype) for point in tried]
     outcomes = [problem.values(point) for point in tried]
     usable = [(point, values) for point, values in zip(tried, outcomes, strict=True) if values is not None]
     if not usable:
         return [], 0
-    others = {
+    points, values = [point for point, _ in usable], [values for _, values in usable]
+    return [*compare_programs(problem, points, values, others), *compare_slopes(problem, points)], len(usable)
+
+
+def _programs(
+    trace: Trace, tried: Sequence[Point], positions: tuple[int, ...], chosen: Options, options: Given
+) -> tuple[CompiledProgram, dict[str, CompiledProgram]]:
+    """The program of values and dense derivatives of a recording, and others that return the same, by comparison."""
+    found = plan(trace.linearize(positions), **{option: getattr(chosen, option) for option in OF_PLANS})
+    rest: dict[str, Any] = {option: value for option, value in options.items() if option not in (*OF_PLANS, *OWN)}
+    return trace.compile(found, chosen.target, values=True, **rest), {
         "target numpy, compiled code": trace.compile(found, "numpy", values=True, **rest),
         "sparse, dense": trace.compile(found, chosen.target, "csr", values=True, **rest),
     }
-    points, values = [point for point, _ in usable], [values for _, values in usable]
-    return [*compare_programs(problem, points, values, others), *compare_slopes(problem, points)], len(usable)
+
+
+def _programs_of_loops(
+    trace: Trace, tried: Sequence[Point], positions: tuple[int, ...], chosen: Options, options: Given
+) -> tuple[CompiledProgram, dict[str, CompiledProgram]]:
+    """The same, of a recording with loops."""
+    points = np.stack([as_inputs(point, trace.recording.argument_shapes) for point in tried])
+
+    def program(target: str, sparse: Literal["csr"] | None = None) -> CompiledProgram:
+        selection = trace.selection(positions)
+        with Preparation(trace.name, replace(chosen, target=target, sparse=sparse)) as preparation:
+            recorded = Recorded(trace.recording, VALUE_AND_JACOBIAN, selection, preparation, points)
+            return program_of(recorded, "point", ())
+
+    return program(chosen.target), {
+        "target numpy, compiled code": program("numpy"),
+        "sparse, dense": program(chosen.target, "csr"),
+    }
 
 
 def _representable(point: Sequence[Any], shapes: Sequence[tuple[int, ...] | None], dtype: str) -> Sequence[Any]:

@@ -25,6 +25,7 @@ from accumulus.frontends.trees import flatten
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.show.tables import amount, counted, plain_text, table
 from accumulus.tape.error_bounds import UNIT, compare, evaluate_with_bounds
+from accumulus.targets.kernel import Positions
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -187,7 +188,7 @@ class FlatProblem:
         for source in (values, bounds):
             for segment in segments:
                 part = np.zeros((segment.length, len(points)))
-                part[list(segment.positions)] = source[list(segment.outputs)]
+                part[_index(segment.positions)] = source[_index(segment.outputs)]
                 parts.append(part)
         middle = len(parts) // 2
         return np.concatenate(parts[:middle]), np.concatenate(parts[middle:])
@@ -208,6 +209,11 @@ class FlatProblem:
         position, index = self.columns[column]
         place = f"[{', '.join(map(str, index))}]" if index else ""
         return f"derivative of f(…){self.recording.entry_name(row)} by {argument_name(self.function, position)}{place}"
+
+
+def _index(positions: Positions | Sequence[int]) -> Positions | list[int]:
+    """Positions of a segment, as arrays are indexed."""
+    return list(positions) if isinstance(positions, tuple) else positions  # type: ignore[return-value]
 
 
 def flat(result: Any) -> Floats:

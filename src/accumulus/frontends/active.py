@@ -39,6 +39,8 @@ class _Active(threading.local):
     console: Any = None
     #: Blocks that catch errors: in one, what `math` would raise for a number has to be known.
     trying: int = 0
+    #: Whether the code of an opaque function runs, of which nothing is watched.
+    is_opaque: bool = False
 
 
 ACTIVE: Final = _Active()
@@ -66,12 +68,20 @@ def recording_on(
     if (in_body or nested) and ACTIVE.inner is not None:
         ACTIVE.inner.append(tape)
     if not (in_body or nested):
-        vars(ACTIVE).update(decisions=decisions, merging=0, trying=0, console=sys.stdout)
+        vars(ACTIVE).update(decisions=decisions, merging=0, trying=0, console=sys.stdout, is_opaque=False)
     try:
         yield
     finally:
         vars(ACTIVE).clear()
         vars(ACTIVE).update(before)
+
+
+@contextmanager
+def in_opaque() -> Iterator[None]:
+    """Let code of an opaque function run in this thread: nothing of it is recorded or watched."""
+    with recording_on(None):
+        ACTIVE.is_opaque = True
+        yield
 
 
 def refuse(message: str, kind: type[TraceError] = TraceError) -> TraceError:

@@ -135,8 +135,17 @@ def where_it_holds(recording: Recording, inputs: Floats) -> NDArray[np.bool_]:
     """At which points, of shape (points, inputs), all guards of a recording hold."""
     if not recording.guards:
         return np.ones(len(inputs), bool)
-    guards = outputs_at(recording.program, inputs)[-len(recording.guards) :]
-    return np.asarray(guards.all(axis=0))
+
+    def hold(points: Floats) -> NDArray[np.bool_]:
+        return np.asarray(outputs_at(recording.program, points)[-len(recording.guards) :].all(axis=0))
+
+    if not recording.program.calls:
+        return hold(inputs)
+    found = np.zeros(len(inputs), bool)
+    for k in range(len(inputs)):
+        with suppress(Exception):  # what opaque functions raise where they have no value
+            found[k] = hold(inputs[k : k + 1])[0]
+    return found
 
 
 def verify(

@@ -47,6 +47,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.location import LIBRARIES, codes_in, dispatchers, is_foreign, is_library_code, names_in
 from accumulus.frontends.source.nodes import MARK
@@ -220,6 +221,8 @@ class Observed:
         return [value for ref in self.objects.values() if (value := ref()) is not None]
 
     def _see(self, frame: FrameType, event: str, argument: Any) -> None:
+        if ACTIVE.is_opaque:
+            return
         code = frame.f_code
         key = id(code)
         if event == "call":
@@ -571,6 +574,8 @@ class Captured:
             if type(value) in _CONTAINERS:
                 return
             if type(value).__module__.partition(".")[0] == "accumulus":  # what was made of functions
+                if getattr(value, "is_opaque", False):  # which is called as it is, whatever it holds
+                    return
                 self._visit(getattr(value, "holder", None), label)
             self._visit_object(value, label)
 

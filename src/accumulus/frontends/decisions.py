@@ -17,6 +17,7 @@ import hashlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -87,6 +88,8 @@ class Decisions:
         self.tape = tape
         self.guards: dict[int, Guard] = {}
         self._questions = 0
+        #: How many guards are joined so far, and the truth value that all of these hold.
+        self._joined = 0, 0
         self._choices = Choices(tape, self._is_true)
         #: Values of references as long as there is no loop, and how many operations and constants are among them; then
         #: those of the inputs and results, and of how many blocks they are.
@@ -154,6 +157,15 @@ class Decisions:
         self.guards[holds] = Guard(
             "" if place is None else place.file, 0 if place is None else place.line, source, answer, ways
         )
+
+    def held(self) -> int:
+        """Reference of a number: 1 where all guards so far hold, else 0."""
+        known, joined = self._joined
+        if known < len(self.guards):
+            new = [*([joined] if known else []), *islice(self.guards, known, None)]
+            joined = conjunction(self.tape, np.array(new, np.int64))
+            self._joined = len(self.guards), joined
+        return as_number(self.tape, joined) if self.guards else self.tape.constant(1.0)
 
     def count(self) -> None:
         """Count a question.

@@ -7,7 +7,7 @@ recorded: what it is differentiated by are inputs of its own, even where the sam
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,8 @@ MOST_IN_BODY: Final = 5_000
 
 
 class LongBodyError(BaseException):
-    """A function that is recorded once and runs many times works on long arrays; not an `Exception`, so that the user's
-    code does not catch it."""
+    """A function that is recorded once and runs many times works on long arrays, or calls an opaque function, whose
+    name is its argument then; not an `Exception`, so that the user's code does not catch it."""
 
 
 class InnerTape(Tape):
@@ -76,6 +76,15 @@ class InnerTape(Tape):
         if self.unrolled > most:
             self.is_long = True
             raise LongBodyError
+
+    def refuse_call(self, name: str) -> NoReturn:
+        """End the recording, since a body cannot call an opaque function.
+
+        Raises:
+            LongBodyError: always.
+        """
+        self.is_long = True
+        raise LongBodyError(name)
 
     def is_within(self, tape: object) -> bool:
         """True if this is the body of something that is recorded on `tape`, however deep inside."""

@@ -243,6 +243,8 @@ def _raised_on_numbers(function: Any, arguments: Sequence[object], error: Except
 
 def _chosen(recording: Recording, loops: Program, at_once: bool) -> Recording:
     """Return a recording with its loops written out, if they have few operations, or are those of a loop in Python."""
+    if loops.calls:
+        return recording
     has_loops = any(block.count > 1 or block.offsets is not None for block in loops.blocks)
     has_loops &= len(loops.blocks) <= MANY_BLOCKS
     if has_loops and (loops.is_long or at_once):

@@ -199,7 +199,8 @@ def _factored(
     from accumulus.programs.operators import factored, factored_as_loops
 
     if recording.loops is not None:
-        operations, few = len(recording.program), len(recording.program) <= MOST_WRITTEN_OUT
+        operations = len(recording.program)
+        few = operations <= MOST_WRITTEN_OUT and not recording.program.calls
         try:
             made, nonzeros = factored_as_loops(replace(recording, other=None), selection, preparation)
             if nonzeros <= SPARSE * operations or not few:

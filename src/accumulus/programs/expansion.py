@@ -27,7 +27,7 @@ from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.live import of_all_orders, unattached
 from accumulus.tape.moving import Moving
 from accumulus.tape.passes import moved
-from accumulus.tape.program import LOG_DETERMINANT, MATMUL, SOLVE, Program
+from accumulus.tape.program import LOG_DETERMINANT, MATMUL, SOLVE, Opaque, Program
 from accumulus.tape.tape import Tape
 from accumulus.tape.taylor import taylor_coefficients
 
@@ -193,7 +193,10 @@ class _Writing:
         add: dict[int, Callable[..., list[Integers]]] = {
             MATMUL: self._add_product, SOLVE: self._add_solutions, LOG_DETERMINANT: self._add_determinant
         }  # fmt: skip
-        found = add[block.code](block.shape, *operands)
+        if block.opaque is not None:
+            found = self._called(block.opaque, operands[0], self.order)
+        else:
+            found = add[block.code](block.shape, *operands)
         self.moving.note(block.start, found[0])
         if any(map(self._is_moving, operands)):
             self.note(block.results.references, found[1:])
@@ -248,6 +251,23 @@ class _Writing:
                 share = self.made.multiply(trace, self.made.constant(j / k))
                 total = share if total == self._zero else self.made.add(total, share)
             found.append(np.array([self._zero, total]))
+        return found
+
+    def _called(self, opaque: Opaque, numbers: Integers, order: int) -> list[Integers]:
+        """Write y = f(x) up to some power: k·y_k is the sum of j·J_(k-j)·x_j for j ≤ k, J being the Jacobian at x."""
+        found = [self.made.call(opaque, self.at(numbers, 0))]
+        arguments = numbers[1:]
+        if not order or not self._is_moving(arguments):
+            return found + [np.full(len(found[0]), self._zero)] * order
+        shape = opaque.result_count, opaque.argument_count
+        slopes = [each.reshape(shape) for each in self._called(opaque.derivative, numbers, order - 1)]
+        for k in range(1, order + 1):
+            total = np.full(len(found[0]), self._zero)
+            for j in range(1, k + 1):
+                product = self.made.matmul(slopes[k - j], self.at(arguments, j).reshape(-1, 1)).reshape(-1)
+                share = self.made.apply("multiply", product, self.made.constant(j / k))
+                total = share if j == 1 else self.made.apply("add", total, share)
+            found.append(total)
         return found
 
     def _expanded(self, each: Map, active: list[int]) -> Tape:

@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import ArgumentError, SizeError
-from accumulus.frontends.active import ACTIVE
+from accumulus.errors import ArgumentError, OpaqueError, SizeError
+from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.decisions import point_at
 from accumulus.frontends.inner import LongBodyError, replayed
 from accumulus.frontends.numpy.arrays import TracedArray, make
@@ -77,7 +77,9 @@ def root(
         most = _MOST // steps
         try:
             body = recorded_body(lambda y: function(y, *parameters), [(structure, places)], outer, most)
-        except LongBodyError:
+        except LongBodyError as error:
+            if error.args:
+                raise refuse(str(OpaqueError.of(error.args[0], f"the residual of {name}")), OpaqueError) from None
             raise _too_long(name, steps, most) from None
     count, taken = len(start), body.taken
     if len(body.tape.outputs) != count or any(boolean for _, boolean in body.results):

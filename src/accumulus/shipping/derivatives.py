@@ -61,6 +61,7 @@ def save(derivative: Derivative, path: str | PathLike[str]) -> None:
         ArgumentError: if the derivative has not been compiled, or arguments or results hold what no file can: objects
             that are neither numbers nor text, containers that are none of Python's own, named tuples, data classes and
             attrs classes.
+        OpaqueError: if it calls an opaque function (`accumulus.custom`).
         OSError: if the file cannot be written.
 
     >>> import numpy as np, tempfile, accumulus as acc

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import ArgumentError, FileError, SizeError
+from accumulus.errors import ArgumentError, FileError, OpaqueError, SizeError
 from accumulus.memory import check_fits
 from accumulus.shipping.data_files import Arrays, Fields
 from accumulus.tape.columns import Column, Range, references_in
@@ -56,6 +56,8 @@ def _add_constants(tape: Program, values: NDArray[np.float64]) -> None:
 
 
 def _block_as_data(block: Block, arrays: Arrays) -> dict[str, Any]:
+    if block.opaque is not None:
+        raise OpaqueError.of(block.opaque.name, "a file")
     data: dict[str, Any] = {
         "code": block.code,
         "count": block.count,

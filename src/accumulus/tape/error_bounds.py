@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.tape.interpreter import NUMBERS, Domain, outputs_at, run
 from accumulus.tape.operations import Operation
-from accumulus.tape.program import Program
+from accumulus.tape.program import Opaque, Program
 from accumulus.tape.tape import Tape
 
 
@@ -181,6 +181,21 @@ class ErrorBounds(Domain):
         turned = np.swapaxes(inverse.reshape(n, n, *a.shape[1:]), 0, 1).reshape(a.shape)
         error = 2.0 * np.sum(turned * moved, axis=0) + n * self._rounding.unit * (1.0 + abs(found[1]))
         return _bounded(found, np.stack([np.where(np.isfinite(error), 0.0, np.inf), error]))
+
+    def call(
+        self, opaque: Opaque, numbers: tuple[Values, Values], shape: tuple[int, int, int]
+    ) -> tuple[Values, Values]:
+        """Call an opaque function, and bound by its Jacobian J how far results move: |J|·|dx|; infinite without J."""
+        (x, dx), k, n = numbers, opaque.argument_count, opaque.result_count
+        found = NUMBERS.call(opaque, x, shape)
+        error = self._rounding.unit * abs(found)
+        if (dx > 0).any():
+            try:
+                slopes = NUMBERS.call(opaque.derivative, x, (1, 1 + k, n * k))
+            except Exception:  # there is no rule, or it has no value where the function has one
+                return _bounded(found, np.full_like(found, np.inf))
+            error = error + NUMBERS.matmul(abs(slopes), dx[1:], (n, k, 1))
+        return _bounded(found, error)
 
     def _of_inverse(self, a: Values, da: Values, n: int) -> tuple[Values, Values]:
         """Magnitudes of the inverse, infinite where the matrix may be singular; and by how much entries may be off."""

@@ -3,8 +3,8 @@
 A block and one that takes its results entry by entry, in their order, have the same instances, and become one body.
 What takes them in any other order, or sums them, waits until all are there. So each block has a level, that of the
 latest which it takes entry by entry, one more than that of any other which it takes something from; blocks of one
-length and level are one map, and maps in the order of their levels never wait for a later one. Sums, recurrences and
-products of matrices are maps of their own, which others wait for.
+length and level are one map, and maps in the order of their levels never wait for a later one. Sums, recurrences,
+products of matrices and calls are maps of their own, which others wait for.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from accumulus.tape.columns import Column, Range, are_equal, fingerprint, owners_in
 from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.tape.program import OF_MATRICES, SCAN, SUM, Block, Program
+from accumulus.tape.program import CALL, OF_MATRICES, SCAN, SUM, Block, Program
 from accumulus.tape.tape import Tape
 
 _EQUAL: Final = BY_NAME["equal"].code
 _NOT_EQUAL: Final = BY_NAME["not_equal"].code
 #: Blocks that are maps of their own.
-_ALONE: Final = frozenset((SUM, SCAN, *OF_MATRICES))
+_ALONE: Final = frozenset((SUM, SCAN, CALL, *OF_MATRICES))
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation, helpers
-from accumulus.tape.program import LOG_DETERMINANT, SOLVE, Block, Program
+from accumulus.tape.program import LOG_DETERMINANT, SOLVE, Block, Opaque, Program
 from accumulus.tape.tape import Tape
 
 Integers = NDArray[np.int64]
@@ -91,11 +91,13 @@ class Domain:
         """Compute the sums of segments of a column, given where they begin and where the last one ends."""
         raise NotImplementedError(f"{type(self).__name__} has no rule for sums")
 
-    def of_matrices(self, code: int) -> Callable[..., Any]:
-        """Return the rule of what works on matrices, which takes these and their shape."""
-        if code == LOG_DETERMINANT:
+    def of_matrices(self, block: Block) -> Callable[..., Any]:
+        """Return the rule of a block that works on matrices, or of a call; it takes these and their shape."""
+        if block.opaque is not None:
+            return partial(self.call, block.opaque)
+        if block.code == LOG_DETERMINANT:
             return self.log_determinant
-        return self.solve if code == SOLVE else self.matmul
+        return self.solve if block.code == SOLVE else self.matmul
 
     def matmul(self, left: Any, right: Any, shape: Shape) -> Any:
         """Compute a product of matrices, row by row."""
@@ -108,6 +110,10 @@ class Domain:
     def log_determinant(self, matrix: Any, shape: Shape) -> Any:
         """Compute the sign of a determinant and the logarithm of its magnitude."""
         raise NotImplementedError(f"{type(self).__name__} has no rule for determinants")
+
+    def call(self, opaque: Opaque, numbers: Any, shape: Shape) -> Any:
+        """Compute the results of an opaque function."""
+        raise NotImplementedError(f"{type(self).__name__} has no rule for opaque functions")
 
 
 def run(program: Tape | Program, domain: Domain, inputs: Any) -> Any:
@@ -277,7 +283,7 @@ def resume(program: Program, domain: Domain, known: Any, first: int = 0, memory:
         if block.offsets is not None:
             found = domain.sums(held.read(block.operands[0]), block.offsets)
         elif block.shape is not None:
-            found = domain.of_matrices(block.code)(*map(held.read, block.operands), block.shape)
+            found = domain.of_matrices(block)(*map(held.read, block.operands), block.shape)
         else:
             if block.code not in rules:
                 rules |= domain.rules([block.code])
@@ -352,6 +358,13 @@ class _Numbers(Domain):
     def log_determinant(self, matrix: Any, shape: Shape) -> Any:
         """Compute what NumPy's slogdet does, at one point or at many."""
         return np.stack(np.linalg.slogdet(_last(matrix, *shape[:2])))
+
+    def call(self, opaque: Opaque, numbers: Any, shape: Shape) -> Any:
+        """Call an opaque function, at one point or at one after the other."""
+        if numbers.ndim == 1:
+            return opaque(numbers)
+        results = [opaque(point) for point in numbers.reshape(len(numbers), -1).T]
+        return np.array(results).reshape(-1, shape[2]).T.reshape(shape[2], *numbers.shape[1:])
 
 
 def _last(entries: Any, rows: int, columns: int) -> Any:

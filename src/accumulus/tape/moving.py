@@ -10,15 +10,21 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.errors import OpaqueError
 from accumulus.tape.columns import Column, Range, References, column, references_in
 from accumulus.tape.interpreter import Copies, applied
 from accumulus.tape.live import settled
-from accumulus.tape.program import LOG_DETERMINANT, SOLVE, Block, Program
+from accumulus.tape.program import CALL, LOG_DETERMINANT, SOLVE, Block, Program
 from accumulus.tape.systems import logarithm, solutions
 from accumulus.tape.tape import Tape
 
 #: Reference in the program that is made of what is not in it.
 _NOWHERE: Final = np.iinfo(np.int64).min
+#: Programs that are straight-line code, in words.
+_WRITTEN_OUT: Final = (
+    "a program that is written out operation by operation (to be planned by hand, of too many blocks, or for second "
+    "derivatives of small systems of equations, factorisations and implicit functions)"
+)
 
 
 class Moving:
@@ -87,7 +93,7 @@ class Moving:
             self.note(block.start, made.sums(self.at(references_in(block.operands[0])), block.offsets))
         elif block.shape is not None:
             matrices = [self.at(references_in(each)) for each in block.operands]
-            self.note(block.start, made.of_matrices(block.code, block.shape, matrices))
+            self.note(block.start, made.of_matrices(block.code, block.shape, matrices, block.opaque))
         else:
             columns = [self.column_at(each) for each in block.operands]
             self.note(block.start, made.apply_code(block.code, columns).references)
@@ -167,7 +173,7 @@ def narrowed(tape: Program) -> Program:
             if part.offsets is not None:
                 results = made.sums(given[0], part.offsets)
             elif part.shape is not None:
-                results = made.of_matrices(part.block.code, part.shape, given)
+                results = made.of_matrices(part.block.code, part.shape, given, part.block.opaque)
             else:
                 results = made.apply_code(part.block.code, [column(each) for each in given]).references
             moving.place(part.results, results)
@@ -206,7 +212,7 @@ def _part(block: Block, needed: NDArray[np.bool_]) -> _Part:
         lengths = np.diff(block.offsets)
         offsets = np.append(0, np.cumsum(lengths[needed]))
         return _Part(block, [columns[0][np.repeat(needed, lengths)]], every[needed], offsets=offsets)
-    if block.code == LOG_DETERMINANT:
+    if block.code in (LOG_DETERMINANT, CALL):
         return _Part(block, columns, every, shape=block.shape)
     if block.shape is not None:
         m, k, n = block.shape
@@ -239,6 +245,9 @@ def _write_recurrence(part: _Part, moving: Moving) -> None:
 
 def unroll(program: Program) -> Tape:
     """Return what outputs need of a program as scalar operations.
+
+    Raises:
+        OpaqueError: if it calls an opaque function.
 
     >>> program = Program(inputs=2)
     >>> program.outputs = program.sums(program.apply("multiply", np.arange(2), np.arange(2)), [0, 2])
@@ -279,6 +288,8 @@ def _write(tape: Tape, part: _Part, at: Callable[[NDArray[np.int64]], list[int]]
         for instance in range(results.shape[1]):  # which take results of earlier ones
             values[results[:, instance]] = write(*at(np.array([each[instance] for each in columns], np.int64)))
         return
+    if block.opaque is not None:
+        raise OpaqueError.of(block.opaque.name, _WRITTEN_OUT)
     found: list[int]
     if part.offsets is not None:
         terms = at(columns[0])

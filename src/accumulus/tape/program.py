@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, overload
+from typing import Any, Final, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,8 @@ SCAN: Final = 254
 MATMUL: Final = 253
 SOLVE: Final = 252
 LOG_DETERMINANT: Final = 251
+#: The code of blocks that call an opaque function.
+CALL: Final = 250
 #: What works on whole matrices.
 OF_MATRICES: Final = frozenset((MATMUL, SOLVE, LOG_DETERMINANT))
 
@@ -84,11 +86,40 @@ _TAKES_TRUTH: Final = np.array(
 )
 
 
+class Opaque(Protocol):
+    """A function that programs call without knowing what it computes: a row of numbers of a row of numbers.
+
+    Attributes:
+        name: of the function, for messages.
+        argument_count, result_count: entries of its arguments, and of its results.
+    """
+
+    name: str
+    argument_count: int
+    result_count: int
+
+    def __call__(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the results as an array of its own; what the function raises is raised.
+
+        Args:
+            numbers: a condition, then the arguments. Where the condition is 0 nothing is called, and results are NaN:
+                decisions that the user's function takes before the call would be others there.
+        """
+
+    @property
+    def derivative(self) -> Opaque:
+        """The function that computes the Jacobian by the arguments, row by row; always the same object.
+
+        Raises:
+            ArgumentError: if there is no rule for it.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """Equal operations on many operands."""
 
-    code: int  # of the operation, `SUM`, `SCAN`, or one of `OF_MATRICES`
+    code: int  # of the operation, `SUM`, `SCAN`, `CALL`, or one of `OF_MATRICES`
     start: int  # reference of the first result; the others follow
     count: int  # of instances
     # a column for each argument; of sums one for all terms of all of them; of recurrences one for each input of the
@@ -101,8 +132,10 @@ class Block:
     # of recurrences, where the instances of each step begin, and where those of the last end; those of one step do not
     # depend on each other
     steps: NDArray[np.int64] | None = None
-    # of what works on matrices, (m, k, n): of (m, k) and (k, n) entries; of solutions and determinants m is k
+    # of what works on matrices, (m, k, n): of (m, k) and (k, n) entries; of solutions and determinants m is k; of calls
+    # (1, k, n), since they make a row of n numbers of one of k, the first of which is a condition
     shape: tuple[int, int, int] | None = None
+    opaque: Opaque | None = None  # of calls, what is called
 
     @property
     def size(self) -> int:
@@ -119,7 +152,7 @@ class Block:
         """Of all instances together; a sum of n terms is n - 1, and of systems the largest powers count."""
         if self.body is not None:
             return self.count * self.body.operations
-        if self.shape is not None:
+        if self.shape is not None and self.opaque is None:
             _, k, n = self.shape
             return self.count * (2 * k - 1) if self.code == MATMUL else 2 * k**3 // 3 + 2 * k * k * n
         return len(self.operands[0]) - self.count if self.code == SUM else self.count
@@ -127,7 +160,9 @@ class Block:
     @property
     def codes(self) -> set[int]:
         """Codes of the operations of the table that are in it."""
-        return set(self.body.codes[self.body.inputs :]) if self.body is not None else {self.code} - {SUM, *OF_MATRICES}
+        if self.body is not None:
+            return set(self.body.codes[self.body.inputs :])
+        return {self.code} - {SUM, CALL, *OF_MATRICES}
 
 
 def _range(start: int, count: int) -> Range:
@@ -453,6 +488,12 @@ class Program:
         return sum(block.operations for block in self.blocks) if self.scalars is None else self.scalars.operations
 
     @property
+    def calls(self) -> list[Opaque]:
+        """The opaque functions that it calls."""
+        blocks = self.blocks if self.scalars is None else []
+        return [block.opaque for block in blocks if block.opaque is not None]
+
+    @property
     def starts(self) -> NDArray[np.int64]:
         """Reference of the first result of each block."""
         known = len(self._starts)
@@ -608,13 +649,20 @@ class Program:
         sign, logarithm = self.of_matrices(LOG_DETERMINANT, (n, n, 0), [matrix]).tolist()
         return sign, logarithm
 
-    def of_matrices(self, code: int, shape: tuple[int, int, int], operands: Sequence[References]) -> References:
-        """The results of a block that works on matrices, row by row."""
+    def call(self, opaque: Opaque, numbers: References) -> References:
+        """The results of an opaque function for a condition and arguments; what calls it is never written out."""
+        shape = 1, 1 + opaque.argument_count, opaque.result_count
+        return self.of_matrices(CALL, shape, [numbers], opaque)
+
+    def of_matrices(
+        self, code: int, shape: tuple[int, int, int], operands: Sequence[References], opaque: Opaque | None = None
+    ) -> References:
+        """The results of a block that works on matrices, row by row, or of a call."""
         if code != MATMUL:
             self.begin_loops()
             self.is_long = True
         count = 2 if code == LOG_DETERMINANT else shape[0] * shape[2]
-        return self._append(code, tuple(map(own, operands)), count, None, shape=shape).references
+        return self._append(code, tuple(map(own, operands)), count, None, shape=shape, opaque=opaque).references
 
     def map(
         self,
@@ -677,6 +725,7 @@ class Program:
         body: Tape | None = None,
         steps: NDArray[np.int64] | None = None,
         shape: tuple[int, int, int] | None = None,
+        opaque: Opaque | None = None,
     ) -> Range:
         self.begin_loops()
         if self._segment is not None:
@@ -685,9 +734,9 @@ class Program:
             return _range(self._size, 0)
         if self._most is not None and len(self._blocks) >= self._most:
             raise ManyBlocksError(f"a program over arrays has more than {self._most:,} blocks; expected fewer")
-        block = Block(code, self._size, count, operands, offsets, body, steps, shape)
+        block = Block(code, self._size, count, operands, offsets, body, steps, shape, opaque)
         every = _compared(block)
-        key = (code, shape, *map(fingerprint, every), None if body is None else to_bytes(body))
+        key = (code, shape, opaque, *map(fingerprint, every), None if body is None else to_bytes(body))
         for known in self._known.setdefault(key, []):
             if self._joins and all(map(are_equal, every, _compared(known))):
                 return known.results
@@ -803,12 +852,15 @@ class Program:
         return found[:-1]
 
     def sensitive(self) -> NDArray[np.bool_]:
-        """Mask of the blocks whose results reach a jump, or what sees zeros' signs: they are computed as recorded."""
+        """Mask of the blocks whose results reach a jump, or what sees zeros' signs: they are computed as recorded.
+
+        So is what opaque functions are given, which may have either.
+        """
         found = np.zeros(len(self.blocks) + 1, bool)  # the last stands for inputs and constants
         for position in reversed(range(len(self.blocks))):
             block = self.blocks[position]
             rows = [OPERATIONS[code] for code in block.codes]
-            sees = any(row.jumps or row.zero_signs == "seen" for row in rows)
+            sees = block.opaque is not None or any(row.jumps or row.zero_signs == "seen" for row in rows)
             if sees or found[position]:
                 for operands in block.operands:
                     found[self.owners(operands)] = True
@@ -830,4 +882,4 @@ def _compared(block: Block) -> tuple[Column, ...]:
 
 
 assert INPUT == 0
-assert len(OPERATIONS) < min(OF_MATRICES)
+assert len(OPERATIONS) < CALL < min(OF_MATRICES)

@@ -10,9 +10,9 @@ An array of results that nobody else takes is stored where it is returned, if it
 order. All else that is returned is copied in the end, by nests with an empty body.
 
 Products of matrices may be left to NumPy, which is BLAS, on the numbers between loops; systems of equations are
-LAPACK's. Operands that lie row by row or column by column, also with more than one row's length from row to row, are
-taken where they are; others are brought together first. So what a product computes is what the function itself would,
-to the last bit where its operands lie alike.
+LAPACK's; opaque functions are called. Operands that lie row by row or column by column, also with more than one row's
+length from row to row, are taken where they are; others are brought together first. So what a product computes is what
+the function itself would, to the last bit where its operands lie alike.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from accumulus.errors import SizeError
+from accumulus.errors import OpaqueError, SizeError
 from accumulus.tape.columns import Column, Range, column, owners_in
 from accumulus.tape.fusion import Map
-from accumulus.tape.program import LOG_DETERMINANT, MATMUL, SOLVE, Program
+from accumulus.tape.program import LOG_DETERMINANT, MATMUL, SOLVE, Opaque, Program
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Unit
 
@@ -65,6 +65,7 @@ class Nest:
     offsets: NDArray[np.int64] | None = None  # of sums, where the terms of each begin, and where those of the last end
     shape: tuple[int, int, int] | None = None  # of what works on matrices, see `accumulus.tape.program.Block`
     code: int = 0  # of that, what it is
+    opaque: Opaque | None = None  # of calls, what is called
     # where each instance stores its result, counted from its place; None if they follow each other
     positions: NDArray[np.int32] | None = None
     blocks: tuple[int, ...] = ()  # of the program that it computes
@@ -82,9 +83,20 @@ def nests_of(tape: Program, maps: Sequence[Map]) -> list[Nest]:
             nest = replace(nest, body=each.body, sensitive=each.sensitive, steps=each.steps)
         else:
             block = tape.blocks[each.blocks[0]]
-            nest = replace(nest, offsets=block.offsets, shape=block.shape, code=block.code)
+            nest = replace(nest, offsets=block.offsets, shape=block.shape, code=block.code, opaque=block.opaque)
         found.append(nest)
     return found
+
+
+def check_written(nests: Sequence[Nest], language: str) -> None:
+    """Refuse nests that no text in a language can stand for.
+
+    Raises:
+        OpaqueError: for calls of opaque functions.
+    """
+    for nest in nests:
+        if nest.opaque is not None:
+            raise OpaqueError.of(nest.opaque.name, f"source in {language}")
 
 
 class Nests:
@@ -267,11 +279,18 @@ def _log_determinant(matrix: Floats, out: Floats) -> None:
     out[...] = np.linalg.slogdet(matrix)
 
 
+def _calling(opaque: Opaque) -> Callable[..., Any]:
+    def call(numbers: Floats, out: Floats) -> None:
+        out[...] = opaque(numbers.reshape(-1))
+
+    return call
+
+
 _COMPUTE: Final[dict[int, Callable[..., Any]]] = {MATMUL: np.matmul, SOLVE: _solve, LOG_DETERMINANT: _log_determinant}
 
 
 class OfMatrices:
-    """A product of an m × k matrix and a k × n one, the solution of a system, or a determinant.
+    """A product of an m × k matrix and a k × n one, the solution of a system, a determinant, or a call.
 
     Args:
         nest: which of them.
@@ -282,7 +301,8 @@ class OfMatrices:
     def __init__(self, nest: Nest, places: Sequence[Entries], constant: Sequence[bool]) -> None:
         assert nest.shape is not None
         m, k, n = nest.shape
-        self._compute, self._constant = _COMPUTE[nest.code], constant
+        self._compute = _COMPUTE[nest.code] if nest.opaque is None else _calling(nest.opaque)
+        self._constant = constant
         self._shape: tuple[int, ...] = (2,) if nest.code == LOG_DETERMINANT else (m, n)
         self._operands = [_placed(each, shape) for each, shape in zip(places, ((m, k), (k, n)), strict=False)]
 

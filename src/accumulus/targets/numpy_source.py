@@ -31,7 +31,7 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS, helpers
 from accumulus.tape.program import LOG_DETERMINANT, MATMUL, SOLVE
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Batch, Segment, Shape, SourceKernel, Unit
-from accumulus.targets.nests import Nest, nests_of
+from accumulus.targets.nests import Nest, check_written, nests_of
 from accumulus.targets.schedule import Group, groups, order
 from accumulus.targets.target import Target
 from accumulus.text import printable
@@ -302,6 +302,7 @@ class ArrayPrinter:
     def __init__(self, unit: Unit, parameters: Sequence[str]) -> None:
         self._tape, self._nests, self._segments = unit.tape, nests_of(unit.tape, unit.maps or ()), unit.segments
         self.library = self.bodies.library
+        check_written(self._nests, "Python")
         #: Arrays that are there, by the reference of their first entry.
         self._names: dict[int, str] = {}
         self._lines: list[str] = []

@@ -42,7 +42,7 @@ from accumulus.targets.c.c_places import (
     stretches,
 )
 from accumulus.targets.kernel import Segment, Unit
-from accumulus.targets.nests import Nest, Nests, Place
+from accumulus.targets.nests import Nest, Nests, Place, check_written
 
 #: Operations and stores of a function. Bodies of a thousand are twice as quick whole as in parts, and are compiled in
 #: the same time; that grows with the square of their length, though.
@@ -135,6 +135,7 @@ class LoopSource(Source):
         super().__init__(unit, name, lambda each, segment: Array(each, (segment.length,)), _TAKEN, WORK)
         inputs = [array.name for array in self._arguments]
         self._nests = Nests(unit)
+        check_written(self._nests.every, "C or CUDA")
         columns = [column for nest in self._nests.every for column in nest.loads]
         lengths = list(zip(inputs, map(prod, unit.shapes), strict=True))
         self._places = Places(name, unit.tape, lengths, self._nests.kept, columns)

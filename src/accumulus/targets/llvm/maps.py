@@ -7,7 +7,7 @@ array of numbers, the workspace; what is returned is stored in the arrays that a
 Sums are loops of their own; terms of a sum are added lane by lane, and the lanes at the end. Recurrences are computed
 step by step: lanes where a step has instances enough, and narrow steps in one call, one instance after the other. One
 function, which is handed a table of calls, calls all loops; of long loops several threads may compute a part each.
-Products of matrices are BLAS's, between loops.
+Products of matrices are BLAS's, and opaque functions are called, between loops.
 
 What is computed for one point, with lanes for instances, is computed for as many points as a vector has lanes, too, one
 instance after the other. So steps of recurrences that have few instances are vectors, too, and what a call costs is

@@ -1,0 +1,368 @@
+"""Opaque functions with rules for their derivatives: `accumulus.custom`.
+
+While a function is recorded, a call of an opaque one is a block of the program (`Program.call`), which compiled code
+calls back. Its derivative is a dense edge between arrays, whose values are the results of another block: a call of the
+rule. So second derivatives need a rule for the rule, and so on. The program knows nothing of the function but the
+numbers that it takes and makes, so it is never written out, and no text in another language can stand for it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import sys
+from _ctypes import CFuncPtr
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from itertools import accumulate, pairwise, product
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import ArgumentError, OpaqueError
+from accumulus.frontends.active import ACTIVE, in_opaque, refuse
+from accumulus.frontends.decisions import UnmergeableError, point_at
+from accumulus.frontends.inner import InnerTape
+from accumulus.frontends.location import name_of
+from accumulus.frontends.numpy.arrays import as_constant, make
+from accumulus.frontends.numpy.operands import depends, references_of
+from accumulus.frontends.recorder import References
+from accumulus.frontends.trees import flatten, unflatten
+
+Floats = NDArray[np.float64]
+Shape = tuple[int, ...]
+#: The C functions that are called: entries of the arguments, and where those of the results go.
+_C_FUNCTION: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def custom(
+    f: Callable[..., Any] | int,
+    derivative: Callable[..., Any] | None = None,
+    *,
+    jvp: Callable[..., Any] | None = None,
+    shape: Shape | list[Shape] | None = None,
+) -> CustomFunction:
+    """Return `f` as a function that is called, rather than recorded, with a rule for its derivative.
+
+    For simulations, table look-ups and compiled libraries of which nothing can be recorded. On numbers the result does
+    what `f` does. Within functions that are compiled and differentiated it is called back at each evaluation:
+    derivatives of the order n need n rules, one for each order.
+
+    Args:
+        f: a function of real numbers and arrays, each of which it is given as a `numpy.float64` or as a new array of
+            doubles. It returns a number, an array, or a container of these, of the same shapes for arguments of the
+            same shapes; equal arguments have equal results. Or a function of C, by its address or as a function of
+            ``ctypes``: ``void f(const double *x, double *y)``. `x` are the entries of all arguments, one argument after
+            the other in C order, and it writes those of all results to `y` likewise.
+        derivative: a function of the same arguments that returns the Jacobian: for each array of the result, in the
+            place of that array, an array of shape ``result.shape + argument.shape``; for several arguments a tuple of
+            these, one for each argument. That is what `jax.jacobian` returns. Where it is itself an `accumulus.custom`
+            with a rule, there are second derivatives, and so on.
+        jvp: in the place of `derivative`, a function of two tuples, the arguments and as many directions of the same
+            shapes, that returns the derivative of the result along them. It is called once for each entry of the
+            arguments, with unit directions, whatever product is wanted.
+        shape: of the result, a tuple, or a list of tuples for a function that returns a tuple of arrays. Functions of C
+            need it. Others are called once while they are recorded to find it, at the given arguments, or with ones
+            where the recording knows no arguments (``guards="error"``).
+
+    Returns:
+        A function of arguments by position.
+
+    Raises:
+        ArgumentError: for what is neither a function nor an address, for two rules, or a shape that is none. At a call,
+            for arguments that are no real numbers, or results of other shapes than at the first call; and for
+            derivatives of an order without a rule, before anything is computed.
+        OpaqueError: at the first call of a program that is no loop over arrays: under ``dtype="float32"`` or
+            ``exact_order=True``, in `accumulus.trace`, in source text and in files.
+        Exception: whatever `f` and its rules raise while compiled code runs, as it is.
+
+    >>> import numpy as np
+    >>> import accumulus as acc
+    >>> def look_up(x):
+    ...     return np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 4.0])
+    >>> def slope(x):
+    ...     return 1.0 if x < 1.0 else 3.0
+    >>> table = acc.custom(look_up, derivative=slope)
+    >>> float(acc.gradient(lambda x: table(x[0] * x[1]) ** 2)(np.array([0.5, 3.0]))[0])
+    45.0
+    """
+    return CustomFunction(f, derivative, jvp, shape)
+
+
+class CustomFunction:
+    """An opaque function with its rule, as `custom` returns it."""
+
+    #: Changes of what it holds are not watched: it is called as it is.
+    is_opaque = True
+
+    def __init__(
+        self,
+        f: Callable[..., Any] | int,
+        derivative: Callable[..., Any] | None = None,
+        jvp: Callable[..., Any] | None = None,
+        shape: Shape | list[Shape] | None = None,
+    ) -> None:
+        for rule, what in ((derivative, "derivative"), (jvp, "jvp")):
+            if rule is not None and not callable(rule):
+                raise ArgumentError(f"{what} is {rule!r:.60}; expected a function, or acc.custom(…) with a shape")
+        if derivative is not None and jvp is not None:
+            raise ArgumentError("derivative and jvp are both given; expected one rule")
+        self._shapes = None if shape is None else _checked_shapes(shape)
+        address = _address_of(f)
+        if address is None and not callable(f):
+            raise ArgumentError(f"f is {f!r:.60}; expected a function, or the address of one of C")
+        if address is not None and self._shapes is None:
+            raise ArgumentError("f is a function of C, of whose result nothing is known; expected its shape=")
+        self.__name__ = name_of(f) if callable(f) else f"the function at {address:#x}"
+        self.__doc__ = getattr(f, "__doc__", None)
+        self._is_tuple = isinstance(shape, list)
+        self._function: Callable[..., Any]
+        if address is None:
+            assert callable(f)
+            self._function = f
+        else:
+            assert self._shapes is not None
+            self._function = _OfC(f, address, self._shapes, self._is_tuple)
+        self._rule = _rule_of(derivative, jvp)
+        #: What programs call, by the shapes of arguments and results: equal calls of one function are one block.
+        self._calls: dict[Any, _Call] = {}
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """What the function returns for numbers; traced values for traced values."""
+        if keywords:
+            raise ArgumentError(f"{self.__name__} is called with {', '.join(keywords)} by name; expected positions")
+        tape = ACTIVE.tape
+        if tape is not None and depends(arguments):
+            return self._recorded(tape, [references_of(tape, argument) for argument in arguments])
+        if tape is None:
+            return self.called([self._number(argument, k) for k, argument in enumerate(arguments)])
+        numbers = [np.array(tape.values_of(references_of(tape, argument)), float)[()] for argument in arguments]
+        structure, leaves = flatten(self.called(numbers))
+        return unflatten(structure, [as_constant(tape, leaf) for _, leaf in leaves])
+
+    def __repr__(self) -> str:
+        return f"<custom {self.__name__}>"
+
+    def called(self, arguments: Sequence[Any]) -> Any:
+        """Call the function itself; nothing of it is recorded or watched, even if something is."""
+        if ACTIVE.tape is None and sys.getprofile() is None:
+            return self._function(*arguments)
+        with in_opaque():
+            return self._function(*arguments)
+
+    def arrays(self, result: Any) -> list[NDArray[Any]]:
+        """The arrays of a result, in their order.
+
+        Raises:
+            ArgumentError: if there is anything else in it.
+        """
+        plain = result if type(result) is tuple else (result,)
+        if all(type(each) is np.ndarray and each.dtype == np.float64 for each in plain):  # as most are
+            return list(plain)
+        arrays = []
+        for path, leaf in flatten(result)[1]:
+            arrays.append(np.asarray(leaf))
+            if arrays[-1].dtype.kind not in "fiub":
+                raise ArgumentError(
+                    f"{self.__name__} returned {type(leaf).__name__} {leaf!r:.60}{' at ' + path if path else ''}; "
+                    "expected real numbers, arrays of them, or containers of those"
+                )
+        return arrays
+
+    def rule(self, order: int, name: str) -> CustomFunction:
+        """The function that computes its Jacobian.
+
+        Args:
+            order: of the derivative that it would be, of a function of that name.
+
+        Raises:
+            ArgumentError: if there is none.
+        """
+        if self._rule is None:
+            rules = f"{order - 1 or 'no'} rule{'s' * (order > 2)}"
+            raise ArgumentError(
+                f"a derivative of order {order} of {name} is wanted, which is opaque (accumulus.custom) and has {rules}"
+                f"; expected acc.custom({self.__name__}, derivative=…) in the place of {self.__name__}, or jvp=…"
+            )
+        return self._rule
+
+    def _number(self, argument: Any, position: int) -> Any:
+        """An argument as the function is given it."""
+        array = np.asarray(argument)
+        if array.dtype.kind not in "fiub":
+            raise ArgumentError(
+                f"argument {position} of {self.__name__} is {type(argument).__name__} {argument!r:.60}; expected real "
+                "numbers. functools.partial holds what is constant"
+            )
+        return np.array(array, np.float64)[()]
+
+    def _recorded(self, tape: Any, entries: Sequence[References]) -> Any:
+        """A call while something is recorded."""
+        around = tape
+        while isinstance(around, InnerTape):
+            around = around.outer
+        if around is not None and not around.may_loop:
+            raise refuse(str(OpaqueError.of(self.__name__, "a program that is operations alone")), OpaqueError)
+        if isinstance(tape, InnerTape):  # its instances are recorded one by one instead
+            tape.refuse_call(self.__name__)
+        if ACTIVE.trying:
+            raise refuse(
+                f"{self.__name__} is opaque (accumulus.custom), and called where errors are caught: compiled code does "
+                "not catch what it raises. Catch it in the opaque function itself."
+            )
+        if ACTIVE.merging:  # of two branches, only the one that is taken may call
+            raise UnmergeableError
+        flat = np.concatenate([np.empty(0, np.int64), *(each.reshape(-1) for each in entries)])
+        shapes = tuple([each.shape for each in entries])
+        example = self._example(point_at(tape, flat), shapes)
+        structure, results = flatten(example)[0], tuple([array.shape for array in self.arrays(example)])
+        new = _Call(self, self.__name__, shapes, results)
+        decisions = ACTIVE.decisions
+        holds = tape.constant(1.0) if decisions is None or decisions.tape is not tape else decisions.held()
+        found = tape.call(self._calls.setdefault((shapes, results), new), np.concatenate([[holds], flat]))
+        parts = [part.reshape(shape) for part, shape in zip(_split(found, results), results, strict=True)]
+        return unflatten(structure, [make(tape, part if part.ndim else int(part)) for part in parts])
+
+    def _example(self, point: Floats | None, shapes: Sequence[Shape]) -> Any:
+        """A result of the form that it has for arguments of these shapes."""
+        if self._shapes is not None:
+            zeros = tuple([np.zeros(shape) for shape in self._shapes])
+            return zeros if self._is_tuple else zeros[0]
+        point = np.ones(sum(map(math.prod, shapes))) if point is None else point
+        return self.called([part.reshape(shape)[()] for part, shape in zip(_split(point, shapes), shapes, strict=True)])
+
+
+class _Call:
+    """A function with arguments and results of certain shapes, as programs call it (`accumulus.tape.program.Opaque`).
+
+    Args:
+        function: that is called.
+        name: of the function that it is the derivative of.
+        arguments, results: shapes of those of that function.
+        order: of the derivative. The results are the entries of an array of shape (results, arguments, …, arguments).
+    """
+
+    def __init__(
+        self, function: CustomFunction, name: str, arguments: Sequence[Shape], results: Sequence[Shape], order: int = 0
+    ) -> None:
+        self.name, self._function, self._of = function.__name__, function, name
+        self._arguments, self._results, self._order = arguments, results, order
+        self.argument_count = sum(map(math.prod, arguments))
+        axes = [results, *[arguments] * order]
+        self._size = tuple(sum(map(math.prod, shapes)) for shapes in axes)
+        self.result_count = math.prod(self._size)
+        self._given = [*zip(_slices(arguments), arguments, strict=True)]
+        #: Shapes of the arrays that are returned, and where their entries go.
+        self._shapes = [sum(shapes, ()) for shapes in product(*axes)]
+        self._places = [*product(*map(_slices, axes))]
+
+    def __call__(self, numbers: Floats) -> Floats:
+        """Call the function.
+
+        Raises:
+            ArgumentError: for results that are no numbers, or of other shapes.
+        """
+        if not numbers[0]:
+            return np.full(self.result_count, np.nan)
+        numbers = numbers[1:].copy()  # which the function may keep, or change
+        arrays = self._function.arrays(
+            self._function.called([numbers[place].reshape(shape)[()] for place, shape in self._given])
+        )
+        found = [array.shape for array in arrays]
+        if found != self._shapes:
+            wanted = (
+                "result.shape + argument.shape of each array of the result by each argument"
+                if self._order
+                else "results of one shape for arguments of one shape"
+            )
+            raise ArgumentError(
+                f"{self.name} returned arrays of shapes {_listed(found)}; expected {_listed(self._shapes)}: {wanted}"
+            )
+        result = np.empty(self._size)
+        for array, place in zip(arrays, self._places, strict=True):
+            part = result[place]
+            part[...] = array.reshape(part.shape)
+        return result.reshape(-1)
+
+    @cached_property
+    def derivative(self) -> _Call:
+        """The Jacobian, as programs call it."""
+        order = self._order + 1
+        return _Call(self._function.rule(order, self._of), self._of, self._arguments, self._results, order)
+
+
+class _OfC:
+    """A function of C as one of Python.
+
+    Args:
+        held: what keeps it where it is.
+        address: where that is.
+        shapes, is_tuple: of its results, and whether there may be several.
+    """
+
+    def __init__(self, held: Any, address: int, shapes: Sequence[Shape], is_tuple: bool) -> None:
+        self._held, self._run = held, _C_FUNCTION(address)
+        self._shapes, self._is_tuple = shapes, is_tuple
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it, without the lock of Python's interpreter."""
+        given = np.concatenate([np.empty(0), *map(np.ravel, arguments)])
+        found = np.empty(sum(map(math.prod, self._shapes)))
+        self._run(*(each.__array_interface__["data"][0] for each in (given, found)))
+        parts = zip(_split(found, self._shapes), self._shapes, strict=True)
+        results = tuple([part.reshape(shape)[()] for part, shape in parts])
+        return results if self._is_tuple else results[0]
+
+
+def _rule_of(derivative: Callable[..., Any] | None, jvp: Callable[..., Any] | None) -> CustomFunction | None:
+    if jvp is not None:
+        made = partial(_by_columns, jvp)
+        vars(made)["__name__"] = name_of(jvp)
+        return CustomFunction(made)
+    return derivative if derivative is None or isinstance(derivative, CustomFunction) else CustomFunction(derivative)
+
+
+def _by_columns(jvp: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """The arrays of a Jacobian, by derivatives along unit directions."""
+    shapes = [np.shape(argument) for argument in arguments]
+    columns: list[list[NDArray[Any]]] = []  # of each entry of the arguments, of each array of the result
+    for direction in np.eye(sum(map(math.prod, shapes))):
+        parts = zip(_split(direction, shapes), shapes, strict=True)
+        slopes = jvp(arguments, tuple([part.reshape(shape)[()] for part, shape in parts]))
+        columns.append([np.asarray(leaf) for _, leaf in flatten(slopes)[1]])
+    results = [np.stack(each, axis=-1) for each in zip(*columns, strict=True)]
+    return [
+        each[..., place].reshape(*each.shape[:-1], *shape)
+        for each in results
+        for place, shape in zip(_slices(shapes), shapes, strict=True)
+    ]
+
+
+def _address_of(f: Any) -> int | None:
+    """Address of a function of C; None for anything else."""
+    if isinstance(f, CFuncPtr):
+        return ctypes.cast(f, ctypes.c_void_p).value
+    return int(f) if isinstance(f, int | np.integer) and not isinstance(f, bool) and f > 0 else None
+
+
+def _checked_shapes(shape: Any) -> list[Shape]:
+    shapes = shape if isinstance(shape, list) else [shape]
+    for each in shapes:
+        if not isinstance(each, tuple) or not all(isinstance(n, int | np.integer) and n >= 0 for n in each):
+            raise ArgumentError(f"shape is {shape!r:.60}; expected a tuple of lengths, or a list of such tuples")
+    return shapes
+
+
+def _split(entries: NDArray[Any], shapes: Sequence[Shape]) -> list[NDArray[Any]]:
+    """A row of entries in parts, one for each shape."""
+    return [entries[place] for place in _slices(shapes)]
+
+
+def _slices(shapes: Sequence[Shape]) -> list[slice]:
+    """Where the entries of each array are, in a row of those of all."""
+    return [slice(*ends) for ends in pairwise(accumulate(map(math.prod, shapes), initial=0))]
+
+
+def _listed(shapes: Sequence[Shape]) -> str:
+    return ", ".join(map(str, shapes)) if shapes else "none"

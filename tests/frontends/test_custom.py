@@ -1,0 +1,581 @@
+"""Opaque functions: values and derivatives to the order of their rules, errors that come out, and where they cannot be.
+
+References are JAX's derivatives of the same function, written out, and recordings of a function that could be recorded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import accumulus as acc
+from accumulus.errors import ArgumentError, CompileError, FileError, MismatchError, OpaqueError, TraceError
+from accumulus.shipping.data_files import Fields
+from accumulus.shipping.tapes import tape_as_data, tape_from_data
+from accumulus.tape.program import CALL, Program
+from accumulus.targets.c.c_target import compiler, shared_library
+
+P = np.array([0.3, 0.7, 1.2])
+V = np.array([1.0, -2.0, 0.5])
+POINTS = np.random.default_rng(0).uniform(0.2, 1.5, size=(300, 3))
+CALLABLE = pytest.mark.parametrize("target", ["llvm", "numpy"])
+
+
+def force(x, y, np=np):
+    return np.stack([x[0] * y, np.sin(x[1]) * x[0], y**3 * x[1]])
+
+
+def force_slopes(x, y):
+    by_x = [[y, 0.0], [np.sin(x[1]), np.cos(x[1]) * x[0]], [0.0, y**3]]
+    return np.array(by_x), np.array([x[0], 0.0, 3.0 * y**2 * x[1]])
+
+
+def rules_of(jax, function, order):
+    """An opaque function whose rules, one for each order, are JAX's."""
+    rule = jax.jit(function)
+    rules = [rule]
+    for _ in range(order):
+        rules.append(jax.jit(jax.jacobian(rules[-1], argnums=(0, 1))))
+    found = acc.custom(rules[-1])
+    for rule in reversed(rules[:-1]):
+        found = acc.custom(rule, derivative=found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def jax():
+    found = pytest.importorskip("jax")
+    found.config.update("jax_enable_x64", True)
+    return found
+
+
+@pytest.fixture(scope="module")
+def third(jax):
+    return rules_of(jax, lambda x, y: force(x, y, jax.numpy), 3)
+
+
+FIRST = acc.custom(force, derivative=force_slopes)
+
+
+def model(p, inner=FIRST, np=np):
+    r = inner(p[:2] * p[2], p[0] + p[1])
+    return r * np.exp(p[2]) + inner(p[1:], r[0])
+
+
+def energy(p, inner=FIRST, np=np):
+    return np.sum(model(p, inner, np) ** 2)
+
+
+@pytest.fixture
+def written_out(jax):
+    """The same functions without anything opaque, for JAX."""
+
+    def opened(function):
+        return lambda p: function(p, lambda x, y: force(x, y, jax.numpy), jax.numpy)
+
+    return opened
+
+
+def close(found, expected, rtol=1e-12):
+    np.testing.assert_allclose(found, np.asarray(expected), rtol=rtol, atol=1e-13)
+
+
+# Values and derivatives ----------------------------------------------------------------------------------------------
+
+
+@CALLABLE
+def test_first_derivatives_are_those_of_jax(target, jax, written_out):
+    close(acc.compile(model, target=target)(P), model(P, force))
+    close(acc.jacobian(model, target=target)(P), jax.jacobian(written_out(model))(P))
+    close(acc.gradient(energy, target=target)(P), jax.grad(written_out(energy))(P))
+    value, slopes = acc.value_and_jacobian(model, target=target)(P)
+    close(value, model(P, force))
+    close(slopes, jax.jacobian(written_out(model))(P))
+    value, slopes = acc.value_and_gradient(energy, target=target)(P)
+    close(value, energy(P, force))
+    close(slopes, jax.grad(written_out(energy))(P))
+
+
+@CALLABLE
+def test_products_and_operators_are_those_of_jax(target, jax, written_out):
+    expected = np.asarray(jax.jacobian(written_out(model))(P))
+    close(acc.jvp(model, target=target)((P,), (V,))[1], expected @ V)
+    close(acc.vjp(model, target=target)((P,), V)[1][0], V @ expected)
+    close(acc.linear_operator(model, target=target)(P) @ V, expected @ V)
+    close(acc.jacobian(model, sparse="csr", target=target)(P).toarray(), expected)
+
+
+@CALLABLE
+def test_second_derivatives_need_and_take_a_second_rule(target, jax, third, written_out):
+    def own(p):
+        return energy(p, third)
+
+    expected = np.asarray(jax.hessian(written_out(energy))(P))
+    close(acc.hessian(own, target=target)(P), expected)
+    _, gradient, hessian = acc.value_gradient_hessian(own, target=target)(P)
+    close(gradient, jax.grad(written_out(energy))(P))
+    close(hessian, expected)
+    close(acc.hvp(own, target=target)((P,), (V,))[0], expected @ V)
+
+
+def test_third_derivatives_by_nesting_and_taylor_coefficients(jax, third, written_out):
+    def along(t):
+        return written_out(energy)(P + t * V)
+
+    slopes = [jax.grad(along), jax.grad(jax.grad(along)), jax.grad(jax.grad(jax.grad(along)))]
+    expected = [float(slope(0.0)) / factorial for slope, factorial in zip(slopes, (1, 2, 6), strict=True)]
+    _, coefficients = acc.taylor(lambda t: energy(P + t * V, third))((0.0,), ([1.0, 0.0, 0.0],))
+    close(coefficients, expected, 1e-11)
+    nested = acc.jacobian(lambda p: acc.hessian(lambda q: energy(q, third))(p) @ V)
+    close(nested(P), jax.jacobian(lambda p: jax.hessian(written_out(energy))(p) @ V)(P), 1e-11)
+
+
+def test_rules_by_directions(jax, third, written_out):
+    def along(arguments, directions):
+        return jax.jvp(lambda x, y: force(x, y, jax.numpy), arguments, directions)[1]
+
+    close(acc.jacobian(lambda p: model(p, acc.custom(force, jvp=along)))(P), jax.jacobian(written_out(model))(P))
+    slopes = jax.jacobian(lambda x, y: force(x, y, jax.numpy), argnums=(0, 1))
+    second = acc.custom(slopes, jvp=lambda arguments, directions: jax.jvp(slopes, arguments, directions)[1])
+    hessian = acc.hessian(lambda p: energy(p, acc.custom(force, derivative=second)))
+    close(hessian(P), jax.hessian(written_out(energy))(P))
+
+
+def test_rules_by_directions_of_several_results_and_an_empty_argument(jax):
+    def several(x, y, nothing):
+        return force(x, y, jax.numpy), x
+
+    own = acc.custom(several, jvp=lambda arguments, directions: jax.jvp(several, arguments, directions)[1])
+    found = acc.jacobian(lambda p: own(p[:2], p[2], p[:0])[0] * own(p[:2], p[2], p[:0])[1][0])(P)
+    close(found, jax.jacobian(lambda p: force(p[:2], p[2], jax.numpy) * p[0])(P))
+
+
+def test_operators_of_dense_jacobians_and_systems_beside_it(jax, third):
+    matrix = np.random.default_rng(0).normal(size=(20, 20))
+    dense = acc.custom(lambda x: np.tanh(matrix @ x), lambda x: (1.0 - np.tanh(matrix @ x) ** 2)[:, None] * matrix)
+    x = np.linspace(0.0, 1.0, 20)
+    close(
+        acc.linear_operator(lambda x: dense(2.0 * x))(x) @ x, acc.jacobian(lambda x: np.tanh(matrix @ x * 2.0))(x) @ x
+    )
+
+    def system(p, inner, np):
+        return np.linalg.solve(np.eye(3) + np.outer(p, p), inner(p[:2], p[2]))[0]
+
+    expected = jax.hessian(lambda p: system(p, lambda x, y: force(x, y, jax.numpy), jax.numpy))(P)
+    close(acc.hessian(lambda p: system(p, third, np))(P), expected)
+
+
+def test_numbers_containers_and_equal_entries():
+    square = acc.custom(lambda x: x**2, lambda x: np.diag(2.0 * x))
+    slopes = acc.jacobian(lambda x: square(np.array([x[0], x[0], 5.0, x[1]])))(P)
+    close(slopes, [[0.6, 0.0, 0.0], [0.6, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 1.4, 0.0]])
+    both = acc.custom(lambda x, k: {"a": k * x, "b": x[0]}, lambda x, k: [(k * np.eye(3), x), (np.eye(3)[0], 0.0)])
+    found = acc.jacobian(lambda x: both(x, x[2])["a"] * both(x, x[2])["b"])(P)
+    close(found, P[0] * (P[2] * np.eye(3) + np.outer(P, np.eye(3)[2])) + P[2] * np.outer(P, np.eye(3)[0]))
+    close(acc.gradient(acc.custom(np.sin, np.cos))(0.5), np.cos(0.5))
+    assert acc.jacobian(acc.custom(lambda x: x[:0], lambda x: np.zeros((0, 3))))(P).shape == (0, 3)
+
+
+STAGES = {
+    "sine": (lambda x: np.sin(x) * x[::-1], lambda x: np.diag(np.cos(x) * x[::-1]) + np.diag(np.sin(x))[:, ::-1]),
+    "outer": (lambda x: x * np.sum(x**2), lambda x: np.sum(x**2) * np.eye(3) + 2.0 * np.outer(x, x)),
+    "mean": (lambda x: 0.5 * (x + np.roll(x, 1)), lambda x: 0.5 * (np.eye(3) + np.roll(np.eye(3), 1, axis=0))),
+}
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    stages=st.lists(
+        st.tuples(st.sampled_from(sorted(STAGES)), st.booleans(), st.integers(0, 2)), min_size=1, max_size=5
+    )
+)
+def test_what_is_opaque_may_as_well_be_recorded(stages):
+    """Of a chain in which each stage may take an earlier one besides, any may be opaque."""
+
+    def chain(x, opaque):
+        found = [x]
+        for name, is_opaque, back in stages:
+            f, slopes = STAGES[name]
+            f = acc.custom(f, derivative=slopes) if opaque and is_opaque else f
+            found.append(f(found[-1]) + 0.1 * found[max(0, len(found) - 1 - back)])
+        return found[-1]
+
+    own, recorded = (acc.value_and_jacobian(lambda x, o=o: chain(x, o), effort="fast") for o in (True, False))
+    for one, other in zip(own(P), recorded(P), strict=True):
+        close(one, other)
+
+
+# Batches, threads, and what is called --------------------------------------------------------------------------------
+
+
+@CALLABLE
+def test_batches_on_threads_are_points_one_by_one(target):
+    derivative = acc.value_and_jacobian(model, target=target)
+    alone = [derivative(p) for p in POINTS]
+    for threads in (1, 2):
+        for k, found in enumerate(derivative.batch(POINTS, threads=threads)):
+            np.testing.assert_array_equal(found, np.stack([each[k] for each in alone]))
+    across = derivative.batch(np.ascontiguousarray(POINTS.T), transposed=True, threads=2)
+    np.testing.assert_array_equal(np.moveaxis(across[1], -1, 0), np.stack([each[1] for each in alone]))
+
+
+def test_several_threads_call_one_program():
+    derivative = acc.jacobian(model)
+    expected = [derivative(p) for p in POINTS]
+    with ThreadPoolExecutor(4) as pool:
+        np.testing.assert_array_equal(list(pool.map(derivative, POINTS)), expected)
+
+
+def test_what_is_needed_is_called_once_with_arrays_of_its_own():
+    seen = []
+
+    def f(x):
+        seen.append(("f", x))
+        x += 1.0  # which nobody else sees
+        return np.sin(x)
+
+    def slopes(x):
+        seen.append(("slopes", x))
+        return np.diag(np.cos(x + 1.0))
+
+    g = acc.custom(f, derivative=slopes)
+
+    def twice(x):
+        y = 2.0 * x
+        return np.concatenate([g(y) * x, g(y), 3.0 * g(np.ones(2))])
+
+    jac, value = acc.jacobian(twice), acc.compile(lambda x: g(x)[:0])
+    expected = jac(P)
+    value(P)
+    seen.clear()
+    np.testing.assert_array_equal(jac(P), expected)
+    assert [name for name, _ in seen] == ["f", "slopes"]
+    assert not np.shares_memory(seen[0][1], seen[1][1])
+    seen.clear()
+    value(P)
+    assert not seen
+
+
+def test_state_of_the_function_is_its_own():
+    """It may count its calls, and read what changes: nothing is recorded anew for that."""
+    state = {"calls": 0, "scale": 1.0}
+
+    def f(x):
+        state["calls"] += 1
+        return state["scale"] * np.sin(x)
+
+    g = acc.custom(f, lambda x: state["scale"] * np.diag(np.cos(x)))
+    derivative = acc.value_and_jacobian(lambda x: g(x) * x[0])
+    derivative(P)
+    before, program = state["calls"], derivative.compile(P)
+    state["scale"] = 2.0
+    close(derivative(P)[0], 2.0 * np.sin(P) * P[0])
+    assert state["calls"] == before + 1
+    assert derivative.compile(P) is program
+
+
+# Errors --------------------------------------------------------------------------------------------------------------
+
+
+class FailedError(Exception):
+    """What the user's code raises."""
+
+
+@CALLABLE
+def test_errors_come_out_as_they_are(target, capfd):
+    error, broken = FailedError("no convergence"), []
+
+    def f(x):
+        if broken and x[0] > 1.0:
+            raise error
+        return np.sin(x)
+
+    g = acc.custom(f, derivative=lambda x: np.diag(np.cos(x)))
+    derivative = acc.value_and_jacobian(lambda x: 2.0 * g(x), target=target)
+    expected = derivative(2.0 * P + 1.0)
+    broken.append(True)
+    for call in (lambda: derivative(2.0 * P + 1.0), lambda: derivative.batch(2.0 * POINTS, threads=2)):
+        with pytest.raises(FailedError) as caught:
+            call()
+        assert caught.value is error
+    assert "ignored" not in capfd.readouterr().err
+    close(derivative(P)[0], 2.0 * np.sin(P))
+    broken.clear()
+    np.testing.assert_array_equal(derivative(2.0 * P + 1.0)[1], expected[1])
+
+
+@CALLABLE
+def test_results_of_another_form_are_refused(target):
+    form = {"f": lambda x: x, "slopes": lambda x: np.eye(3)}
+
+    def solver(x):
+        return form["f"](x)
+
+    def slopes(x):
+        return form["slopes"](x)
+
+    g = acc.custom(solver, derivative=slopes)
+    derivative = acc.value_and_jacobian(lambda x: 2.0 * g(x), target=target)
+    derivative(P)
+    for name, wrong, text in (
+        ("f", lambda x: x[:2], r"solver returned arrays of shapes \(2,\); expected \(3,\)"),
+        ("f", lambda x: 1j * x, "expected real numbers"),
+        ("f", lambda x: None, "returned NoneType None"),
+        ("slopes", lambda x: np.eye(3)[:, :, None], r"shapes \(3, 3, 1\); expected \(3, 3\)"),
+        ("slopes", lambda x: (np.eye(3), np.eye(3)), r"shapes \(3, 3\), \(3, 3\); expected \(3, 3\)"),
+    ):
+        right, form[name] = form[name], wrong
+        with pytest.raises(ArgumentError, match=text):
+            derivative(P)
+        form[name] = right
+    close(derivative(P)[1], 2.0 * np.eye(3))
+
+
+def test_orders_without_rules_are_refused_at_once():
+    calls = []
+
+    def counted(x):
+        calls.append(x)
+        return np.sum(x) ** 2
+
+    g = acc.custom(counted)
+    close(acc.compile(lambda x: g(x) * x)(P), np.sum(P) ** 2 * P)
+    close(acc.gradient(lambda x, c: g(c) * x[0])(P, P), [np.sum(P) ** 2, 0.0, 0.0])
+    with pytest.raises(ArgumentError, match=r"order 1 of counted .* no rule; expected acc.custom\(counted, deriv"):
+        acc.gradient(lambda x: g(x) * x[0])(P)
+    with pytest.raises(ArgumentError, match=r"order 2 of force .* 1 rule; expected acc.custom\(force_slopes, "):
+        acc.hessian(energy)(P)
+    with pytest.raises(ArgumentError, match="order 2 of force"):
+        acc.taylor(energy)((P,), (np.stack([V, V]),))
+
+
+def test_bad_input_is_refused():
+    for wrong in (lambda: acc.custom("f"), lambda: acc.custom(True), lambda: acc.custom(force, derivative=np.eye(2))):
+        with pytest.raises(ArgumentError):
+            wrong()
+    with pytest.raises(ArgumentError, match="both given"):
+        acc.custom(force, force_slopes, jvp=force)
+    with pytest.raises(ArgumentError, match="expected its shape"):
+        acc.custom(1 << 20)
+    with pytest.raises(ArgumentError, match="shape is"):
+        acc.custom(force, shape=3)
+    with pytest.raises(ArgumentError, match="argument 1 of force is str 'a'"):
+        FIRST(P, "a")
+    with pytest.raises(ArgumentError, match="by name"):
+        FIRST(P, y=1.0)
+    with pytest.raises(ArgumentError, match="argument 0"):
+        FIRST(P * 1j, 1.0)
+    with pytest.raises(TraceError, match="not a number"):
+        acc.jacobian(lambda x: FIRST(x, "a"))(P)
+
+
+# Where it cannot be --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", ["numpy", "c", "cuda", "jax"])
+def test_no_source_calls_it(language):
+    with pytest.raises(OpaqueError, match=r"cannot call force.*expected target='llvm'"):
+        acc.jacobian(model).compile(P).source(language)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda: acc.jacobian(model, target="c")(P),
+        lambda: acc.jacobian(model, dtype="float32")(P),
+        lambda: acc.jacobian(model, exact_order=True)(P),
+        lambda: acc.trace(model, P),
+        lambda: acc.jacobian(model).posed(P),
+        lambda: acc.gradient(lambda q: acc.implicit(lambda y, q: y - FIRST(np.stack([y, q]), q)[0])(0.1, q))(0.5),
+    ],
+    ids=["c", "float32", "exact order", "trace", "plan", "implicit"],
+)
+def test_programs_of_operations_alone_are_refused(refused):
+    with pytest.raises(OpaqueError, match="cannot call force, which is opaque") as caught:
+        refused()
+    assert isinstance(caught.value, TraceError)
+    assert isinstance(caught.value, CompileError)
+
+
+class KeptArrays(list):
+    """Arrays of a file before it is written."""
+
+    def add(self, array, dtype=None):
+        self.append(np.asarray(array, dtype))
+        return len(self) - 1
+
+
+def test_files_do_not_hold_it(tmp_path):
+    derivative = acc.jacobian(model)
+    derivative(P)
+    with pytest.raises(OpaqueError, match="a file cannot call force"):
+        acc.save(derivative, tmp_path / "model.accumulus")
+    tape, arrays = Program(4), KeptArrays()
+    tape.outputs = tape.matmul(np.arange(4).reshape(1, 4), np.arange(4).reshape(4, 1)).reshape(-1)
+    data = tape_as_data(tape, arrays)
+    data["blocks"][0]["code"] = CALL
+    with pytest.raises(FileError, match="code 250, which does not exist"):
+        tape_from_data(Fields(data, "the program", arrays))
+
+
+def test_it_is_no_function_of_c_that_others_call():
+    with pytest.raises(CompileError):
+        _ = acc.jacobian(model).compile(P).native.address
+
+
+# Within other things -------------------------------------------------------------------------------------------------
+
+
+def test_maps_and_scans_are_recorded_one_by_one(jax, written_out):
+    both = np.stack([P, 2.0 * P])
+    found = acc.gradient(lambda x: np.sum(acc.map(energy, x)))(both)
+    close(found, [jax.grad(written_out(energy))(p) for p in both])
+    close(acc.map(energy, POINTS), [energy(p, force) for p in POINTS])
+
+    def steps(p, step, scan):
+        return scan(lambda x, _: (x + 0.1 * step(x), None), p, None, length=3)[0]
+
+    found = acc.jacobian(lambda p: steps(p, model, acc.scan))(P)
+    close(found, jax.jacobian(lambda p: steps(p, written_out(model), jax.lax.scan))(P))
+
+
+def test_it_is_called_only_where_the_function_would(jax):
+    def root(x):
+        if not x > 0:
+            raise FailedError(f"the root of {x}")
+        return np.sqrt(x)
+
+    def slope(x):
+        return 0.5 / root(x)
+
+    g = acc.custom(root, acc.custom(slope, lambda x: -0.25 * root(x) ** -3))
+
+    def decides(x):
+        if x[0] * x[1] > 0.1:
+            y = g(x[0] * x[1])
+            if y > 0.7:
+                return g(y - 0.7) * x[2]
+            return y * x[2]
+        return x[0] * x[2]
+
+    points = np.random.default_rng(1).uniform(-1.5, 1.5, size=(100, 3))
+    for derivative in (acc.value_and_gradient(decides), acc.value_gradient_hessian(decides)):
+        together = derivative.batch(points, threads=2)
+        for k, found in enumerate(together):
+            close(found, np.stack([derivative(p)[k] for p in points]))
+        close(together[0], [decides(p) for p in points])
+    assert acc.check(decides, points[0]).passed
+
+
+def test_points_around_at_which_it_raises_are_left_out():
+    def picky(x):
+        if x[0] > 1.201:
+            raise FailedError("too far")
+        return 2.0 * x
+
+    g = acc.custom(picky, lambda x: 2.0 * np.eye(3))
+
+    def decides(x):
+        y = g(x)
+        return y if y[0] > 0 else -y
+
+    close(acc.jacobian(decides)(np.array([1.2, 1.0, 1.0])), 2.0 * np.eye(3))
+    with pytest.raises(FailedError):
+        acc.jacobian(decides)(np.array([1.4, 1.0, 1.0]))
+
+
+def test_errors_that_the_function_catches_are_refused():
+    def catches(x):
+        try:
+            return FIRST(x[:2], x[2])
+        except ValueError:
+            return x
+
+    with pytest.raises(TraceError, match="Catch it in the opaque function"):
+        acc.jacobian(catches)(P)
+
+
+def test_guards_that_are_refused_leave_the_shape_to_be_found():
+    close(acc.jacobian(model, guards="error")(P), acc.jacobian(model)(P))
+    picky = acc.custom(lambda x: 1.0 / (x - 1.0), lambda x: np.diag(-1.0 / (x - 1.0) ** 2), shape=(3,))
+    close(acc.jacobian(picky, guards="error")(P), np.diag(-1.0 / (P - 1.0) ** 2))
+
+
+def test_inside_of_jax(jax):
+    expected = acc.jacobian(model)(P)
+    close(jax.jit(acc.jax.jacobian(model))(P), expected)
+    close(jax.vmap(acc.jax.jacobian(model))(np.stack([P, 2.0 * P]))[0], expected)
+
+
+def test_it_is_checked():
+    assert acc.check(model, P).passed
+    wrong = acc.custom(force, derivative=lambda x, y: tuple(1.01 * each for each in force_slopes(x, y)))
+    report = acc.check(lambda p: wrong(p[:2], p[2]), P)
+    assert not report.passed
+    assert [finding.name for finding in report.findings if not finding.passed] == ["Jacobian, differences"]
+    counts = iter(range(100))
+    drifting = acc.custom(lambda x: x * next(counts), lambda x: np.eye(3))
+    with pytest.raises(MismatchError, match="Called again, it returns something else"):
+        acc.jacobian(drifting)(P)
+
+
+def test_reports_name_the_calls():
+    derivative = acc.jacobian(model)
+    derivative(P)
+    assert "call for 3 numbers" in str(derivative.report())
+
+
+def test_what_is_picklable_stays_so():
+    copy = pickle.loads(pickle.dumps(FIRST))
+    close(acc.jacobian(lambda p: model(p, copy))(P), acc.jacobian(model)(P))
+
+
+# Functions of C ------------------------------------------------------------------------------------------------------
+
+SOURCE = """
+#include <math.h>
+void force(const double *x, double *y) {  /* of (2,) and a number */
+    y[0] = x[0] * x[2]; y[1] = sin(x[1]) * x[0]; y[2] = x[2] * x[2] * x[2] * x[1];
+}
+void slopes(const double *x, double *y) {  /* (3, 2), then (3,) */
+    y[0] = x[2]; y[1] = 0.0; y[2] = sin(x[1]); y[3] = cos(x[1]) * x[0]; y[4] = 0.0; y[5] = x[2] * x[2] * x[2];
+    y[6] = x[0]; y[7] = 0.0; y[8] = 3.0 * x[2] * x[2] * x[1];
+}
+void square(const double *x, double *y) { *y = *x * *x; }
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    try:
+        compiler()
+    except CompileError:
+        pytest.skip("there is no C compiler")
+    path = tmp_path_factory.mktemp("c") / "force.so"
+    shared_library(SOURCE, path)
+    return ctypes.CDLL(str(path))
+
+
+@CALLABLE
+def test_functions_of_c(library, target):
+    address = ctypes.cast(library.force, ctypes.c_void_p).value
+    for f in (library.force, address, ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)):
+        inner = acc.custom(f, shape=(3,), derivative=acc.custom(library.slopes, shape=[(3, 2), (3,)]))
+        np.testing.assert_allclose(inner(P[:2], P[2]), force(P[:2], P[2]), rtol=1e-15)
+        derivative = acc.value_and_jacobian(lambda p, inner=inner: model(p, inner), target=target)
+        expected = acc.value_and_jacobian(model).batch(POINTS)
+        for found, other in zip(derivative.batch(POINTS, threads=2), expected, strict=True):
+            close(found, other)
+    number = acc.custom(library.square, shape=(), derivative=lambda x: 2.0 * x)
+    close(acc.gradient(lambda x: number(x[0]) * number(x[1]))(P), [2 * 0.3 * 0.49, 2 * 0.7 * 0.09, 0.0])
+
+
+def test_addresses_stay_in_their_process(library):
+    with pytest.raises((ValueError, TypeError)):
+        pickle.dumps(acc.custom(library.force, shape=(3,)))
