@@ -131,6 +131,7 @@ CASES: Final[dict[str, list[str]]] = {
     "np.rot90": ["np.rot90(M)", "np.rot90(M, 2)"],
     "np.resize": ["np.resize(v, (2, 2))"],
     "np.copy": ["np.copy(v)", "v.copy()", "np.copy(c) * s"],
+    "np.astype": ["np.astype(v, float) * s", "np.astype(v > 0, np.float64)"],
     "np.diagonal": ["np.diagonal(A)", "A.diagonal(1)"],
     "np.linalg.diagonal": ["np.linalg.diagonal(A)"],
     "np.diag": ["np.diag(v)", "np.diag(A)", "np.diag(v, k=1)", "np.diag([s, 1.0])", "np.diag(A, -1)"],

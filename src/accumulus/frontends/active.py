@@ -159,6 +159,12 @@ FILLING: Final = (
 )
 
 
+OWN_CODE: Final = (
+    "pandas computes {} in its own code, which needs plain numbers, and the values depend on the function's arguments. "
+    "Write the formula with NumPy's functions of series.to_numpy() or table.to_numpy(), such as series.to_numpy() @ x."
+)
+
+
 #: Functions of `math` that NumPy calls otherwise, and what others have to be written as.
 _RENAMED: Final = {
     "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
@@ -175,6 +181,8 @@ def no_number(kind: str = "float") -> TraceError:
     place = user_place()
     callee = None if place is None else place.callee
     name = str(getattr(callee, "__name__", ""))
+    if place is not None and place.library.startswith("pandas"):
+        return refuse(OWN_CODE.format("this"))
     if kind not in ("float", "int"):
         return refuse(
             f"A plain number is needed here, and the value depends on the function's arguments. {ADVICE[kind]}"

@@ -48,7 +48,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from accumulus.frontends.active import ACTIVE
-from accumulus.frontends.kinds import StandIn
+from accumulus.frontends.kinds import StandIn, is_of, is_quantity
 from accumulus.frontends.location import LIBRARIES, codes_in, dispatchers, is_foreign, is_library_code, names_in
 from accumulus.frontends.source.nodes import MARK
 
@@ -541,6 +541,9 @@ class Captured:
         look = _look_of(value)
         if look is not None:
             self._add_contents(look, value, label)
+        if is_of(value, "pandas", "Series", "DataFrame") and look is None:
+            size = f"{value.size:,} entries"
+            self.unwatched.append(f"{label}, a {type(value).__name__} of {size}: changes are not seen")
         if isinstance(value, np.ndarray):
             if value.dtype.kind == "O":
                 self._add_entries(attrgetter("flat"), value, label, value.size, None)
@@ -826,16 +829,23 @@ def _look_of(value: Any) -> Callable[[Any], object] | None:
     module = type(value).__module__
     if module.startswith("scipy.sparse") and isinstance(getattr(value, "data", None), np.ndarray):
         return functools.partial(_data_of, _look_of(value.data) or _nothing)
-    if module.startswith("pandas") and hasattr(value, "iloc") and 8 * value.size <= LARGEST:
-        return _table
-    return None
+    if is_of(value, "pandas", "Series", "DataFrame"):
+        return _table if 8 * value.size <= LARGEST else None  # to read one takes as long as many calls
+    if is_of(value, "xarray", "DataArray", "Dataset"):
+        return _variables
+    return _quantity if is_quantity(value) else None
 
 
 def _sampled(array: np.ndarray[Any, Any]) -> Callable[[Any], object]:
     """Return a reader of some entries of one array, spread over each axis: through a view, which is made at once."""
-    each = max(2, int(SAMPLED ** (1.0 / array.ndim)))
-    view = array[tuple([slice(None, None, max(1, -(-length // each))) for length in array.shape])]
+    view = array[_places(array.shape)]
     return lambda _: view.tobytes()
+
+
+def _places(shape: tuple[int, ...]) -> tuple[slice, ...]:
+    """Return where the entries are that are compared of a large array."""
+    each = max(2, int(SAMPLED ** (1.0 / max(1, len(shape)))))
+    return tuple([slice(None, None, max(1, -(-length // each))) for length in shape])
 
 
 def _data_of(look: Callable[[Any], object], matrix: Any) -> object:
@@ -846,11 +856,27 @@ def _nothing(_: Any) -> None:
     return None
 
 
+def _contents(values: Any) -> object:
+    """Contents of an array, all or some."""
+    array = np.asarray(values)
+    some = array[_places(array.shape)] if array.nbytes > LARGEST else array
+    return repr(some.tolist()) if array.dtype.kind == "O" else some.tobytes()
+
+
 def _table(frame: Any) -> object:
     """Contents of a small table or series of pandas."""
-    values = frame.to_numpy()
-    held = repr(values.tolist()) if values.dtype.kind == "O" else values.tobytes()
-    return held, repr([axis.tolist() for axis in frame.axes])
+    return _contents(frame.to_numpy()), repr([axis.tolist() for axis in frame.axes])
+
+
+def _variables(value: Any) -> object:
+    """Contents of a data array or data set of xarray and of its coordinates."""
+    held = value.variables if hasattr(value, "variables") else {None: value.variable, **value.coords.variables}
+    return [(name, each.dims, _contents(each.data)) for name, each in held.items()]
+
+
+def _quantity(value: Any) -> object:
+    """Contents of a quantity, and its unit."""
+    return tuple(value.unit_items()), _contents(value.magnitude)
 
 
 def _is_part(value: Any) -> bool:

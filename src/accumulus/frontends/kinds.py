@@ -27,6 +27,10 @@ class StandIn:
 
     __slots__ = ()
 
+    def as_column(self) -> Any:
+        """Return what stands for an array with one axis in a table of pandas."""
+        raise NotImplementedError
+
 
 def shape_of(argument: object, name: str) -> tuple[int, ...] | None:
     """The shape of a numeric argument, None for one that is passed on as it is.
@@ -69,6 +73,19 @@ def shape_of(argument: object, name: str) -> tuple[int, ...] | None:
             f"{name} is a {type(argument).__name__} of numbers; expected is a number or an array. Pass np.array(…) of "
             "it to differentiate by it, or make it static (static_argnums) to record it as constants."
         )
+    if is_quantity(argument):
+        raise ArgumentError(f"{name} is a quantity; expected is a plain number or array. {unit_advice(argument)}")
+    if is_of(argument, "xarray", "Dataset"):
+        raise ArgumentError(
+            f"{name} is a Dataset of xarray; expected are its arrays. Pass dataset[name], or dict(dataset.data_vars), "
+            "of which each array is an argument of its own."
+        )
+    if hasattr(argument, "to_numpy") and hasattr(argument, "__array__"):
+        held = getattr(argument, "dtype", "objects")
+        raise ArgumentError(
+            f"{name} is a {type(argument).__name__} of {held}; expected is a number, an array, or a series, table or "
+            "data array of numbers. Pass .to_numpy(float) of it; the function itself may read dates and categories."
+        )
     if isinstance(argument, numbers.Number) or hasattr(argument, "__array__"):
         raise ArgumentError(
             f"{name} is a {type(argument).__module__}.{type(argument).__name__}; expected is a real number or a plain "
@@ -87,11 +104,11 @@ def _holds_numbers(container: Any) -> bool:
     )
 
 
-# Tables and series of pandas ------------------------------------------------------------------------------------------
+# Labelled arrays: tables and series of pandas, data arrays of xarray --------------------------------------------------
 #
-# pandas calls the operators of what is in a table of Python objects, one by one: so its arithmetic, selection of rows
-# and columns, and sums are recorded, without a word about pandas in the recorder. What it computes in its own code for
-# numbers, such as ``mean``, is refused where that code asks for plain numbers.
+# As arguments they are their numbers, and the function gets one like the user's own with traced values in it, in whole
+# columns or arrays. What the libraries do with labels is theirs; arithmetic comes back to the recorder by NumPy's
+# protocols. What pandas computes in its own code for numbers is refused where that code asks for plain numbers.
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,50 +124,58 @@ class Table:
         pandas, example = sys.modules["pandas"], self.example
         if not np.ndim(array):
             return array
-        dtype = object if _is_traced(array) else array.dtype
         if self.columns is None:
-            return pandas.Series(_entries(array), example.index, dtype, example.name)
+            return pandas.Series(_column(array), example.index, name=example.name)
         names = example.columns[list(self.columns)]
         if np.ndim(array) == 1:
             if len(names) < example.shape[1]:
                 raise ArgumentError("rows of a table with columns that are no numbers cannot be points of a batch")
-            return pandas.Series(_entries(array), names, dtype)
-        made = {k: _entries(array[:, place]) for place, k in enumerate(self.columns)}
+            return pandas.Series(_column(array), names)
+        made = {k: _column(array[:, place]) for place, k in enumerate(self.columns)}
         parts = [
-            pandas.Series(made[k], example.index, dtype) if k in made else example.iloc[:, k]
-            for k in range(example.shape[1])
+            pandas.Series(made[k], example.index) if k in made else example.iloc[:, k] for k in range(example.shape[1])
         ]
         table = pandas.concat(parts, axis=1)
         table.columns = example.columns
         return table
 
 
-def _entries(array: Any) -> Any:
-    """Entries of an array: traced ones as an array of objects."""
-    if not _is_traced(array):
-        return array
-    entries: NDArray[Any] = np.empty(array.shape, object)
-    for k in range(len(entries)):
-        entries[k] = array[k]
-    return entries
+@dataclass(frozen=True, slots=True)
+class DataArray:
+    """Data array of xarray without its numbers, to be made of an array."""
+
+    key: Hashable  # what tells it apart from others
+    example: Any = field(compare=False)  # the user's own
+
+    def __call__(self, array: Any) -> Any:
+        """A data array with these numbers; of one entry of its first axis what `isel` selects."""
+        example = self.example
+        while np.ndim(array) < example.ndim:  # points of a batch
+            example = example.isel({example.dims[0]: 0}, drop=True)
+        return example.copy(data=array)
 
 
-def _is_traced(array: Any) -> bool:
-    return isinstance(array, StandIn)
+def _column(array: Any) -> Any:
+    return array.as_column() if isinstance(array, StandIn) else array
 
 
-def numbers_of_table(value: Any) -> tuple[NDArray[np.float64], Table] | None:
-    """The numbers in a table or series, and what makes one like it of others; None for what is none with numbers."""
-    pandas = sys.modules.get("pandas")
-    if pandas is None or not isinstance(value, (pandas.Series, pandas.DataFrame)):
+def numbers_of_labelled(value: Any) -> tuple[NDArray[np.float64], Table | DataArray] | None:
+    """The numbers in a labelled array, and what makes one like it of others; None for what is none with numbers."""
+    if is_of(value, "xarray", "DataArray"):
+        if not is_numeric(value.dtype) or not isinstance(value.data, np.ndarray):
+            return None
+        labels = tuple([(name, each.dims, repr(each.values.tolist())) for name, each in value.coords.items()])
+        key = ("data array", value.dims, value.name, labels, repr(value.attrs))
+        return value.to_numpy().astype(np.float64), DataArray(key, value)
+    if not is_of(value, "pandas", "Series", "DataFrame"):
         return None
     name = value.name if value.ndim == 1 else None
     axes = tuple([_axis_key(axis) for axis in value.axes])
     if value.ndim == 1:
-        if not _is_numeric(value.dtype):
+        if not is_numeric(value.dtype):
             return None
         return value.to_numpy(np.float64, na_value=np.nan), Table(("series", axes, name), value, None)
-    columns = tuple([k for k, dtype in enumerate(value.dtypes) if _is_numeric(dtype)])
+    columns = tuple([k for k, dtype in enumerate(value.dtypes) if is_numeric(dtype)])
     if not columns:
         return None
     others = [k for k in range(value.shape[1]) if k not in columns]
@@ -159,7 +184,14 @@ def numbers_of_table(value: Any) -> tuple[NDArray[np.float64], Table] | None:
     return numbers, Table(("table", axes, held), value, columns)
 
 
-def _is_numeric(dtype: Any) -> bool:
+def is_of(value: object, library: str, *names: str) -> bool:
+    """Return True for an object of one of some classes of a library, which is not imported for it."""
+    module = sys.modules.get(library)
+    return module is not None and isinstance(value, tuple([getattr(module, name, ()) for name in names]))
+
+
+def is_numeric(dtype: Any) -> bool:
+    """Return True for a type of real numbers, of NumPy or pandas."""
     return getattr(dtype, "kind", "O") in "fiu"
 
 
@@ -169,12 +201,35 @@ def _axis_key(axis: Any) -> Hashable:
     return (str(axis.dtype), tuple(map(repr, axis.tolist())), tuple(axis.names))
 
 
-def _as_array(value: Any) -> Any:
-    """A table or series of a result as an array of what is in it; everything else as it is."""
-    pandas = sys.modules.get("pandas")
-    if pandas is None or not isinstance(value, (pandas.Series, pandas.DataFrame)):
-        return value
-    return value.to_numpy()
+def array_in(value: Any) -> Any:
+    """Return the array, traced or not, that is in a labelled array; everything else as it is."""
+    if is_of(value, "xarray", "DataArray", "Variable"):
+        return value.data
+    if is_of(value, "pandas", "DataFrame"):
+        columns = [array_in(value.iloc[:, k]) for k in range(value.shape[1])]
+        traced = any(isinstance(each, StandIn) for each in columns)
+        return np.stack(columns, axis=1) if traced else value.to_numpy()
+    if is_of(value, "pandas", "Series", "Index") or is_of(value, "pandas.api.extensions", "ExtensionArray"):
+        if getattr(value.dtype, "kind", "O") not in "fiub":
+            return value.to_numpy()
+        held = getattr(value, "values", value)
+        held = getattr(held, "values", held)  # of a column in a series, which is no array of NumPy's
+        if isinstance(held, StandIn):
+            return held
+        return value.to_numpy(np.float64, na_value=np.nan) if is_numeric(value.dtype) else value.to_numpy()
+    return value
+
+
+def is_quantity(value: object) -> bool:
+    """Return True for a quantity of pint: a number or an array with a unit."""
+    return is_of(value, "pint", "Quantity")
+
+
+def unit_advice(quantity: Any) -> str:
+    """Return what to write in place of a quantity where a plain number is needed."""
+    return (
+        f'A quantity has a unit, which would be lost. Write .to("{quantity.units}").magnitude, or that of another unit.'
+    )
 
 
 # Lists of numbers, and arrays of other libraries ----------------------------------------------------------------------
@@ -186,7 +241,7 @@ _NUMBERS: Final = frozenset({float, int, np.float64, np.float32, np.float16, np.
 def as_leaf(value: Any) -> Any:
     """A leaf of a result: an array for what holds one, everything else as it is."""
     jax = sys.modules.get("jax")
-    return np.asarray(value) if jax is not None and isinstance(value, jax.Array) else _as_array(value)
+    return np.asarray(value) if jax is not None and isinstance(value, jax.Array) else array_in(value)
 
 
 def numbers_in(value: Any, name: str) -> tuple[Any, Callable[[Any], Any] | None]:
@@ -224,7 +279,7 @@ def numbers_in(value: Any, name: str) -> tuple[Any, Callable[[Any], Any] | None]
                 f"{name} is a {type(value).__name__} of JAX that has no values ({type(error).__name__}): compiled code "
                 "runs on values; within functions of JAX there is accumulus.jax"
             ) from error
-    return numbers_of_table(value) or (value, None)
+    return numbers_of_labelled(value) or (value, None)
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:

@@ -29,8 +29,8 @@ from accumulus.frontends.calls import Restructured, function_of
 #: Packages whose frames are not the user's, and whose own calls of NumPy are left alone.
 LIBRARIES: Final = frozenset(
     (
-        *("casadi", "jax", "jaxlib", "llvmlite", "matplotlib", "mpmath", "numba", "numpy", "pandas", "scipy"),
-        *("sklearn", "sympy", "torch"),
+        *("casadi", "jax", "jaxlib", "llvmlite", "matplotlib", "mpmath", "numba", "numpy", "pandas", "pint", "scipy"),
+        *("sklearn", "sympy", "torch", "xarray"),
     )
 )
 #: The same and the standard library: what belongs to these holds nothing of the user's.

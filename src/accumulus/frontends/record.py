@@ -31,7 +31,7 @@ from accumulus.frontends.active import ACTIVE, ending, recording_on, swallowed
 from accumulus.frontends.agreement import run, verify
 from accumulus.frontends.captured import Captured
 from accumulus.frontends.decisions import Decisions, as_number, condition_of, decided
-from accumulus.frontends.kinds import as_inputs, as_reals, shape_of
+from accumulus.frontends.kinds import as_inputs, as_reals, is_quantity, shape_of, unit_advice
 from accumulus.frontends.location import (
     argument_name,
     described,
@@ -276,6 +276,10 @@ def outputs_of(recorder: Recorder, function: Any, tape: Any, path: str, leaf: An
     references = recorder.references(tape, leaf)
     if references is not None:
         return references
+    if is_quantity(leaf):
+        raise TraceError(
+            f"{described(function)} returned a quantity{' at ' + path if path else ''}. {unit_advice(leaf)}"
+        )
     what = f"an array of {leaf.dtype}" if isinstance(leaf, np.ndarray) else f"{type(leaf).__name__} {leaf!r:.60}"
     raise TraceError(
         f"{described(function)} returned {what}{' at ' + path if path else ''}; expected are real numbers, "

@@ -10,7 +10,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -31,7 +31,7 @@ from accumulus.frontends.numpy.operands import (
     references_of,
 )
 from accumulus.frontends.numpy.scalars import Traced, TracedBoolean, TracedScalar, make_scalar
-from accumulus.frontends.numpy.table import PROTOCOLS, check_dtype
+from accumulus.frontends.numpy.table import PROTOCOLS, check_dtype, columns
 from accumulus.frontends.numpy.texts import in_full
 from accumulus.frontends.recorder import References
 from accumulus.tape.tape import Tape
@@ -68,9 +68,15 @@ def _is_sparse_matrix(value: Any) -> bool:
     return is_sparse(value) and type(value).__name__.endswith("_matrix")
 
 
-def _is_product_of_sparse(caller: FrameType) -> bool:
-    """Return True if `scipy.sparse` asks for an operand's numbers; it leaves the product to objects that are none."""
-    return caller.f_code.co_name == "_matmul_dispatch" and caller.f_globals["__name__"].startswith("scipy.sparse.")
+#: Functions of libraries, with their modules, that take what is no array of NumPy's as an object of another library:
+#: SciPy leaves products with sparse matrices to it, and pandas makes a series of the objects in it.
+_SEEING_OBJECTS: Final = {"_matmul_dispatch": "scipy.sparse.", "sanitize_array": "pandas.core."}
+
+
+def _sees_object(caller: FrameType) -> bool:
+    """Return True if a function of a library asks that is not to take a traced array for one of NumPy's."""
+    module = _SEEING_OBJECTS.get(caller.f_code.co_name)
+    return module is not None and caller.f_globals["__name__"].startswith(module)
 
 
 def method_of(name: str) -> Callable[..., Any]:
@@ -167,7 +173,7 @@ class TracedArray(AnyArray):
 
     __slots__ = ("boolean", "references", "tape")
     # code that asks `isinstance` goes the way that it would go
-    __class__: Any = property(lambda self: np.ndarray if not _is_product_of_sparse(sys._getframe(1)) else TracedArray)
+    __class__: Any = property(lambda self: np.ndarray if not _sees_object(sys._getframe(1)) else TracedArray)
 
     def __init__(self, tape: Tape, references: References, *, boolean: bool = False) -> None:
         self.tape = tape
@@ -263,8 +269,9 @@ class TracedArray(AnyArray):
         if dtype is not None and np.dtype(dtype) == object:  # np.vectorize
             return self._objects()
         if depends(self):
-            if dtype is None and _is_product_of_sparse(sys._getframe(1)):
-                return np.fromiter([self], object).reshape(())
+            if dtype is None and _sees_object(sys._getframe(1)):
+                is_series = sys._getframe(1).f_code.co_name == "sanitize_array"
+                return self._objects() if is_series else np.fromiter([self], object).reshape(())
             if dtype is None and not self.ndim:  # an item of a list: what a traced scalar is there
                 return self._objects()
             if self.boolean and ACTIVE.decisions is not None:  # a mask of a plain array
@@ -277,6 +284,10 @@ class TracedArray(AnyArray):
 
     def __rmul__(self, other: Any) -> Any:
         return np.matmul(other, self) if _is_sparse_matrix(other) else AnyArray.__rmul__(self, other)
+
+    def as_column(self) -> Any:
+        """Return a column of a table, or of a series, of pandas."""
+        return columns().TracedColumn(self)
 
     def _objects(self) -> NDArray[Any]:
         """A plain array of traced scalars."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.inner import InnerTape
-from accumulus.frontends.kinds import StandIn
+from accumulus.frontends.kinds import StandIn, array_in, is_quantity, unit_advice
 from accumulus.frontends.recorder import References
 from accumulus.tape.tape import Tape
 
@@ -154,8 +154,11 @@ def entries_of(tape: Tape, value: Any) -> tuple[Entries, bool]:
             return np.reshape(entries, value.shape), boolean
     if isinstance(value, Complex) or getattr(getattr(value, "dtype", None), "kind", "") == "c":
         raise refuse(NO_REALS)
-    if hasattr(value, "__array__"):
-        return entries_of(tape, np.asarray(value))
+    if hasattr(value, "__array__") and not isinstance(value, np.ndarray):
+        if is_quantity(value):
+            raise refuse(unit_advice(value))
+        held = array_in(value)
+        return entries_of(tape, np.asarray(value) if held is value else held)
     if is_sparse(value):
         raise refuse(SPARSE)
     raise refuse(f"{type(value).__name__} {value!r:.60} is not a number, and cannot be combined with traced values.")

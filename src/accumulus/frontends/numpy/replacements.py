@@ -16,13 +16,14 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from accumulus.frontends.active import ACTIVE, refuse
+from accumulus.frontends.kinds import array_in, is_quantity
 from accumulus.frontends.location import in_library
 from accumulus.frontends.numpy import (  # noqa: F401  # these fill the tables
     complex_functions,
@@ -63,19 +64,30 @@ from accumulus.tape.tape import Tape
 Maker = Callable[..., Any]
 
 
-def _contains_traced(value: object) -> bool:
+def _contains_traced(value: Any) -> bool:
     if isinstance(value, Operand):
         return True
     if isinstance(value, list | tuple):
         return any(_contains_traced(item) for item in value)
-    return isinstance(value, np.ndarray) and value.dtype == object and any(map(_contains_traced, value.flat))
+    if isinstance(value, np.ndarray):
+        return value.dtype == object and any(map(_contains_traced, value.flat))
+    return isinstance(value.magnitude if is_quantity(value) else array_in(value), Operand)
 
 
 def _record(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """A registered function; lists of traced values count as arrays."""
-    if original in FUNCTIONS and any(map(_contains_traced, (*arguments, *keywords.values()))):
-        return PROTOCOLS["__array_function__"](tape, original, arguments, keywords)
-    return original(*arguments, **keywords)
+    is_traced = original in FUNCTIONS and any(map(_contains_traced, (*arguments, *keywords.values())))
+    if not is_traced or _is_of_others(original, arguments):
+        return original(*arguments, **keywords)
+    return PROTOCOLS["__array_function__"](tape, original, tuple(map(array_in, arguments)), keywords)
+
+
+def _is_of_others(function: Any, arguments: Sequence[Any]) -> bool:
+    """Return True if NumPy leaves a call to its arguments: quantities, and methods of series and data arrays."""
+    scope = getattr(getattr(function, "__wrapped__", None), "__globals__", {})
+    first = arguments[0] if arguments else None
+    is_method = scope.get("__name__") == "numpy._core.fromnumeric" and hasattr(first, function.__name__)
+    return (is_method and array_in(first) is not first) or any(map(is_quantity, arguments))
 
 
 def _make(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
@@ -133,6 +145,7 @@ def _view_or_build(tape: Tape, original: Callable[..., Any], *arguments: Any, **
 
 
 def _convert(tape: Tape, original: Callable[..., Any], value: Any, dtype: Any) -> Any:
+    value = array_in(value)
     kind = None if dtype is None else np.dtype(dtype).kind
     if (kind is None and holds_complex(value)) or (kind == "c" and depends(value) and np.dtype(dtype) == np.complex128):
         return PROTOCOLS["complex array"](tape, value, (), {})

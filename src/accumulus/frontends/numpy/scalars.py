@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Sequence
-from functools import partialmethod
+from functools import lru_cache, partialmethod
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +20,7 @@ from accumulus.frontends.active import ACTIVE, no_decision, no_number, refuse
 from accumulus.frontends.decisions import truth, whole
 from accumulus.frontends.inner import InnerTape
 from accumulus.frontends.numpy.operands import Operand, concrete, depends, entries_of, of_kind
-from accumulus.frontends.numpy.table import PROTOCOLS
+from accumulus.frontends.numpy.table import PROTOCOLS, columns
 from accumulus.frontends.numpy.texts import formatted, in_full, printed_number
 from accumulus.tape.tape import Tape
 
@@ -39,18 +39,40 @@ def _innermost(tape: Tape) -> Tape:
     return active if isinstance(active, InnerTape) and active.is_within(tape) else tape
 
 
+#: Libraries of arrays that hold other arrays, traced ones too: operations with them are theirs.
+_HOLDING: Final = frozenset({"pint", "xarray"})
+
+
+@lru_cache(maxsize=1024)
+def _role(kind: Any) -> str:
+    """Return how operands of a class meet traced ones: "holds" them, "labels" results, or "" for all else."""
+    if hasattr(kind, "__pandas_priority__") and not issubclass(kind, Operand):
+        return "labels"
+    is_holding = any(base.__module__.partition(".")[0] in _HOLDING for base in kind.__mro__)
+    return "holds" if is_holding and hasattr(kind, "__array_ufunc__") else ""
+
+
 class Traced(Operand):
     """Base of scalars and arrays: NumPy's protocols, and the conversions that only constants have."""
 
     __slots__ = ()
+    # Objects of pandas leave operations to what has the higher priority.
+    __array_priority__ = 10_000
+    __pandas_priority__ = 10_000
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
+        if any(map(_role, map(type, inputs))):
+            is_held = any(_role(kind) == "holds" for kind in map(type, inputs))
+            return NotImplemented if is_held else columns().record(ufunc, method, inputs, keywords)
         record = PROTOCOLS.get(method)
         if record is None:
             raise refuse(f"np.{ufunc.__name__}.{method} cannot be recorded.")
         return record(_innermost(self.tape), ufunc, inputs, keywords)
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> Any:
+        for kind in types:
+            if _role(kind) == "holds":
+                return NotImplemented
         return PROTOCOLS["__array_function__"](_innermost(self.tape), function, arguments, keywords)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
@@ -221,7 +243,9 @@ Builder = Callable[[Tape, int, int], int]
 
 
 def _is_operand(other: object) -> bool:
-    return isinstance(other, Traced | np.ndarray | np.generic | list | tuple | numbers.Complex)
+    kind: Any = type(other)
+    is_number = isinstance(other, Traced | np.ndarray | np.generic | list | tuple | numbers.Complex)
+    return is_number or _role(kind) == "labels"
 
 
 def _operator(ufunc: np.ufunc) -> tuple[Binary, Binary]:

@@ -176,6 +176,11 @@ def load_rows(everything: bool = False) -> None:
         import_module(_ROWS_OF.pop(library))
 
 
+def columns() -> Any:
+    """Return the module `columns`, which needs pandas: imported by name once a table of the user's is there."""
+    return import_module("accumulus.frontends.numpy.columns")
+
+
 def function_name(function: Any) -> str:
     """Return how a user writes `function`.
 

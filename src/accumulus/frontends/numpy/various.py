@@ -140,6 +140,11 @@ def _round(tape: Tape, a: Any, decimals: int = 0, out: Any = None) -> Any:
     return np.rint(as_array(tape, a) / scale) * scale
 
 
+@implements(np.astype, constants=True)
+def _astype(tape: Tape, x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    return x.astype(dtype)
+
+
 @implements(np.nan_to_num)
 def _nan_to_num(
     tape: Tape, x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
