@@ -365,6 +365,8 @@ def test_changes_in_place_are_seen_or_said(name, length):
     jac = acc.jacobian(lambda p: expression(thing, p), effort="fast")
     before = jac(NUMBER)
     assert length == 3 or name == "unit" or any("thing" in text for text in jac.report().unwatched)
+    if any("thing" in text and "not seen" in text for text in jac.report().unwatched):
+        return
     change(thing)
     assert jac(NUMBER) == pytest.approx(acc.jacobian(lambda p: expression(thing, p), effort="fast")(NUMBER), rel=1e-12)
     assert jac(NUMBER) != before
