@@ -159,7 +159,7 @@ def _programs(
 def _programs_of_loops(
     trace: Trace, tried: Sequence[Point], positions: tuple[int, ...], chosen: Options, options: Given
 ) -> tuple[CompiledProgram, dict[str, CompiledProgram]]:
-    """The same, of a recording with loops."""
+    """Programs like those of `_programs`, of a recording with loops."""
     points = np.stack([as_inputs(point, trace.recording.argument_shapes) for point in tried])
 
     def program(target: str, sparse: Literal["csr"] | None = None) -> CompiledProgram:

@@ -83,7 +83,7 @@ def _is_wider(block: Block, count: int) -> bool:
 
 
 class _Instances:
-    """Which instance the results of each block belong to, for one number of instances."""
+    """The instances that the results of each block belong to, for one number of them."""
 
     def __init__(self, program: Program, blocks: dict[int, Block], count: int) -> None:
         self._program, self._blocks, self._count = program, blocks, count
@@ -204,7 +204,7 @@ class _Instances:
         return before, saved
 
     def program(self) -> Program:
-        """The same program, by instances."""
+        """Return the program by instances."""
         given = self._program
         made = Program(given.inputs, signed_zeros=given.signed_zeros)
         used = [column(given.outputs), *(each for block in self._blocks.values() for each in block.operands)]

@@ -49,12 +49,12 @@ class TracedDtype(ExtensionDtype):  # type: ignore[misc]
 
     @property
     def kind(self) -> str:
-        """As types of NumPy have it: "b" or "f"."""
+        """Return "b" or "f", as types of NumPy have it."""
         return "b" if self.boolean else "f"
 
     @property
     def name(self) -> str:
-        """What pandas shows."""
+        """Return the name that pandas shows."""
         return "traced bool" if self.boolean else "traced"
 
     @property
@@ -124,7 +124,7 @@ class TracedColumn(NDArrayOperatorsMixin, ExtensionArray):  # type: ignore[misc]
         self.values[check_array_indexer(self, key)] = numbers_of(value)
 
     def isna(self) -> NDArray[np.bool_]:
-        """Which entries are constants that are no number."""
+        """Return a mask of the entries that are constants and no number."""
         references = self.values.references
         found = references < 0
         if found.any():

@@ -129,7 +129,7 @@ class CustomFunction:
         self._calls: dict[Any, _Call] = {}
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """What the function returns for numbers; traced values for traced values."""
+        """Return the results for numbers, and traced values for traced values."""
         if keywords:
             raise ArgumentError(f"{self.__name__} is called with {', '.join(keywords)} by name; expected positions")
         tape = ACTIVE.tape
@@ -360,7 +360,7 @@ def _split(entries: NDArray[Any], shapes: Sequence[Shape]) -> list[NDArray[Any]]
 
 
 def _slices(shapes: Sequence[Shape]) -> list[slice]:
-    """Where the entries of each array are, in a row of those of all."""
+    """Return the places of the entries of each array, in a row of those of all."""
     return [slice(*ends) for ends in pairwise(accumulate(map(math.prod, shapes), initial=0))]
 
 
