@@ -22,7 +22,7 @@ from accumulus.tape.columns import Column, Range, column, owners_in, references_
 from accumulus.tape.fusion import entry_by_entry
 from accumulus.tape.moving import Moving
 from accumulus.tape.operations import BY_NAME
-from accumulus.tape.program import LONG, OF_MATRICES, SCAN, SUM, Block, Program
+from accumulus.tape.program import LONG, SUM, Block, Program
 
 Integers = NDArray[np.int64]
 _ADD: Final = BY_NAME["add"].code
@@ -72,9 +72,14 @@ def by_instance(program: Program) -> Program:
 def _may_be_parted(block: Block) -> bool:
     """True for operations on entries, and for short sums of equally many terms."""
     if block.offsets is None:
-        return block.code not in (SCAN, *OF_MATRICES)
+        return not _is_whole(block)
     lengths = np.diff(block.offsets)
     return bool(2 <= lengths[0] <= MOST_TERMS and (lengths == lengths[0]).all())
+
+
+def _is_whole(block: Block) -> bool:
+    """True for recurrences, calls, and what works on matrices."""
+    return block.body is not None or block.shape is not None
 
 
 def _is_wider(block: Block, count: int) -> bool:
@@ -93,7 +98,7 @@ class _Instances:
         self._parted: set[int] = set()
         whole: set[int] = set()
         for block in blocks.values():
-            if block.code in (SCAN, *OF_MATRICES):
+            if _is_whole(block):
                 whole.update(source for operands in block.operands for source in program.owners(operands))
         self._open = [
             position
@@ -101,7 +106,7 @@ class _Instances:
             if block.count % count == 0 and _may_be_parted(block) and (block.count == count or position not in whole)
         ]
         for position, block in blocks.items():
-            if block.count == count and block.body is None and block.shape is None:
+            if block.count == count and not _is_whole(block):
                 self._owners[block.start : block.start + count] = np.arange(count)
                 if position in self._open:
                     self._parted.add(position)
@@ -187,7 +192,7 @@ class _Instances:
         """Entries that go through memory as it is, and how many of them no longer do."""
         before = saved = 0
         for position, block in self._blocks.items():
-            for operands, places in self._reads(block) if block.body is None and block.shape is None else ():
+            for operands, places in () if _is_whole(block) else self._reads(block):
                 if isinstance(operands, Range) and operands.is_uniform:
                     continue
                 is_one = entry_by_entry(self._program, block, operands) is not None
