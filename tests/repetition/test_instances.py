@@ -151,6 +151,21 @@ def test_what_was_made_of_arguments_alone_belongs_to_what_it_is_used_for():
     assert sizes(by_instance(program_of(f, (40, 3)))) == [800, 1]
 
 
+def test_guards_of_indices_do_not_count():
+    generator = np.random.default_rng(4)
+    pairs = generator.integers(0, 40, (500, 2))
+
+    def f(x, pairs):
+        apart = x[pairs[:, 0]] - x[pairs[:, 1]]
+        return np.sum((np.sqrt(np.sum(apart**2, axis=1)) - 1.0) ** 2)
+
+    recording = record(f, [np.ones((40, 3)), pairs], arrays=True, at_once=True, decides=True)
+    found = sizes(by_instance(recording.loops, recording.results))
+    assert len(recording.guards) == 2
+    assert 1500 not in found
+    assert 1500 in sizes(recording.loops)
+
+
 def as_written(f, shape):
     program = program_of(f, shape)
     return by_instance(program) is program

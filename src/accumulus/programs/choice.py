@@ -122,7 +122,7 @@ def _as_loops(recording: Recording, preparation: Preparation) -> Recording:
     if found.loops is None:
         return found
     with preparation.stage("trace"):
-        return replace(found, program=by_instance(found.loops))
+        return replace(found, program=by_instance(found.loops, found.results))
 
 
 def _products(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> list[Start]:

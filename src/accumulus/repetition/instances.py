@@ -42,8 +42,11 @@ SAVED: Final = 0.25
 ROUNDS: Final = 4
 
 
-def by_instance(program: Program) -> Program:
+def by_instance(program: Program, results: int | None = None) -> Program:
     """Return a program by the first instances that save much of what goes through memory; itself if none do.
+
+    Args:
+        results: how many outputs come before those of guards, which are computed beside all else; all, if not given.
 
     >>> from accumulus.tape.fusion import fuse
     >>> program = Program(inputs=300)
@@ -54,6 +57,7 @@ def by_instance(program: Program) -> Program:
     (3, [100])
     """
     needed = np.flatnonzero(program.needed()).tolist()
+    of_results = program.reached([column(program.outputs[:results])])
     if len(needed) > MOST_BLOCKS:
         return program
     blocks = {position: program.blocks[position] for position in needed}
@@ -64,7 +68,7 @@ def by_instance(program: Program) -> Program:
     for count in sorted(counts, key=lambda count: (-counts[count], count))[:MOST_TRIED]:
         if any(block.count % count == 0 and _is_wider(block, count) for block in blocks.values()):
             found = _Instances(program, blocks, count)
-            if found.is_gain():
+            if found.is_gain(of_results):
                 return found.program()
     return program
 
@@ -114,12 +118,12 @@ class _Instances:
             if not (self._backward() | self._forward()):
                 break
 
-    def is_gain(self) -> bool:
-        """Return True if bodies are short, and much no longer goes through memory."""
+    def is_gain(self, of_results: NDArray[np.bool_]) -> bool:
+        """Return True if bodies are short, and much no longer goes through memory of the blocks that results need."""
         operations = sum(self._blocks[position].operations // self._count for position in self._parted)
         if operations > min(MOST_OPERATIONS, self._count // REPEATED):
             return False
-        before, saved = self._traffic()
+        before, saved = self._traffic(of_results)
         return saved > SAVED * before
 
     def _reads(self, block: Block) -> Iterator[tuple[Column, Integers]]:
@@ -188,11 +192,11 @@ class _Instances:
         self._parted.add(position)
         return True
 
-    def _traffic(self) -> tuple[int, int]:
-        """Entries that go through memory as it is, and how many of them no longer do."""
+    def _traffic(self, counted: NDArray[np.bool_]) -> tuple[int, int]:
+        """Entries that go through memory as it is, and how many of them no longer do, of some blocks."""
         before = saved = 0
         for position, block in self._blocks.items():
-            for operands, places in () if _is_whole(block) else self._reads(block):
+            for operands, places in self._reads(block) if counted[position] and not _is_whole(block) else ():
                 if isinstance(operands, Range) and operands.is_uniform:
                     continue
                 is_one = entry_by_entry(self._program, block, operands) is not None
