@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy
+import scipy.linalg
 import scipy.sparse
 import scipy.special
 
@@ -32,6 +33,7 @@ class Words(NamedTuple):
 
     np: Any
     special: Any
+    linalg: Any
     scan: Callable[..., Any]
 
 
@@ -78,6 +80,24 @@ def gaussian_process(n: int) -> Case:
         def f(p: Any) -> Any:
             K = p[0] ** 2 * np.exp(-squares / (2.0 * p[1] ** 2)) + 0.1 * np.eye(n)
             return 0.5 * y @ np.linalg.solve(K, y) + 0.5 * np.linalg.slogdet(K)[1]
+
+        return f
+
+    return Case(write, (numpy.array([1.3, 0.7]),))
+
+
+def by_cholesky(n: int) -> Case:
+    """The same by Cholesky's factor."""
+    x, y = numpy.linspace(0.0, 5.0, n), random().normal(size=n)
+    squares = numpy.subtract.outer(x, x) ** 2
+
+    def write(words: Words) -> Any:
+        np, cho_solve = words.np, words.linalg.cho_solve
+
+        def f(p: Any) -> Any:
+            K = p[0] ** 2 * np.exp(-squares / (2.0 * p[1] ** 2)) + 0.1 * np.eye(n)
+            factor = np.linalg.cholesky(K)
+            return 0.5 * y @ cho_solve((factor, True), y) + np.sum(np.log(np.diag(factor)))
 
         return f
 
@@ -406,6 +426,7 @@ def sparse_matrix(n: int) -> Case:
 
 CASES: Final[dict[str, tuple[Callable[..., Case], tuple[Any, ...]]]] = {
     "Gaussian process, 60": (gaussian_process, (60,)),
+    "Gaussian process by Cholesky, 500": (by_cholesky, (500,)),
     "gmm, d = 10, k = 25, n = 1,000": (mixture, (10, 25, 1_000)),
     "gmm, d = 10, k = 25, n = 10,000": (mixture, (10, 25, 10_000)),
     "kmeans, k = 10, hvp": (kmeans, (10, "hvp")),
@@ -489,7 +510,7 @@ def ours(name: str) -> tuple[float, float, int]:
 
 def in_numpy(case: Case) -> Callable[..., Any]:
     """The function in NumPy's words."""
-    return case.write(Words(numpy, scipy.special, _in_python))
+    return case.write(Words(numpy, scipy.special, scipy.linalg, _in_python))
 
 
 def with_jax(name: str) -> tuple[float | None, float | None]:
@@ -518,7 +539,7 @@ def of_jax(case: Case) -> Callable[..., Any]:
         state = jax.tree.map(lambda x: jax.numpy.asarray(x, float), state)
         return jax.lax.scan(lambda state, x: (step(state, x), None), state, inputs)[0]
 
-    f = case.write(Words(jax.numpy, jax.scipy.special, scan))
+    f = case.write(Words(jax.numpy, jax.scipy.special, jax.scipy.linalg, scan))
     asked: dict[str, Callable[..., Any]] = {
         "gradient": jax.grad(f),
         "value and gradient": jax.value_and_grad(f),

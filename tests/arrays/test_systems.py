@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
+import scipy.linalg
 from exact import EXACT, mpf
 from looped import unrolled
 
@@ -15,7 +16,7 @@ from accumulus.frontends.record import record
 from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.moving import narrowed, unroll
-from accumulus.tape.program import LOG_DETERMINANT, SOLVE, Program
+from accumulus.tape.program import MATMUL, OF_MATRICES, Program
 
 N = 4
 RNG = np.random.default_rng(0)
@@ -38,6 +39,12 @@ def symmetric(x):
     return a + x[1] * np.eye(N)
 
 
+def by_a_factor(x):
+    factor = scipy.linalg.cho_factor(symmetric(x), lower=True)
+    white = scipy.linalg.solve_triangular(factor[0], np.cos(x[0] * np.arange(N)), lower=True, unit_diagonal=True)
+    return scipy.linalg.cho_solve(factor, BESIDE * x[2]) * np.sum(np.log(np.diag(factor[0]))) + white @ white
+
+
 #: By name, functions of three numbers.
 FUNCTIONS = {
     "vector": lambda x: np.linalg.solve(matrix(x), np.sin(x[1] * np.arange(N))),
@@ -50,6 +57,11 @@ FUNCTIONS = {
     "stack": lambda x: np.linalg.solve(np.stack([matrix(x), matrix(2.0 * x)]), BESIDE * x[0]),
     "determinant": lambda x: np.stack(np.linalg.slogdet(matrix(x) * x[0])),
     "rows exchanged": lambda x: np.stack(np.linalg.slogdet(matrix(x)[::-1])) * x[1],
+    "factor": lambda x: np.linalg.cholesky(symmetric(x)) * x[1],
+    "factors of one triangle": lambda x: np.linalg.cholesky(
+        np.stack([symmetric(x), matrix(x)]) + 9.0 * np.eye(N), upper=True
+    ),
+    "solutions by a factor": by_a_factor,
     "likelihood": lambda x: x @ x + np.linalg.slogdet(symmetric(x))[1] + x[0] * np.sum(np.linalg.inv(symmetric(x))[0]),
 }
 
@@ -83,7 +95,7 @@ def both(as_equations, compute):
 
 
 def has_equations(program):
-    return program.scalars is None and any(block.code in (SOLVE, LOG_DETERMINANT) for block in program.blocks)
+    return program.scalars is None and any(block.code in OF_MATRICES - {MATMUL} for block in program.blocks)
 
 
 def test_which_are_equations(as_equations, function):
@@ -96,7 +108,7 @@ def test_which_are_equations(as_equations, function):
 @pytest.mark.parametrize(
     ("function", "target"),
     [(each, "llvm") for each in FUNCTIONS]
-    + [(each, target) for target in ("numpy", "c") for each in ("sides", "likelihood")],
+    + [(each, target) for target in ("numpy", "c") for each in ("sides", "factor", "likelihood")],
     indirect=["function"],
 )
 def test_every_kind_in_every_target(as_equations, function, target):
@@ -177,6 +189,33 @@ def test_a_singular_matrix_is_numpys_error_or_no_number(as_equations):
     assert np.isnan(evaluate(tape, np.ones(N))).all()
     _, bounds = evaluate_with_bounds(tape, [np.ones(1)] * N)
     assert np.isinf(bounds).all()
+
+
+def test_a_matrix_that_is_not_definite_is_numpys_error_or_no_number(as_equations):
+    as_equations(True)
+    f = lambda x: np.linalg.cholesky(np.outer(x, x) - 2.0 * np.eye(N))  # noqa: E731
+    with pytest.raises(np.linalg.LinAlgError, match="positive definite"):
+        acc.compile(f, cache=False, check=False)(np.ones(N))
+    for target in ("numpy", "c"):
+        assert np.isnan(acc.compile(f, target=target, cache=False, check=False)(np.ones(N))).any()
+    tape = record(f, [np.ones(N)], arrays=True).program
+    assert np.isnan(evaluate(tape, np.ones(N))[0])
+    assert np.isinf(evaluate_with_bounds(tape, [np.ones(1)] * N)[1][0])
+
+
+@pytest.mark.parametrize("turn", [np.asarray, np.transpose])
+def test_long_triangular_systems(turn):
+    n = 80
+    part = np.tril(np.random.default_rng(1).normal(size=(n, n))) + 9.0 * np.eye(n)
+
+    def f(x):
+        return np.linalg.solve(turn(part * x[0]), x[1] * np.arange(n))
+
+    value, jacobian = acc.value_and_jacobian(f, cache=False)(X)
+    np.testing.assert_allclose(value, f(X), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(jacobian[:, :2], np.stack([-f(X) / X[0], f(X) / X[1]], axis=1), rtol=1e-12, atol=1e-12)
+    with pytest.raises(np.linalg.LinAlgError, match="singular"):
+        acc.compile(f, cache=False, check=False)(0.0 * X)
 
 
 def test_determinants_of_singular_matrices(as_equations):

@@ -15,6 +15,7 @@ from groups import cliffs
 
 SMALL = {
     "a Gaussian process": cliffs.gaussian_process(5),
+    "the same by Cholesky": cliffs.by_cholesky(5),
     "a mixture": cliffs.mixture(2, 3, 20),
     "k-means": cliffs.kmeans(3, "gradient", 20),
     "k-means, in a direction": cliffs.kmeans(3, "hvp", 20),

@@ -166,6 +166,10 @@ class Intervals(Partial):
         """Return that nothing is known: determinants may be 0."""
         return None
 
+    def cholesky(self, matrix: Interval, shape: Any) -> Interval:
+        """Return that nothing is known: matrices may not be positive definite."""
+        return None
+
     def call(self, opaque: Opaque, numbers: Interval, shape: Any) -> Interval:
         """Return that nothing is known."""
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
 import numpy as np
@@ -29,7 +29,7 @@ from accumulus.search.find import find_plan
 from accumulus.tape.columns import Column, Range, column, owners_in, references_in
 from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.moving import Moving
-from accumulus.tape.program import MANY_BLOCKS, MATMUL, SOLVE, Program
+from accumulus.tape.program import CHOLESKY, MANY_BLOCKS, MATMUL, SOLVE, Program
 from accumulus.tape.tape import Tape, to_bytes
 
 Integers = NDArray[np.int64]
@@ -38,6 +38,8 @@ _INPUTS: Final = -1
 _OUTPUTS: Final = -2
 #: Owner of entries by directions, which the inputs depend on.
 _DIRECTIONS: Final = -3
+#: Arrays that derivatives go through and that are never computed: how many there are, by the code of a block.
+_RESIDUALS: Final = {SOLVE: 1, CHOLESKY: 4}
 #: Products between arrays, at most: their indices have to fit into memory.
 MOST: Final = 200_000_000
 #: Products up to which ways through recurrences are looked for at first, where nothing else is left.
@@ -85,10 +87,12 @@ class _Accumulating:
         #: Where what the given program computes is in the one that is made.
         self.moving = Moving(tape, self.made, np.arange(tape.inputs))
         #: Derivatives go through arrays that are never computed, whose references and numbers come after all others:
-        #: residuals of systems, by the positions of these.
-        self._systems = [position for position, block in enumerate(tape.blocks) if block.code == SOLVE]
-        self._residuals = {position: len(tape.blocks) + k for k, position in enumerate(self._systems)}
-        sizes = (tape.blocks[position].size for position in self._systems)
+        #: residuals of systems and factors, by the positions of these.
+        self._factors = [k for k, block in enumerate(tape.blocks) for _ in range(_RESIDUALS.get(block.code, 0))]
+        self._residuals: dict[int, list[int]] = {}
+        for vertex, position in enumerate(self._factors, len(tape.blocks)):
+            self._residuals.setdefault(position, []).append(vertex)
+        sizes = (tape.blocks[position].size for position in self._factors)
         *self._residual_starts, end = accumulate(sizes, initial=len(tape) + len(tape.outputs))
         #: Whether derivatives by each input are wanted, and then which results depend on any.
         self.active = np.zeros(end, bool)
@@ -160,7 +164,7 @@ class _Accumulating:
 
     def _vertices(self, block: int) -> list[int]:
         """The vertices of a block, in the order in which they can be computed."""
-        return [self._residuals[block], block] if block in self._residuals else [block]
+        return [*self._residuals.get(block, []), block]
 
     def _add_of_matrices(self, each: Map) -> None:
         (position,) = each.blocks
@@ -183,6 +187,8 @@ class _Accumulating:
                 self._add_dense(position, part)
         elif block.code == SOLVE:
             self._add_system(position, (factors[0], factors[1]), matrices[0], found.reshape(m, n))
+        elif block.code == CHOLESKY:
+            self._add_factor(position, factors[0], found.reshape(m, n))
         elif self._is_active(column(factors[0])):
             inverse = self.made.solve(matrices[0], self.made.constant_array(np.eye(m)))
             logarithm = np.array([block.start + 1])
@@ -194,7 +200,7 @@ class _Accumulating:
         """Add the derivatives of X, where A·X = B: by the residual R = B - A·X they are A⁻¹, and those of R are -Xᵀ
         by A and 1 by B, X being held constant.
         """
-        (by, sides), vertex = given, self._residuals[position]
+        (by, sides), (vertex,) = given, self._residuals[position]
         if not any(self._is_active(column(each)) for each in given):
             return
         residuals = np.arange(solutions.size).reshape(solutions.shape) + self._place(vertex)[0]
@@ -206,6 +212,35 @@ class _Accumulating:
         inverse = self.made.solve(matrix, self.made.constant_array(np.eye(len(matrix))))
         self.active[results] = True
         self.edges[position, vertex] = [Dense(results[np.newaxis], residuals[np.newaxis], inverse)]
+
+    def _add_factor(self, position: int, given: Integers, factor: Integers) -> None:
+        """Add the derivatives of L, where L·Lᵀ = A: dL = L·Φ(L⁻¹·dA·L⁻ᵀ), Φ being the lower triangle with half the
+        diagonal; A, as its lower triangle makes it, what is left and right of dA, and Φ are arrays of their own.
+
+        Source: S. P. Smith, Differentiation of the Cholesky algorithm, 1995; I. Murray, arXiv:1602.07527.
+        """
+        if not self._is_active(column(given)):
+            return
+        n, made = len(given), self.made
+        symmetric, left, whole, halved = (
+            np.arange(n * n).reshape(n, n) + self._place(vertex)[0] for vertex in self._residuals[position]
+        )
+        vertices = self._residuals[position]
+        lower = np.tri(n, dtype=bool)
+        self._add_edges(vertices[0], column(symmetric), column(np.where(lower, given, given.T)), None)
+        factor = np.where(lower, factor, made.constant(0.0))
+        inverse = made.solve(factor, made.constant_array(np.eye(n)))
+        weights = made.constant_array(np.where(np.eye(n, dtype=bool), 0.5, 1.0)[lower])
+        results = self.given.blocks[position].results.references.reshape(n, n)
+        edges: list[Edge] = [
+            Dense(left[np.newaxis], symmetric[np.newaxis], inverse),
+            Dense(whole[:, :, np.newaxis], left[:, :, np.newaxis], inverse),
+            Entries(column(halved[lower]), column(whole[lower]), column(weights)),
+            Dense(results[np.newaxis], halved[np.newaxis], factor),
+        ]
+        for (tail, head), edge in zip(pairwise([*vertices, position]), edges, strict=True):
+            self.edges[head, tail] = [edge]
+        self.active[np.stack([symmetric, left, whole, halved, results])] = True
 
     def _add_body(self, each: Map) -> None:
         blocks = self.given.blocks
@@ -338,13 +373,16 @@ class _Accumulating:
         blocks = self.given.blocks
         if vertex >= len(blocks):
             k = vertex - len(blocks)
-            return self._residual_starts[k], blocks[self._systems[k]].size
+            return self._residual_starts[k], blocks[self._factors[k]].size
         return blocks[vertex].start, blocks[vertex].size
 
     def _rank(self, vertex: int) -> float:
         """Return where a vertex is in the order in which arrays can be computed."""
         k = vertex - len(self.given.blocks)
-        return vertex if k < 0 else self._systems[k] - 0.5
+        if k < 0:
+            return vertex
+        beside = self._residuals[self._factors[k]]
+        return self._factors[k] - 1 + (1 + beside.index(vertex)) / (1 + len(beside))
 
     # Elimination between arrays ----------------------------------------------------------------------------------
 

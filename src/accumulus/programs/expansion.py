@@ -27,7 +27,7 @@ from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.live import of_all_orders, unattached
 from accumulus.tape.moving import Moving
 from accumulus.tape.passes import moved
-from accumulus.tape.program import LOG_DETERMINANT, MATMUL, SOLVE, Opaque, Program
+from accumulus.tape.program import CHOLESKY, LOG_DETERMINANT, MATMUL, SOLVE, Opaque, Program
 from accumulus.tape.tape import Tape
 from accumulus.tape.taylor import taylor_coefficients
 
@@ -191,7 +191,8 @@ class _Writing:
         assert block.shape is not None
         operands = [references_in(part) for part in block.operands]
         add: dict[int, Callable[..., list[Integers]]] = {
-            MATMUL: self._add_product, SOLVE: self._add_solutions, LOG_DETERMINANT: self._add_determinant
+            MATMUL: self._add_product, SOLVE: self._add_solutions, LOG_DETERMINANT: self._add_determinant,
+            CHOLESKY: self._add_factor
         }  # fmt: skip
         if block.opaque is not None:
             found = self._called(block.opaque, operands[0], self.order)
@@ -252,6 +253,22 @@ class _Writing:
                 total = share if total == self._zero else self.made.add(total, share)
             found.append(np.array([self._zero, total]))
         return found
+
+    def _add_factor(self, shape: tuple[int, int, int], matrix: Integers) -> list[Integers]:
+        """Write L of L·Lᵀ = A: L_k is L_0·Φ(L_0⁻¹·R·L_0⁻ᵀ), Φ being the lower triangle with half the diagonal, and R
+        what is left of A_k without the products of L_1, …, L_(k-1).
+        """
+        n, made = shape[0], self.made
+        found = [made.cholesky(self.at(matrix, 0).reshape(n, n))]
+        halved = made.constant_array(np.tri(n) - 0.5 * np.eye(n))
+        for k in range(1, self.order + 1 if self._is_moving(matrix) else 1):
+            rest = self.at(matrix, k).reshape(n, n)
+            for j in range(1, k):
+                rest = made.apply("subtract", rest, made.matmul(found[j], found[k - j].T))
+            half = made.solve(found[0], rest)
+            whole = made.solve(found[0], half.T).T
+            found.append(made.matmul(found[0], made.apply("multiply", whole, halved)))
+        return [each.reshape(-1) for each in found]
 
     def _called(self, opaque: Opaque, numbers: Integers, order: int) -> list[Integers]:
         """Write y = f(x) up to some power: k·y_k is the sum of j·J_(k-j)·x_j for j ≤ k, J being the Jacobian at x."""

@@ -17,7 +17,17 @@ from accumulus.memory import check_fits
 from accumulus.shipping.data_files import Arrays, Fields
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.program import LOG_DETERMINANT, MANY_BLOCKS, MATMUL, OF_MATRICES, SCAN, SUM, Block, Program
+from accumulus.tape.program import (
+    CHOLESKY,
+    LOG_DETERMINANT,
+    MANY_BLOCKS,
+    MATMUL,
+    OF_MATRICES,
+    SCAN,
+    SUM,
+    Block,
+    Program,
+)
 from accumulus.tape.tape import Tape, from_bytes, to_bytes
 
 _BOOLEAN: Final = np.array([operation.result == "boolean" for operation in OPERATIONS])
@@ -163,8 +173,9 @@ def _append(tape: Program, record: Fields) -> None:
         if len(sizes) != 3:
             raise FileError(f"{record.what} works on matrices of {sizes}; expected three numbers")
         m, k, n = sizes
-        given, results = ([m * k], 2) if code == LOG_DETERMINANT else ([m * k, k * n], m * n)
-        if 0 in given or results != count or (code != MATMUL and m != k):
+        given = [m * k] if code in (LOG_DETERMINANT, CHOLESKY) else [m * k, k * n]
+        results = 2 if code == LOG_DETERMINANT else m * n
+        if 0 in given or results != count or (code != MATMUL and m != k) or (code == CHOLESKY and k != n):
             raise FileError(f"{record.what} works on matrices of {sizes}, which do not have {count} results")
         _check_lengths(operands, given, record.what)
         _check_references(operands, tape, record.what)

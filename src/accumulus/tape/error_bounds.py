@@ -178,9 +178,22 @@ class ErrorBounds(Domain):
         (a, da), n = matrix, shape[0]
         inverse, moved = self._of_inverse(a, da, n)
         found = NUMBERS.log_determinant(a, shape)
-        turned = np.swapaxes(inverse.reshape(n, n, *a.shape[1:]), 0, 1).reshape(a.shape)
-        error = 2.0 * np.sum(turned * moved, axis=0) + n * self._rounding.unit * (1.0 + abs(found[1]))
+        error = 2.0 * np.sum(_transposed(inverse, n) * moved, axis=0) + n * self._rounding.unit * (1.0 + abs(found[1]))
         return _bounded(found, np.stack([np.where(np.isfinite(error), 0.0, np.inf), error]))
+
+    def cholesky(self, matrix: tuple[Values, Values], shape: tuple[int, int, int]) -> tuple[Values, Values]:
+        """Bound a factor L by |L|·(|L⁻¹|·|dA|·|L⁻ᵀ|), what is rounded being in dA.
+
+        Source: N. J. Higham, Accuracy and Stability, sections 10.1.1 and 10.3.
+        """
+        (a, da), n, product = matrix, shape[0], NUMBERS.matmul
+        found = NUMBERS.cholesky(a, shape)
+        size, turned = abs(found), _transposed(abs(found), n)
+        moved = da + 4 * n * self._rounding.unit * product(size, turned, shape) + self._rounding.smallest
+        inverse, _ = self._of_inverse(found, np.zeros_like(found), n)
+        lost = product(product(inverse, moved, shape), _transposed(inverse, n), shape)
+        small = lost.reshape(n, n, *a.shape[1:]).sum(axis=1).max(axis=0) < 0.25
+        return _bounded(found, np.where(small, 2.0 * product(size, lost, shape), np.inf))
 
     def call(
         self, opaque: Opaque, numbers: tuple[Values, Values], shape: tuple[int, int, int]
@@ -205,6 +218,11 @@ class ErrorBounds(Domain):
         inverse = abs(NUMBERS.solve(a, unit, shape))
         lost = NUMBERS.matmul(inverse, moved, shape).reshape(n, n, *a.shape[1:]).sum(axis=1).max(axis=0)
         return np.where(lost < 0.5, inverse, np.inf), moved
+
+
+def _transposed(matrix: Values, n: int) -> Values:
+    """Square matrices at points, transposed."""
+    return np.swapaxes(matrix.reshape(n, n, *matrix.shape[1:]), 0, 1).reshape(matrix.shape)
 
 
 def _bounded(value: Values, error: Values) -> tuple[Values, Values]:

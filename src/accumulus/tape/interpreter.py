@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation, helpers
-from accumulus.tape.program import LOG_DETERMINANT, SOLVE, Block, Opaque, Program
+from accumulus.tape.program import CHOLESKY, LOG_DETERMINANT, SOLVE, Block, Opaque, Program
 from accumulus.tape.tape import Tape
 
 Integers = NDArray[np.int64]
@@ -97,6 +97,8 @@ class Domain:
             return partial(self.call, block.opaque)
         if block.code == LOG_DETERMINANT:
             return self.log_determinant
+        if block.code == CHOLESKY:
+            return self.cholesky
         return self.solve if block.code == SOLVE else self.matmul
 
     def matmul(self, left: Any, right: Any, shape: Shape) -> Any:
@@ -110,6 +112,10 @@ class Domain:
     def log_determinant(self, matrix: Any, shape: Shape) -> Any:
         """Compute the sign of a determinant and the logarithm of its magnitude."""
         raise NotImplementedError(f"{type(self).__name__} has no rule for determinants")
+
+    def cholesky(self, matrix: Any, shape: Shape) -> Any:
+        """Compute the lower factor of a symmetric matrix, row by row."""
+        raise NotImplementedError(f"{type(self).__name__} has no rule for factors of matrices")
 
     def call(self, opaque: Opaque, numbers: Any, shape: Shape) -> Any:
         """Compute the results of an opaque function."""
@@ -358,6 +364,13 @@ class _Numbers(Domain):
     def log_determinant(self, matrix: Any, shape: Shape) -> Any:
         """Compute what NumPy's slogdet does, at one point or at many."""
         return np.stack(np.linalg.slogdet(_last(matrix, *shape[:2])))
+
+    def cholesky(self, matrix: Any, shape: Shape) -> Any:
+        """Factorise matrices, at one point or at many; NaN where one of them is not positive definite."""
+        try:
+            return _first(np.linalg.cholesky(_last(matrix, *shape[:2])))
+        except np.linalg.LinAlgError:
+            return np.full(matrix.shape, np.nan)
 
     def call(self, opaque: Opaque, numbers: Any, shape: Shape) -> Any:
         """Call an opaque function, at one point or at one after the other."""

@@ -14,8 +14,8 @@ from accumulus.errors import OpaqueError
 from accumulus.tape.columns import Column, Range, References, column, references_in
 from accumulus.tape.interpreter import Copies, applied
 from accumulus.tape.live import settled
-from accumulus.tape.program import CALL, LOG_DETERMINANT, SOLVE, Block, Program
-from accumulus.tape.systems import logarithm, solutions
+from accumulus.tape.program import CALL, CHOLESKY, LOG_DETERMINANT, SOLVE, Block, Program
+from accumulus.tape.systems import logarithm, lower_factor, solutions
 from accumulus.tape.tape import Tape
 
 #: Reference in the program that is made of what is not in it.
@@ -212,7 +212,7 @@ def _part(block: Block, needed: NDArray[np.bool_]) -> _Part:
         lengths = np.diff(block.offsets)
         offsets = np.append(0, np.cumsum(lengths[needed]))
         return _Part(block, [columns[0][np.repeat(needed, lengths)]], every[needed], offsets=offsets)
-    if block.code in (LOG_DETERMINANT, CALL):
+    if block.code in (LOG_DETERMINANT, CHOLESKY, CALL):
         return _Part(block, columns, every, shape=block.shape)
     if block.shape is not None:
         m, k, n = block.shape
@@ -300,6 +300,8 @@ def _write(tape: Tape, part: _Part, at: Callable[[NDArray[np.int64]], list[int]]
         rows = [left[k * i : k * i + k] for i in range(m)]
         if block.code == LOG_DETERMINANT:
             found = [*logarithm(tape, rows)]
+        elif block.code == CHOLESKY:
+            found = [entry for row in lower_factor(tape, rows) for entry in row]
         elif block.code == SOLVE:
             sides = [others[0][n * i : n * i + n] for i in range(k)]
             found = [entry for row in solutions(tape, rows, sides) for entry in row]

@@ -46,15 +46,16 @@ from accumulus.tape.tape import Tape, to_bytes
 SUM: Final = 255
 #: The code of blocks that are recurrences: bodies whose instances take results of earlier ones.
 SCAN: Final = 254
-#: The codes of blocks that are products of two matrices, solutions of systems of equations, and the sign and logarithm
-#: of a determinant.
+#: The codes of blocks that are products of two matrices, solutions of systems of equations, the sign and logarithm of a
+#: determinant, and Cholesky's lower factor of a symmetric matrix.
 MATMUL: Final = 253
 SOLVE: Final = 252
 LOG_DETERMINANT: Final = 251
 #: The code of blocks that call an opaque function.
 CALL: Final = 250
+CHOLESKY: Final = 249
 #: What works on whole matrices.
-OF_MATRICES: Final = frozenset((MATMUL, SOLVE, LOG_DETERMINANT))
+OF_MATRICES: Final = frozenset((MATMUL, SOLVE, LOG_DETERMINANT, CHOLESKY))
 
 #: Lines of source: files and numbers.
 Lines = frozenset[tuple[str, int]]
@@ -154,6 +155,8 @@ class Block:
             return self.count * self.body.operations
         if self.shape is not None and self.opaque is None:
             _, k, n = self.shape
+            if self.code == CHOLESKY:
+                return k**3 // 3
             return self.count * (2 * k - 1) if self.code == MATMUL else 2 * k**3 // 3 + 2 * k * k * n
         return len(self.operands[0]) - self.count if self.code == SUM else self.count
 
@@ -649,6 +652,13 @@ class Program:
         sign, logarithm = self.of_matrices(LOG_DETERMINANT, (n, n, 0), [matrix]).tolist()
         return sign, logarithm
 
+    def cholesky(self, matrix: References) -> References:
+        """Cholesky's lower factor of a symmetric matrix, of which the lower triangle is read; 0 above the diagonal."""
+        n = len(matrix)
+        symmetric = np.where(np.tri(n, dtype=bool), matrix, matrix.T)
+        found = self.of_matrices(CHOLESKY, (n, n, n), [symmetric]).reshape(n, n)
+        return np.where(np.tri(n, dtype=bool), found, self.constant(0.0))
+
     def call(self, opaque: Opaque, numbers: References) -> References:
         """The results of an opaque function for a condition and arguments; what calls it is never written out."""
         shape = 1, 1 + opaque.argument_count, opaque.result_count
@@ -882,4 +892,4 @@ def _compared(block: Block) -> tuple[Column, ...]:
 
 
 assert INPUT == 0
-assert len(OPERATIONS) < CALL < min(OF_MATRICES)
+assert len(OPERATIONS) < min(OF_MATRICES)

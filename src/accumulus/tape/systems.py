@@ -297,6 +297,18 @@ def _is_zero(tape: Tape, reference: int) -> bool:
     return reference < 0 and tape.value_of(reference) == 0.0
 
 
+def lower_factor(tape: Tape, a: Rows) -> Rows:
+    """Cholesky's factor of a symmetric matrix, of which the lower triangle is read: NaN where it is not definite."""
+    zero = tape.constant(0.0)
+    factor = [[zero] * len(a) for _ in a]
+    for j, pivots in enumerate(factor):
+        for i in range(j, len(a)):
+            total = tape.sum(map(tape.multiply, factor[i][:j], pivots[:j])) if j else zero
+            left = tape.apply("subtract", a[i][j], total) if j else a[i][j]
+            factor[i][j] = tape.apply("sqrt", left) if i == j else tape.divide(left, pivots[j])
+    return factor
+
+
 def logarithm(tape: Tape, a: Rows) -> tuple[int, int]:
     """The sign and the logarithm of a determinant, whose derivative is the trace of A⁻¹·dA."""
     zero = tape.constant(0.0)

@@ -12,7 +12,7 @@ import math
 import textwrap
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Final, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, CompileError
 from accumulus.tape.columns import Column
 from accumulus.tape.operations import OPERATIONS, helpers
+from accumulus.tape.program import CHOLESKY, LOG_DETERMINANT, MATMUL, SOLVE
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment, Unit
 from accumulus.targets.nests import Nest
@@ -98,9 +99,12 @@ class _JaxArrays(ArrayPrinter):
     real = "real"
     filled = "jnp.broadcast_to(jnp.asarray({value}, real), ({count},))"
     returned = "jnp.asarray({value}, real)"
-    product = 'jnp.matmul({0}, {1}, precision="highest")'
-    solution = "jnp.linalg.solve({0}, {1})"
-    determinant = "jnp.stack(jnp.linalg.slogdet({0}))"
+    forms: ClassVar[dict[int, str]] = {
+        MATMUL: 'jnp.matmul({0}, {1}, precision="highest")',
+        SOLVE: "jnp.linalg.solve({0}, {1})",
+        LOG_DETERMINANT: "jnp.stack(jnp.linalg.slogdet({0}))",
+        CHOLESKY: "jnp.linalg.cholesky({0})",
+    }
     taken = "jnp.ravel(own)[jnp.asarray({table})[at]]"
     chosen = "jnp.where(jnp.asarray({mask})[at] == 1, {own}, {other})"
     scattered = ("{result} = jnp.zeros({length}, real).at[{table}].set({values})",)

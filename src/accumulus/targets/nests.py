@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from accumulus.errors import OpaqueError, SizeError
 from accumulus.tape.columns import Column, Range, column, owners_in
 from accumulus.tape.fusion import Map
-from accumulus.tape.program import LOG_DETERMINANT, MATMUL, SOLVE, Opaque, Program
+from accumulus.tape.program import CHOLESKY, LOG_DETERMINANT, MATMUL, SOLVE, Opaque, Program
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Unit
 
@@ -267,16 +267,29 @@ Floats = NDArray[np.float64]
 Entries = NDArray[np.int32] | tuple[int, int]
 #: Shape, first entry, strides, and table of a matrix.
 _Operand = tuple[tuple[int, int], int, tuple[int, ...], NDArray[np.intp] | None]
+#: Rows from which on it is asked whether a matrix is triangular: a third of the work is left then.
+TRIANGULAR: Final = 64
 #: Bytes of a number.
 _SIZE: Final = 8
 
 
 def _solve(matrix: Floats, sides: Floats, out: Floats) -> None:
+    if len(matrix) >= TRIANGULAR:
+        for lower, corner, other in ((True, matrix[0, -1], np.triu), (False, matrix[-1, 0], np.tril)):
+            if corner == 0.0 and not other(matrix, 1 if lower else -1).any():
+                from scipy.linalg import solve_triangular  # not what every process needs
+
+                out[...] = solve_triangular(matrix, sides, lower=lower, check_finite=False)
+                return
     out[...] = np.linalg.solve(matrix, sides)
 
 
 def _log_determinant(matrix: Floats, out: Floats) -> None:
     out[...] = np.linalg.slogdet(matrix)
+
+
+def _cholesky(matrix: Floats, out: Floats) -> None:
+    out[...] = np.linalg.cholesky(matrix)
 
 
 def _calling(opaque: Opaque) -> Callable[..., Any]:
@@ -286,11 +299,13 @@ def _calling(opaque: Opaque) -> Callable[..., Any]:
     return call
 
 
-_COMPUTE: Final[dict[int, Callable[..., Any]]] = {MATMUL: np.matmul, SOLVE: _solve, LOG_DETERMINANT: _log_determinant}
+_COMPUTE: Final[dict[int, Callable[..., Any]]] = {
+    MATMUL: np.matmul, SOLVE: _solve, LOG_DETERMINANT: _log_determinant, CHOLESKY: _cholesky
+}  # fmt: skip
 
 
 class OfMatrices:
-    """A product of an m × k matrix and a k × n one, the solution of a system, a determinant, or a call.
+    """A product of an m × k matrix and a k × n one, the solution of a system, a determinant, a factor, or a call.
 
     Args:
         nest: which of them.

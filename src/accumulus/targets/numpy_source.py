@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from keyword import iskeyword
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, CompileError
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import BY_NAME, OPERATIONS, helpers
-from accumulus.tape.program import LOG_DETERMINANT, MATMUL, SOLVE
+from accumulus.tape.program import CHOLESKY, LOG_DETERMINANT, MATMUL, SOLVE
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Batch, Segment, Shape, SourceKernel, Unit
 from accumulus.targets.nests import Nest, check_written, nests_of
@@ -270,6 +270,12 @@ class _PointPrinter(BodyPrinter):
 # Programs over arrays -------------------------------------------------------------------------------------------------
 
 
+#: Results of what works on matrices, in a word.
+_OF_MATRICES: Final = {
+    MATMUL: "products", SOLVE: "solutions", LOG_DETERMINANT: "parts of a determinant", CHOLESKY: "entries of a factor"
+}  # fmt: skip
+
+
 class ArrayPrinter:
     """Prints the loop nests of a program over arrays; what JAX says otherwise is apart.
 
@@ -282,7 +288,7 @@ class ArrayPrinter:
         real: the dtype of numbers there.
         filled: an array of numbers, given one or as many numbers or truth values.
         returned: a result as it is returned, an array of its own.
-        product, solution, determinant: of matrices; the last the sign and the logarithm.
+        forms: what works on matrices: products, solutions, signs and logarithms of determinants, factors.
         taken: results of earlier steps of a recurrence.
         chosen: these where a mask says so, others elsewhere.
         scattered: lines by which a result gets values at the places of a table.
@@ -292,9 +298,12 @@ class ArrayPrinter:
     real = "float"
     filled = "np.full({count}, {value}, float)"  # truth values become numbers
     returned = "np.array({value}, float)"  # not a view of an argument
-    product = "{0} @ {1}"
-    solution = "np.linalg.solve({0}, {1})"
-    determinant = "np.array(np.linalg.slogdet({0}))"
+    forms: ClassVar[dict[int, str]] = {
+        MATMUL: "{0} @ {1}",
+        SOLVE: "np.linalg.solve({0}, {1})",
+        LOG_DETERMINANT: "np.array(np.linalg.slogdet({0}))",
+        CHOLESKY: "np.linalg.cholesky({0})",
+    }
     taken = "np.ravel(own)[{table}[at]]"
     chosen = "np.where({mask}[at] == 1, {own}, {other})"
     scattered: tuple[str, ...] = ("{result} = np.zeros({length})", "{result}[{table}] = {values}")
@@ -359,7 +368,7 @@ class ArrayPrinter:
         places = ", ".join(f"{file}:{line}" for file, line in lines[:3]) + (", …" if len(lines) > 3 else "")
         what = "sums" if nest.body is None else "entries" if nest.steps is None else "steps"
         if nest.shape is not None:
-            what = {MATMUL: "products", SOLVE: "solutions", LOG_DETERMINANT: "parts of a determinant"}[nest.code]
+            what = _OF_MATRICES[nest.code]
         return ["", f"# {nest.count:,} {what}" + (f", {places}" if places else "")]
 
     def _spread(self, operands: Column) -> str:
@@ -398,8 +407,7 @@ class ArrayPrinter:
             f"{self.library}.reshape({self._spread(column)}, {each})"
             for column, each in zip(nest.loads, ((m, k), (k, n)), strict=False)
         ]
-        form = {MATMUL: self.product, SOLVE: self.solution, LOG_DETERMINANT: self.determinant}[nest.code]
-        self._store(nest.starts[0], f"{self.library}.ravel({form.format(*matrices)})")
+        self._store(nest.starts[0], f"{self.library}.ravel({self.forms[nest.code].format(*matrices)})")
 
     def _sums(self, nest: Nest, offsets: NDArray[np.int64]) -> None:
         text = self._spread(nest.loads[0])

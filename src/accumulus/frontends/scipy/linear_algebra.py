@@ -101,7 +101,10 @@ def _solve_triangular(
     if trans in (1, 2, "T", "C"):
         matrix, lower = matrix.T, not lower
     with tape.unsigned_zeros():
-        columns = sides.reshape(1, len(sides), -1)
+        n, columns = len(sides), sides.reshape(1, len(sides), -1)
+        if systems.is_equation(tape, max(n * n * n // 6, n * sides.size // 2)):  # as its factor may be
+            triangle = np.tril(matrix, -1 if unit_diagonal else 0) if lower else np.triu(matrix, int(unit_diagonal))
+            return systems.solve(tape, triangle + np.eye(n) if unit_diagonal else triangle, sides)
         found = factorisations.solve_triangular(tape, matrix[np.newaxis], columns, lower=lower, unit=unit_diagonal)
     return found.reshape(sides.shape)
 

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.program import MATMUL
+from accumulus.tape.program import CHOLESKY, MATMUL
 from accumulus.targets.c.c_expressions import Body, Mathematics
 from accumulus.targets.c.c_header import (
     BYTES,
@@ -159,6 +159,8 @@ class LoopSource(Source):
             matrices, result = [read(column, single=False) for column in nest.loads], self._result(nest.stores[0])
             if nest.code == MATMUL:
                 self._product(nest.shape, matrices[0], matrices[1], result)
+            elif nest.code == CHOLESKY:
+                self._factor(nest.shape, matrices[0], result)
             else:
                 self._system(nest.shape, matrices, result)
             return
@@ -407,6 +409,25 @@ class LoopSource(Source):
             "}",
         ]
         self._function(what, arrays, [*opening, *loops])
+
+    def _factor(self, shape: tuple[int, int, int], matrix: Reading, result: Reading) -> None:
+        """Cholesky's lower factor of a symmetric matrix, in its place."""
+        n = shape[0]
+        to = f"{result.array} + {result.start}"
+        lines = [
+            f"double *const factor = {to};",
+            f"for (ptrdiff_t i = 0; i < {n * n}; i++) factor[i] = {matrix.at('i')};",
+            f"for (ptrdiff_t j = 0; j < {n}; j++) {{",
+            f"    for (ptrdiff_t i = j; i < {n}; i++) {{",
+            f"        double left = factor[{n} * i + j];",
+            f"        for (ptrdiff_t k = 0; k < j; k++) left -= factor[{n} * i + k] * factor[{n} * j + k];",
+            f"        factor[{n} * i + j] = i == j ? sqrt(left) : left / factor[{n + 1} * j];",
+            "    }",
+            f"    for (ptrdiff_t i = 0; i < j; i++) factor[{n} * i + j] = 0.0;",
+            "}",
+        ]
+        arrays = list(dict.fromkeys([matrix.array, result.array]))
+        self._function(f"factor of {n} x {n}", arrays, lines)
 
     def _system(self, shape: tuple[int, int, int], matrices: Sequence[Reading], result: Reading) -> None:
         """The solutions of a system, or the sign and logarithm of its determinant where there are no sides."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
+from accumulus.frontends.numpy.linalg.systems import is_equation
 from accumulus.frontends.numpy.operands import depends, map_references, references_of
 from accumulus.frontends.numpy.table import implements
 from accumulus.tape.tape import Tape
@@ -97,11 +98,17 @@ def check_constant(name: str, **options: Any) -> None:
 def cholesky(tape: Tape, a: Any, /, *, upper: bool = False) -> Any:
     """The triangular factor with a positive diagonal; only one triangle of the matrix is read, as NumPy does.
 
-    It is NaN from the first row on where the matrix is not positive definite; NumPy raises `LinAlgError`.
+    It is NaN from the first row on where the matrix is not positive definite; NumPy raises `LinAlgError`, and so does
+    LAPACK at a call, which factorises large matrices (`Program.cholesky`).
     """
     with tape.unsigned_zeros():
         matrices, stack = square_of(tape, a, "cholesky")
-        factor = lower_factor(tape, matrices.mT if upper else matrices)
+        given, n = matrices.mT if upper else matrices, matrices.shape[-1]
+        if is_equation(tape, n * n * n // 6):
+            found = [tape.cholesky(each) for each in references_of(tape, given)]
+            factor: Any = TracedArray(tape, np.array(found, np.int64).reshape(matrices.shape))
+        else:
+            factor = lower_factor(tape, given)
         return (factor.mT if upper else factor).reshape(*stack, *matrices.shape[1:])
 
 

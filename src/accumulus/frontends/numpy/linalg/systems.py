@@ -43,7 +43,7 @@ def solve(tape: Tape, a: Any, b: Any, *, banded: bool = False) -> Any:
         return [entry for row in rows for entry in row]
 
     with tape.unsigned_zeros():
-        if not banded and m and _is_long(tape, n * n * (n // 3 + m)):
+        if not banded and m and is_equation(tape, n * n * (n // 3 + m)):
             result = np.empty(sides.shape, np.int64)
             for k in np.ndindex(stack):
                 result[k] = tape.solve(matrices[k], sides[k])
@@ -86,7 +86,7 @@ def _slogdet(tape: Tape, a: Any) -> Any:
     matrices = _square(tape, a)
     *stack, n, _ = matrices.shape
     with tape.unsigned_zeros():
-        if _is_long(tape, n * n * (n // 3)):
+        if is_equation(tape, n * n * (n // 3)):
             result = np.empty((*stack, 2), np.int64)
             for k in np.ndindex(*stack):
                 result[k] = tape.log_determinant(matrices[k])
@@ -116,7 +116,7 @@ def _rows(entries: list[int], count: int, length: int) -> Rows:
     return [entries[length * k : length * (k + 1)] for k in range(count)]
 
 
-def _is_long(tape: Any, products: int) -> bool:
+def is_equation(tape: Any, products: int) -> bool:
     """Return True if a system of so many products is an equation of the program, rather than written out."""
     return products > MOST_UNROLLED_SYSTEM and tape.in_loops(products, products)
 
