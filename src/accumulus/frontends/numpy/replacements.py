@@ -84,10 +84,12 @@ def _record(tape: Tape, original: Callable[..., Any], *arguments: Any, **keyword
 
 def _is_of_others(function: Any, arguments: Sequence[Any]) -> bool:
     """Return True if NumPy leaves a call to its arguments: quantities, and methods of series and data arrays."""
-    scope = getattr(getattr(function, "__wrapped__", None), "__globals__", {})
     first = arguments[0] if arguments else None
-    is_method = scope.get("__name__") == "numpy._core.fromnumeric" and hasattr(first, function.__name__)
-    return (is_method and array_in(first) is not first) or any(map(is_quantity, arguments))
+    if array_in(first) is not first:
+        scope = getattr(getattr(function, "__wrapped__", None), "__globals__", {})
+        if scope.get("__name__") == "numpy._core.fromnumeric" and hasattr(first, function.__name__):
+            return True
+    return any(map(is_quantity, arguments))
 
 
 def _make(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
