@@ -370,3 +370,12 @@ def test_changes_in_place_are_seen_or_said(name, length):
     change(thing)
     assert jac(NUMBER) == pytest.approx(acc.jacobian(lambda p: expression(thing, p), effort="fast")(NUMBER), rel=1e-12)
     assert jac(NUMBER) != before
+
+
+def test_what_tells_another_class_is_no_table():
+    class Told:
+        def __getattribute__(self, name):
+            return 2.0
+
+    told = Told()
+    assert acc.jacobian(lambda p: told.rate * p, effort="fast")(NUMBER) == 2.0

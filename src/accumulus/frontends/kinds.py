@@ -187,7 +187,8 @@ def numbers_of_labelled(value: Any) -> tuple[NDArray[np.float64], Table | DataAr
 def is_of(value: object, library: str, *names: str) -> bool:
     """Return True for an object of one of some classes of a library, which is not imported for it."""
     module = sys.modules.get(library)
-    return module is not None and isinstance(value, tuple([getattr(module, name, ()) for name in names]))
+    # by the type itself: an object may tell another class, or raise where it is asked
+    return module is not None and any(getattr(module, name, None) in type(value).__mro__ for name in names)
 
 
 def is_numeric(dtype: Any) -> bool:
