@@ -205,8 +205,12 @@ class Products:
         places = [(each.tails, each.heads) if of_one else (each.heads, each.tails) for each in left]
         given = [(*place, self.values(each)) for place, each in zip(places, left, strict=True)]
         found = sorted_entries(given, first, rows, self.sums)
-        if len(found.columns) == sum(map(len, left)) and len(left) <= FEW_PARTS:
-            return left
+        if len(found.columns) == sum(map(len, left)):
+            known = [each for each in left if each.values is None or self.tape.uniform(each.values) is not None]
+            if len(left) - len(known) <= FEW_PARTS:
+                return left
+            if known:  # what is one number stays known to be
+                return [*known, *self.added([each for each in left if not any(each is one for one in known)])]
         heads, tails = column(found.rows() + first), column(found.columns)
         return [Entries(*((tails, heads) if of_one else (heads, tails)), column(found.values))]
 
