@@ -206,11 +206,11 @@ class Products:
         given = [(*place, self.values(each)) for place, each in zip(places, left, strict=True)]
         found = sorted_entries(given, first, rows, self.sums)
         if len(found.columns) == sum(map(len, left)):
-            known = [each for each in left if each.values is None or self.tape.uniform(each.values) is not None]
-            if len(left) - len(known) <= FEW_PARTS:
+            single = [each for each in left if each.values is None or self.tape.uniform(each.values) is not None]
+            if len(left) - len(single) <= FEW_PARTS:
                 return left
-            if known:  # what is one number stays known to be
-                return [*known, *self.added([each for each in left if not any(each is one for one in known)])]
+            if single:  # what is one number stays known to be
+                return [*single, *self.added([each for each in left if not any(each is one for one in single)])]
         heads, tails = column(found.rows() + first), column(found.columns)
         return [Entries(*((tails, heads) if of_one else (heads, tails)), column(found.values))]
 
