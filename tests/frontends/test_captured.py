@@ -14,7 +14,8 @@ import pytest
 
 import accumulus as acc
 from accumulus.errors import ArgumentError
-from accumulus.frontends.captured import LARGEST, MOST, Captured
+from accumulus.frontends.captured import MOST, Captured
+from accumulus.frontends.contents import LARGEST
 
 X = np.array([1.0, 2.0])
 factor = 2.0

@@ -206,11 +206,15 @@ class Products:
         given = [(*place, self.values(each)) for place, each in zip(places, left, strict=True)]
         found = sorted_entries(given, first, rows, self.sums)
         if len(found.columns) == sum(map(len, left)):
-            single = [each for each in left if each.values is None or self.tape.uniform(each.values) is not None]
-            if len(left) - len(single) <= FEW_PARTS:
+            single: list[Entries] = []
+            others: list[Entries] = []
+            for each in left:
+                is_one = each.values is None or self.tape.uniform(each.values) is not None
+                (single if is_one else others).append(each)
+            if len(others) <= FEW_PARTS:
                 return left
             if single:  # what is one number stays known to be
-                return [*single, *self.added([each for each in left if not any(each is one for one in single)])]
+                return [*single, *self.added(others)]
         heads, tails = column(found.rows() + first), column(found.columns)
         return [Entries(*((tails, heads) if of_one else (heads, tails)), column(found.values))]
 

@@ -2,9 +2,9 @@
 
 Sums, products, also of matrices, negations and choices are computed, and recurrences of nothing else; every other
 operation, a call of an opaque function too, is a random residue for each of its results, the same wherever it is
-referred to. A choice by c of a or b is
-b + c·(a − b), c being a residue like any other; in memory truth values are numbers, so whether one is not 0 is that
-residue again. Every finite constant is a whole number times a power of two, and so has a residue of its own.
+referred to. A choice by c of a or b is b + c·(a − b), c being a residue like any other; in memory truth values are
+numbers, so whether one is not 0 is that residue again. Every finite constant is a whole number times a power of two,
+and so has a residue of its own.
 """
 
 from __future__ import annotations

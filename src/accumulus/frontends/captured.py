@@ -16,7 +16,6 @@ constants that belong to array libraries and the standard library are taken as c
 
 from __future__ import annotations
 
-import array
 import builtins
 import collections
 import contextvars
@@ -48,17 +47,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from accumulus.frontends.active import ACTIVE
-from accumulus.frontends.kinds import StandIn, is_of, is_quantity
+from accumulus.frontends.contents import LARGEST, look_of
+from accumulus.frontends.kinds import StandIn, is_of
 from accumulus.frontends.location import LIBRARIES, codes_in, dispatchers, is_foreign, is_library_code, names_in
 from accumulus.frontends.source.nodes import MARK
 
-#: Bytes of the largest array whose contents are compared; the most variables and entries that are watched.
-LARGEST: Final = 4096
+#: The most variables and entries that are watched.
 MOST: Final = 2000
 #: Objects that are looked into, most of which hold nothing that can change: some 10 ms.
 MOST_OBJECTS: Final = 5000
-#: Entries of larger arrays that are compared, spread over each axis.
-SAMPLED: Final = 64
 #: Entries of one namespace up to which a comparison for each is quicker than one for all.
 FEW: Final = 4
 #: Calls of one function of which the objects are looked at.
@@ -538,7 +535,7 @@ class Captured:
             return self._visit_function(value, label)
         if isinstance(value, ModuleType):
             return self._visit_module(value, label)
-        look = _look_of(value)
+        look = look_of(value)
         if look is not None:
             self._add_contents(look, value, label)
         if is_of(value, "pandas", "Series", "DataFrame") and look is None:
@@ -814,69 +811,6 @@ def is_changeable(argument: object) -> bool:
     (False, False, True)
     """
     return not isinstance(argument, (*_UNCHANGING, np.ndarray))
-
-
-def _look_of(value: Any) -> Callable[[Any], object] | None:
-    """Return what sees whether an object has been changed in place; None if it cannot be, or nothing sees it."""
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind == "O":
-            return None
-        return np.ndarray.tobytes if value.nbytes <= LARGEST else _sampled(value)
-    if isinstance(value, set):
-        return frozenset
-    if isinstance(value, bytearray | array.array | memoryview):
-        return bytes
-    module = type(value).__module__
-    if module.startswith("scipy.sparse") and isinstance(getattr(value, "data", None), np.ndarray):
-        return functools.partial(_data_of, _look_of(value.data) or _nothing)
-    if is_of(value, "pandas", "Series", "DataFrame"):
-        return _table if 8 * value.size <= LARGEST else None  # to read one takes as long as many calls
-    if is_of(value, "xarray", "DataArray", "Dataset"):
-        return _variables
-    return _quantity if is_quantity(value) else None
-
-
-def _sampled(array: np.ndarray[Any, Any]) -> Callable[[Any], object]:
-    """Return a reader of some entries of one array, spread over each axis: through a view, which is made at once."""
-    view = array[_places(array.shape)]
-    return lambda _: view.tobytes()
-
-
-def _places(shape: tuple[int, ...]) -> tuple[slice, ...]:
-    """Return where the entries are that are compared of a large array."""
-    each = max(2, int(SAMPLED ** (1.0 / max(1, len(shape)))))
-    return tuple([slice(None, None, max(1, -(-length // each))) for length in shape])
-
-
-def _data_of(look: Callable[[Any], object], matrix: Any) -> object:
-    return id(matrix.data), look(matrix.data)
-
-
-def _nothing(_: Any) -> None:
-    return None
-
-
-def _contents(values: Any) -> object:
-    """Contents of an array, all or some."""
-    array = np.asarray(values)
-    some = array[_places(array.shape)] if array.nbytes > LARGEST else array
-    return repr(some.tolist()) if array.dtype.kind == "O" else some.tobytes()
-
-
-def _table(frame: Any) -> object:
-    """Contents of a small table or series of pandas."""
-    return _contents(frame.to_numpy()), repr([axis.tolist() for axis in frame.axes])
-
-
-def _variables(value: Any) -> object:
-    """Contents of a data array or data set of xarray and of its coordinates."""
-    held = value.variables if hasattr(value, "variables") else {None: value.variable, **value.coords.variables}
-    return [(name, each.dims, _contents(each.data)) for name, each in held.items()]
-
-
-def _quantity(value: Any) -> object:
-    """Contents of a quantity, and its unit."""
-    return tuple(value.unit_items()), _contents(value.magnitude)
 
 
 def _is_part(value: Any) -> bool:

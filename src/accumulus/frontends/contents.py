@@ -1,0 +1,79 @@
+"""Contents of what a function holds and may be changed in place: arrays, containers of bytes, objects of libraries."""
+
+from __future__ import annotations
+
+import array
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.frontends.kinds import is_of, is_quantity
+
+#: Bytes of the largest array whose contents are compared; entries of larger ones that are, spread over each axis.
+LARGEST: Final = 4096
+SAMPLED: Final = 64
+
+
+def look_of(value: Any) -> Callable[[Any], object] | None:
+    """Return what sees whether an object has been changed in place; None if it cannot be, or nothing sees it."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "O":
+            return None
+        return np.ndarray.tobytes if value.nbytes <= LARGEST else _sampled(value)
+    if isinstance(value, set):
+        return frozenset
+    if isinstance(value, bytearray | array.array | memoryview):
+        return bytes
+    module = type(value).__module__
+    if module.startswith("scipy.sparse") and isinstance(getattr(value, "data", None), np.ndarray):
+        return functools.partial(_data_of, look_of(value.data) or _nothing)
+    if is_of(value, "pandas", "Series", "DataFrame"):
+        return _table if 8 * value.size <= LARGEST else None  # to read one takes as long as many calls
+    if is_of(value, "xarray", "DataArray", "Dataset"):
+        return _variables
+    return _quantity if is_quantity(value) else None
+
+
+def _sampled(array: np.ndarray[Any, Any]) -> Callable[[Any], object]:
+    """Return a reader of some entries of one array, spread over each axis: through a view, which is made at once."""
+    view = array[_places(array.shape)]
+    return lambda _: view.tobytes()
+
+
+def _places(shape: tuple[int, ...]) -> tuple[slice, ...]:
+    """Return where the entries are that are compared of a large array."""
+    each = max(2, int(SAMPLED ** (1.0 / max(1, len(shape)))))
+    return tuple([slice(None, None, max(1, -(-length // each))) for length in shape])
+
+
+def _data_of(look: Callable[[Any], object], matrix: Any) -> object:
+    return id(matrix.data), look(matrix.data)
+
+
+def _nothing(_: Any) -> None:
+    return None
+
+
+def _contents(values: Any) -> object:
+    """Contents of an array, all or some."""
+    array = np.asarray(values)
+    some = array[_places(array.shape)] if array.nbytes > LARGEST else array
+    return repr(some.tolist()) if array.dtype.kind == "O" else some.tobytes()
+
+
+def _table(frame: Any) -> object:
+    """Contents of a small table or series of pandas."""
+    return _contents(frame.to_numpy()), repr([axis.tolist() for axis in frame.axes])
+
+
+def _variables(value: Any) -> object:
+    """Contents of a data array or data set of xarray and of its coordinates."""
+    held = value.variables if hasattr(value, "variables") else {None: value.variable, **value.coords.variables}
+    return [(name, each.dims, _contents(each.data)) for name, each in held.items()]
+
+
+def _quantity(value: Any) -> object:
+    """Contents of a quantity, and its unit."""
+    return tuple(value.unit_items()), _contents(value.magnitude)
