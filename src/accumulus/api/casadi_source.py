@@ -292,7 +292,8 @@ class _Written:
         """
         program = derivative.compile_loops(*points)
         results = program._results
-        dense = len(results.segments) - len(results._patterns)
+        fixed = results.fixed_patterns("a function of CasADi")
+        dense = len(results.segments) - len(fixed)
         segments, patterns = [], []
         for k, segment in enumerate(results.segments):
             if k < dense:
@@ -300,7 +301,7 @@ class _Written:
                 order, pattern = by_columns(shape), Pattern.dense(shape)
             else:
                 pair = pairs[k - dense] if pairs else None
-                order, pattern = _sorted(results._patterns[k - dense], pair, upper=upper)
+                order, pattern = _sorted(fixed[k - dense], pair, upper=upper)
             segments.append(_moved(segment, order, pattern.size))
             patterns.append(pattern)
         guards = program.kernel.segments[len(segments) :]

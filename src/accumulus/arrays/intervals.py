@@ -170,6 +170,14 @@ class Intervals(Partial):
         """Return that nothing is known: matrices may not be positive definite."""
         return None
 
+    def gather(self, matrix: Interval, indices: Interval, shape: Any) -> Interval:
+        """Return what any entry may be."""
+        return matrix
+
+    def scatter(self, terms: Interval, indices: Interval, shape: Any) -> Interval:
+        """Return whether sums are finite."""
+        return ANY if _is_finite(terms) else None
+
     def call(self, opaque: Opaque, numbers: Interval, shape: Any) -> Interval:
         """Return that nothing is known."""
         return None

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.entries import Entries, Products, positions, selected, sorted_entries
 from accumulus.arrays.scans import Factor, Recurrence, Way, dependences, opened_labels
-from accumulus.arrays.structured import Dense, Edge, Structured, of_product, parted, written_out
+from accumulus.arrays.structured import Dense, Edge, Lookup, Structured, of_product, parted, written_out
 from accumulus.arrays.through import through
-from accumulus.arrays.verification import Heads, verify_derivatives
+from accumulus.arrays.verification import AnyEdge, Heads, verify_derivatives
 from accumulus.context import Context
 from accumulus.elimination.emit import emit
 from accumulus.errors import SizeError
@@ -29,7 +29,17 @@ from accumulus.search.find import find_plan
 from accumulus.tape.columns import Column, Range, column, owners_in, references_in
 from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.moving import Moving
-from accumulus.tape.program import CHOLESKY, MANY_BLOCKS, MATMUL, SOLVE, Program
+from accumulus.tape.program import (
+    CHOLESKY,
+    GATHER,
+    MANY_BLOCKS,
+    MATMUL,
+    SCATTER,
+    SOLVE,
+    OpenIndicesError,
+    Program,
+    shapes_of_operands,
+)
 from accumulus.tape.tape import Tape, to_bytes
 
 Integers = NDArray[np.int64]
@@ -39,11 +49,29 @@ _OUTPUTS: Final = -2
 #: Owner of entries by directions, which the inputs depend on.
 _DIRECTIONS: Final = -3
 #: Arrays that derivatives go through and that are never computed: how many there are, by the code of a block.
-_RESIDUALS: Final = {SOLVE: 1, CHOLESKY: 4}
+_RESIDUALS: Final = {SOLVE: 1, CHOLESKY: 4, GATHER: 1, SCATTER: 1}
 #: Products between arrays, at most: their indices have to fit into memory.
 MOST: Final = 200_000_000
 #: Products up to which ways through recurrences are looked for at first, where nothing else is left.
 FIRST: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Columns of a Jacobian whose places depend on indices: the inputs that were taken by these, an entry for each.
+
+    Attributes:
+        columns: references of the inputs' numbers.
+        groups: of those that one index has chosen together.
+        ranks: among these, in the order of their places.
+        first, last: input, at least and at most, that the group may have.
+    """
+
+    columns: Integers
+    groups: Integers
+    ranks: Integers
+    first: Integers
+    last: Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +80,12 @@ class ArrayJacobian:
 
     tape: Program  # its outputs are the function's own, then the nonzeros row by row
     values: int  # how many outputs are the function's own
-    # rows, columns: output and input that each nonzero belongs to; sorted
+    # rows, columns: output and input that each nonzero belongs to, sorted; behind the inputs come those of `opened`
     rows: Integers
     columns: Integers
     bodies: tuple[tuple[int, int], ...]  # of how many instances, and how many operations, each body of the function is
     products: int  # scalar products between bodies
+    opened: Opened | None = None
 
 
 def differentiate(
@@ -64,22 +93,33 @@ def differentiate(
     inputs: Sequence[int] | Integers,
     context: Context,
     directions: Integers | None = None,
+    owners: Integers | None = None,
 ) -> ArrayJacobian:
     """Accumulate the Jacobian of a program's outputs by some of its inputs, or its product with directions.
 
     Args:
         directions: a row for each, of the inputs that its entries are; columns of the result are directions then. They
             are one more array, on which the inputs depend, so that the Jacobian is formed only where that is cheaper.
+        owners: by input, which of the arguments has it, where the places of nonzeros may depend on indices; else all
+            that may be nonzero are.
 
     Raises:
+        OpenIndicesError: where they may, if inputs by indices are of several arguments, or no inputs at all.
         SizeError: if the products between arrays are too many for memory, or a `ManyBlocksError`.
         VerificationError: if what was made of the derivatives of bodies is not the Jacobian.
     """
-    return _Accumulating(tape, np.asarray(inputs, np.int64), context, directions).result()
+    return _Accumulating(tape, np.asarray(inputs, np.int64), context, directions, owners).result()
 
 
 class _Accumulating:
-    def __init__(self, tape: Program, inputs: Integers, context: Context, directions: Integers | None) -> None:
+    def __init__(
+        self,
+        tape: Program,
+        inputs: Integers,
+        context: Context,
+        directions: Integers | None,
+        owners: Integers | None,
+    ) -> None:
         self.given, self.context = tape, context
         self.made = Program(tape.inputs, most=MANY_BLOCKS)
         self.products = Products(self.made)
@@ -87,17 +127,22 @@ class _Accumulating:
         #: Where what the given program computes is in the one that is made.
         self.moving = Moving(tape, self.made, np.arange(tape.inputs))
         #: Derivatives go through arrays that are never computed, whose references and numbers come after all others:
-        #: residuals of systems and factors, by the positions of these.
+        #: residuals of systems and factors, and what rows are taken of by indices, by the positions of these.
         self._factors = [k for k, block in enumerate(tape.blocks) for _ in range(_RESIDUALS.get(block.code, 0))]
         self._residuals: dict[int, list[int]] = {}
         for vertex, position in enumerate(self._factors, len(tape.blocks)):
             self._residuals.setdefault(position, []).append(vertex)
-        sizes = (tape.blocks[position].size for position in self._factors)
+        sizes = map(self._size_beside, self._factors)
         *self._residual_starts, end = accumulate(sizes, initial=len(tape) + len(tape.outputs))
         #: Whether derivatives by each input are wanted, and then which results depend on any.
         self.active = np.zeros(end, bool)
         self.active[inputs] = True
         self.edges: dict[tuple[int, int], list[Edge]] = {}
+        #: Those that go by indices, by the array of the rows that are taken or added, and that of what comes of them.
+        self.lookups: dict[tuple[int, int], Lookup] = {}
+        #: Arrays of inputs by indices, by which derivatives are, and the table of these inputs.
+        self._owners = owners
+        self.open: dict[int, tuple[Lookup, Integers]] = {}
         #: The derivatives of the inputs by directions, if there are any, and what is differentiated by in the end.
         self.directions: list[Edge] = []
         self.ends, self.end_count = _INPUTS, tape.inputs
@@ -130,16 +175,42 @@ class _Accumulating:
         self._add_edges(_OUTPUTS, ends, column(outputs), None)
         vertices = [vertex for each in maps for block in each.results for vertex in self._vertices(block)]
         given = self._heads([*vertices, _OUTPUTS])
+        opened, taken = self._opened()
         if self.directions:
             self.edges[_INPUTS, _DIRECTIONS] = self.directions
             vertices.append(_INPUTS)
-        self._eliminate(set(vertices))
+        self._eliminate(set(vertices) - self.open.keys())
         rows, columns, values = self._collected()
         nonzeros = rows, columns, values
         seed, directions = self.context.options.seed, None if self.ends == _INPUTS else self.directions
-        verify_derivatives(self.made, self.end_count, given, nonzeros, self.products.rounded, seed, directions)
+        verify_derivatives(self.made, self.end_count, given, nonzeros, self.products.rounded, seed, directions, taken)
         self.made.outputs = np.concatenate([self.moving.at(outputs), values])
-        return ArrayJacobian(self.made, len(outputs), rows, columns, tuple(self.bodies), self.products.count)
+        bodies = tuple(self.bodies)
+        return ArrayJacobian(self.made, len(outputs), rows, columns, bodies, self.products.count, opened)
+
+    def _opened(self) -> tuple[Opened | None, Integers]:
+        """Inputs by indices, and the references of these in the given program; derivatives by them are wanted."""
+        parts: list[Opened] = []
+        taken: list[Integers] = []
+        groups = 0
+        for position, (lookup, rows) in self.open.items():
+            self.lookups = {key: each for key, each in self.lookups.items() if key[0] != position}
+            self.edges = {key: edges for key, edges in self.edges.items() if key[0] != self._residuals[position][0]}
+            (m, _, n), ranks = lookup.shape, np.argsort(np.argsort(rows, axis=1), axis=1)
+            if (ranks != ranks[:1]).any():
+                raise OpenIndicesError
+            numbers = self.made.constant_array(rows.astype(np.float64))
+            columns = self.made.gather(numbers, lookup.indices).reshape(-1)
+            own, several = np.repeat(np.arange(groups, groups + m), n), (m * n,)
+            ends = [np.full(several, end, np.int64) for end in (rows.min(), rows.max())]
+            parts.append(Opened(columns, own, np.tile(ranks[0], m), *ends))
+            taken.append(lookup.heads.references)
+            groups += m
+        if not parts:
+            return None, np.empty(0, np.int64)
+        fields = ("columns", "groups", "ranks", "first", "last")
+        whole = Opened(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
+        return whole, np.concatenate(taken)
 
     # What bodies compute, and their derivatives ------------------------------------------------------------------
 
@@ -170,9 +241,9 @@ class _Accumulating:
         (position,) = each.blocks
         block = self.given.blocks[position]
         assert block.shape is not None
-        m, k, n = block.shape
-        shapes = (m, k), (k, n)
-        factors = [references_in(part).reshape(shape) for part, shape in zip(block.operands, shapes, strict=False)]
+        m, _, n = block.shape
+        shapes = shapes_of_operands(block.code, block.shape)
+        factors = [references_in(part).reshape(shape) for part, shape in zip(block.operands, shapes, strict=True)]
         matrices = [self.moving.at(factor) for factor in factors]
         found = self.made.of_matrices(block.code, block.shape, matrices, block.opaque)
         self.moving.note(block.start, found)
@@ -181,6 +252,8 @@ class _Accumulating:
             if self._is_active(column(arguments)):
                 slopes = self.made.call(block.opaque.derivative, matrices[0]).reshape(n, len(arguments))
                 self._add_dense(position, Dense.of(block.results.references, arguments, slopes))
+        elif block.code in (GATHER, SCATTER):
+            self._add_lookup(position, factors[0], matrices[1].reshape(-1))
         elif block.code == MATMUL:
             results = block.results.references.reshape(m, n)
             for part in of_product(factors[0], factors[1], results, (matrices[0], matrices[1])):
@@ -212,6 +285,25 @@ class _Accumulating:
         inverse = self.made.solve(matrix, self.made.constant_array(np.eye(len(matrix))))
         self.active[results] = True
         self.edges[position, vertex] = [Dense(results[np.newaxis], residuals[np.newaxis], inverse)]
+
+    def _add_lookup(self, position: int, rows: Integers, indices: Integers) -> None:
+        """Add the derivatives of rows by indices, or of their sums: by an array that is the rows."""
+        if not self._is_active(column(rows)):
+            return
+        block, (vertex,) = self.given.blocks[position], self._residuals[position]
+        assert block.shape is not None
+        first, size = self._place(vertex)
+        beside = Range(first, 1 if size > 1 else 0, size)
+        self._add_edges(vertex, beside, column(rows), None)
+        self.active[block.results.references] = True
+        self.lookups[position, vertex] = lookup = Lookup(block.code, block.shape, block.results, beside, indices)
+        if self._owners is not None:
+            is_input = (rows >= 0) & (rows < self.given.inputs)
+            if block.code != GATHER or not (
+                is_input.all() and self.active[rows].all() and _are_equal(self._owners[rows])
+            ):
+                raise OpenIndicesError
+            self.open[position] = lookup, rows
 
     def _add_factor(self, position: int, given: Integers, factor: Integers) -> None:
         """Add the derivatives of L, where L·Lᵀ = A: dL = L·Φ(L⁻¹·dA·L⁻ᵀ), Φ being the lower triangle with half the
@@ -359,9 +451,11 @@ class _Accumulating:
 
     def _heads(self, vertices: Sequence[int]) -> list[Heads]:
         """The derivatives of arrays by those that they depend on, as they are now."""
-        of: dict[int, list[Edge]] = {}
+        of: dict[int, list[AnyEdge]] = {}
         for (head, _), entries in self.edges.items():
             of.setdefault(head, []).extend(entries)
+        for (head, _), lookup in self.lookups.items():
+            of[head] = [lookup]
         return [(*self._place(vertex), of.get(vertex, []), self.recurrences.get(vertex)) for vertex in vertices]
 
     def _place(self, vertex: int) -> tuple[int, int]:
@@ -373,8 +467,13 @@ class _Accumulating:
         blocks = self.given.blocks
         if vertex >= len(blocks):
             k = vertex - len(blocks)
-            return self._residual_starts[k], blocks[self._factors[k]].size
+            return self._residual_starts[k], self._size_beside(self._factors[k])
         return blocks[vertex].start, blocks[vertex].size
+
+    def _size_beside(self, position: int) -> int:
+        """Return the length of each array that derivatives through a block go through and that is never computed."""
+        block = self.given.blocks[position]
+        return len(block.operands[0]) if block.code in (GATHER, SCATTER) else block.size
 
     def _rank(self, vertex: int) -> float:
         """Return where a vertex is in the order in which arrays can be computed."""
@@ -444,8 +543,12 @@ class _Accumulating:
         # of one result, going backward does; what is cheapest now may be a matrix that is never needed
         backward = len(self.given.outputs) == 1
         while vertices:
-            next_in_order = (min if forward else max)(vertices, key=self._rank)
-            vertex, products = self._cheapest({next_in_order} if forward or backward else vertices)
+            # what rows by indices depend on is known where there is nothing else left on one side of them
+            free = vertices.difference(*self.lookups)
+            in_order = forward or backward or not free
+            going_forward = forward or not (backward or len(self.given.outputs) <= self.end_count)
+            next_in_order = (min if going_forward else max)(vertices, key=self._rank)
+            vertex, products = self._cheapest({next_in_order} if in_order else free)
             if products > MOST:
                 raise SizeError(
                     f"{products:,} products of derivatives between arrays, of which {MOST:,} fit; expected arrays "
@@ -534,6 +637,8 @@ class _Accumulating:
     def _eliminate_vertex(self, vertex: int) -> None:
         if vertex in self.recurrences:
             self._pass_through(vertex)
+        for head, tail in [key for key in self.lookups if vertex in key]:
+            self._look_up(head, tail, self.lookups.pop((head, tail)), going_back=vertex == head)
         above, below = self._edges_at(vertex)
         for neighbour in {vertex for ends in (*above, *below) for vertex in ends}:
             for known in (self._ways, self._tried, self._costs):
@@ -558,9 +663,26 @@ class _Accumulating:
         for _, tail in below:
             self._heads_of[tail].discard(vertex)
 
+    def _look_up(self, head: int, tail: int, lookup: Lookup, *, going_back: bool) -> None:
+        """Give what depends on rows by indices the derivatives by the rows; or the former those of the latter."""
+        above, below = self._edges_at(head)[0], self._edges_at(tail)[1]
+        for outer, inner in [(each[0], tail) for each in above] if going_back else [(head, each[1]) for each in below]:
+            if going_back:
+                self.edges[outer, inner] = [self.structured.above_lookup(self.edges[outer, head], lookup)]
+            else:
+                self.edges[outer, inner] = [self.structured.below_lookup(lookup, self.edges[tail, inner])]
+            self._heads_of.setdefault(inner, set()).add(outer)
+            self._tails_of.setdefault(outer, set()).add(inner)
+
     def _collected(self) -> tuple[Integers, Integers, Integers]:
         """Rows, columns and values of the nonzeros, row by row."""
         edges = self.edges.get((_OUTPUTS, self.ends), [])
+        after = self.end_count
+        for position in self.open:  # as if they were further inputs
+            first, size = self._place(position)
+            for each in map(written_out, self.edges.get((_OUTPUTS, position), [])):
+                edges = [*edges, Entries(each.heads, positions(each.tails, first - after), each.values)]
+            after += size
         if not edges:
             return (np.empty(0, np.int64),) * 3
         if any(isinstance(each, Dense) for each in edges):
@@ -580,3 +702,7 @@ class _Accumulating:
             return None
         m, k = found.matrix.shape
         return np.repeat(found.rows - len(self.given), k), np.tile(found.columns, m), found.matrix.reshape(-1)
+
+
+def _are_equal(numbers: Integers) -> bool:
+    return bool((numbers == numbers.flat[0]).all())

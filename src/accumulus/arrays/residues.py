@@ -1,6 +1,7 @@
 """Programs over arrays modulo a prime: what they add and multiply, with everything else by chance.
 
-Sums, products, also of matrices, negations and choices are computed, and recurrences of nothing else; every other
+Sums, products, also of matrices, negations, choices, and what goes by indices, which are residues like any other
+modulo the number of rows, are computed, and recurrences of nothing else; every other
 operation, a call of an opaque function too, is a random residue for each of its results, the same wherever it is
 referred to. A choice by c of a or b is b + c·(a − b), c being a residue like any other; in memory truth values are
 numbers, so whether one is not 0 is that residue again. Every finite constant is a whole number times a power of two,
@@ -20,7 +21,7 @@ from accumulus.arrays.compiled.steps_kernel import StepsState
 from accumulus.native.machine import kernel
 from accumulus.tape.columns import Column, Range
 from accumulus.tape.operations import BY_NAME
-from accumulus.tape.program import MATMUL, SCAN, SUM, Block, Program
+from accumulus.tape.program import GATHER, MATMUL, SCAN, SCATTER, SUM, Block, Program
 from accumulus.tape.tape import Tape
 
 #: 2³¹ − 1: products of two residues fit into 64 bits, and are reduced by shifts.
@@ -41,7 +42,7 @@ _LOW: Final = np.uint64(2**16 - 1)
 _ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _SELECT = (
     BY_NAME[name].code for name in ("add", "subtract", "multiply", "negative", "select")
 )
-_COMPUTED: Final = frozenset((_ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _SELECT, SUM, MATMUL, SCAN))
+_COMPUTED: Final = frozenset((_ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _SELECT, SUM, MATMUL, SCAN, GATHER, SCATTER))
 _TRUTH: Final = BY_NAME["not_equal"].code
 _KINDS: Final = {
     _ADD: steps_kernel.ADD,
@@ -121,6 +122,13 @@ def residues(
             m, k, n = block.shape
             left, right = (np.broadcast_to(at(values, part, slice(0, len(part))), len(part)) for part in block.operands)
             result[:] = matrix_product(left.reshape(m, k), right.reshape(k, n)).reshape(-1)
+        elif block.code in (GATHER, SCATTER):
+            assert block.shape is not None
+            terms, places = (
+                np.broadcast_to(at(values, part, slice(0, len(part))), len(part)) for part in block.operands
+            )
+            move = gathered if block.code == GATHER else scattered
+            result[:] = move(terms, places, block.shape)
         elif block.body is not None and _is_computed(block.body):
             _scan(block, values, result)
         elif block.body is not None:
@@ -165,6 +173,20 @@ def matrix_product(left: Any, right: Any) -> Any:
         one, two, three = (reduced(each.astype(np.uint64)) for each in parts)
         total = reduced(total + (reduced((one << _HALF) + two) << _HALF) + three)
     return total
+
+
+def gathered(rows: Any, indices: Any, shape: tuple[int, int, int]) -> Any:
+    """Return rows of k × n residues by m indices."""
+    _, k, n = shape
+    return rows.reshape(k, n)[(indices % PRIME % k).astype(np.intp)].reshape(-1)
+
+
+def scattered(terms: Any, indices: Any, shape: tuple[int, int, int]) -> Any:
+    """Return the sums of k rows of n residues by their indices, in m rows."""
+    m, k, n = shape
+    total = np.zeros((m, n), np.uint64)
+    np.add.at(total, (indices % PRIME % m).astype(np.intp), terms.reshape(k, n).astype(np.uint64))
+    return reduced(total).reshape(-1)
 
 
 def _sum(block: Block, values: Residues, result: Residues) -> None:

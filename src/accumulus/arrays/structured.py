@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.entries import FEW_PARTS, Entries, Products
 from accumulus.arrays.intervals import Intervals
+from accumulus.errors import SizeError
 from accumulus.tape.columns import Column, Range, column, references_in
-from accumulus.tape.program import Program
+from accumulus.tape.program import GATHER, SCATTER, Program
 
 # Dense derivatives ---------------------------------------------------------------------------------------------------
 #
@@ -79,6 +80,29 @@ class Dense:
     def of(rows: Integers, columns: Integers, matrix: Integers) -> Dense:
         """A rectangle."""
         return Dense(rows.reshape(1, -1, 1), columns.reshape(1, -1, 1), matrix)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lookup:
+    """Derivatives of rows by indices, or of sums of rows by indices, by the rows: ones whose places are not known.
+
+    Attributes:
+        code: which of the two.
+        shape: see `accumulus.tape.program.Block`.
+        heads, tails: references to the program that is differentiated, of two whole arrays.
+        indices: references to the program that computes the derivatives.
+    """
+
+    code: int
+    shape: tuple[int, int, int]
+    heads: Range
+    tails: Range
+    indices: Integers
+
+    @property
+    def values(self) -> Column:
+        """What its places are made of."""
+        return column(self.indices)
 
 
 def of_product(left: Integers, right: Integers, results: Integers, matrices: tuple[Integers, Integers]) -> list[Dense]:
@@ -206,6 +230,8 @@ IN_ROWS: Final = 0.5
 FEW_ROWS: Final = 8
 #: Lengths of sums, at most, that are told apart.
 MOST_LENGTHS: Final = 16
+#: Entries of derivatives by what indices choose, at most: which of them are zero is not known.
+MOST_OF_LOOKUPS: Final = 20_000_000
 #: Dense derivatives of one array by another, at most, before they are written out and added; of more than `FEW_PARTS`,
 #: those beside each other are put together.
 MOST_PARTS: Final = 24
@@ -370,6 +396,54 @@ class Structured:
         assert found is not None
         return references_in(found).reshape(left.shape)
 
+    # Rows by indices ---------------------------------------------------------------------------------------------
+
+    def above_lookup(self, outer: Sequence[Edge], lookup: Lookup) -> Dense:
+        """Derivatives of some results by what rows are taken of, or added of: sums, or rows, by the same indices."""
+        rows, matrix = self._as_matrix(outer, lookup.heads)
+        m, k, n = lookup.shape
+        count = len(rows)
+        terms = matrix.reshape(count, m, n).transpose(1, 0, 2).reshape(m, count * n)
+        found = self._by_indices(SCATTER if lookup.code == GATHER else GATHER, terms, lookup.indices, k)
+        return Dense.of(
+            rows, lookup.tails.references, found.reshape(k, count, n).transpose(1, 0, 2).reshape(count, k * n)
+        )
+
+    def below_lookup(self, lookup: Lookup, inner: Sequence[Edge]) -> Dense:
+        """Derivatives of rows by indices, or of their sums, by what the rows depend on: rows of derivatives."""
+        columns, matrix = self._as_matrix([_turned(each) for each in inner], lookup.tails)
+        m, k, n = lookup.shape
+        count = len(columns)
+        terms = matrix.T.reshape(k, n * count)
+        found = self._by_indices(lookup.code, terms, lookup.indices, m)
+        return Dense.of(lookup.heads.references, columns, found.reshape(m * n, count))
+
+    def _by_indices(self, code: int, terms: Integers, indices: Integers, rows: int) -> Integers:
+        if code == GATHER:
+            return self.tape.gather(terms, indices)
+        self.products.count += terms.size
+        return self.tape.scatter(terms, indices, rows)
+
+    def _as_matrix(self, edges: Sequence[Edge], tails: Range) -> tuple[Integers, Integers]:
+        """The heads of derivatives by an array, and these as a matrix of references.
+
+        Raises:
+            SizeError: if it is too large.
+        """
+        parts = self.products.added([written_out(each) for each in edges])
+        rows = np.unique(np.concatenate([references_in(each.heads) for each in parts]))
+        if len(rows) * len(tails) > MOST_OF_LOOKUPS:
+            raise SizeError(
+                f"derivatives of {len(rows):,} results by {len(tails):,} numbers that indices choose have nonzeros "
+                f"which depend on the indices; {MOST_OF_LOOKUPS:,} entries fit. Make the indices static "
+                "(static_argnums), or ask for products with the matrix"
+            )
+        matrix = np.full((len(rows), len(tails)), self.tape.constant(0.0), np.int64)
+        for each in parts:
+            at = np.searchsorted(rows, references_in(each.heads)), references_in(each.tails) - tails.start
+            matrix[at] = references_in(self.products.values(each))
+        return rows, matrix
+
     # What branches that are not taken have -----------------------------------------------------------------------
 
     def _is_guarded(self, one: Dense, other: Dense) -> bool:
@@ -430,6 +504,10 @@ class Structured:
 def written_out(edge: Edge) -> Entries:
     """Its entries, one by one."""
     return edge.entries if isinstance(edge, Dense) else edge
+
+
+def _turned(edge: Edge) -> Edge:
+    return edge.transposed if isinstance(edge, Dense) else _transposed(edge)
 
 
 def _transposed(entries: Entries) -> Entries:

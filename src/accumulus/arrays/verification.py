@@ -15,17 +15,29 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.arrays.residues import PRIME, Residues, at, chunks, half_reduced, matrix_product, reduced, residues
+from accumulus.arrays.residues import (
+    PRIME,
+    Residues,
+    at,
+    chunks,
+    gathered,
+    half_reduced,
+    matrix_product,
+    reduced,
+    residues,
+    scattered,
+)
 from accumulus.arrays.scans import Recurrence
-from accumulus.arrays.structured import Dense, Edge
+from accumulus.arrays.structured import Dense, Edge, Lookup
 from accumulus.errors import VerificationError
 from accumulus.tape.columns import Column, Range, column
-from accumulus.tape.program import Program
+from accumulus.tape.program import GATHER, Program
 
 Integers = NDArray[np.int64]
 #: Where an array begins among the references of the function, its length, its derivatives by other arrays, and what it
 #: is if it has derivatives by itself, too.
-Heads = tuple[int, int, list[Edge], Recurrence | None]
+AnyEdge = Edge | Lookup
+Heads = tuple[int, int, list[AnyEdge], Recurrence | None]
 
 
 def verify_derivatives(
@@ -35,7 +47,8 @@ def verify_derivatives(
     nonzeros: tuple[Integers, Integers, Integers],
     apart: Mapping[int, int],
     seed: int,
-    directions: Sequence[Edge] | None = None,
+    directions: Sequence[AnyEdge] | None = None,
+    taken: Integers | None = None,
 ) -> None:
     """Check that nonzeros are the derivatives of the outputs by the inputs, or by directions.
 
@@ -47,6 +60,7 @@ def verify_derivatives(
         nonzeros: rows, columns and references of values.
         apart: constants of the program that were rounded, and the residues of what they stand for.
         directions: the derivatives of the function's inputs by these, if there are any.
+        taken: references of what else derivatives are by: columns behind those of the inputs.
 
     Raises:
         VerificationError: naming the first row that is wrong.
@@ -54,7 +68,8 @@ def verify_derivatives(
     generator = np.random.default_rng(seed)
     rows, columns, references = nonzeros
     first, count, *_ = edges[-1]
-    _check_places(rows, columns, count, inputs)
+    taken = np.empty(0, np.int64) if taken is None else taken
+    _check_places(rows, columns, count, inputs + len(taken))
     wanted: list[Column] = [column(references)]
     local = [*(directions or ()), *(each for _, _, entries, _ in edges for each in entries)]
     wanted += [each.values for each in local if each.values is not None]
@@ -67,6 +82,7 @@ def verify_derivatives(
     for begin, length, entries, recurrence in edges:
         outside = _tangents(begin, length, entries, values, tangents)
         tangents[begin : begin + length] = outside if recurrence is None else recurrence.tangents(outside, values)
+    ends = np.concatenate([ends, tangents[taken]])
     found = np.zeros(count, np.uint64)
     for part in chunks(len(rows)):
         products = half_reduced(at(values, references, part) * at(ends, columns, part))
@@ -94,10 +110,14 @@ def _check_places(rows: Integers, columns: Integers, count: int, inputs: int) ->
             )
 
 
-def _tangents(begin: int, length: int, entries: Iterable[Edge], values: Residues, tangents: Residues) -> Residues:
+def _tangents(begin: int, length: int, entries: Iterable[AnyEdge], values: Residues, tangents: Residues) -> Residues:
     """The tangents of an array by those of what it depends on."""
     total = np.zeros(length, np.uint64)
     for each in entries:
+        if isinstance(each, Lookup):
+            move = gathered if each.code == GATHER else scattered
+            total += move(tangents[each.tails.references], values[each.indices].astype(np.uint64), each.shape)
+            continue
         if isinstance(each, Dense):
             m, k = each.matrix.shape
             taken = tangents[each.tails.transpose(1, 0, 2).reshape(k, -1)]

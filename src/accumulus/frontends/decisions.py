@@ -38,7 +38,7 @@ from accumulus.tape.tape import Tape
 #: Guards of one recording, at most, and questions that they answer: a loop that asks more often may never end.
 MOST_GUARDS: Final = 20_000
 MOST_QUESTIONS: Final = 1_000_000
-#: Operations of a recording that still takes decisions, at most.
+#: Operations of a recording that still takes decisions, at most; those on whole arrays count as one.
 MOST_OPERATIONS: Final = 10_000_000
 #: Characters of a line of source that a guard keeps.
 MOST_SOURCE: Final = 120
@@ -79,13 +79,14 @@ class Decisions:
     Args:
         tape: that is recorded on; without operations yet.
         point: values of its inputs.
+        opens_indices: whether long arrays of indices may stay numbers of the program.
 
     Attributes:
         guards: by the reference of what has to be true for each to hold.
     """
 
-    def __init__(self, tape: Program, point: NDArray[np.float64]) -> None:
-        self.tape = tape
+    def __init__(self, tape: Program, point: NDArray[np.float64], opens_indices: bool = False) -> None:
+        self.tape, self.opens_indices = tape, opens_indices
         self.guards: dict[int, Guard] = {}
         self._questions = 0
         #: How many guards are joined so far, and the truth value that all of these hold.
@@ -174,11 +175,12 @@ class Decisions:
             EndlessRecordingError: for one that is too many.
         """
         self._questions += 1
-        if self._questions <= MOST_QUESTIONS and len(self.guards) < MOST_GUARDS and len(self.tape) <= MOST_OPERATIONS:
+        written = len(self.tape) if self.tape.scalars is not None else len(self.tape.blocks)
+        if self._questions <= MOST_QUESTIONS and len(self.guards) < MOST_GUARDS and written <= MOST_OPERATIONS:
             return
         raise refuse(
             f"The function has taken {self._questions:,} decisions on values so far, {len(self.guards):,} different "
-            f"ones among them, and {len(self.tape):,} operations; more than {MOST_QUESTIONS:,}, {MOST_GUARDS:,} or "
+            f"ones among them, and {written:,} operations; more than {MOST_QUESTIONS:,}, {MOST_GUARDS:,} or "
             f"{MOST_OPERATIONS:,} are not recorded. A loop that does not end here at the given arguments? End it after "
             "a number of steps.",
             EndlessRecordingError,
@@ -345,6 +347,32 @@ def wholes(tape: Any, references: References, kind: str = "int") -> NDArray[np.i
     return answers.astype(np.int64)
 
 
+def in_range(tape: Any, references: References, length: int) -> None:
+    """Keep as a guard that numbers are indices of an axis, whichever they are.
+
+    Raises:
+        IndexError, TypeError: for those at the given point, as NumPy does.
+        TraceError: if decisions are refused.
+        UnmergeableError: in a branch that is recorded beside another.
+        EndlessRecordingError: if there are too many decisions.
+    """
+    asked = _distinct(references[references >= 0])
+    numbers = values_of(tape, references)
+    if (numbers != np.trunc(numbers)).any():
+        raise TypeError(f"the number {numbers[numbers != np.trunc(numbers)][0]} cannot be an index: it is no integer")
+    outside = (numbers < -length) | (numbers >= length)
+    if outside.any():
+        raise IndexError(f"index {int(numbers[outside][0])} is out of bounds for an axis of size {length}")
+
+    def check(body: Any, index: int) -> int:
+        above = body.apply("less_equal", body.constant(-float(length)), index)
+        below = body.apply("less", index, body.constant(float(length)))
+        is_whole = body.apply("equal", body.apply("floor", index), index)
+        return int(body.logical_and(is_whole, body.logical_and(above, below)))
+
+    keep(tape, tape.map(lambda body: partial(check, body), [asked]), f"indices of {length:,} rows")
+
+
 def order(tape: Any, references: Sequence[int] | References) -> list[int]:
     """A permutation that sorts numbers at the given point, NaN last, equal ones as they come; kept as one guard.
 
@@ -427,6 +455,11 @@ def apply_each(tape: Any, name: str, left: References, right: References) -> Ref
     return found
 
 
+def _distinct(references: References) -> References:
+    """Each reference once, in order."""
+    return references if (np.diff(references) > 0).all() else np.unique(references)
+
+
 def negated(tape: Any, conditions: References) -> References:
     """True if each of some truth values is false."""
     found: References = tape.map(lambda body: body.logical_not, [conditions]) if conditions.size else conditions
@@ -435,7 +468,7 @@ def negated(tape: Any, conditions: References) -> References:
 
 def conjunction(tape: Any, conditions: References) -> int:
     """True if all of some truth values are true; pairs of them, then pairs of these, as arrays are computed."""
-    left = np.unique(conditions)
+    left = _distinct(conditions.reshape(-1))
     while len(left) > 1:
         half = len(left) // 2
         left = np.concatenate([apply_each(tape, "logical_and", left[:half], left[half : 2 * half]), left[2 * half :]])

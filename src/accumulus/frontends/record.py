@@ -65,6 +65,7 @@ def record(
     decides: bool = False,
     captured: Captured | None = None,
     tells: bool = True,
+    opens_indices: bool = False,
 ) -> Recording:
     """Run `function` on traced values in the place of `arguments` and return what it computed.
 
@@ -83,6 +84,8 @@ def record(
             they are refused.
         captured: what the function holds, as it is now, if somebody watches it already.
         tells: whether there is a warning of long programs that are written out.
+        opens_indices: whether long arrays of indices that depend on arguments stay numbers of the program, so that it
+            holds for others.
 
     Raises:
         ArgumentError: for an argument that is numeric but cannot be traced: complex numbers, lists of numbers.
@@ -115,7 +118,9 @@ def record(
         slices.append(slice(count, count + size))
         count += size
     point = as_inputs(as_reals(arguments, shapes), shapes) if decides else None
-    recorded = ending(partial(_recorded, recorder_of(function), function, arguments, shapes, tuple(slices), point))
+    recorded = ending(
+        partial(_recorded, recorder_of(function), function, arguments, shapes, tuple(slices), point, opens_indices)
+    )
     opened = partial(Program, count, scalar=not (arrays and at_once), loops=arrays)
     recording, refusal = recorded(opened())
     if recording.program.sees_zero_signs or recording.program.folded_zero_signs:
@@ -158,13 +163,14 @@ def _recorded(
     shapes: tuple[tuple[int, ...] | None, ...],
     slices: tuple[slice, ...],
     point: NDArray[np.float64] | None,
+    opens_indices: bool,
     tape: Program,
 ) -> tuple[Recording, TraceError | None]:
     """The function as a program, which is empty so far, and the last error of the recorder that it caught, if any."""
     inputs = [None if shape is None else _inputs(place, shape) for shape, place in zip(shapes, slices, strict=True)]
     refusal: TraceError | None = None
     tape.locate = user_line
-    decisions = None if point is None else Decisions(tape, point)
+    decisions = None if point is None else Decisions(tape, point, opens_indices)
     with recording_on(tape, recorder.place, decisions=decisions):
         try:
             result = recorder.run(function, tape, arguments, inputs)
@@ -243,7 +249,7 @@ def _raised_on_numbers(function: Any, arguments: Sequence[object], error: Except
 
 def _chosen(recording: Recording, loops: Program, at_once: bool) -> Recording:
     """Return a recording with its loops written out, if they have few operations, or are those of a loop in Python."""
-    if loops.calls:
+    if loops.calls or loops.has_lookups:
         return recording
     has_loops = any(block.count > 1 or block.offsets is not None for block in loops.blocks)
     has_loops &= len(loops.blocks) <= MANY_BLOCKS

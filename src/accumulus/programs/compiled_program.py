@@ -236,6 +236,8 @@ class CompiledProgram:
     def pattern(self) -> Any:
         """Return the places of structural nonzeros: a `SparsePattern`, or several in the structure of the derivatives.
 
+        Where they depend on indices among the arguments, those of the last call.
+
         Raises:
             ArgumentError: if the program was not compiled for sparse results.
         """
@@ -324,8 +326,15 @@ class CompiledProgram:
 
         return GuardedKernel(self.kernel, settle)
 
+    @property
+    def is_open(self) -> bool:
+        """Return True if places of nonzeros depend on indices among the arguments."""
+        return self._results.is_open
+
     def returns_like(self, other: CompiledProgram) -> bool:
         """Return True if results have the shapes and the structure of another program's."""
+        if (self.is_open or other.is_open) and self._results.shapes != other._results.shapes:
+            return False
         one, two = self.recording, other.recording
         return (one.structure, one.result_shapes) == (two.structure, two.result_shapes)
 

@@ -43,7 +43,7 @@ from accumulus.search.plan import Plan
 from accumulus.tape.live import needed
 from accumulus.tape.moving import narrowed
 from accumulus.tape.operations import BY_NAME
-from accumulus.tape.program import Program
+from accumulus.tape.program import OpenIndicesError, Program
 from accumulus.tape.tape import Tape
 from accumulus.targets.target import Compilable, LoopNest, StraightLine
 
@@ -258,6 +258,7 @@ class LoopDerivatives:
     entries: NDArray[np.int64]  # structural nonzeros of the derivatives, row by row
     nonzeros: Nonzeros  # their places, as `Results` takes them
     products: int  # scalar products between bodies
+    columns: NDArray[np.int64]  # of nonzeros whose places depend on indices, the numbers of their inputs
 
 
 def loop_nest(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> Derivation:
@@ -272,7 +273,7 @@ def loop_nest(recording: Recording, kind: Kind, selection: Selection, preparatio
     context = preparation.context
     with preparation.stage("plan"):
         found = differentiated(recording, kind, selection, context)
-    tape, parts = found.tape, [found.values[: recording.results * kind.values], found.entries]
+    tape, parts = found.tape, [found.values[: recording.results * kind.values], found.entries, found.columns]
     if recording.guards:  # behind all else
         parts.append(np.array([holds_of(tape, found.guards)]))
     tape.outputs = np.concatenate(parts)
@@ -294,6 +295,7 @@ def differentiated(recording: Recording, kind: Kind, selection: Selection, conte
 
     Raises:
         SizeError: if the products between arrays are too many for memory.
+        OpenIndicesError: where the places of nonzeros depend on indices in a way that is not followed.
     """
     from accumulus.arrays.jacobian import differentiate  # not what every process needs
 
@@ -301,6 +303,10 @@ def differentiated(recording: Recording, kind: Kind, selection: Selection, conte
     assert given is not None
     inputs = inputs_of(recording, selection.positions)
     own, places = given.outputs, selection.places
+    owners = None
+    if kind.is_matrix and given.has_lookups:
+        lengths = [part.stop - part.start for part in recording.argument_slices]
+        owners = np.repeat(np.arange(len(lengths)), lengths)
     rows_before = sum(int(np.prod(shape)) for shape in recording.result_shapes[: kind.skipped])
     values, guards = own[:results], own[results:]
     # rows of the derivatives, and outputs before those that they are of
@@ -319,7 +325,7 @@ def differentiated(recording: Recording, kind: Kind, selection: Selection, conte
         given.outputs = np.concatenate([_fixed(given, before), wanted, guards])
         directions = entries_of_seeds(recording, selection) if kind.seeds is Seeds.TANGENTS else None
         chosen = given if places is None else narrowed(given)
-        found = differentiate(chosen, inputs, context, directions)
+        found = differentiate(chosen, inputs, context, directions, owners)
     finally:
         given.outputs = own
     made, outputs = found.tape, found.tape.outputs
@@ -337,7 +343,12 @@ def differentiated(recording: Recording, kind: Kind, selection: Selection, conte
         made = narrowed(made)
         values, guards, entries = np.split(made.outputs, np.cumsum([len(values), len(guards)]))
     nonzeros = Nonzeros(rows, columns, np.arange(len(rows), dtype=np.int32))
-    return LoopDerivatives(made, values, guards, entries, nonzeros, found.products)
+    numbers = np.empty(0, np.int64)
+    if found.opened is not None:
+        if context.options.sparse is None or places is not None or kind.symmetric:
+            raise OpenIndicesError
+        nonzeros, numbers = nonzeros.opened(found.opened, given.inputs)
+    return LoopDerivatives(made, values, guards, entries, nonzeros, found.products, numbers)
 
 
 def _fixed(tape: Program, references: NDArray[np.int64]) -> NDArray[np.int64]:

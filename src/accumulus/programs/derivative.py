@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from accumulus.errors import ArgumentError, CaseError
+from accumulus.errors import ArgumentError, CaseError, SizeError
 from accumulus.forks import Lock
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.calls import Reader, Restructured
@@ -33,6 +33,7 @@ from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation, check_size
 from accumulus.programs.selection import Chosen, Selection, checked_argnums, key_of_examples, static_positions
 from accumulus.programs.watched import Watched
+from accumulus.tape.program import OpenIndicesError
 from accumulus.targets import Call
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ class Derivative:
         #: Derivatives by the numbers in containers and keywords, for each form that was met; the one last used.
         self._inner: dict[Hashable, Derivative] = {}
         self._last_form: Derivative = self
+        #: Whether nonzeros have fixed places for each array of indices among the arguments, since somebody asked.
+        self._is_closed = False
         #: What takes the numbers out of arguments, for forms that were met; the calls for which that was looked for.
         self._readers: tuple[tuple[Reader, Derivative], ...] = ()
         self._read: frozenset[tuple[Derivative, int, tuple[str, ...]]] = frozenset()
@@ -358,7 +361,8 @@ class Derivative:
                 cases = self._programs.get(key)  # another thread may have been here before
                 program = None if cases is None else cases.at(examples)
                 if cases is None or program is None:
-                    built = self._build(examples, first, shared, points)
+                    opens = self._opens_indices(cases, first)
+                    built = self._build(examples, first, shared, points, opens_indices=opens)
                     if cases is None:
                         cases, program = Cases(built), built
                         self._programs[key] = cases
@@ -437,6 +441,10 @@ class Derivative:
         if form is not self:
             return form.nonzeros(*arguments)
         cases, program = self._compiled(arguments, "point")
+        if program.is_open:  # these values have fixed places
+            self._is_closed = True
+            self._forget()
+            cases, program = self._compiled(arguments, "point")
         _ = program.pattern  # refuses dense ones
         result = program.at(arguments, matrices=False)
         self._fast_nonzeros = self._preferred(self._fast_nonzeros, cases, cases.fast(matrices=False), arguments)
@@ -485,10 +493,30 @@ class Derivative:
 
         Arguments are numbers and arrays, by position; the program is not kept for calls.
         """
-        return self._made(examples, "point", (), 1, at_once=True)
+        return self._made(examples, "point", (), 1, at_once=True, opens_indices=self._opens_indices(None, "point"))
 
-    def _build(self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...], points: int) -> CompiledProgram:
-        return self._made(examples, first, shared, points)
+    def _build(
+        self,
+        examples: Sequence[Any],
+        first: Call,
+        shared: tuple[bool, ...],
+        points: int,
+        *,
+        opens_indices: bool = False,
+    ) -> CompiledProgram:
+        return self._made(examples, first, shared, points, opens_indices=opens_indices)
+
+    def _opens_indices(self, cases: Cases | None, first: Call) -> bool:
+        """Return True if long arrays of indices among the arguments are to stay numbers of the next program.
+
+        Of matrices the nonzeros have fixed places for the first indices; for others there is a program for all.
+        """
+        if not (self._kind.is_matrix or self._kind.factored):
+            return True
+        if self._kind.factored or self._is_closed or cases is None or first != "point":
+            return False
+        guards = [guard for program in cases.programs for guard in program.recording.guards]
+        return any(guard.answer.startswith("numbers ") for guard in guards)
 
     def sparsity(self, *examples: Any, **keywords: Any) -> Any:
         """Return where derivatives by arguments of these shapes can be other than zero, before anything is compiled.
@@ -522,25 +550,45 @@ class Derivative:
             return sparsity_of(self._recorded(examples, preparation))
 
     def _made(
-        self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...], points: int, *, at_once: bool = False
+        self,
+        examples: Sequence[Any],
+        first: Call,
+        shared: tuple[bool, ...],
+        points: int,
+        *,
+        at_once: bool = False,
+        opens_indices: bool = False,
     ) -> CompiledProgram:
         with Preparation(self._name, self._options) as preparation:
-            recorded = self._recorded(examples, preparation, at_once=at_once)
-            check_size(recorded.recording, self._kind, recorded.selection, points, self._options, self._name)
-            return program_of(recorded, first, shared)
+            while True:
+                recorded = self._recorded(examples, preparation, at_once=at_once, opens_indices=opens_indices)
+                check_size(recorded.recording, self._kind, recorded.selection, points, self._options, self._name)
+                try:
+                    return program_of(recorded, first, shared)
+                except (OpenIndicesError, SizeError):
+                    if not opens_indices:
+                        raise
+                    opens_indices = False
 
-    def _recorded(self, examples: Sequence[Any], preparation: Preparation, *, at_once: bool = False) -> Recorded:
+    def _recorded(
+        self,
+        examples: Sequence[Any],
+        preparation: Preparation,
+        *,
+        at_once: bool = False,
+        opens_indices: bool = False,
+    ) -> Recorded:
         """Recording and selection that programs are made of."""
         with preparation.stage("trace"):
-            recording = self._record(examples, at_once=at_once)
+            recording = self._record(examples, at_once=at_once, opens_indices=opens_indices)
         selection, shapes = self._selected(recording), recording.argument_shapes
         near = points_around(as_inputs(as_reals(examples, shapes), shapes))
         return Recorded(recording, self._kind, selection, preparation, near)
 
-    def _record(self, examples: Sequence[Any], *, at_once: bool = False) -> Recording:
+    def _record(self, examples: Sequence[Any], *, at_once: bool = False, opens_indices: bool = False) -> Recording:
         """Record `f`, see `Watched.record`."""
         static = static_positions(self._static, len(examples))
-        return self._watched.record(examples, static, self._options, at_once=at_once)
+        return self._watched.record(examples, static, self._options, at_once=at_once, opens_indices=opens_indices)
 
     def _renew(self) -> None:
         """Forget all programs if a watched value has changed."""

@@ -27,7 +27,7 @@ from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.live import of_all_orders, unattached
 from accumulus.tape.moving import Moving
 from accumulus.tape.passes import moved
-from accumulus.tape.program import CHOLESKY, LOG_DETERMINANT, MATMUL, SOLVE, Opaque, Program
+from accumulus.tape.program import CHOLESKY, GATHER, LOG_DETERMINANT, MATMUL, SCATTER, SOLVE, Opaque, Program
 from accumulus.tape.tape import Tape
 from accumulus.tape.taylor import taylor_coefficients
 
@@ -196,6 +196,11 @@ class _Writing:
         }  # fmt: skip
         if block.opaque is not None:
             found = self._called(block.opaque, operands[0], self.order)
+        elif block.code in (GATHER, SCATTER):
+            by = self.at(operands[1], 0)
+            powers = range(self.order + 1 if self._is_moving(operands[0]) else 1)
+            found = [self.made.of_matrices(block.code, block.shape, [self.at(operands[0], k), by]) for k in powers]
+            found += [np.full(len(found[0]), self._zero)] * (self.order + 1 - len(found))
         else:
             found = add[block.code](block.shape, *operands)
         self.moving.note(block.start, found[0])

@@ -23,7 +23,7 @@ from accumulus.options import SparseFormat
 from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.selection import Selection, Wanted
-from accumulus.programs.sparse import Nonzeros, SparseBatch, SparsePattern
+from accumulus.programs.sparse import Nonzeros, OpenPattern, SparseBatch, SparsePattern
 from accumulus.targets.kernel import LongSegment, Segment
 
 Shape = tuple[int, ...]
@@ -58,7 +58,7 @@ class Results:
         self.segments: list[Segment] = []
         #: Shape of each segment at one point, as it is stored.
         self.shapes: list[Shape] = []
-        self._patterns: list[SparsePattern] = []
+        self._patterns: list[SparsePattern | OpenPattern] = []
         #: Of the derivatives, and of all that is returned, with a leaf for each segment.
         self._jacobian, self.structure = _structures(recording, kind, selection)
         self.dtype = dtype
@@ -91,7 +91,8 @@ class Results:
                 assert shape_in is not None
                 block = nonzeros.block(rows, columns)
                 places = None if pattern is None else pattern.block(rows, columns)
-                self._add_derivative(block, places, first, (size, len(columns)), (*shape, *shape_in), sparse)
+                whole = (*shape, *shape_in)
+                self._add_derivative(block, places, first, (size, len(columns)), whole, sparse, columns.start)
 
     def _add_chosen(
         self,
@@ -123,7 +124,17 @@ class Results:
         size: tuple[int, int],
         shape: Shape,
         fmt: SparseFormat | None,
+        before: int = 0,
     ) -> None:
+        if nonzeros.open is not None:
+            assert fmt is not None
+            open_pattern = OpenPattern.of(nonzeros, size, before, fmt)
+            self._patterns.append(open_pattern)
+            self._add(
+                self._segment(len(open_pattern), open_pattern.outputs(nonzeros) + first, slice(0, len(open_pattern))),
+                (len(open_pattern),),
+            )
+            return
         if fmt is None:
             outputs, places = nonzeros.outputs + first, nonzeros.rows.astype(np.intp) * size[1] + nonzeros.columns
             self._add(self._segment(size[0] * size[1], outputs, places), shape)
@@ -167,7 +178,30 @@ class Results:
     @property
     def pattern(self) -> Any:
         """The structure of the derivatives with a `SparsePattern` for each; None if they are dense."""
-        return unflatten(self._jacobian, self._patterns) if self._patterns else None
+        if not self._patterns:
+            return None
+        return unflatten(self._jacobian, [p.last if isinstance(p, OpenPattern) else p for p in self._patterns])
+
+    @property
+    def is_open(self) -> bool:
+        """Return True if places of nonzeros depend on indices among the arguments."""
+        return any(isinstance(pattern, OpenPattern) for pattern in self._patterns)
+
+    def fixed_patterns(self, what: str) -> list[SparsePattern]:
+        """Return the pattern of each sparse result.
+
+        Args:
+            what: needs them to be fixed, the subject of a sentence.
+
+        Raises:
+            ArgumentError: if they depend on indices among the arguments.
+        """
+        if self.is_open:
+            raise ArgumentError(
+                f"{what} needs nonzeros in fixed places, and here these depend on indices among the arguments; make "
+                "those static (static_argnums), or use a new derivative for each array of indices"
+            )
+        return [pattern for pattern in self._patterns if isinstance(pattern, SparsePattern)]
 
     def maker(self, matrices: bool) -> Callable[[Sequence[NDArray[Any]]], Any]:
         """Return what makes all that is returned at one point of the arrays of the segments, in their shapes."""
@@ -193,6 +227,7 @@ class Results:
 
     def check_out(self, out: Any, points: int, transposed: bool) -> tuple[NDArray[Any], ...]:
         """The caller's arrays, one for each segment, as (points, length) or transposed; or `ArgumentError`."""
+        self.fixed_patterns("out=")
         arrays = self._arrays_in(out)
         expected = self._shapes_of(points, transposed)
         if len(arrays) != len(expected):

@@ -11,15 +11,37 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from accumulus.errors import ArgumentError
 from accumulus.graph.linearize import Linearization
 from accumulus.options import SparseFormat
 
 if TYPE_CHECKING:
     from scipy.sparse import coo_array, csc_array, csr_array
 
+    from accumulus.arrays.jacobian import Opened
+
 
 #: Places that are looked at at once; they stay in the processor's cache.
 PART: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class OpenColumns:
+    """Columns of nonzeros that depend on indices: what is known of each before a call.
+
+    Attributes:
+        outputs: positions behind the derivatives at which the column is computed; -1 of columns that are known.
+        groups: of columns that one index chooses, in the order of their places; others are -1.
+        last: the column, at most; at least it is that which the nonzeros have.
+    """
+
+    outputs: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    last: NDArray[np.int64]
+
+    def chosen(self, which: Any, before: int) -> OpenColumns:
+        """Some of them, counted from a column."""
+        return OpenColumns(self.outputs[which], self.groups[which], self.last[which] - before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +51,7 @@ class Nonzeros:
     rows: NDArray[np.signedinteger[Any]]
     columns: NDArray[np.intp]
     outputs: NDArray[np.intp]
+    open: OpenColumns | None = None
 
     @classmethod
     def of(cls, linearization: Linearization, entries: Sequence[tuple[int, int]]) -> Nonzeros:
@@ -42,9 +65,30 @@ class Nonzeros:
         columns = np.array(linearization.columns, np.intp)[pairs[outputs, 1]]
         return cls(np.repeat(np.arange(len(roots)), counts), columns, outputs)
 
+    def opened(self, found: Opened, inputs: int) -> tuple[Nonzeros, NDArray[np.int64]]:
+        """These, of which columns from a number of inputs on depend on indices; and references of their numbers."""
+        which = np.flatnonzero(self.columns >= inputs)
+        at = self.columns[which] - inputs
+        columns = self.columns.astype(np.int64)
+        columns[which] = found.first[at]
+        outputs, groups, ranks = np.full(len(columns), -1), np.full(len(columns), -1), np.zeros(len(columns), np.int64)
+        last = columns.copy()
+        groups[which], ranks[which], last[which] = found.groups[at], found.ranks[at], found.last[at]
+        outputs[which] = len(columns) + np.arange(len(which))
+        keys = self.rows, columns, groups, ranks
+        order: Any = slice(None) if _is_in_order(keys) else np.lexsort(keys[::-1])
+        open_columns = OpenColumns(outputs[order], groups[order], last[order])
+        return Nonzeros(self.rows[order], columns[order], self.outputs[order], open_columns), found.columns[at]
+
     def block(self, rows: range, columns: range) -> Nonzeros:
         """Those of a block, whose own rows and columns count from 0."""
         first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
+        if self.open is not None:
+            part = slice(int(first), int(last))
+            inside = (self.columns[part] >= columns.start) & (self.columns[part] < columns.stop)
+            which = np.arange(first, last)[inside]
+            down, along = self.rows[which] - rows.start, self.columns[which] - columns.start
+            return Nonzeros(down, along, self.outputs[which], self.open.chosen(which, columns.start))
         chosen = slice(first, last)
         given = self.columns[chosen]
         if not len(given) or (columns.start <= int(given.min()) and int(given.max()) < columns.stop):
@@ -194,6 +238,100 @@ class SparsePattern:
         return SparsePattern, (self.shape, self.rows, self.columns, self.format)
 
 
+@dataclass(frozen=True, eq=False)
+class OpenPattern:
+    """Places of nonzeros in known rows, and in columns that a call computes: values come first, then those columns.
+
+    Args:
+        shape: of the matrix.
+        rows, columns: of each nonzero, row by row; columns where they are known.
+        open: which nonzeros have columns that a call computes.
+        before: columns before those of the matrix, as they are computed.
+        is_ordered: whether columns ascend in each row, whatever the indices; else equal places are added.
+        format: of the SciPy matrices that are made.
+    """
+
+    shape: tuple[int, int]
+    rows: NDArray[np.int32]
+    columns: NDArray[np.int32]
+    open: NDArray[np.intp]
+    before: int
+    is_ordered: bool
+    format: SparseFormat
+
+    def __len__(self) -> int:
+        """Number of the numbers that a call computes."""
+        return len(self.rows) + len(self.open)
+
+    @classmethod
+    def of(cls, nonzeros: Nonzeros, size: tuple[int, int], before: int, fmt: SparseFormat) -> OpenPattern:
+        """Return the pattern of nonzeros with open columns."""
+        found = nonzeros.open
+        assert found is not None
+        down, groups = np.diff(nonzeros.rows), found.groups
+        together = (groups[1:] == groups[:-1]) & (groups[1:] >= 0)
+        ordered = bool(((down > 0) | together | (nonzeros.columns[1:] > found.last[:-1])).all())
+        rows, columns = np.array(nonzeros.rows, np.int32), np.array(nonzeros.columns, np.int32)
+        return cls(size, rows, columns, np.flatnonzero(found.outputs >= 0), before, ordered, fmt)
+
+    def outputs(self, nonzeros: Nonzeros) -> NDArray[np.int64]:
+        """Return the positions of the values, then of the open columns, among derivatives and what follows them."""
+        assert nonzeros.open is not None
+        return np.concatenate([nonzeros.outputs.astype(np.int64), nonzeros.open.outputs[self.open]])
+
+    def matrix(self, numbers: NDArray[Any]) -> Any:
+        """SciPy matrix of the numbers that a call has computed, of which the values are not copied."""
+        from scipy.sparse import csr_array
+
+        columns = self.columns.copy()
+        vars(self)["_taken"] = taken = numbers[len(self.rows) :]
+        columns[self.open] = taken - self.before
+        found: Any = csr_array(self.shape, dtype=np.float64)
+        found.data, found.indices, found.indptr = numbers[: len(self.rows)], columns, self._indptr.copy()
+        found.has_canonical_format = self.is_ordered
+        if not self.is_ordered:
+            found.sum_duplicates()
+        return found if self.format == "csr" else found.tocsc() if self.format == "csc" else found.tocoo()
+
+    @property
+    def last(self) -> SparsePattern:
+        """Places of the matrix that was made last.
+
+        Raises:
+            ArgumentError: if there was none.
+        """
+        taken = vars(self).get("_taken")
+        if taken is None:
+            raise ArgumentError(
+                "the places of nonzeros depend on indices among the arguments; call the derivative first"
+            )
+        found = self.matrix(np.concatenate([np.ones(len(self.rows)), taken])).tocoo()
+        return SparsePattern.ordered(found.coords[0], found.coords[1], self.shape, self.format)[0]
+
+    @cached_property
+    def _indptr(self) -> NDArray[np.int32]:
+        return np.searchsorted(self.rows, np.arange(self.shape[0] + 1, dtype=np.int32)).astype(np.int32)
+
+    def toarray(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Dense matrices of the numbers at many points."""
+        return np.array([self.matrix(each).toarray() for each in numbers]).reshape(-1, *self.shape)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = ("shape", "rows", "columns", "open", "before", "is_ordered", "format")
+        return OpenPattern, tuple(getattr(self, name) for name in fields)
+
+
+def _is_in_order(keys: Sequence[NDArray[Any]]) -> bool:
+    """Return True if places are in the order of the first key, those where it is equal in that of the second, …."""
+    is_equal = np.ones(max(len(keys[0]) - 1, 0), bool)
+    for key in keys:
+        step = np.diff(key)
+        if (step[is_equal] < 0).any():
+            return False
+        is_equal &= step == 0
+    return True
+
+
 def _is_increasing(major: NDArray[np.int32], minor: NDArray[np.int32]) -> bool:
     """Return True if each place is behind the one before, row by row, say."""
     for first in range(0, len(major) - 1, PART):
@@ -216,7 +354,7 @@ class SparseBatch(Sequence[Any]):
     """
 
     data: NDArray[Any]
-    pattern: SparsePattern
+    pattern: SparsePattern | OpenPattern
     transposed: bool = False
 
     def __len__(self) -> int:
@@ -235,6 +373,8 @@ class SparseBatch(Sequence[Any]):
     def toarray(self) -> NDArray[Any]:
         """Dense array (points, rows, columns)."""
         values = self.data.T if self.transposed else self.data
+        if isinstance(self.pattern, OpenPattern):
+            return self.pattern.toarray(values)
         dense = np.zeros((len(self), *self.pattern.shape), values.dtype)
         dense[:, self.pattern.rows, self.pattern.columns] = values
         return dense

@@ -40,6 +40,7 @@ class Watched:
         options: Options,
         *,
         at_once: bool = False,
+        opens_indices: bool = False,
     ) -> Recording:
         """Record the function; from now on its captured values, and attributes of objects among the examples, are
         watched. See `accumulus.frontends.record.record`.
@@ -59,6 +60,7 @@ class Watched:
             decides=options.guards == "cases",
             captured=captured,
             tells=options.progress is not False,
+            opens_indices=opens_indices and options.takes_arrays,
         )
         captured.settle()
         if options.watch:

@@ -79,7 +79,8 @@ class CProject:
         names = shown[: len(results.segments)]
         segments: Any = [replace(each, name=n) for each, n in zip(program.kernel.segments, shown, strict=True)]
         source = source_of(program, check_package_name(name), segments)
-        sparse = dict(zip(names[len(names) - len(results._patterns) :], results._patterns, strict=True))
+        patterns = results.fixed_patterns("a project in C")
+        sparse = dict(zip(names[len(names) - len(patterns) :], patterns, strict=True))
         return cls(name, program, tuple(parameters), names, sparse, source)
 
     def write(self, folder: Path) -> list[Path]:

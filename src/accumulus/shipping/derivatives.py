@@ -163,7 +163,15 @@ class LoadedDerivative(Derivative):
         self._last_form = form
         return form, tuple(numbers)
 
-    def _build(self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...], points: int) -> CompiledProgram:
+    def _build(
+        self,
+        examples: Sequence[Any],
+        first: Call,
+        shared: tuple[bool, ...],
+        points: int,
+        *,
+        opens_indices: bool = False,
+    ) -> CompiledProgram:
         """The program for arguments for which compiled guards say that there is none."""
         shapes = [np.shape(x) for x in examples]
         alike = [cases for cases in self._programs.values() if _fits(cases, examples)]

@@ -126,7 +126,7 @@ def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
                 "rows": arrays.add(pattern.rows),
                 "columns": arrays.add(pattern.columns),
             }
-            for pattern in results._patterns
+            for pattern in results.fixed_patterns("a file")
         ],
         "returned": structure_as_data(results.structure, what, arrays),
         "derivatives": structure_as_data(results._jacobian, what, arrays),
@@ -287,7 +287,7 @@ def program_from_data(record: Fields, name: str, kind: Kind, options: Options, c
         kind,
         Selection((), structure),
         code,
-        Nonzeros(*(np.empty(0, np.intp) for _ in range(3))),
+        Nonzeros(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0, np.intp)),
         facts,
         cut_short=str(facts.found.get("cut_short", "")),
     )

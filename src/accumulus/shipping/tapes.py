@@ -19,14 +19,17 @@ from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.program import (
     CHOLESKY,
+    GATHER,
     LOG_DETERMINANT,
     MANY_BLOCKS,
     MATMUL,
     OF_MATRICES,
     SCAN,
+    SCATTER,
     SUM,
     Block,
     Program,
+    shapes_of_operands,
 )
 from accumulus.tape.tape import Tape, from_bytes, to_bytes
 
@@ -173,9 +176,10 @@ def _append(tape: Program, record: Fields) -> None:
         if len(sizes) != 3:
             raise FileError(f"{record.what} works on matrices of {sizes}; expected three numbers")
         m, k, n = sizes
-        given = [m * k] if code in (LOG_DETERMINANT, CHOLESKY) else [m * k, k * n]
+        given = [rows * columns for rows, columns in shapes_of_operands(code, (m, k, n))]
         results = 2 if code == LOG_DETERMINANT else m * n
-        if 0 in given or results != count or (code != MATMUL and m != k) or (code == CHOLESKY and k != n):
+        is_square = m == k or code in (MATMUL, GATHER, SCATTER)
+        if 0 in given or results != count or not is_square or (code == CHOLESKY and k != n):
             raise FileError(f"{record.what} works on matrices of {sizes}, which do not have {count} results")
         _check_lengths(operands, given, record.what)
         _check_references(operands, tape, record.what)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from accumulus.show.report import CaseFacts, Shown, cases_table, operations_by_kind
 from accumulus.show.tables import amount, counted, key_values, shape_text, table, text
-from accumulus.tape.program import CALL, CHOLESKY, MATMUL, SOLVE
+from accumulus.tape.program import CALL, CHOLESKY, GATHER, MATMUL, SCATTER, SOLVE
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -56,6 +56,8 @@ class BodyFacts:
                 SOLVE: "{0} equations, {2} sides",
                 CHOLESKY: "factor of {0}×{1}",
                 CALL: "call for {2} numbers",
+                GATHER: "{0} rows by indices",
+                SCATTER: "sums of {1} rows by indices",
             }
             return forms.get(self.code, "determinant of {0}×{1}").format(*self.shape)
         if self.steps:

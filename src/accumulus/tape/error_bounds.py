@@ -195,6 +195,20 @@ class ErrorBounds(Domain):
         small = lost.reshape(n, n, *a.shape[1:]).sum(axis=1).max(axis=0) < 0.25
         return _bounded(found, np.where(small, 2.0 * product(size, lost, shape), np.inf))
 
+    def gather(
+        self, matrix: tuple[Values, Values], indices: tuple[Values, Values], shape: tuple[int, int, int]
+    ) -> tuple[Values, Values]:
+        """Take rows and their bounds; indices are exact."""
+        return NUMBERS.gather(matrix[0], indices[0], shape), NUMBERS.gather(matrix[1], indices[0], shape)
+
+    def scatter(
+        self, terms: tuple[Values, Values], indices: tuple[Values, Values], shape: tuple[int, int, int]
+    ) -> tuple[Values, Values]:
+        """Add rows and bound the sums, of all terms at most; indices are exact."""
+        (x, dx), at = terms, indices[0]
+        lost = dx + shape[1] * self._rounding.unit * abs(x)
+        return _bounded(NUMBERS.scatter(x, at, shape), NUMBERS.scatter(lost, at, shape))
+
     def call(
         self, opaque: Opaque, numbers: tuple[Values, Values], shape: tuple[int, int, int]
     ) -> tuple[Values, Values]:

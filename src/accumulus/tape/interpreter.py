@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation, helpers
-from accumulus.tape.program import CHOLESKY, LOG_DETERMINANT, SOLVE, Block, Opaque, Program
+from accumulus.tape.program import CHOLESKY, GATHER, LOG_DETERMINANT, SCATTER, SOLVE, Block, Opaque, Program
 from accumulus.tape.tape import Tape
 
 Integers = NDArray[np.int64]
@@ -99,6 +99,8 @@ class Domain:
             return self.log_determinant
         if block.code == CHOLESKY:
             return self.cholesky
+        if block.code in (GATHER, SCATTER):
+            return self.gather if block.code == GATHER else self.scatter
         return self.solve if block.code == SOLVE else self.matmul
 
     def matmul(self, left: Any, right: Any, shape: Shape) -> Any:
@@ -116,6 +118,14 @@ class Domain:
     def cholesky(self, matrix: Any, shape: Shape) -> Any:
         """Compute the lower factor of a symmetric matrix, row by row."""
         raise NotImplementedError(f"{type(self).__name__} has no rule for factors of matrices")
+
+    def gather(self, matrix: Any, indices: Any, shape: Shape) -> Any:
+        """Take rows of a matrix by indices."""
+        raise NotImplementedError(f"{type(self).__name__} has no rule for rows by indices")
+
+    def scatter(self, terms: Any, indices: Any, shape: Shape) -> Any:
+        """Add rows where indices say."""
+        raise NotImplementedError(f"{type(self).__name__} has no rule for sums by indices")
 
     def call(self, opaque: Opaque, numbers: Any, shape: Shape) -> Any:
         """Compute the results of an opaque function."""
@@ -372,12 +382,43 @@ class _Numbers(Domain):
         except np.linalg.LinAlgError:
             return np.full(matrix.shape, np.nan)
 
+    def gather(self, matrix: Any, indices: Any, shape: Shape) -> Any:
+        """Take rows of matrices, at one point or at many.
+
+        >>> print(NUMBERS.gather(np.array([1.0, 2.0, 3.0]), np.array([2.0, 0.0]), (2, 3, 1)))
+        [3. 1.]
+        """
+        m, k, n = shape
+        rows = np.take_along_axis(_last(matrix, k, n), whole_indices(_last(indices, m, 1), k), axis=-2)
+        return _first(rows)
+
+    def scatter(self, terms: Any, indices: Any, shape: Shape) -> Any:
+        """Add rows of matrices, at one point or at many, from the first term to the last.
+
+        >>> print(NUMBERS.scatter(np.array([1.0, 2.0]), np.array([1.0, 1.0]), (2, 2, 1)))
+        [0. 3.]
+        """
+        m, k, n = shape
+        added = _last(terms, k, n).reshape(-1, k, n)
+        places = whole_indices(_last(indices, k, 1), m).reshape(-1, k)
+        found = np.zeros((len(added), m, n))
+        for total, rows, at in zip(found, added, places, strict=True):
+            np.add.at(total, at, rows)
+        return _first(found.reshape(*terms.shape[1:], m, n))
+
     def call(self, opaque: Opaque, numbers: Any, shape: Shape) -> Any:
         """Call an opaque function, at one point or at one after the other."""
         if numbers.ndim == 1:
             return opaque(numbers)
         results = [opaque(point) for point in numbers.reshape(len(numbers), -1).T]
         return np.array(results).reshape(-1, shape[2]).T.reshape(shape[2], *numbers.shape[1:])
+
+
+def whole_indices(numbers: Any, rows: int) -> NDArray[np.int64]:
+    """Indices of rows, counted modulo how many there are; of what is no number some."""
+    with np.errstate(invalid="ignore"):
+        found: NDArray[np.int64] = np.asarray(numbers).astype(np.int64)
+    return found if not found.size or (found.min() >= 0 and found.max() < rows) else found % rows
 
 
 def _last(entries: Any, rows: int, columns: int) -> Any:

@@ -54,8 +54,12 @@ LOG_DETERMINANT: Final = 251
 #: The code of blocks that call an opaque function.
 CALL: Final = 250
 CHOLESKY: Final = 249
+#: The codes of blocks that take rows of a matrix by indices which are numbers of the program, and that add rows where
+#: such indices say.
+GATHER: Final = 248
+SCATTER: Final = 247
 #: What works on whole matrices.
-OF_MATRICES: Final = frozenset((MATMUL, SOLVE, LOG_DETERMINANT, CHOLESKY))
+OF_MATRICES: Final = frozenset((MATMUL, SOLVE, LOG_DETERMINANT, CHOLESKY, GATHER, SCATTER))
 
 #: Lines of source: files and numbers.
 Lines = frozenset[tuple[str, int]]
@@ -134,7 +138,8 @@ class Block:
     # depend on each other
     steps: NDArray[np.int64] | None = None
     # of what works on matrices, (m, k, n): of (m, k) and (k, n) entries; of solutions and determinants m is k; of calls
-    # (1, k, n), since they make a row of n numbers of one of k, the first of which is a condition
+    # (1, k, n), since they make a row of n numbers of one of k, the first of which is a condition; of what goes by
+    # indices m rows of n entries, made of k
     shape: tuple[int, int, int] | None = None
     opaque: Opaque | None = None  # of calls, what is called
 
@@ -155,6 +160,10 @@ class Block:
             return self.count * self.body.operations
         if self.shape is not None and self.opaque is None:
             _, k, n = self.shape
+            if self.code == GATHER:
+                return 0
+            if self.code == SCATTER:
+                return k * n
             if self.code == CHOLESKY:
                 return k**3 // 3
             return self.count * (2 * k - 1) if self.code == MATMUL else 2 * k**3 // 3 + 2 * k * k * n
@@ -168,8 +177,20 @@ class Block:
         return {self.code} - {SUM, CALL, *OF_MATRICES}
 
 
+def shapes_of_operands(code: int, shape: tuple[int, int, int]) -> list[tuple[int, int]]:
+    """Return the shapes of the matrices that a block takes."""
+    m, k, n = shape
+    if code in (GATHER, SCATTER):
+        return [(k, n), (m if code == GATHER else k, 1)]
+    return [(m, k)] if code in (LOG_DETERMINANT, CHOLESKY, CALL) else [(m, k), (k, n)]
+
+
 def _range(start: int, count: int) -> Range:
     return Range(start, 1 if count > 1 else 0, count)
+
+
+class OpenIndicesError(Exception):
+    """Which inputs derivatives are by depends on indices in a way that is not followed."""
 
 
 class ManyBlocksError(SizeError):
@@ -497,6 +518,11 @@ class Program:
         return [block.opaque for block in blocks if block.opaque is not None]
 
     @property
+    def has_lookups(self) -> bool:
+        """Return True if it takes or adds rows by indices that are numbers of its own."""
+        return self.scalars is None and any(block.code in (GATHER, SCATTER) for block in self.blocks)
+
+    @property
     def starts(self) -> NDArray[np.int64]:
         """Reference of the first result of each block."""
         known = len(self._starts)
@@ -658,6 +684,30 @@ class Program:
         symmetric = np.where(np.tri(n, dtype=bool), matrix, matrix.T)
         found = self.of_matrices(CHOLESKY, (n, n, n), [symmetric]).reshape(n, n)
         return np.where(np.tri(n, dtype=bool), found, self.constant(0.0))
+
+    def gather(self, matrix: References, indices: References) -> References:
+        """The rows of a matrix that indices choose, which are numbers of the program, counted modulo its rows.
+
+        >>> tape = Program(inputs=5)
+        >>> tape.outputs = tape.gather(np.arange(3).reshape(3, 1), np.array([3, 4])).ravel()
+        >>> from accumulus.tape.interpreter import evaluate
+        >>> print(evaluate(tape, np.array([1.0, 2.0, 5.0, 2.0, 0.0])))
+        [5. 1.]
+        """
+        (k, n), m = matrix.shape, len(indices)
+        return self.of_matrices(GATHER, (m, k, n), [matrix, indices]).reshape(m, n)
+
+    def scatter(self, terms: References, indices: References, rows: int) -> References:
+        """A matrix of so many rows, to each of which the terms are added whose index says so; others are 0.
+
+        >>> tape = Program(inputs=4)
+        >>> tape.outputs = tape.scatter(np.arange(2).reshape(2, 1), np.array([2, 3]), 3).ravel()
+        >>> from accumulus.tape.interpreter import evaluate
+        >>> print(evaluate(tape, np.array([1.0, 2.0, 2.0, 2.0])))
+        [0. 0. 3.]
+        """
+        k, n = terms.shape
+        return self.of_matrices(SCATTER, (rows, k, n), [terms, indices]).reshape(rows, n)
 
     def call(self, opaque: Opaque, numbers: References) -> References:
         """The results of an opaque function for a condition and arguments; what calls it is never written out."""
@@ -864,7 +914,7 @@ class Program:
     def sensitive(self) -> NDArray[np.bool_]:
         """Mask of the blocks whose results reach a jump, or what sees zeros' signs: they are computed as recorded.
 
-        So is what opaque functions are given, which may have either.
+        So is what opaque functions are given, which may have either, and what is an index.
         """
         found = np.zeros(len(self.blocks) + 1, bool)  # the last stands for inputs and constants
         for position in reversed(range(len(self.blocks))):
@@ -874,6 +924,8 @@ class Program:
             if sees or found[position]:
                 for operands in block.operands:
                     found[self.owners(operands)] = True
+            if block.code in (GATHER, SCATTER):
+                found[self.owners(block.operands[1])] = True
         return found[:-1]
 
     def owners(self, operands: Column) -> list[int]:

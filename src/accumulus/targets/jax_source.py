@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, CompileError
 from accumulus.tape.columns import Column
 from accumulus.tape.operations import OPERATIONS, helpers
-from accumulus.tape.program import CHOLESKY, LOG_DETERMINANT, MATMUL, SOLVE
+from accumulus.tape.program import CHOLESKY, GATHER, LOG_DETERMINANT, MATMUL, SCATTER, SOLVE
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment, Unit
 from accumulus.targets.nests import Nest
@@ -104,6 +104,8 @@ class _JaxArrays(ArrayPrinter):
         SOLVE: "jnp.linalg.solve({0}, {1})",
         LOG_DETERMINANT: "jnp.stack(jnp.linalg.slogdet({0}))",
         CHOLESKY: "jnp.linalg.cholesky({0})",
+        GATHER: "{0}[{1}[:, 0].astype(int) % {k}]",
+        SCATTER: "jnp.zeros(({m}, {n}), real).at[{1}[:, 0].astype(int) % {m}].add({0})",
     }
     taken = "jnp.ravel(own)[jnp.asarray({table})[at]]"
     chosen = "jnp.where(jnp.asarray({mask})[at] == 1, {own}, {other})"

@@ -30,7 +30,18 @@ from numpy.typing import NDArray
 from accumulus.errors import OpaqueError, SizeError
 from accumulus.tape.columns import Column, Range, column, owners_in
 from accumulus.tape.fusion import Map
-from accumulus.tape.program import CHOLESKY, LOG_DETERMINANT, MATMUL, SOLVE, Opaque, Program
+from accumulus.tape.interpreter import whole_indices
+from accumulus.tape.program import (
+    CHOLESKY,
+    GATHER,
+    LOG_DETERMINANT,
+    MATMUL,
+    SCATTER,
+    SOLVE,
+    Opaque,
+    Program,
+    shapes_of_operands,
+)
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Unit
 
@@ -292,6 +303,16 @@ def _cholesky(matrix: Floats, out: Floats) -> None:
     out[...] = np.linalg.cholesky(matrix)
 
 
+def _gather(rows: Floats, indices: Floats, out: Floats) -> None:
+    np.take(rows, whole_indices(indices[:, 0], len(rows)), axis=0, out=out, mode="clip")  # "raise" would take a copy
+
+
+def _scatter(terms: Floats, indices: Floats, out: Floats) -> None:
+    at, rows = whole_indices(indices[:, 0], len(out)), len(out)
+    for k in range(out.shape[1]):
+        out[:, k] = np.bincount(at, terms[:, k], rows)
+
+
 def _calling(opaque: Opaque) -> Callable[..., Any]:
     def call(numbers: Floats, out: Floats) -> None:
         out[...] = opaque(numbers.reshape(-1))
@@ -300,12 +321,13 @@ def _calling(opaque: Opaque) -> Callable[..., Any]:
 
 
 _COMPUTE: Final[dict[int, Callable[..., Any]]] = {
-    MATMUL: np.matmul, SOLVE: _solve, LOG_DETERMINANT: _log_determinant, CHOLESKY: _cholesky
+    MATMUL: np.matmul, SOLVE: _solve, LOG_DETERMINANT: _log_determinant, CHOLESKY: _cholesky, GATHER: _gather,
+    SCATTER: _scatter
 }  # fmt: skip
 
 
 class OfMatrices:
-    """A product of an m × k matrix and a k × n one, the solution of a system, a determinant, a factor, or a call.
+    """A product of an m × k matrix and a k × n one, a solution, a determinant, a factor, rows by indices, or a call.
 
     Args:
         nest: which of them.
@@ -315,11 +337,12 @@ class OfMatrices:
 
     def __init__(self, nest: Nest, places: Sequence[Entries], constant: Sequence[bool]) -> None:
         assert nest.shape is not None
-        m, k, n = nest.shape
+        m, _, n = nest.shape
         self._compute = _COMPUTE[nest.code] if nest.opaque is None else _calling(nest.opaque)
         self._constant = constant
         self._shape: tuple[int, ...] = (2,) if nest.code == LOG_DETERMINANT else (m, n)
-        self._operands = [_placed(each, shape) for each, shape in zip(places, ((m, k), (k, n)), strict=False)]
+        shapes = shapes_of_operands(nest.code, nest.shape)
+        self._operands = [placed(each, shape) for each, shape in zip(places, shapes, strict=True)]
 
     def bind(self, values: Floats, target: Callable[[Sequence[Floats]], Floats]) -> Callable[[Sequence[Floats]], None]:
         """Its results from numbers in one array, as a function of the arrays that are returned.
@@ -352,7 +375,7 @@ class OfMatrices:
         return run
 
 
-def _placed(places: Entries, shape: tuple[int, int]) -> _Operand:
+def placed(places: Entries, shape: tuple[int, int]) -> _Operand:
     """The place of a matrix: its shape, first entry and strides, or a table."""
     if isinstance(places, tuple):
         start, step = places

@@ -28,7 +28,15 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, CompileError
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import BY_NAME, OPERATIONS, helpers
-from accumulus.tape.program import CHOLESKY, LOG_DETERMINANT, MATMUL, SOLVE
+from accumulus.tape.program import (
+    CHOLESKY,
+    GATHER,
+    LOG_DETERMINANT,
+    MATMUL,
+    SCATTER,
+    SOLVE,
+    shapes_of_operands,
+)
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Batch, Segment, Shape, SourceKernel, Unit
 from accumulus.targets.nests import Nest, check_written, nests_of
@@ -272,7 +280,8 @@ class _PointPrinter(BodyPrinter):
 
 #: Results of what works on matrices, in a word.
 _OF_MATRICES: Final = {
-    MATMUL: "products", SOLVE: "solutions", LOG_DETERMINANT: "parts of a determinant", CHOLESKY: "entries of a factor"
+    MATMUL: "products", SOLVE: "solutions", LOG_DETERMINANT: "parts of a determinant", CHOLESKY: "entries of a factor",
+    GATHER: "entries of rows by indices", SCATTER: "sums by indices"
 }  # fmt: skip
 
 
@@ -303,6 +312,8 @@ class ArrayPrinter:
         SOLVE: "np.linalg.solve({0}, {1})",
         LOG_DETERMINANT: "np.array(np.linalg.slogdet({0}))",
         CHOLESKY: "np.linalg.cholesky({0})",
+        GATHER: "{0}[{1}[:, 0].astype(int) % {k}]",
+        SCATTER: "np.transpose([np.bincount({1}[:, 0].astype(int) % {m}, each, {m}) for each in np.transpose({0})])",
     }
     taken = "np.ravel(own)[{table}[at]]"
     chosen = "np.where({mask}[at] == 1, {own}, {other})"
@@ -405,9 +416,10 @@ class ArrayPrinter:
         m, k, n = shape
         matrices = [
             f"{self.library}.reshape({self._spread(column)}, {each})"
-            for column, each in zip(nest.loads, ((m, k), (k, n)), strict=False)
+            for column, each in zip(nest.loads, shapes_of_operands(nest.code, shape), strict=True)
         ]
-        self._store(nest.starts[0], f"{self.library}.ravel({self.forms[nest.code].format(*matrices)})")
+        text = self.forms[nest.code].format(*matrices, m=m, k=k, n=n)
+        self._store(nest.starts[0], f"{self.library}.ravel({text})")
 
     def _sums(self, nest: Nest, offsets: NDArray[np.int64]) -> None:
         text = self._spread(nest.loads[0])

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from accumulus.frontends.active import ACTIVE, no_number, refuse
 from accumulus.frontends.decisions import truths, wholes
 from accumulus.frontends.numpy.journal import check_not_shared, note_entries
+from accumulus.frontends.numpy.lookups import is_lookup, read
 from accumulus.frontends.numpy.operands import (
     Entries,
     concrete,
@@ -302,6 +303,8 @@ class TracedArray(AnyArray):
         if type(index) is not int:
             if isinstance(index, TracedArray) and self._is_mask(index):
                 return PROTOCOLS["selection"](self.tape, self, index.references, {})
+            if is_lookup(self.tape, index) and not self.boolean:
+                return self._like(read(self.tape, self.references, self.open_index(index)))
             index = self.constant_index(index)
         return self._wrap(self.references[index])
 
@@ -359,6 +362,12 @@ class TracedArray(AnyArray):
         entries, boolean = entries_of(tape, index)
         answers = (truths if boolean else functools.partial(wholes, kind="index"))(tape, np.asarray(entries, np.int64))
         return answers if answers.ndim else answers[()]
+
+    def open_index(self, index: Any) -> Any:
+        """`index` with the constants that it holds, and those arrays that stay open."""
+        if isinstance(index, tuple):
+            return tuple(self.open_index(part) for part in index)
+        return index if is_lookup(self.tape, index) else self.constant_index(index)
 
     def _refused_index(self, index: Any) -> Exception:
         if getattr(index, "boolean", False):

@@ -21,11 +21,12 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.decisions import UnmergeableError, order
 from accumulus.frontends.location import PACKAGE_DIRECTORY, dispatchers, is_library_code
-from accumulus.frontends.numpy.arrays import TracedArray
+from accumulus.frontends.numpy.arrays import TracedArray, as_array
 from accumulus.frontends.numpy.complex_numbers import make_complex
 from accumulus.frontends.numpy.journal import RecordedAnewError, Site, is_fresh, made, note
 from accumulus.frontends.numpy.merging import MISSING, begin, either, mergeable, outside, truth_of
@@ -500,6 +501,26 @@ def _note_written(container: Any) -> None:
         raise UnmergeableError
 
 
+def _indexed(container: Any) -> Any:
+    """What takes entries of a container: NumPy asks for an index that is traced as plain numbers."""
+    return _Constants(container) if type(container) is np.ndarray and container.dtype.kind in "fiub" else container
+
+
+class _Constants:
+    """A plain array whose entries may be chosen by indices that depend on the arguments."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self._array = array
+
+    def __getitem__(self, index: Any) -> Any:
+        parts = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(part, TracedArray) and not part.boolean and depends(part) for part in parts):
+            return as_array(ACTIVE.tape, self._array)[index]
+        return self._array[index]
+
+
 def _owner(value: Any, items: bool = False) -> Any:
     """An object of which an attribute is set."""
     if ACTIVE.merging:
@@ -548,6 +569,7 @@ NAMES: Final[dict[str, Callable[..., Any] | Any]] = {
     "@compare": _compare,  # a chained comparison
     "@is": _is_truth,  # `is` with True or False on the right
     "@written": _written,  # a container that is written into
+    "@indexed": _indexed,  # a container of which an entry is taken by what may be a traced index
     "@owner": _owner,  # an object of which an attribute is set
     "@new": _new,  # a list, dict or set that was just made
     "@over": _over,  # what a loop runs over

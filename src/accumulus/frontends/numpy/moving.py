@@ -46,6 +46,8 @@ _IGNORED: Final = ("casting",)
 def _move(tape: Tape, function: Callable[..., Any], arrays: int, arguments: Sequence[Any], keywords: Any) -> Any:
     """Apply `function` to the references of its first `arrays` arguments."""
     arguments, keywords = positional(function, arguments, dict(keywords))
+    if function in (np.take, np.take_along_axis) and depends(arguments[1:2]) and keywords.keys() <= {"axis"}:
+        return _taken(as_array(tape, arguments[0]), function, *arguments[1:], **keywords)
     count = len(arguments) if arrays == ALL else arrays
     if depends(arguments[count:]) or depends(keywords):
         raise refuse(f"{function_name(function)}: indices, shapes and axes must be constants.")
@@ -58,6 +60,19 @@ def _move(tape: Tape, function: Callable[..., Any], arrays: int, arguments: Sequ
     if function in ZERO_FILLING:
         result = result + zero
     return _handed_out(tape, result, boolean)
+
+
+def _taken(array: Any, function: Callable[..., Any], indices: Any, axis: int | None = None) -> Any:
+    """Take entries along an axis by indices that depend on the arguments, as an index does."""
+    if axis is None:
+        array, axis = np.ravel(array), 0
+        indices = np.ravel(indices) if function is np.take_along_axis else indices
+    axis = axis % array.ndim
+    if function is np.take:
+        return array[(*[slice(None)] * axis, indices)]
+    shape = np.shape(indices)
+    places = np.ogrid[tuple(map(slice, (*shape[:axis], 1, *shape[axis + 1 :])))]
+    return array[(*places[:axis], indices, *places[axis + 1 :])]
 
 
 def positional(

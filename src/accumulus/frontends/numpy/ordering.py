@@ -19,6 +19,7 @@ from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.decisions import apply_each, keep, listed, truth, truths, values_of, whole, wholes
 from accumulus.frontends.decisions import order as find_order
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
+from accumulus.frontends.numpy.lookups import is_lookup
 from accumulus.frontends.numpy.operands import concrete, depends, references_of
 from accumulus.frontends.numpy.table import PROTOCOLS, implements, unsupported
 from accumulus.frontends.recorder import References
@@ -263,6 +264,10 @@ def _digitize(tape: Tape, x: Any, bins: Any, right: bool = False) -> Any:
 @_decides(np.bincount)
 def _bincount(tape: Tape, x: Any, weights: Any = None, minlength: int = 0) -> Any:
     """Return how often each whole number is there, or the sums of weights."""
+    if weights is not None and is_lookup(tape, x) and np.max(values_of(tape, references_of(tape, x))) < minlength:
+        sums = as_array(tape, np.zeros(minlength))
+        np.add.at(sums, x, weights)
+        return sums
     places = wholes(tape, references_of(tape, x), "index") if depends(x) else np.asarray(concrete(x))
     if weights is None:
         return np.bincount(places, minlength=minlength)

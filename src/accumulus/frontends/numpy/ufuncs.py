@@ -18,6 +18,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from accumulus.frontends.active import ACTIVE, FILLING, refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array, as_constant, make
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, PAIRS, Elementwise, apply, row_of
+from accumulus.frontends.numpy.lookups import add, is_lookup
 from accumulus.frontends.numpy.operands import (
     Operand,
     concrete,
@@ -398,6 +399,10 @@ def _at(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str
     row = _row(ufunc, keywords)
     if row.gives_boolean != array.boolean or row.takes_boolean != array.boolean:
         raise refuse(f"np.{ufunc.__name__}.at of an array of {array.dtype} is not recorded.")
+    if row.name in ("add", "subtract") and is_lookup(tape, index):
+        terms = references_of(tape, values[0] if row.name == "add" else -values[0])
+        if add(tape, array.references, array.open_index(index), terms):
+            return
     positions = np.arange(array.size).reshape(array.shape)[array.constant_index(index)]
     others = [
         np.broadcast_to(references_of(tape, value, array.boolean), positions.shape).ravel().tolist() for value in values

@@ -182,6 +182,8 @@ class Transformer(ast.NodeTransformer):
         self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load):
             node.value = located(call_of("@written", node.value), node.value)
+        elif any(isinstance(part, ast.Name | ast.Attribute | ast.Subscript) for part in ast.walk(node.slice)):
+            node.value = located(call_of("@indexed", node.value), node.value)
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:

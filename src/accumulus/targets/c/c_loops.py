@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.program import CHOLESKY, MATMUL
+from accumulus.tape.program import CHOLESKY, GATHER, MATMUL, SCATTER
 from accumulus.targets.c.c_expressions import Body, Mathematics
 from accumulus.targets.c.c_header import (
     BYTES,
@@ -161,6 +161,8 @@ class LoopSource(Source):
                 self._product(nest.shape, matrices[0], matrices[1], result)
             elif nest.code == CHOLESKY:
                 self._factor(nest.shape, matrices[0], result)
+            elif nest.code in (GATHER, SCATTER):
+                self._by_indices(nest.code, nest.shape, matrices, result)
             else:
                 self._system(nest.shape, matrices, result)
             return
@@ -428,6 +430,26 @@ class LoopSource(Source):
         ]
         arrays = list(dict.fromkeys([matrix.array, result.array]))
         self._function(f"factor of {n} x {n}", arrays, lines)
+
+    def _by_indices(self, code: int, shape: tuple[int, int, int], given: Sequence[Reading], result: Reading) -> None:
+        """Rows that indices choose, or sums of rows where indices say; indices are counted modulo the rows."""
+        m, k, n = shape
+        (matrix, indices), counts, rows = given, *((k, m) if code == GATHER else (m, k))
+        at, source = ("i", "row") if code == GATHER else ("row", "i")
+        lines = [f"double *const to = {result.array} + {result.start};"]
+        if code == SCATTER:
+            lines.append(f"for (ptrdiff_t i = 0; i < {m * n}; i++) to[i] = 0.0;")
+        lines += [
+            f"for (ptrdiff_t i = 0; i < {rows}; i++) {{",
+            f"    const double index = {indices.at('i')};",
+            f"    ptrdiff_t row = index > -1e15 && index < 1e15 ? (ptrdiff_t)index % {counts} : 0;",
+            f"    if (row < 0) row += {counts};",
+            f"    for (ptrdiff_t j = 0; j < {n}; j++)",
+            f"        to[{n} * {at} + j] {'=' if code == GATHER else '+='} {matrix.at(f'({n} * {source} + j)')};",
+            "}",
+        ]
+        arrays = list(dict.fromkeys([*(each.array for each in given if each.array), result.array]))
+        self._function(f"{m} rows by indices", arrays, lines)
 
     def _system(self, shape: tuple[int, int, int], matrices: Sequence[Reading], result: Reading) -> None:
         """The solutions of a system, or the sign and logarithm of its determinant where there are no sides."""

@@ -30,6 +30,7 @@ from accumulus.cache import digest
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.live import as_written, time_of
 from accumulus.tape.operations import SECONDS
+from accumulus.tape.program import GATHER, SCATTER, shapes_of_operands
 from accumulus.tape.tape import Tape, to_bytes
 from accumulus.targets.kernel import (
     FEWEST_POINTS,
@@ -47,7 +48,7 @@ from accumulus.targets.llvm.instructions import Functions, Instructions
 from accumulus.targets.llvm.library import Code, Library, load, objects, store, version
 from accumulus.targets.llvm.module import Text
 from accumulus.targets.llvm.vectors import POISON, Vectors, again, unless, when
-from accumulus.targets.nests import Entries, Nest, Nests, OfMatrices, Place, WorkspaceLayout
+from accumulus.targets.nests import Entries, Nest, Nests, OfMatrices, Place, WorkspaceLayout, placed
 
 # Functions: one a body, one for sums, and what calls them in their order ----------------------------------------------
 
@@ -276,6 +277,65 @@ def summing(
     ]
 
 
+#: Functions that take rows of a matrix by indices, and that add rows where indices say.
+LOOKUPS: Final = {GATHER: "rows_gathered", SCATTER: "rows_scattered"}
+#: What these are given: addresses, and numbers of the rows that indices choose from, of columns, and between entries.
+_GIVEN: Final = ("matrix", "indices", "result", "rows", "columns", "down", "along", "apart")
+
+
+def _by_indices(code: int) -> list[str]:
+    """A function that takes rows by indices, or adds them; indices are counted modulo the rows."""
+    given = [
+        line
+        for k, name in enumerate(_GIVEN, 1)
+        for line in (
+            f"%at{k} = getelementptr i64, ptr %at, i64 {k}",
+            f"%{name} = load {'ptr' if k <= 3 else 'i64'}, ptr %at{k}",
+        )
+    ]
+    clearing = [
+        "%numbers = mul i64 %rows, %columns",
+        "%bytes = shl i64 %numbers, 3",
+        "call void @llvm.memset.p0.i64(ptr %result, i8 0, i64 %bytes, i1 false)",
+    ]
+    source, target = ("%row", "%i") if code == GATHER else ("%i", "%row")
+    adding = ["%old = load double, ptr %to, align 8", "%new = fadd double %old, %x"]
+    return [
+        f"define void @{LOOKUPS[code]}({ARGUMENTS}) nounwind {{",
+        "start:",
+        *given,
+        *(clearing if code == SCATTER else []),
+        "br label %turn",
+        "turn:",
+        "%i = phi i64 [ %first, %start ], [ %i.next, %closed ]",
+        "%place = mul i64 %i, %apart",
+        "%index.p = getelementptr double, ptr %indices, i64 %place",
+        "%index = load double, ptr %index.p, align 8",
+        "%whole = call i64 @llvm.fptosi.sat.i64.f64(double %index)",
+        "%left = srem i64 %whole, %rows",
+        "%behind = add i64 %left, %rows",
+        "%is.negative = icmp slt i64 %left, 0",
+        "%row = select i1 %is.negative, i64 %behind, i64 %left",
+        f"%from.row = mul i64 {source}, %down",
+        f"%to.row = mul i64 {target}, %columns",
+        "br label %entry",
+        "entry:",
+        "%j = phi i64 [ 0, %turn ], [ %j.next, %entry ]",
+        "%across = mul i64 %j, %along",
+        "%from.place = add i64 %from.row, %across",
+        "%from = getelementptr double, ptr %matrix, i64 %from.place",
+        "%x = load double, ptr %from, align 8",
+        "%to.place = add i64 %to.row, %j",
+        "%to = getelementptr double, ptr %result, i64 %to.place",
+        *(adding if code == SCATTER else []),
+        f"store double {'%new' if code == SCATTER else '%x'}, ptr %to, align 8",
+        *again("j", "1", "%columns", "more", "entry", "closed"),
+        *again("i", "1", "%stop", "further", "turn", "done"),
+        "ret void",
+        "}",
+    ]
+
+
 def driver() -> list[str]:
     """A function that makes so many calls one after the other, each a row: function, addresses, instances."""
     return [
@@ -293,10 +353,15 @@ def driver() -> list[str]:
     ]
 
 
-def compiled(bodies: Sequence[Body], lanes: int, cache: bool) -> Library:
-    """Loops over bodies, loops of sums, and what calls them all."""
+def compiled(bodies: Sequence[Body], lanes: int, cache: bool, *, lookups: bool = False) -> Library:
+    """Loops over bodies, loops of sums, what goes by indices if it is wanted, and what calls them all."""
     sums = [*_sums(SUMS[0], lanes, table=False), *_sums(SUMS[1], lanes, table=True)]
-    return library_of("maps", bodies, lanes, _loop, cache, SUMS, [f"declare {_gathered(lanes)}"], sums)
+    declarations, names = [f"declare {_gathered(lanes)}"], [*SUMS]
+    if lookups:
+        sums += [line for code in LOOKUPS for line in _by_indices(code)]
+        declarations.append("declare i64 @llvm.fptosi.sat.i64.f64(double)")
+        names += LOOKUPS.values()
+    return library_of("maps" + " by indices" * lookups, bodies, lanes, _loop, cache, names, declarations, sums)
 
 
 def library_of(
@@ -424,12 +489,18 @@ class _Step:
     nest: Nest  # what it computes
     seconds: float  # that it takes, roughly
 
+    @property
+    def count(self) -> int:
+        """Number of instances; of what goes by indices, of these."""
+        nest = self.nest
+        return nest.count if nest.shape is None else len(nest.loads[1])
+
     def parts(self, lanes: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """First instance, and the one after the last, of each call, (calls, 2); which calls are of vectors.
 
         There is one for all instances, or one for each wide step and each stretch of narrow ones.
         """
-        steps = np.array([0, self.nest.count]) if self.nest.steps is None else self.nest.steps
+        steps = np.array([0, self.count]) if self.nest.steps is None else self.nest.steps
         wide = np.diff(steps) >= lanes
         begins = wide.copy()
         begins[1:] |= wide[:-1]
@@ -440,17 +511,17 @@ class _Step:
 
     def shares(self, threads: int) -> NDArray[np.int64]:
         """Calls for threads, as many as are worth it, each of which makes one call; one share if that is none."""
-        wanted = min(threads, int(self.seconds / MINIMUM_WORK), self.nest.count // FEWEST_POINTS)
-        bounds = [0, self.nest.count]
-        if wanted > 1 and self.nest.steps is None:
+        wanted = min(threads, int(self.seconds / MINIMUM_WORK), self.count // FEWEST_POINTS)
+        bounds = [0, self.count]
+        if wanted > 1 and self.nest.steps is None and self.nest.code != SCATTER:
             parts = np.arange(1, wanted) / wanted
             if self.nest.offsets is None:
-                ends = (parts * self.nest.count).astype(np.int64)
+                ends = (parts * self.count).astype(np.int64)
             else:
                 ends = np.searchsorted(self.nest.offsets, parts * self.nest.offsets[-1])
             # whole cache lines of results each; a share has as many instances as a vector has lanes, or it is none
             ends -= ends % FEWEST_POINTS
-            bounds = sorted({0, *ends.tolist(), self.nest.count})
+            bounds = sorted({0, *ends.tolist(), self.count})
             if bounds[-1] - bounds[-2] < FEWEST_POINTS and len(bounds) > 2:
                 del bounds[-2]
         return np.array(list(pairwise(bounds)))
@@ -477,22 +548,22 @@ class LLVMLoops(CompiledLoops):
         # functions of vectors, and of one lane where there are fewer instances than a vector has lanes
         self._libraries: dict[bool, Library] = {}
         for is_wide, width in ((True, self._lanes), (False, 1)):
-            loops = [step for step in self._steps if step.nest.shape is None]
+            loops = [step for step in self._steps if step.function]
             wanted = {step.function for step in loops if (step.parts(self._lanes)[1] == is_wide).any()}
             if wanted:
                 bodies = [body for body in self._bodies.values() if body.name in wanted]
-                self._libraries[is_wide] = compiled(bodies, width, unit.cache)
+                lookups = not wanted.isdisjoint(LOOKUPS.values())
+                self._libraries[is_wide] = compiled(bodies, width, unit.cache, lookups=lookups)
         self._run: Any = None
         for library in self._libraries.values():
             self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(library.addresses[DRIVER])
         self._tables = {id(column): self._layout.table(column) for step in self._steps for column in step.nest.loads}
-        self._products = {
-            k: self._of_matrices(step) for k, step in enumerate(self._steps) if step.nest.shape is not None
-        }
+        self._products = {k: self._of_matrices(step) for k, step in enumerate(self._steps) if not step.function}
         self._idle: list[_Workspace] = []
         self._lengths = unit.lengths
         bytes_of_points = 8 * self._lanes * (self._layout.size + sum(self._lengths))
-        self._may_be_in_lanes = not self._products and bytes_of_points <= MOST_IN_LANES
+        has_matrices = any(step.nest.shape is not None for step in self._steps)
+        self._may_be_in_lanes = not has_matrices and bytes_of_points <= MOST_IN_LANES
         operations = sum(body.tape.operations for body in self._bodies.values())
         #: Points from which on they are, since they take as long as compiling.
         self._enough = (LANES + LANES_AN_OPERATION * operations) / (CALL + sum(step.seconds for step in self._steps))
@@ -513,6 +584,8 @@ class LLVMLoops(CompiledLoops):
             moving = sum(MOVING if isinstance(column, Range) else FINDING for column in nest.loads)
             moving += MOVING * len(nest.stores)
             self._steps.append(_Step(known.name, nest, nest.count * (SECONDS * time_of(nest.body) + moving)))
+        elif nest.code in LOOKUPS and self._entries(nest) is not None:
+            self._steps.append(_Step(LOOKUPS[nest.code], nest, nest.count * (FINDING + MOVING)))
         elif nest.shape is not None:
             self._steps.append(_Step("", nest, 0.0))
         else:
@@ -523,14 +596,29 @@ class LLVMLoops(CompiledLoops):
             seconds = len(terms) * (SECONDS + (MOVING if is_next else FINDING))
             self._steps.append(_Step(SUMS[not is_next], nest, seconds))
 
+    def _entries(self, nest: Nest) -> list[int] | None:
+        """Return what a function that goes by indices is given of its matrix and its indices, places for addresses;
+        None if these do not lie in equal distances.
+        """
+        assert nest.shape is not None
+        shapes = shapes_of_operands(nest.code, nest.shape)
+        (_, matrix, steps, _), (_, indices, apart, _) = (
+            placed(self._places(each, self._layout.table(each)), shape)
+            for each, shape in zip(nest.loads, shapes, strict=True)
+        )
+        if not (steps and apart):
+            return None
+        rows = nest.shape[1 if nest.code == GATHER else 0]
+        return [matrix, indices, rows, nest.shape[2], *steps, apart[0]]
+
     def _of_matrices(self, step: _Step) -> OfMatrices:
         constant = [bool((references_in(operands) < 0).all()) for operands in step.nest.loads]
-        return OfMatrices(step.nest, list(map(self._places, step.nest.loads)), constant)
+        places = [self._places(operands, self._tables[id(operands)]) for operands in step.nest.loads]
+        return OfMatrices(step.nest, places, constant)
 
-    def _places(self, operands: Column) -> Entries:
+    def _places(self, operands: Column, table: NDArray[np.int32] | None) -> Entries:
         if isinstance(operands, Range):
             return self._layout.place(operands.start), operands.step
-        table = self._tables[id(operands)]
         assert table is not None
         return table
 
@@ -584,6 +672,15 @@ class LLVMLoops(CompiledLoops):
             size: bytes of a number in it.
         """
         words, places = [base], []
+        if nest.code in LOOKUPS:
+            (result,), found = nest.stores, self._entries(nest)
+            assert found is not None
+            matrix, indices, *numbers = found
+            words += [base + size * matrix, base + size * indices, 0, *numbers]
+            if isinstance(result, Place):
+                return words, [(3, result)]
+            words[3] = base + size * self._layout.place(result)
+            return words, []
         for operands in nest.loads:
             table = self._tables[id(operands)]
             if table is None:

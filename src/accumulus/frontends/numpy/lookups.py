@@ -1,0 +1,160 @@
+"""Entries of arrays by long arrays of indices that depend on the arguments: the indices are numbers of the program.
+
+Which entries are meant is found when the program runs, so that other indices need no other recording: minibatches,
+neighbours, the corners of a mesh. What stays as it is, and is guarded, is that there are such entries. Where an index
+is short, entries are set rather than read, or the axes of a result depend on it, its values are constants of the
+recording as they are elsewhere (`accumulus.frontends.decisions`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from accumulus.frontends.active import ACTIVE
+from accumulus.frontends.decisions import in_range
+from accumulus.frontends.numpy.operands import depends
+from accumulus.frontends.recorder import References
+from accumulus.tape import program as sizes
+
+
+def is_lookup(tape: Any, index: Any) -> bool:
+    """Return True if an index has long arrays whose values may stay open."""
+    decisions = ACTIVE.decisions
+    if decisions is None or not decisions.opens_indices or decisions.tape is not tape or not tape.may_loop:
+        return False
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(_is_open(part) and part.size >= sizes.LONG for part in parts)
+
+
+def read(tape: Any, references: References, index: Any) -> References:
+    """Return the entries of an array that an index chooses, in the shape that NumPy gives them.
+
+    Raises:
+        IndexError, TypeError: as NumPy does, for indices at the given point.
+        UnmergeableError: in a branch that is recorded beside another.
+    """
+    found = _Layout(tape, references.shape, index)
+    rows = tape.gather(found.matrix(references)[:, found.chosen], found.indices)
+    return np.asarray(rows[found.row, found.column])
+
+
+def add(tape: Any, references: References, index: Any, values: References) -> bool:
+    """Add values to the entries that an index chooses, each as often as it is chosen; False if that is not possible.
+
+    Raises:
+        IndexError, TypeError, UnmergeableError: as `read`.
+    """
+    found = _Layout(tape, references.shape, index)
+    if found.row.size != len(found.indices) * len(found.chosen):
+        return False  # an entry is chosen several times by constants
+    terms = np.empty((len(found.indices), len(found.chosen)), np.int64)
+    terms[found.row, found.column] = np.broadcast_to(values, found.row.shape)
+    sums = tape.scatter(terms, found.indices, found.count)
+    places = found.matrix(np.arange(references.size).reshape(references.shape))[:, found.chosen]
+    before = references.flat[places]
+    is_new = bool((before == tape.constant(0.0)).all())
+    references.flat[places] = sums if is_new else tape.apply("add", before, sums)
+    return True
+
+
+def _is_open(part: Any) -> bool:
+    return isinstance(getattr(part, "references", None), np.ndarray) and not part.boolean and depends(part)
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """An open index.
+
+    Attributes:
+        axis: of the array that is indexed.
+        place: in the index.
+    """
+
+    axis: int
+    place: int
+
+
+class _Layout:
+    """What an index with open parts chooses of an array: rows of a matrix, and columns of these.
+
+    The axes with open indices together count the rows, all others the columns. Which column, and by which of the open
+    indices, follows from what NumPy does with arrays that hold nothing else.
+
+    Attributes:
+        count: rows of the matrix.
+        indices: of rows, as references.
+        chosen: columns that are taken of any of them.
+        row, column: for each entry of the result, its place among the indices, and among those columns.
+    """
+
+    def __init__(self, tape: Any, shape: tuple[int, ...], index: Any) -> None:
+        parts = index if isinstance(index, tuple) else (index,)
+        self._axes = _open_axes(parts, len(shape))
+        lengths = [shape[each.axis] for each in self._axes]
+        self.count, self._shape = math.prod(lengths), shape
+        given = [parts[each.place].references for each in self._axes]
+        for references, length in zip(given, lengths, strict=True):
+            in_range(tape, references, length)
+        broadcast = np.broadcast_arrays(*given)
+        counter = np.arange(broadcast[0].size).reshape(broadcast[0].shape)
+        axes, places = ([getattr(each, name) for each in self._axes] for name in ("axis", "place"))
+        zeros = dict.fromkeys(places, np.zeros_like(counter))
+        columns = [1 if axis in axes else length for axis, length in enumerate(shape)]
+        along = np.arange(counter.size).reshape([-1 if axis == axes[0] else 1 for axis in range(len(shape))])
+        counted = np.broadcast_to(along, np.broadcast_shapes(along.shape, columns))
+        self.row = counted[_replaced(index, zeros | {places[0]: counter})]
+        chosen = np.arange(math.prod(columns)).reshape(columns)[_replaced(index, zeros)]
+        is_chosen = np.zeros(math.prod(columns), bool)
+        is_chosen[chosen] = True
+        self.chosen, self.column = np.flatnonzero(is_chosen), (np.cumsum(is_chosen) - 1)[chosen]
+        self.indices = _flat_index(tape, broadcast, lengths)
+
+    def matrix(self, references: References) -> References:
+        """Return an array of that shape as the matrix."""
+        axes = [each.axis for each in self._axes]
+        return np.moveaxis(references, axes, range(len(axes))).reshape(self.count, -1)
+
+
+def _open_axes(parts: Sequence[Any], axes: int) -> list[_Axis]:
+    """The open indices, with the axes of the array that they are for."""
+    widths = [_width(part) for part in parts]
+    rest = axes - sum(width for width in widths if width is not None)
+    found, axis = [], 0
+    for place, (part, width) in enumerate(zip(parts, widths, strict=True)):
+        if _is_open(part):
+            found.append(_Axis(axis, place))
+        axis += rest if width is None else width
+    return found
+
+
+def _width(part: Any) -> int | None:
+    """How many axes a part of an index is for; None for all that are left."""
+    if part is Ellipsis:
+        return None
+    if part is None:
+        return 0
+    kind = getattr(part, "dtype", None)
+    return part.ndim if kind is not None and kind.kind == "b" else 1
+
+
+def _replaced(index: Any, arrays: dict[int, Any]) -> tuple[Any, ...]:
+    parts = index if isinstance(index, tuple) else (index,)
+    return tuple(arrays.get(place, part) for place, part in enumerate(parts))
+
+
+def _flat_index(tape: Any, indices: Sequence[References], lengths: Sequence[int]) -> References:
+    """The index of a row, by one index for each of its axes; of one axis negative ones are left to what takes rows."""
+    if len(indices) == 1:
+        return indices[0].reshape(-1)
+    total: Any = None
+    for index, length in zip(indices, lengths, strict=True):
+        flat, limit = index.reshape(-1), tape.constant(float(length))
+        is_negative = tape.apply("less", flat, tape.constant(0.0))
+        from_front = tape.apply("select", is_negative, tape.apply("add", flat, limit), flat)
+        total = from_front if total is None else tape.apply("add", tape.apply("multiply", total, limit), from_front)
+    return np.asarray(total, np.int64)

@@ -1,0 +1,384 @@
+"""Long arrays of indices among the arguments: one program for all of them, with the derivatives that NumPy's have."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import accumulus as acc
+from accumulus.arrays.jacobian import differentiate
+from accumulus.context import Context
+from accumulus.errors import AccumulusError, ArgumentError, CaseError, TraceError, VerificationError
+from accumulus.options import Options
+from accumulus.tape.interpreter import evaluate
+from accumulus.tape.program import Program
+
+LENGTH = 70
+RANDOM = np.random.default_rng(7)
+
+
+def energy(x: Any, i: Any) -> Any:
+    """Rows by indices, twice, of what is computed of the argument; results are added to rows by the same indices."""
+    y = np.exp(0.1 * x).reshape(10, 3)
+    near = np.sin(y[i]) * y[i[::-1]]
+    sums = np.zeros((10, 3))
+    np.add.at(sums, i, near)
+    return np.sum(sums * sums * y)
+
+
+def energy_gradient(x: Any, i: Any) -> Any:
+    """The gradient of `energy`, by hand."""
+    y = np.exp(0.1 * x).reshape(10, 3)
+    back = i[::-1]
+    near = np.sin(y[i]) * y[back]
+    sums = np.zeros((10, 3))
+    np.add.at(sums, i, near)
+    weights = (2.0 * sums * y)[i]
+    by_y = sums * sums
+    np.add.at(by_y, i, weights * np.cos(y[i]) * y[back])
+    np.add.at(by_y, back, weights * np.sin(y[i]))
+    return (by_y * 0.1 * y).ravel()
+
+
+def indices(low: int = -10, high: int = 10) -> Any:
+    """Other indices each time."""
+    return RANDOM.integers(low, high, LENGTH)
+
+
+X = RANDOM.normal(size=30)
+V = RANDOM.normal(size=30)
+
+
+def along(x: Any, i: Any, v: Any) -> Any:
+    """The product of the Hessian of `energy` with a direction, by differences of its gradient."""
+    step = 1e-6
+    return (energy_gradient(x + step * v, i) - energy_gradient(x - step * v, i)) / (2.0 * step)
+
+
+# Every way to ask -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["llvm", "numpy", "c"])
+def test_gradients_for_any_indices_are_one_program(target: str) -> None:
+    gradient = acc.gradient(energy, target=target)
+    for _ in range(4):
+        i = indices()
+        np.testing.assert_allclose(gradient(X, i), energy_gradient(X, i), rtol=1e-12)
+    points = X + RANDOM.normal(size=(5, 30))
+    many = np.stack([indices() for _ in points])
+    expected = [energy_gradient(x, i) for x, i in zip(points, many, strict=True)]
+    np.testing.assert_allclose(gradient.batch(points, many), expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        gradient.batch(points, i, in_axes=(0, None))[2], energy_gradient(points[2], i), rtol=1e-12
+    )
+    np.testing.assert_allclose(gradient.batch(points, many, threads=2), expected, rtol=1e-12)
+    assert len(gradient._compiled_programs()) == 1
+
+
+def test_all_kinds_of_products_are_one_program() -> None:
+    kinds: dict[str, tuple[Any, Any, Any, Any]] = {
+        "compile": (acc.compile(energy), lambda i: (X, i), lambda y: y, energy),
+        "jvp": (acc.jvp(energy), lambda i: ((X, i), (V, None)), lambda y: y[1], lambda x, i: energy_gradient(x, i) @ V),
+        "vjp": (acc.vjp(energy), lambda i: ((X, i), 2.0), lambda y: y[1][0], lambda x, i: 2.0 * energy_gradient(x, i)),
+        "hvp": (acc.hvp(energy), lambda i: ((X, i), (V, None)), lambda y: y[0], lambda x, i: along(x, i, V)),
+    }
+    for name, (derivative, arguments, pick, expected) in kinds.items():
+        for i in (indices(), indices()):
+            np.testing.assert_allclose(pick(derivative(*arguments(i))), expected(X, i), rtol=1e-6, err_msg=name)
+        assert len(derivative._compiled_programs()) == 1, name
+
+
+def test_taylor_coefficients_go_by_indices() -> None:
+    series = np.stack([V, 0.0 * V, 0.0 * V])
+    i = indices()
+    value, coefficients = acc.taylor(energy)((X, i), (series, None))
+    _, expected = acc.taylor(lambda x: energy(x, i))((X,), (series,))
+    assert value == pytest.approx(energy(X, i), rel=1e-13)
+    np.testing.assert_allclose(coefficients, expected, rtol=1e-11)
+
+
+def test_a_derivative_within_a_function_has_the_indices_that_are_given() -> None:
+    outer = acc.gradient(lambda x, i: np.sum(acc.gradient(energy)(x, i) * V))
+    for i in (indices(), indices()):
+        np.testing.assert_allclose(outer(X, i), along(X, i, V), rtol=1e-6)
+
+
+def test_source_for_jax_goes_by_indices() -> None:
+    jnp = pytest.importorskip("jax.numpy")
+    gradient = acc.gradient(energy)
+    gradient(X, indices())
+    scope: dict[str, Any] = {}
+    exec(gradient.compile(X, indices()).source("jax", "f"), scope)
+    i = indices()
+    found = scope["f"](jnp.asarray(X), jnp.asarray(i, float))[0]
+    np.testing.assert_allclose(np.asarray(found), energy_gradient(X, i), rtol=1e-4)
+
+
+def test_a_file_goes_by_indices(tmp_path: Path) -> None:
+    gradient = acc.gradient(energy)
+    gradient(X, indices())
+    acc.save(gradient, tmp_path / "gradient")
+    loaded, i = acc.load(tmp_path / "gradient"), indices()
+    np.testing.assert_array_equal(loaded(X, i), gradient(X, i))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(gradient))(X, i), gradient(X, i))
+
+
+def test_the_report_says_what_goes_by_indices() -> None:
+    gradient = acc.gradient(energy)
+    gradient(X, indices())
+    report = gradient.report()
+    kinds = {row.kind for row in report.bodies}
+    assert {f"{LENGTH} rows by indices", f"sums of {LENGTH} rows by indices"} <= kinds
+    assert {guard.answer for guard in gradient.compile(X, indices()).recording.guards} == {"indices of 10 rows"}
+
+
+# Every form of an index -----------------------------------------------------------------------------------------------
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[tuple[int, ...], list[Any], list[int]]:
+    """A shape, an index with places for open arrays, and the lengths of the axes that these are for."""
+    shape = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
+    parts: list[Any] = []
+    lengths: list[int] = []
+    for length in shape:
+        kinds = ["open", "integer", "slice", "constant", "all"]
+        kind = draw(st.sampled_from(kinds)) if length != shape[-1] or lengths else "open"
+        if kind == "open":
+            parts.append("open")
+            lengths.append(length)
+        elif kind == "integer":
+            parts.append(draw(st.integers(-length, length - 1)))
+        elif kind == "constant":
+            parts.append(RANDOM.integers(-length, length, LENGTH))
+        else:
+            parts.append(slice(None) if kind == "all" else slice(draw(st.integers(0, length)), None, 1))
+    if not lengths:
+        parts[0] = "open"
+        lengths.append(shape[0])
+    if draw(st.booleans()):
+        parts.insert(draw(st.integers(0, len(parts))), None)
+    if draw(st.booleans()) and parts[-1] == slice(None):
+        parts[-1] = Ellipsis
+    return shape, parts, lengths
+
+
+@settings(max_examples=15, deadline=None)
+@given(cases(), st.booleans())
+def test_any_index_chooses_what_numpy_chooses(case: tuple[tuple[int, ...], list[Any], list[int]], table: bool) -> None:
+    shape, parts, lengths = case
+    weights: list[Any] = []
+
+    def index(arrays: Any) -> Any:
+        given = iter(arrays)
+        return tuple(next(given) if isinstance(part, str) else part for part in parts)
+
+    def f(x: Any, *arrays: Any) -> Any:
+        chosen = np.sin(x)[index(arrays)]
+        return np.sum(chosen * weights[0])
+
+    x = RANDOM.normal(size=shape)
+    first = [RANDOM.integers(-length, length, LENGTH) for length in lengths]
+    weights.append(RANDOM.normal(size=np.shape(x[index(first)])))
+    gradient = acc.value_and_gradient(f, target="numpy")
+    for arrays in (first, [RANDOM.integers(-length, length, LENGTH) for length in lengths]):
+        value, found = gradient(x, *arrays)
+        assert value == pytest.approx(f(x, *arrays), rel=1e-12, abs=1e-12)
+        expected = np.zeros(shape)
+        np.add.at(expected, index(arrays), weights[0])
+        np.testing.assert_allclose(found, expected * np.cos(x), rtol=1e-12, atol=1e-12)
+    if weights[0].size:
+        assert len(gradient._compiled_programs()) == 1
+
+
+TABLE = RANDOM.normal(size=(10, 4))
+WHOLE = RANDOM.integers(0, 10, 10)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, i: TABLE[i] @ x[:4] + x[WHOLE[i]],
+        lambda x, i: np.take(x.reshape(6, 5), np.abs(i) // 2, axis=1),
+        np.take,
+        lambda x, i: x.take(i)[:, None] * TABLE[i, 1:3],
+        lambda x, i: np.bincount(np.abs(i), x[i] ** 2, 12),
+        lambda x, i: np.take_along_axis(x.reshape(10, 3), np.stack([i, i + 1, -i], axis=1) % 10, axis=0),
+        lambda x, i: np.take_along_axis(x, i % 30, axis=None),
+        lambda x, i: (
+            np.take(x.reshape(6, 5), np.abs(i[:3]) // 2, axis=-1) + np.take_along_axis(x[:6], abs(i[:6]) // 2, 0)[0]
+        ),
+    ],
+    ids=["constants", "take along an axis", "take", "method", "bincount", "along", "flat", "short"],
+)
+def test_functions_that_take_indices(f: Any) -> None:
+    compiled = acc.compile(f)
+    for i in (indices(-9, 10), indices(-9, 10)):
+        np.testing.assert_allclose(compiled(X, i), f(X, i), rtol=1e-12)
+    assert len(compiled._compiled_programs()) <= 2
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.subtract])
+def test_entries_that_are_named_twice_are_changed_twice(ufunc: np.ufunc) -> None:
+    def f(x: Any, i: Any, j: Any) -> Any:
+        total = x.reshape(5, 3, 2) ** 2
+        ufunc.at(total, (i, slice(None), j), x[:3])
+        ufunc.at(total, i, 2.0)
+        return total
+
+    compiled = acc.compile(f)
+    for _ in range(2):
+        i, j = indices(-5, 5), indices(-2, 2)
+        np.testing.assert_allclose(compiled(X, i, j), f(X, i, j), rtol=1e-12)
+    assert len(compiled._compiled_programs()) == 1
+
+
+# Indices that are none ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [np.full(LENGTH, 10), np.full(LENGTH, -11), np.full(LENGTH, 0.5), np.full(LENGTH, np.nan), np.full(LENGTH, np.inf)],
+    ids=["above", "below", "fraction", "nan", "infinite"],
+)
+def test_what_is_no_index_is_numpy_s_error(wrong: Any) -> None:
+    gradient = acc.gradient(energy)
+    for known in (False, True):
+        with pytest.raises((IndexError, TypeError, AccumulusError)):
+            gradient(X, wrong)
+        with pytest.raises((IndexError, TypeError, AccumulusError, CaseError)):
+            gradient.batch(np.stack([X, X]), np.stack([indices() if known else wrong, wrong]))
+        gradient(X, indices())
+    assert len(gradient._compiled_programs()) == 1
+
+
+def test_short_indices_and_bodies_are_as_they_were() -> None:
+    gradient = acc.gradient(lambda x, i: np.sum(x[i] ** 2))
+    for i in (np.array([1, 2]), np.array([3, 3])):
+        expected = np.zeros(30)
+        np.add.at(expected, i, 2.0 * X[i])
+        np.testing.assert_allclose(gradient(X, i), expected)
+    assert len(gradient._compiled_programs()) == 2
+    with pytest.raises(TraceError):
+        acc.gradient(energy, guards="error")(X, indices())
+    i = indices()
+    np.testing.assert_allclose(acc.gradient(energy, exact_order=True)(X, i), energy_gradient(X, i), rtol=1e-12)
+
+
+# Jacobians and Hessians -----------------------------------------------------------------------------------------------
+
+
+def residuals(p: Any, q: Any, i: Any, j: Any) -> Any:
+    """Two arrays of what two arguments have at indices."""
+    a, b = p.reshape(10, 3)[i], q[j]
+    return {"r": np.sin(a).sum(axis=1) * b, "s": (a[:, :2] * a[::-1, 1:]).ravel() + p[0]}
+
+
+@pytest.mark.parametrize("fmt", ["csr", "csc", "coo"])
+def test_sparse_jacobians_find_their_places_in_a_call(fmt: str) -> None:
+    jacobian = acc.jacobian(residuals, argnums=(0, 1), sparse=fmt)
+    q = RANDOM.normal(size=8)
+    for turn in range(4):
+        i, j = indices(), indices(-8, 8)
+        found = jacobian(X, q, i, j)
+        expected = acc.jacobian(lambda p, q, i=i, j=j: residuals(p, q, i, j), argnums=(0, 1))(X, q)
+        for name in "rs":
+            for k in range(2):
+                matrix = found[name][k]
+                assert matrix.format == fmt
+                assert matrix.nnz == len(set(zip(*matrix.tocoo().coords, strict=True)))
+                np.testing.assert_allclose(
+                    matrix.toarray(), expected[name][k].reshape(matrix.shape), rtol=1e-12, atol=1e-14
+                )
+        assert len(jacobian._compiled_programs()) == min(turn + 1, 2)
+    pattern, matrix = jacobian.pattern["s"][0], found["s"][0].tocoo()
+    assert {*zip(pattern.rows, pattern.columns, strict=True)} == {*zip(*matrix.coords, strict=True)}
+    batch = jacobian.batch(np.stack([X, 2.0 * X]), np.stack([q, q]), np.stack([i, i[::-1]]), np.stack([j, j]))
+    other = acc.jacobian(lambda p, q: residuals(p, q, i[::-1], j), argnums=(0, 1))(2.0 * X, q)
+    np.testing.assert_allclose(batch["s"][0][1].toarray(), other["s"][0], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(batch["s"][0].toarray()[1], other["s"][0], rtol=1e-12, atol=1e-14)
+
+
+def test_nonzeros_in_fixed_places_are_there_for_each_array_of_indices() -> None:
+    jacobian, q = acc.jacobian(residuals, sparse="csr"), RANDOM.normal(size=8)
+    for i in (indices(), indices(), indices()):
+        jacobian(X, q, i, np.arange(LENGTH) % 8)
+    matrix = jacobian(X, q, i, np.arange(LENGTH) % 8)["s"]
+    np.testing.assert_array_equal(jacobian.nonzeros(X, q, i, np.arange(LENGTH) % 8)["s"], matrix.data)
+    pattern = jacobian.pattern["s"]
+    np.testing.assert_array_equal(pattern.indices, matrix.indices)
+
+
+def test_what_needs_fixed_places_says_so(tmp_path: Path) -> None:
+    jacobian = acc.jacobian(lambda x, i: np.sin(x[i]), sparse="csr")
+    for i in (indices(), indices()):
+        jacobian(X, i)
+    with pytest.raises(ArgumentError, match="depend on indices"):
+        jacobian.batch(np.stack([X, X]), np.stack([i, i]), out=np.empty((2, LENGTH)))
+    with pytest.raises(ArgumentError, match="depend on indices"):
+        acc.save(jacobian, tmp_path / "file")
+
+
+def test_matrices_by_indices_of_constants_are_one_program_from_the_second_on() -> None:
+    def f(w: Any, i: Any) -> Any:
+        return np.sin(TABLE[i] @ w)
+
+    w = RANDOM.normal(size=4)
+    jacobian, hessian = acc.jacobian(f), acc.hessian(lambda w, i: np.sum(f(w, i)))
+    for _ in range(4):
+        i = indices()
+        rows, angles = TABLE[i], TABLE[i] @ w
+        np.testing.assert_allclose(jacobian(w, i), np.cos(angles)[:, None] * rows, rtol=1e-12)
+        np.testing.assert_allclose(hessian(w, i), -(rows.T * np.sin(angles)) @ rows, rtol=1e-10, atol=1e-12)
+    assert len(jacobian._compiled_programs()) == len(hessian._compiled_programs()) == 2
+
+
+def test_hessians_and_places_that_are_not_followed_have_a_program_for_each() -> None:
+    hessian = acc.hessian(energy)
+    chosen = acc.jacobian(lambda x, i: np.exp(x)[i] * x[0], sparse="csr")
+    for _ in range(3):
+        i = indices()
+        np.testing.assert_allclose(hessian(X, i) @ V, along(X, i, V), rtol=1e-6)
+        expected = np.zeros((LENGTH, 30))
+        np.add.at(expected, (np.arange(LENGTH), i), np.exp(X)[i] * X[0])
+        expected[:, 0] += np.exp(X)[i]
+        np.testing.assert_allclose(chosen(X, i).toarray(), expected, rtol=1e-12)
+    assert len(hessian._compiled_programs()) == len(chosen._compiled_programs()) == 3
+
+
+# Programs -------------------------------------------------------------------------------------------------------------
+
+
+def program(rows: int = 6, chosen: int = 5) -> Program:
+    """Squares of rows of two by indices, and sums of these by the same indices."""
+    found = Program(2 * rows + chosen)
+    at = np.arange(2 * rows, 2 * rows + chosen)
+    taken = found.gather(np.arange(2 * rows).reshape(rows, 2), at)
+    squares = found.apply("multiply", taken, taken)
+    found.outputs = found.scatter(squares, at, rows).ravel()
+    return found
+
+
+def test_derivatives_between_arrays_are_verified() -> None:
+    def wrong(self: Any, code: int, terms: Any, indices: Any, rows: int) -> Any:
+        return right(self, code, terms, np.roll(indices, 1), rows)
+
+    from accumulus.arrays.structured import Structured
+
+    right = Structured._by_indices
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Structured, "_by_indices", wrong)
+        with pytest.raises(VerificationError):
+            differentiate(program(), np.arange(12), Context(Options()))
+    found = differentiate(program(), np.arange(12), Context(Options()))
+    x = np.concatenate([RANDOM.normal(size=12), [0.0, 3.0, 3.0, -1.0, 5.0]])
+    matrix = np.zeros((12, 12))
+    matrix[found.rows, found.columns] = evaluate(found.tape, x)[found.values :]
+    counts = np.array([1, 0, 0, 2, 0, 2])
+    np.testing.assert_allclose(matrix, np.diag(2.0 * x[:12] * np.repeat(counts, 2)), atol=1e-14)
