@@ -2,6 +2,7 @@
 
 import linecache
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -173,12 +174,13 @@ def test_long_programs_say_where_they_come_from(short, monkeypatch):
         acc.gradient(tangled, cache=False, effort="fast", time_limit=0)(np.linspace(0.1, 0.2, 5))
     (warning,) = [each for each in told if each.category is LongProgramWarning]
     message = str(warning.message)
-    assert "\n" not in message
     assert "operations of tangled" in message
     assert "acc.map" in message
     assert warning.filename == __file__
     if "most time" in message:
         assert __file__ in message
+        assert re.search(r"Turns 3 and 4 of the loop at line \d+ differ first at ", message)
+        assert "values, _ = acc.scan(turn, values, np.arange(3000))" in message
 
 
 def test_long_programs_say_which_line_is_written_out(short):

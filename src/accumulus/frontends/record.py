@@ -45,6 +45,7 @@ from accumulus.frontends.location import (
 )
 from accumulus.frontends.recorder import Recorder, Recording, References, holder_of, recorder_of
 from accumulus.frontends.trees import flatten
+from accumulus.frontends.turns import explained
 from accumulus.frontends.written_out import BusiestLine, scalar_operations, tell
 from accumulus.repetition.roll import is_long_and_simplified, rolled
 from accumulus.tape.live import settled
@@ -152,7 +153,8 @@ def record(
         )
         raise refusal.with_traceback(user_traceback(refusal.__traceback__))
     if is_long:
-        tell(name_of(function), recording.program, busiest.found)
+        found, alone = busiest.found, partial(opened, loops=False)
+        tell(name_of(function), recording.program, found, "" if found is None else explained(recorded, alone, *found))
     return recording
 
 

@@ -66,7 +66,8 @@ class BusiestLine:
                     found = None
                     break
                 if found is None and not in_library(frame):
-                    found = frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+                    place = frame.f_code.co_filename, frame.f_lineno
+                    found = (*place, frame.f_code.co_name) if linecache.getline(*place) else None
                 frame = frame.f_back
             if found is not None:
                 self._counts[found] += 1
@@ -82,11 +83,12 @@ def scalar_operations(program: Program) -> int:
     return sum(block.operations for block in program.blocks if block.count == 1 and block.offsets is None)
 
 
-def tell(name: str, program: Program, busiest: Line | None) -> None:
+def tell(name: str, program: Program, busiest: Line | None, loop: str = "") -> None:
     """Warn that a program was written out.
 
     Args:
         busiest: the line at which the function spends most time.
+        loop: why the loop there was, and what to write in its place.
     """
     operations = scalar_operations(program)
     line = _busiest_of_blocks(program) if program.scalars is None else None
@@ -96,7 +98,10 @@ def tell(name: str, program: Program, busiest: Line | None) -> None:
         why = "since nothing was found to repeat"
         if busiest is not None:
             why += f"; most time is spent at {_quoted(busiest)}"
-    warn(f"{operations:,} operations of {name} were written out one by one, {why}. {INSTEAD}")
+    warn(
+        f"{operations:,} operations of {name} were written out one by one, {why}. {INSTEAD}"
+        + (f". {loop}" if loop else "")
+    )
 
 
 def _busiest_of_blocks(program: Program) -> Line | None:

@@ -1,0 +1,82 @@
+"""What is said of loops in Python that were written out."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accumulus.frontends.active import ending
+from accumulus.frontends.record import _recorded
+from accumulus.frontends.recorder import recorder_of
+from accumulus.frontends.turns import explained
+from accumulus.tape.program import Program
+
+POWERS = [1.0, 2.0, 2.0, 3.0, 0.0, 1.0]
+
+
+def other_operations(x: Any) -> Any:
+    total = 0.0
+    for k in range(6):
+        total = total + (np.sin(x) if k % 2 else np.cos(x))
+    return total
+
+
+def another_end(x: Any) -> Any:
+    y = [x, 2.0 * x]
+    for row, (a, _) in enumerate(zip(POWERS, POWERS, strict=True)):
+        y[0] = y[0] * a + y[1]
+        if row >= 2:
+            y[1] = np.exp(y[1])
+    return y[0]
+
+
+def a_constant_or_not(x: Any) -> Any:
+    given = [1.0, 2.0, 3.0, x, 5.0, 6.0]
+    found = []
+    for each in given:
+        found.append(x + np.sqrt(x * each + 2.0 * x))
+    return np.sum(found)
+
+
+def no_turns(x: Any) -> Any:
+    for _ in range(2):
+        x = np.sin(x)
+    return x
+
+
+def why(f: Any, text: str) -> str:
+    """What is said of the line of a function that has a text in it."""
+    import inspect
+
+    lines, first = inspect.getsourcelines(f)
+    line = first + next(k for k, each in enumerate(lines) if text in each)
+    record = ending(partial(_recorded, recorder_of(f), f, [1.5], ((),), (slice(0, 1),), np.array([1.5]), False))
+    return explained(record, lambda: Program(1, scalar=True, loops=False), __file__, line, f.__name__)
+
+
+@pytest.mark.parametrize(
+    ("f", "text", "expected"),
+    [
+        (other_operations, "total = total +", ["Turns 2 and 3", "add in the place of sin", "def turn(state, item):",
+         "total, k = state, item", "return total, None", "total, _ = acc.scan(turn, total, np.arange(6))"]),
+        (another_end, "y[0] = ", ["Turns 2 and 3", "exp", "y, (row, (a, _)) = state, item",
+         "acc.scan(turn, y, …)  # arrays of what enumerate(zip("]),
+        (a_constant_or_not, "found.append", ["Turns 2 and 3", "in the place of sqrt", "def turn(each):",
+         "return x + np.sqrt(x * each + 2.0 * x)", "found = acc.map(turn, given)"]),
+        (no_turns, "x = np.sin", []),
+    ],
+)  # fmt: skip
+def test_where_turns_differ_and_what_would_be_one_body(f: Any, text: str, expected: list[str]) -> None:
+    said = why(f, text)
+    for part in expected:
+        assert part in said
+    assert bool(said) == bool(expected)
+
+
+def test_a_line_without_a_loop_or_without_source_says_nothing() -> None:
+    nothing = lambda program: None  # noqa: E731
+    assert explained(nothing, lambda: Program(1, scalar=True), __file__, 3, "f") == ""
+    assert explained(nothing, lambda: Program(1, scalar=True), "<nowhere>", 3, "f") == ""
