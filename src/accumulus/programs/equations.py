@@ -8,7 +8,7 @@ calls solvers again: that is recorded in turn (`Recorded`), so that derivatives 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
@@ -192,14 +192,17 @@ class Recorded(Call):
 
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
         """The Jacobian by these arguments, recorded within a function of all of them."""
-        chosen = np.array(columns, np.int64)
-        rest = np.setdiff1d(np.arange(self.argument_count), chosen)
-        order = np.argsort(np.concatenate([chosen, rest]))
-        inner = compiled(
-            lambda some, others: self._function(np.concatenate([some, others])[order]), JACOBIAN, self.name, 0
-        )
-
-        def jacobian(x: Any) -> Any:
-            return inner(x[chosen], x[rest]).reshape(-1)
-
+        jacobian = partial(_jacobian, self._function, self.name, self.argument_count, columns)
         return Recorded(jacobian, self.name, self.argument_count, self.result_count * len(columns), self.returns_nan)
+
+
+def _jacobian(function: Callable[[Any], Any], name: str, count: int, columns: tuple[int, ...], x: Any) -> Any:
+    """Columns of the Jacobian of a function of one row, in a row; of traced values."""
+    chosen = np.array(columns, np.int64)
+    rest = np.setdiff1d(np.arange(count), chosen)
+    order = np.argsort(np.concatenate([chosen, rest]))
+
+    def parted(some: Any, others: Any) -> Any:
+        return function(np.concatenate([some, others])[order])
+
+    return compiled(parted, JACOBIAN, name, 0)(x[chosen], x[rest]).reshape(-1)

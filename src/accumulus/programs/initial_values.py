@@ -19,7 +19,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -529,24 +529,20 @@ class EventTime(Call):
 
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
         """The derivative by the implicit function theorem."""
-        chosen = np.array(columns, np.int64)
-        n, solution = self._solution.system.size, self._solution
-
-        def at(s: Any, x: Any) -> Any:
-            y0, t, p = solution.split(x)
-            times = np.concatenate([t[:1], s.reshape(1)])
-            return self._event(s, solution.recorded(ACTIVE.tape, y0, times, p)[1], p)[0]
-
-        inner = compiled(at, JACOBIAN, self.name, (0, 1))
-
-        def jacobian(x: Any) -> Any:
-            given = in_row(ACTIVE.tape, x)
-            time = TracedArray(ACTIVE.tape, call_block(ACTIVE.tape, self, given))
-            by_time, by_rest = inner(time[0], x)
-            by_rest = by_rest * (np.arange(self.argument_count) != n + 1)  # the event is before the last time
-            return (-by_rest / by_time)[chosen]
-
+        jacobian = partial(self._recorded, columns)
         return Recorded(jacobian, self.name, self.argument_count, len(columns), self.returns_nan)
+
+    def _recorded(self, columns: tuple[int, ...], x: Any) -> Any:
+        time = TracedArray(ACTIVE.tape, call_block(ACTIVE.tape, self, in_row(ACTIVE.tape, x)))
+        by_time, by_rest = compiled(self._at, JACOBIAN, self.name, (0, 1))(time[0], x)
+        by_rest = by_rest * (np.arange(self.argument_count) != self._solution.system.size + 1)  # the last time
+        return (-by_rest / by_time)[list(columns)]
+
+    def _at(self, s: Any, x: Any) -> Any:
+        """The function at the solution at a time, of traced values."""
+        y0, t, p = self._solution.split(x)
+        times = np.concatenate([t[:1], s.reshape(1)])
+        return self._event(s, self._solution.recorded(ACTIVE.tape, y0, times, p)[1], p)[0]
 
     def recorded(self, tape: Any, y0: Any, t: Any, p: Any) -> tuple[Any, Any]:
         """The time of the event and the state then, as traced values."""
