@@ -434,7 +434,7 @@ HIRES: Final = numpy.array([1.71, 0.43, 8.32, 8.75, 10.03, 0.035, 1.12, 1.745, 2
 
 def stiff_fit(observations: int) -> Case:
     """Residuals of a fit of ten parameters to observations of a stiff system."""
-    start, times = numpy.array([1.0, 0, 0, 0, 0, 0, 0, 0.0057]), numpy.linspace(0.0, 321.8122, observations)
+    start, times = numpy.array([1.0, 0, 0, 0, 0, 0, 0, 0.0057]), numpy.linspace(0.0, 200.0, observations)
     tolerances = {"rtol": 1e-8, "atol": 1e-10}
 
     def rates(t: Any, y: Any, p: Any) -> Any:

@@ -5,6 +5,8 @@ References are closed forms, SciPy's integrators at tight tolerances with differ
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -320,3 +322,13 @@ def test_within_equations_it_is_refused():
     ):
         with pytest.raises(TraceError, match=r"odeint\(decay\)"):
             acc.gradient(solve)(1.0)
+
+
+def last_decay(k):
+    return acc.odeint(decay, 1.0, [0.0, 1.0], k)[-1]
+
+
+def test_derivatives_travel():
+    for kind in (acc.gradient, acc.hessian):
+        derivative = kind(last_decay)
+        close(pickle.loads(pickle.dumps(derivative))(1.0), derivative(1.0))

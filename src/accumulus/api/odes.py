@@ -179,7 +179,7 @@ class _Problem:
             rates = _ordered(f(s, y, *self._args), y)
             return rates if event is None else (rates, at(s, y, *self._args))
 
-        arguments = [(Leaf(), [((), False)]), (self.structure, self.places)]
+        arguments: list[tuple[Structure, Sequence[Place]]] = [(Leaf(), [((), False)]), (self.structure, self.places)]
         body = recorded_equations(equations, self._f, arguments, self.tape, self.name)
         rates, crossing = self._parted(body, event)
         system = _system(to_bytes(rates), len(self.start), self.name)

@@ -96,7 +96,7 @@ def _equations(
 
 def _shape(tape: Any, unknowns: Any) -> tuple[int, ...]:
     """The shape of unknowns as SciPy has it, which makes a number an array."""
-    return np.shape(references_of(tape, unknowns)) or (1,)
+    return np.shape(references_of(tape, unknowns) if depends(unknowns) else unknowns) or (1,)
 
 
 def _name(function: Any) -> str:
@@ -127,8 +127,8 @@ def _solve_ivp(
 ) -> Any:
     """Solutions at given times, by an explicit method."""
     args = () if args is None else args if isinstance(args, tuple) else (args,)
-    start = references_of(tape, y0).reshape(-1)
-    found = _equations(tape, lambda z: fun(z[0], z[1:], *args), (1 + len(start),), (), list(args), t_span, y0, t_eval)
+    size = 1 + _shape(tape, y0)[0]
+    found = _equations(tape, lambda z: fun(z[0], z[1:], *args), (size,), (), list(args), t_span, y0, t_eval)
     if found is None:
         return NotImplemented
     name = getattr(method, "__name__", method)
@@ -146,14 +146,16 @@ def _solve_ivp(
             f"depend on how it gets its Jacobian. Write {write}, with y0 at the first of the times t."
         )
     times = TracedArray(tape, in_row(tape, t_span[0], t_eval, t_span[1]))
-    states = odeint(fun, TracedArray(tape, start), times, *args, method=name, rtol=rtol, atol=atol)[1:-1]
+    start = TracedArray(tape, references_of(tape, y0).reshape(-1))
+    states = odeint(fun, start, times, *args, method=name, rtol=rtol, atol=atol)[1:-1]
     return _result(t=t_eval, y=states.T, sol=None, t_events=None, y_events=None, status=0)
 
 
 def _result(**values: Any) -> Any:
     from scipy.optimize import OptimizeResult
 
-    return OptimizeResult(success=True, message="found by the compiled program", **values)
+    made: Any = OptimizeResult
+    return made(success=True, message="found by the compiled program", **values)
 
 
 def _odeint(tape: Any, func: Callable[..., Any], y0: Any, t: Any, args: Any = (), *others: Any, **options: Any) -> Any:

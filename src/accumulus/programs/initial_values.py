@@ -87,7 +87,7 @@ class System(Equations):
     def __init__(self, tape: Tape, size: int, name: str, base: System | None = None) -> None:
         super().__init__(tape, (None, size), name)
         self.size = size
-        self.base = self if base is None else base.base
+        self.base: System = self if base is None else base.base
         self._augmented: dict[tuple[int, tuple[int, ...]], System] = {}
 
     @cached_property
@@ -272,8 +272,9 @@ def _by_lsoda(
     system: System, rates: Any, start: Floats, t: Floats, p: Floats, control: Control, atol: Floats
 ) -> Floats:
     """States by LSODA, which changes between Adams' methods and BDF; ODEPACK's, in SciPy."""
-    from scipy.integrate import odeint
+    from scipy import integrate
 
+    odeint: Any = integrate.odeint  # whose types know of fewer arguments
     zeros, last = np.zeros(len(start)), t[0]
 
     def checked(s: float, z: Floats) -> Any:
@@ -284,11 +285,10 @@ def _by_lsoda(
         return found
 
     n, lower, upper = system.base.size, None, None
+    matrix: Any
     if len(start) == n and 2 * sum(system.base.bands) >= n:
         by_state = system.base.by_state
-
-        def matrix(s: float, z: Floats) -> Any:
-            return by_state(s, z, p)
+        matrix = lambda s, z: by_state(s, z, p)  # noqa: E731  # as SciPy takes it
     else:
         lower, upper = system.base.bands
         matrix = system.blocks(len(start), p)
@@ -342,8 +342,10 @@ def _solve_ivp(
     Raises:
         IntegrationError: if it fails.
     """
-    from scipy.integrate import solve_ivp
+    from scipy import integrate
     from scipy.sparse import dia_array
+
+    solve_ivp: Any = integrate.solve_ivp
 
     left = _PER_STEP * control.max_steps * max(len(further.get("t_eval", ())), 1)
 

@@ -163,6 +163,7 @@ def test_solutions_at_given_times(method):
         (lambda k: odeint(lambda y, t, k: -k * y, 1.0, [0.0, 1.0], (k,)), r"Write acc.odeint\(f, y0, t, \*args\)"),
         (lambda k: quad(lambda s: s * k, 0.0, 1.0, points=[0.5])[0], "points"),
         (lambda k: quad(lambda s: s * k, 0.0, 1.0, full_output=1)[0], "full_output"),
+        (lambda k: optimize.brentq(lambda x: quad(np.sin, 0.0, x)[0] - k, 0.0, 2.0), "called by a solver"),
         (lambda k: optimize.newton(lambda y, k: y**2 - k, 1.0, args=(k,)), "brentq"),
         (lambda k: optimize.minimize(lambda y, k: y[0] ** 2 * k, [1.0], args=(k,)).x, "gradient is zero"),
         (lambda k: optimize.least_squares(lambda y: y - k, [1.0], bounds=(0.0, 2.0)).x, "without bounds"),
