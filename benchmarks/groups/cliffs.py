@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy
+import scipy.integrate
 import scipy.linalg
 import scipy.sparse
 import scipy.special
@@ -46,6 +47,7 @@ class Case(NamedTuple):
         asks: a name of `OURS`.
         goal: seconds in which the first result is to be there.
         jax: whether the text is JAX's, too.
+        differences: the same derivative by differences, where JAX has no such text.
     """
 
     write: Callable[[Words], Callable[..., Any]]
@@ -53,6 +55,7 @@ class Case(NamedTuple):
     asks: str = "gradient"
     goal: float = 1.0
     jax: bool = True
+    differences: Callable[..., Any] | None = None
 
 
 def _in_python(step: Callable[[Any, Any], Any], state: Any, inputs: Any) -> Any:
@@ -424,6 +427,45 @@ def sparse_matrix(n: int) -> Case:
     return Case(lambda words: lambda u: K @ u + u**2, (random().normal(size=n), numpy.ones(n)), "jvp", jax=False)
 
 
+#: Ten of the rates of HIRES, a problem of the test set for initial value solvers (archimede.uniba.it/~testset): eight
+#: species of a plant's response to light.
+HIRES: Final = numpy.array([1.71, 0.43, 8.32, 8.75, 10.03, 0.035, 1.12, 1.745, 280.0, 1.81])
+
+
+def stiff_fit(observations: int) -> Case:
+    """Residuals of a fit of ten parameters to observations of a stiff system."""
+    start, times = numpy.array([1.0, 0, 0, 0, 0, 0, 0, 0.0057]), numpy.linspace(0.0, 200.0, observations)
+    tolerances = {"rtol": 1e-8, "atol": 1e-10}
+
+    def rates(t: Any, y: Any, p: Any) -> Any:
+        turnover = p[8] * y[5] * y[7] - p[9] * y[6]
+        return numpy.array(
+            [
+                -p[0] * y[0] + p[1] * y[1] + p[2] * y[2] + 0.0007,
+                p[0] * y[0] - p[3] * y[1],
+                -p[4] * y[2] + p[1] * y[3] + p[5] * y[4],
+                p[2] * y[1] + p[0] * y[2] - p[6] * y[3],
+                -p[7] * y[4] + p[1] * y[5] + p[1] * y[6],
+                -p[8] * y[5] * y[7] + 0.69 * y[3] + p[0] * y[4] - p[1] * y[5] + 0.69 * y[6],
+                turnover,
+                -turnover,
+            ]
+        )
+
+    def by_differences(p: Any) -> Any:
+        def states(p: Any) -> Any:
+            ends = times[[0, -1]]
+            return scipy.integrate.solve_ivp(rates, ends, start, "LSODA", times, args=(p,), **tolerances).y.T
+
+        at, steps = states(p), 1e-5 * p
+        return numpy.stack([(states(p + step) - at) / step.sum() for step in numpy.diag(steps)], axis=-1)
+
+    def write(words: Words) -> Any:
+        return lambda p: acc.odeint(rates, start, times, p, **tolerances)
+
+    return Case(write, (HIRES,), "jacobian", jax=False, differences=by_differences)
+
+
 CASES: Final[dict[str, tuple[Callable[..., Case], tuple[Any, ...]]]] = {
     "Gaussian process, 60": (gaussian_process, (60,)),
     "Gaussian process by Cholesky, 500": (by_cholesky, (500,)),
@@ -441,6 +483,7 @@ CASES: Final[dict[str, tuple[Callable[..., Case], tuple[Any, ...]]]] = {
     "GARCH, Hessian": (garch, ("hessian",)),
     "determinant by minors, 6 × 6": (minors, (6,)),
     "ode, 100 numbers, 100 steps": (chain, (100, 100)),
+    "fit of 10 parameters through a stiff ODE": (stiff_fit, (20,)),
     "hand tracking, 26 numbers, 544 points": (hand_tracking, (544, 544)),
     "reactions in dicts, 400 steps": (reactions, (400,)),
     "bundle adjustment, 4,000 observations": (bundle_adjustment, (4_000,)),
@@ -470,6 +513,7 @@ def table(settings: Settings) -> Table:
     del settings
     notes = [
         "first: from the function to the first derivative, recording and its check included.",
+        "differences: the same by differences, with the LSODA of SciPy's solve_ivp and the same tolerances.",
         "call: one more, the quickest of several. JAX: jit, float64, of the same text; scans for loops.",
     ]
     return Table("cliffs", "Code as people write it", [_row(name) for name in CASES], notes)
@@ -491,6 +535,9 @@ def _row(name: str) -> Row:
     cells["operations"] = operations
     if jax_call is not None:
         cells |= {"JAX call (ms)": round(1e3 * jax_call, 3), "call / JAX": round(call / jax_call, 2)}
+    if make(*sizes).differences is not None:
+        seconds = apart(with_differences, name, seconds=PATIENCE)
+        cells |= {"differences (ms)": round(1e3 * seconds, 3), "call / differences": round(call / seconds, 3)}
     return Row(cells, Goal(goal, first, unit=" s"))
 
 
@@ -529,6 +576,14 @@ def with_jax(name: str) -> tuple[float | None, float | None]:
     jax.block_until_ready(derivative(*case.arguments))
     first = time.perf_counter() - start
     return round(first, 3), _quickest(lambda: jax.block_until_ready(derivative(*case.arguments)))
+
+
+def with_differences(name: str) -> float:
+    """Seconds of the same derivative by differences."""
+    make, sizes = CASES[name]
+    case = make(*sizes)
+    assert case.differences is not None
+    return _quickest(lambda: case.differences(*case.arguments))
 
 
 def of_jax(case: Case) -> Callable[..., Any]:

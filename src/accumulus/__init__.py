@@ -29,6 +29,7 @@ if _TYPE_CHECKING:
         value_and_jacobian,
         value_gradient_hessian,
     )
+    from accumulus.api.odes import odeint
     from accumulus.api.products import hvp, jvp, linear_operator, taylor, vjp
     from accumulus.api.recordings import Trace, trace
     from accumulus.checking.check import check
@@ -91,6 +92,7 @@ __all__ = [
     "load_plan",
     "map",
     "methods",
+    "odeint",
     "optimise",
     "plan",
     "register",
@@ -144,6 +146,7 @@ _MODULES = {
     "load_graph": "accumulus.graph.files",
     "load_plan": "accumulus.search.plan",
     "map": "accumulus.frontends.numpy.mapping",
+    "odeint": "accumulus.api.odes",
     "optimise": "accumulus.resubstitution.optimise",
     "plan": "accumulus.search.find",
     "register": "accumulus.frontends.trees",

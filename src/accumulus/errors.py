@@ -21,6 +21,7 @@ __all__ = [
     "ExpressionError",
     "FileError",
     "GraphError",
+    "IntegrationError",
     "LongProgramWarning",
     "MismatchError",
     "OpaqueError",
@@ -67,6 +68,10 @@ class TooManyCasesError(CaseError):
 
 class ConvergenceError(AccumulusError, ArithmeticError):
     """An iteration has found no root from the guess that was given."""
+
+
+class IntegrationError(AccumulusError, ArithmeticError):
+    """The integration of a differential equation ended before its last time; says where, and why."""
 
 
 class GraphError(AccumulusError, ValueError):

@@ -36,6 +36,7 @@ from accumulus.tape.program import (
     MATMUL,
     SCATTER,
     SOLVE,
+    Opaque,
     OpenIndicesError,
     Program,
     shapes_of_operands,
@@ -249,9 +250,10 @@ class _Accumulating:
         self.moving.note(block.start, found)
         if block.opaque is not None:
             arguments = factors[0].reshape(-1)[1:]
-            if self._is_active(column(arguments)):
-                slopes = self.made.call(block.opaque.derivative, matrices[0]).reshape(n, len(arguments))
-                self._add_dense(position, Dense.of(block.results.references, arguments, slopes))
+            active = np.flatnonzero((arguments >= 0) & self.active[arguments])
+            if len(active):
+                slopes = self._slopes(block.opaque, matrices[0].reshape(-1), active)
+                self._add_dense(position, Dense.of(block.results.references, arguments[active], slopes))
         elif block.code in (GATHER, SCATTER):
             self._add_lookup(position, factors[0], matrices[1].reshape(-1))
         elif block.code == MATMUL:
@@ -266,6 +268,13 @@ class _Accumulating:
             inverse = self.made.solve(matrices[0], self.made.constant_array(np.eye(m)))
             logarithm = np.array([block.start + 1])
             self._add_dense(position, Dense.of(logarithm, factors[0].reshape(-1), inverse.T.reshape(1, -1)))
+
+    def _slopes(self, opaque: Opaque, numbers: Integers, by: Integers) -> Integers:
+        """Columns of the Jacobian of an opaque function, by the arguments at some positions."""
+        chosen = getattr(opaque, "derivative_by", None)
+        if chosen is not None:
+            return self.made.call(chosen(tuple(by.tolist())), numbers).reshape(-1, len(by))
+        return self.made.call(opaque.derivative, numbers).reshape(-1, opaque.argument_count)[:, by]
 
     def _add_system(
         self, position: int, given: tuple[Integers, Integers], matrix: Integers, solutions: Integers

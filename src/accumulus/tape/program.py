@@ -115,6 +115,8 @@ class Opaque(Protocol):
     def derivative(self) -> Opaque:
         """The function that computes the Jacobian by the arguments, row by row; always the same object.
 
+        Where fewer columns take less work, ``derivative_by(positions)`` computes those of some of the arguments.
+
         Raises:
             ArgumentError: if there is no rule for it.
         """

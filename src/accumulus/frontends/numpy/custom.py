@@ -29,6 +29,7 @@ from accumulus.frontends.numpy.arrays import as_constant, make
 from accumulus.frontends.numpy.operands import depends, references_of
 from accumulus.frontends.recorder import References
 from accumulus.frontends.trees import flatten, unflatten
+from accumulus.tape.program import Opaque
 
 Floats = NDArray[np.float64]
 Shape = tuple[int, ...]
@@ -199,28 +200,13 @@ class CustomFunction:
 
     def _recorded(self, tape: Any, entries: Sequence[References]) -> Any:
         """A call while something is recorded."""
-        around = tape
-        while isinstance(around, InnerTape):
-            around = around.outer
-        if around is not None and not around.may_loop:
-            raise refuse(str(OpaqueError.of(self.__name__, "a program that is operations alone")), OpaqueError)
-        if isinstance(tape, InnerTape):  # its instances are recorded one by one instead
-            tape.refuse_call(self.__name__)
-        if ACTIVE.trying:
-            raise refuse(
-                f"{self.__name__} is opaque (accumulus.custom), and called where errors are caught: compiled code does "
-                "not catch what it raises. Catch it in the opaque function itself."
-            )
-        if ACTIVE.merging:  # of two branches, only the one that is taken may call
-            raise UnmergeableError
+        check_callable(tape, self.__name__)
         flat = np.concatenate([np.empty(0, np.int64), *(each.reshape(-1) for each in entries)])
         shapes = tuple([each.shape for each in entries])
         example = self._example(point_at(tape, flat), shapes)
         structure, results = flatten(example)[0], tuple([array.shape for array in self.arrays(example)])
         new = _Call(self, self.__name__, shapes, results)
-        decisions = ACTIVE.decisions
-        holds = tape.constant(1.0) if decisions is None or decisions.tape is not tape else decisions.held()
-        found = tape.call(self._calls.setdefault((shapes, results), new), np.concatenate([[holds], flat]))
+        found = call_block(tape, self._calls.setdefault((shapes, results), new), flat)
         parts = [part.reshape(shape) for part, shape in zip(_split(found, results), results, strict=True)]
         return unflatten(structure, [make(tape, part if part.ndim else int(part)) for part in parts])
 
@@ -231,6 +217,44 @@ class CustomFunction:
             return zeros if self._is_tuple else zeros[0]
         point = np.ones(sum(map(math.prod, shapes))) if point is None else point
         return self.called([part.reshape(shape)[()] for part, shape in zip(_split(point, shapes), shapes, strict=True)])
+
+
+def check_callable(tape: Any, name: str) -> None:
+    """Refuse an opaque function where a program cannot call it.
+
+    Raises:
+        OpaqueError: in a program that is operations alone.
+        TraceError: where errors are caught.
+        LongBodyError: in a body, whose instances are recorded one by one instead.
+        UnmergeableError: in a branch that is recorded beside another: only the one that is taken may call.
+    """
+    around = tape
+    while isinstance(around, InnerTape):
+        around = around.outer
+    if around is not None and not around.may_loop:
+        raise refuse(str(OpaqueError.of(name, "a program that is operations alone")), OpaqueError)
+    if isinstance(tape, InnerTape):
+        tape.refuse_call(name)
+    if ACTIVE.trying:
+        raise refuse(
+            f"{name} is opaque (accumulus.custom), and called where errors are caught: compiled code does "
+            "not catch what it raises. Catch it in the opaque function itself."
+        )
+    if ACTIVE.merging:
+        raise UnmergeableError
+
+
+def call_block(tape: Any, opaque: Opaque, arguments: References) -> References:
+    """Record a call, which is made where the decisions so far are as they were: references of its results.
+
+    Raises:
+        Exception: as `check_callable`.
+    """
+    check_callable(tape, opaque.name)
+    decisions = ACTIVE.decisions
+    holds = tape.constant(1.0) if decisions is None or decisions.tape is not tape else decisions.held()
+    found: References = tape.call(opaque, np.concatenate([[holds], arguments]))
+    return found
 
 
 class _Call:

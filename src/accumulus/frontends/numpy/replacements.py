@@ -40,6 +40,7 @@ from accumulus.frontends.numpy.arrays import TracedArray, as_constant
 from accumulus.frontends.numpy.operands import Operand, concrete, depends, entries_of, holds_complex, of_kind
 from accumulus.frontends.numpy.table import (
     BORROWED,
+    CALLING,
     FUNCTIONS,
     PROTOCOLS,
     ArrayFunction,
@@ -429,6 +430,8 @@ def _function(original: Callable[..., Any], record: Callable[..., Any]) -> Calla
                 return result
         if depends(arguments) or depends(keywords):
             return row(tape, arguments, keywords)
+        if record in CALLING and (recorded := row(tape, arguments, keywords)) is not NotImplemented:
+            return recorded
         result = original(*map(concrete, arguments), **concrete(keywords))
         return result if in_library(sys._getframe(1)) else as_constant(tape, result)
 

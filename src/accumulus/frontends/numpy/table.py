@@ -96,6 +96,9 @@ def by_name(record: Callable[..., Any]) -> Callable[..., Any]:
     return record
 
 
+#: What records functions that are given functions, in which there may be traced values where no argument is one; it
+#: returns `NotImplemented` where there are none.
+CALLING: Final[set[Callable[..., Any]]] = set()
 #: Recorded array functions.
 FUNCTIONS: Final[dict[Callable[..., Any], ArrayFunction]] = {}
 #: What records them if an argument is complex; the others go by their row in `FUNCTIONS`.

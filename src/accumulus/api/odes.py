@@ -1,0 +1,263 @@
+"""Solutions of ordinary differential equations within functions, with their derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.api.jacobians import compile as compiled
+from accumulus.errors import ArgumentError, TraceError, unknown_name
+from accumulus.frontends.active import ACTIVE
+from accumulus.frontends.location import name_of
+from accumulus.frontends.numpy.arrays import TracedArray, make
+from accumulus.frontends.numpy.bodies import Body, Place
+from accumulus.frontends.numpy.custom import check_callable
+from accumulus.frontends.numpy.operands import concrete, references_of
+from accumulus.frontends.numpy.scalars import Traced
+from accumulus.frontends.trees import Branch, Leaf, Structure, flatten, unflatten
+from accumulus.programs.equations import decided, recorded_equations
+from accumulus.programs.initial_values import METHODS, Control, EventTime, Solution, System, check_times
+from accumulus.tape.tape import Tape, from_bytes, to_bytes
+
+#: Functions and right-hand sides whose programs are kept.
+_KEPT: Final = 64
+_KNOWN_METHODS: Final = ("LSODA", *METHODS)
+
+
+def odeint(
+    f: Callable[..., Any],
+    y0: Any,
+    t: Any,
+    *args: Any,
+    method: str = "LSODA",
+    rtol: float = 1e-8,
+    atol: Any = 1e-10,
+    max_steps: int = 10_000,
+    failure: str = "error",
+    event: Callable[..., Any] | None = None,
+    **others: Any,
+) -> Any:
+    """Return the solution of y' = f(t, y, …), y(t[0]) = y0, at the times t.
+
+    It is called on numbers, or within functions that are compiled and differentiated; f is compiled with its Jacobian.
+    Derivatives by y0, by all times and by the parameters, which are `args` and what f uses from around it, are those of
+    the variational equations, integrated beside the states to the same tolerances. So are derivatives of any order.
+
+    Args:
+        f: a function of a time, a state with the structure and shapes of y0, and `args`; it returns the rates of the
+            state in the same structure, or in a row. It is recorded once: it chooses by `if` or `np.where`.
+        y0: the state at the first time: a number, an array, or lists, tuples, dicts and data classes of these.
+        t: times, (times,), ascending or descending; they may be equal.
+        args: numbers, arrays, or containers of these; and constants.
+        method: "LSODA", which changes by itself between Adams' methods and BDF for stiff equations; explicit "RK23",
+            "RK45", "DOP853"; implicit "Radau", "BDF".
+        rtol, atol: a step may have an error of ``atol + rtol * abs(y)`` in each entry. `atol` is a number or has the
+            shape of y0; for the sensitivity by a parameter p it is divided by ``abs(p)``.
+        max_steps: between two times.
+        failure: what happens where the last time is not reached: "error" raises, "nan" returns NaN, at that point of a
+            batch alone.
+        event: a function of the arguments of f that returns a number, and where it is zero for the first time between
+            the two times in t the integration ends. An attribute ``direction`` of 1 or -1 says that it has to rise or
+            to fall.
+
+    Returns:
+        The states, in the structure of y0, with one more axis in front, of times. With an event, its time and the state
+        then, which have derivatives of any order, too.
+
+    Raises:
+        ArgumentError: for arguments that are none of the above, and for rates of other shapes than the state's.
+        IntegrationError: at a call, where a step gets too small, there are too many, or f is not finite: it names the
+            time.
+        TraceError: for a function f that cannot be recorded.
+        SizeError: for a function f of more than a million operations.
+        OpaqueError: in source text, files, ``float32`` and ``exact_order``, as for `accumulus.custom`.
+
+    >>> import numpy as np
+    >>> import accumulus as acc
+    >>> def cooling(t, y, rate):
+    ...     return -rate * (y - 20.0)
+    >>> times = np.array([0.0, 1.0, 2.0])
+    >>> acc.odeint(cooling, 80.0, times, 0.5).round(6)
+    array([80.      , 56.39184 , 42.072767])
+    >>> acc.jacobian(lambda rate: acc.odeint(cooling, 80.0, times, rate)[1:])(0.5).round(6)
+    array([-36.39184 , -44.145533])
+    """
+    if others:
+        raise unknown_name(
+            "option of odeint", next(iter(others)), ("method", "rtol", "atol", "max_steps", "failure", "event")
+        )
+    if not callable(f):
+        raise ArgumentError(f"f is {f!r:.60}; expected a function of a time, a state and parameters")
+    control = _checked(method, rtol, atol, max_steps, failure)
+    if event is not None and not callable(event):
+        raise ArgumentError(f"event is {event!r:.60}; expected a function of a time, a state and parameters")
+    if ACTIVE.tape is None:
+        return _on_numbers(f, control, event)(y0, t, *args)
+    return _Problem(f, y0, t, args, control).recorded(event)
+
+
+def _checked(method: Any, rtol: Any, atol: Any, max_steps: Any, failure: Any) -> Control:
+    if method not in _KNOWN_METHODS:
+        raise unknown_name("method of odeint", method, _KNOWN_METHODS)
+    if isinstance(rtol, bool) or not isinstance(rtol, int | float | np.number) or not 1e-13 <= rtol < 1.0:
+        raise ArgumentError(f"rtol is {rtol!r:.60}; expected a number of at least 1e-13, below 1")
+    if isinstance(max_steps, bool) or not isinstance(max_steps, int | np.integer) or max_steps < 1:
+        raise ArgumentError(f"max_steps is {max_steps!r:.60}; expected a whole number, at least 1")
+    if failure not in ("error", "nan"):
+        raise unknown_name("failure of odeint", failure, ("error", "nan"))
+    try:
+        leaves = [np.ravel(np.asarray(leaf, float)) for _, leaf in flatten(concrete(atol))[1]]
+    except (TypeError, ValueError, TraceError):
+        leaves = []
+    entries = np.concatenate([np.empty(0), *leaves])
+    if not entries.size or not (np.isfinite(entries) & (entries > 0.0)).all():
+        raise ArgumentError(f"atol is {atol!r:.60}; expected positive numbers, one or in the shape of y0")
+    return Control(method, float(rtol), tuple(entries.tolist()), int(max_steps), failure)
+
+
+def _on_numbers(f: Callable[..., Any], control: Control, event: Callable[..., Any] | None) -> Callable[..., Any]:
+    """The compiled function of an initial state, times and arguments; the same for the same function."""
+    try:
+        return _kept(f, control, event)
+    except TypeError:  # a function that cannot be hashed
+        return _compiled(f, control, event)
+
+
+def _compiled(f: Callable[..., Any], control: Control, event: Callable[..., Any] | None) -> Callable[..., Any]:
+    def solution(y0: Any, t: Any, *args: Any) -> Any:
+        if ACTIVE.tape is None:  # an error in f is looked for on numbers
+            return f(t[0], y0, *args), event is None or event(t[0], y0, *args)
+        return _Problem(f, y0, t, args, control).recorded(event)
+
+    solution.__name__ = f"odeint({name_of(f)})"
+    return compiled(solution, check=False)
+
+
+_kept: Final = lru_cache(maxsize=_KEPT)(_compiled)
+
+
+class _Problem:
+    """An initial value problem of traced values.
+
+    Args:
+        f, y0, t, args, control: as `odeint` has them.
+    """
+
+    def __init__(self, f: Callable[..., Any], y0: Any, t: Any, args: Sequence[Any], control: Control) -> None:
+        self.tape: Any = ACTIVE.tape
+        self.name, self._f, self._args, self.control = name_of(f), f, args, control
+        check_callable(self.tape, f"odeint({self.name})")
+        self.structure, leaves = flatten(y0)
+        for path, leaf in leaves:
+            _check_real(leaf, f"y0{path}", self.name)
+        self.places: list[Place] = [(np.shape(leaf), False) for _, leaf in leaves]
+        parts = [references_of(self.tape, leaf).reshape(-1) for _, leaf in leaves]
+        self.start = np.concatenate([np.empty(0, np.int64), *parts])
+        _check_real(t, "t", self.name)
+        self.times = references_of(self.tape, t)
+        if self.times.ndim != 1 or not len(self.times):
+            raise ArgumentError(
+                f"t for odeint({self.name}) has shape {self.times.shape}; expected one axis of one time or more"
+            )
+        if (self.times < 0).all():
+            check_times(self.tape.values_of(self.times), self.name)
+        if len(control.atol) not in (1, len(self.start)):
+            raise ArgumentError(
+                f"atol has {len(control.atol)} entries, and y0 for odeint({self.name}) {len(self.start)}; expected one "
+                "number, or one for each entry"
+            )
+
+    def recorded(self, event: Callable[..., Any] | None = None) -> Any:
+        """The states as traced values, in the structure of y0; or the time of an event and the state then."""
+        f, at = decided(self._f), decided(event)
+
+        def equations(s: Any, y: Any) -> Any:
+            rates = _ordered(f(s, y, *self._args), y)
+            return rates if event is None else (rates, at(s, y, *self._args))
+
+        arguments: list[tuple[Structure, Sequence[Place]]] = [(Leaf(), [((), False)]), (self.structure, self.places)]
+        body = recorded_equations(equations, self._f, arguments, self.tape, self.name)
+        rates, crossing = self._parted(body, event)
+        system = _system(to_bytes(rates), len(self.start), self.name)
+        solution = _solution(system, len(self.times), self.control)
+        given = [TracedArray(self.tape, each) for each in (self.start, self.times, body.taken)]
+        if event is None or crossing is None:
+            return self.arranged(references_of(self.tape, solution.recorded(self.tape, *given)))
+        at = _system(to_bytes(crossing), len(self.start), name_of(event))
+        time, state = EventTime(solution, at, float(getattr(event, "direction", 0))).recorded(self.tape, *given)
+        return time, self.arranged(references_of(self.tape, state))
+
+    def _parted(self, body: Body, event: Callable[..., Any] | None) -> tuple[Tape, Tape | None]:
+        """The rates, checked, and what an event returns, of the same inputs."""
+        if event is None:
+            self._check_rates(body.structure, body.results)
+            return body.tape, None
+        assert isinstance(body.structure, Branch)
+        count = len(body.results) - 1
+        if len(self.times) != 2 or body.results[-1] != ((), False) or not isinstance(body.structure.parts[1], Leaf):
+            raise ArgumentError(
+                f"event for odeint({self.name}) is {name_of(event)}, and t has {len(self.times)} times; expected a "
+                "function that returns one real number, and two times: the first one, and one after the event"
+            )
+        self._check_rates(body.structure.parts[0], body.results[:count])
+        rates, crossing = body.tape.copy(), body.tape.copy()
+        rates.outputs, crossing.outputs = rates.outputs[:-1], crossing.outputs[-1:]
+        return rates, crossing
+
+    def arranged(self, states: NDArray[np.int64]) -> Any:
+        """States, (…, entries), in the structure of y0."""
+        parts, first, axes = [], 0, states.shape[:-1]
+        for shape, _ in self.places:
+            size = int(np.prod(shape))
+            part = states[..., first : first + size].reshape((*axes, *shape))
+            parts.append(make(self.tape, part if part.ndim else int(part)))
+            first += size
+        return unflatten(self.structure, parts)
+
+    def _check_rates(self, structure: Structure, results: Sequence[Place]) -> None:
+        """Refuse rates of another form than the state."""
+        shapes = [shape for shape, _ in results]
+        wanted = [shape for shape, _ in self.places]
+        in_row = isinstance(self.structure, Leaf) and sum(map(_size, shapes)) == _size(wanted[0])
+        if any(boolean for _, boolean in results) or not ((structure == self.structure and shapes == wanted) or in_row):
+            returned = unflatten(structure, [f"shape {shape}" for shape in shapes])
+            raise ArgumentError(
+                f"{self.name} returned {returned} for a state of {unflatten(self.structure, wanted)} (shapes); "
+                "expected real numbers in the structure of y0"
+            )
+
+
+def _ordered(value: Any, like: Any) -> Any:
+    """Dicts with their keys in the order of others."""
+    if type(value) is dict and type(like) is dict and value.keys() == like.keys():
+        return {key: _ordered(value[key], like[key]) for key in like}
+    return value
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    return int(np.prod(shape))
+
+
+@lru_cache(maxsize=_KEPT)
+def _system(rows: bytes, size: int, name: str) -> System:
+    """The system of a tape in bytes: equal right-hand sides are compiled once."""
+    return System(from_bytes(rows), size, name)
+
+
+@lru_cache(maxsize=_KEPT)
+def _solution(system: System, times: int, control: Control) -> Solution:
+    return Solution(system, times, control)
+
+
+def _check_real(leaf: Any, what: str, name: str) -> None:
+    """Refuse what is no real number, and no array of these."""
+    if isinstance(leaf, Traced):
+        real = not (leaf.boolean or leaf.is_complex)
+    else:
+        real = np.asarray(leaf).dtype.kind in "fiuO" and leaf is not None
+    if not real:
+        raise ArgumentError(f"{what} for odeint({name}) is {type(leaf).__name__} {leaf!r:.60}; expected real numbers")

@@ -1,0 +1,394 @@
+"""SciPy's solvers within functions that are recorded, called with traced values or with functions that use them.
+
+Each is an opaque call of the very solver, of the compiled equations, so that values are SciPy's; derivatives are those
+of `accumulus.odeint`, of `accumulus.programs.root_finding`. What would have other values than SciPy's, or derivatives
+of less than the solver's own error, is refused with the call to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from inspect import signature
+from types import FunctionType
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.api.odes import odeint
+from accumulus.errors import ConvergenceError
+from accumulus.frontends.active import ACTIVE, refuse
+from accumulus.frontends.location import cells
+from accumulus.frontends.numpy.arrays import TracedArray, make
+from accumulus.frontends.numpy.bodies import Place
+from accumulus.frontends.numpy.custom import call_block
+from accumulus.frontends.numpy.operands import depends, references_of
+from accumulus.frontends.trees import Leaf
+from accumulus.programs.equations import Equations, Floats, decided, in_row, recorded_equations
+from accumulus.programs.kinds import COMPILED, JACOBIAN
+from accumulus.programs.root_finding import Integral, Root, stationary
+from accumulus.tape.tape import from_bytes, to_bytes
+
+#: Equations whose programs are kept.
+_KEPT: Final = 64
+#: Explicit methods of `solve_ivp`, whose steps need no Jacobian.
+_EXPLICIT: Final = ("RK23", "RK45", "DOP853")
+
+
+def recorded(name: str, tape: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
+    """What records one of SciPy's solvers: its results as traced values.
+
+    Returns:
+        `NotImplemented` if nothing traced is in the call, nor in the functions that it is given.
+
+    Raises:
+        TraceError: for options that are not recorded, and equations that cannot be.
+    """
+    record = _SOLVERS[name]
+    try:
+        given = signature(record).bind(tape, *arguments, **keywords)
+    except TypeError as error:
+        if not _depends([*arguments, *keywords.values()]):
+            return NotImplemented
+        raise refuse(f"{name}: {error}. Arguments that can be recorded: {_names(record)}.") from None
+    return record(*given.args, **given.kwargs)
+
+
+def _names(record: Callable[..., Any]) -> str:
+    return ", ".join(list(signature(record).parameters)[1:])
+
+
+def _depends(values: Sequence[Any]) -> bool:
+    """True if anything depends on traced values, what functions close over included."""
+    functions = [each for each in values if isinstance(each, FunctionType)]
+    return depends([*values, *(cell.cell_contents for each in functions for cell in cells(each))])
+
+
+def _equations(
+    tape: Any, function: Callable[..., Any], shape: tuple[int, ...], args: Any, *others: Any
+) -> tuple[Equations, NDArray[np.int64], tuple[Place, ...]] | None:
+    """Equations of an unknown of some shape, in a row, what they take from around them, and shapes of their results.
+
+    Args:
+        args: further arguments of the function.
+        others: what the solver is given besides.
+
+    Returns:
+        None if nothing depends on traced values.
+    """
+    args = args if isinstance(args, tuple) else (args,)
+    before, does = ACTIVE.refusal, _depends([function, *args, *others])
+    try:
+        user = decided(function)
+        body = recorded_equations(
+            lambda y: user(y, *args), function, [(Leaf(), [(shape, False)])], tape, _name(function)
+        )
+    except Exception:
+        if does:
+            raise
+        ACTIVE.refusal = before  # SciPy calls it on numbers, whatever it does
+        return None
+    if not does and not len(body.taken):
+        return None
+    return _kept(to_bytes(body.tape), int(np.prod(shape)) if shape else None, _name(function)), body.taken, body.results
+
+
+def _shape(tape: Any, unknowns: Any) -> tuple[int, ...]:
+    """The shape of unknowns as SciPy has it, which makes a number an array."""
+    return np.shape(references_of(tape, unknowns) if depends(unknowns) else unknowns) or (1,)
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+@lru_cache(maxsize=_KEPT)
+def _kept(rows: bytes, size: int | None, name: str) -> Equations:
+    return Equations(from_bytes(rows), (size,), name)
+
+
+# Differential equations ----------------------------------------------------------------------------------------------
+
+
+def _solve_ivp(
+    tape: Any,
+    fun: Callable[..., Any],
+    t_span: Any,
+    y0: Any,
+    method: Any = "RK45",
+    t_eval: Any = None,
+    dense_output: bool = False,
+    events: Any = None,
+    vectorized: bool = False,
+    args: Any = (),
+    rtol: float = 1e-3,
+    atol: Any = 1e-6,
+) -> Any:
+    """Solutions at given times, by an explicit method."""
+    args = () if args is None else args if isinstance(args, tuple) else (args,)
+    size = 1 + _shape(tape, y0)[0]
+    found = _equations(tape, lambda z: fun(z[0], z[1:], *args), (size,), (), list(args), t_span, y0, t_eval)
+    if found is None:
+        return NotImplemented
+    name = getattr(method, "__name__", method)
+    write = f"acc.odeint(f, y0, t{', *args' if args else ''}, method={name!r}, rtol={rtol}, atol={atol})"
+    if t_eval is None or dense_output:
+        raise refuse(
+            "scipy.integrate.solve_ivp is recorded at given times alone, t_eval=…: others are where its steps end. "
+            f"Write {write}, with y0 at the first of the times t."
+        )
+    if events is not None:
+        raise refuse(f"scipy.integrate.solve_ivp is recorded without events. Write {write[:-1]}, event=g).")
+    if name not in _EXPLICIT:
+        raise refuse(
+            f"scipy.integrate.solve_ivp is recorded with the explicit methods {', '.join(_EXPLICIT)}: steps of {name} "
+            f"depend on how it gets its Jacobian. Write {write}, with y0 at the first of the times t."
+        )
+    times = TracedArray(tape, in_row(tape, t_span[0], t_eval, t_span[1]))
+    start = TracedArray(tape, references_of(tape, y0).reshape(-1))
+    states = odeint(fun, start, times, *args, method=name, rtol=rtol, atol=atol)[1:-1]
+    return _result(t=t_eval, y=states.T, sol=None, t_events=None, y_events=None, status=0)
+
+
+def _result(**values: Any) -> Any:
+    from scipy.optimize import OptimizeResult
+
+    made: Any = OptimizeResult
+    return made(success=True, message="found by the compiled program", **values)
+
+
+def _odeint(tape: Any, func: Callable[..., Any], y0: Any, t: Any, args: Any = (), *others: Any, **options: Any) -> Any:
+    """LSODA, whose steps depend on how it gets its Jacobian."""
+    args = args if isinstance(args, tuple) else (args,)
+    arguments = (lambda y: func(0.0, y, *args)) if options.get("tfirst") else (lambda y: func(y, 0.0, *args))
+    found = _equations(tape, arguments, _shape(tape, y0), (), list(args), y0, t)
+    if found is None:
+        return NotImplemented
+    raise refuse(
+        "scipy.integrate.odeint is not recorded: its steps depend on how it gets its Jacobian. Write acc.odeint(f, y0, "
+        f"t{', *args' * bool(args)}), of f(t, y, …), which is the same integrator, with the Jacobian."
+    )
+
+
+# Integrals -----------------------------------------------------------------------------------------------------------
+
+
+def _quad(
+    tape: Any,
+    func: Callable[..., Any],
+    a: Any,
+    b: Any,
+    args: Any = (),
+    full_output: int = 0,
+    epsabs: float = 1.49e-8,
+    epsrel: float = 1.49e-8,
+    limit: int = 50,
+) -> Any:
+    """An integral, and the estimate of its error."""
+    found = _equations(tape, func, (), args, a, b)
+    if found is None:
+        return NotImplemented
+    equations, taken, _ = found
+    if full_output or len(equations.examples) != 2 or equations.results != 1:
+        raise refuse(
+            f"scipy.integrate.quad is recorded of functions that return one number, without full_output; {_name(func)} "
+            f"returns {equations.results}."
+        )
+    options = (("epsabs", float(epsabs)), ("epsrel", float(epsrel)), ("limit", int(limit)))
+    given = np.concatenate([in_row(tape, a, b), taken])
+    value, error = call_block(tape, _integral(equations, options), given).tolist()
+    return make(tape, value), make(tape, error)
+
+
+@lru_cache(maxsize=_KEPT)
+def _integral(equations: Equations, options: Any) -> Integral:
+    return Integral(equations, options)
+
+
+# Roots ---------------------------------------------------------------------------------------------------------------
+
+
+def _bracketed(
+    name: str,
+    tape: Any,
+    f: Callable[..., Any],
+    a: Any,
+    b: Any,
+    args: Any = (),
+    xtol: Any = None,
+    rtol: Any = None,
+    maxiter: Any = None,
+    **further: Any,
+) -> Any:
+    """A root between two numbers."""
+    found = _equations(tape, f, (), args, a, b)
+    if found is None:
+        return NotImplemented
+    if further.pop("full_output", False) or further.pop("disp", True) is not True or further:
+        raise refuse(
+            f"scipy.optimize.{name} is recorded without full_output, disp and {', '.join(further) or 'others'}."
+        )
+    equations, taken, _ = found
+    options = {key: x for key, x in {"xtol": xtol, "rtol": rtol, "maxiter": maxiter}.items() if x is not None}
+
+    find = partial(_between, name, equations, options)
+    return make(tape, int(_root(tape, find, equations, equations, 1, in_row(tape, a, b), taken)[0]))
+
+
+def _between(name: str, equations: Equations, options: dict[str, Any], ends: Floats, p: Floats) -> Any:
+    import scipy.optimize
+
+    program = equations.program(COMPILED)
+    try:
+        return getattr(scipy.optimize, name)(lambda y: float(program(y, p)[0]), ends[0], ends[1], **options)
+    except (ValueError, RuntimeError) as error:
+        raise _not_found(name, equations, ends, str(error)) from None
+
+
+def _root(
+    tape: Any,
+    find: Callable[[Floats, Floats], Any],
+    equations: Equations,
+    conditions: Equations,
+    unknowns: int,
+    start: NDArray[np.int64],
+    taken: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    if conditions.results != unknowns:
+        raise refuse(
+            f"{equations.name} returns {conditions.results} numbers for {unknowns} unknowns; expected as many."
+        )
+    call = Root(find, conditions, unknowns, len(start))
+    return call_block(tape, call, np.concatenate([start, taken]))
+
+
+def _fsolve(
+    tape: Any,
+    func: Callable[..., Any],
+    x0: Any,
+    args: Any = (),
+    fprime: Any = None,
+    full_output: int = 0,
+    **options: Any,
+) -> Any:
+    """A root near a guess, by MINPACK's hybrd; by hybrj if the Jacobian is given, which is compiled here."""
+    shape = _shape(tape, x0)
+    found = _equations(tape, func, shape, args, x0)
+    if found is None:
+        return NotImplemented
+    if full_output or depends(options):
+        raise refuse("scipy.optimize.fsolve is recorded without full_output, and with constant options.")
+    equations, taken, _ = found
+    options.pop("col_deriv", None)
+
+    find = partial(_near, "fsolve", equations, True if fprime is not None else None, options)
+    n = int(np.prod(shape))
+    return make(tape, _root(tape, find, equations, equations, n, in_row(tape, x0), taken).reshape(-1))
+
+
+def _near(name: str, equations: Equations, jacobian: Any, options: dict[str, Any], start: Floats, p: Floats) -> Any:
+    """What one of SciPy's solvers finds near a start.
+
+    Args:
+        jacobian: True for the compiled one; else what the solver takes.
+    """
+    import scipy.optimize
+
+    program, solver = equations.program(COMPILED), getattr(scipy.optimize, name)
+    if jacobian is True:
+        matrix = equations.program(JACOBIAN, 0)
+        jacobian = lambda y: matrix(y, p)  # noqa: E731  # as SciPy takes it
+    if name == "fsolve":
+        found, _, flag, why = solver(lambda y: program(y, p), start, fprime=jacobian, full_output=True, **options)
+        success, why = flag == 1, " ".join(why.split())
+    else:
+        result = solver(lambda y: program(y, p), start, jac=jacobian, **options)
+        found, success, why = result.x, result.success, str(result.message)
+    if not success:
+        raise _not_found(name, equations, start, why)
+    return found
+
+
+def _not_found(solver: str, equations: Equations, start: Floats, why: str) -> ConvergenceError:
+    return ConvergenceError(
+        f"scipy.optimize.{solver} found no root of {equations.name} from {np.array2string(start, threshold=12)}: {why}"
+    )
+
+
+def _root_of(
+    tape: Any,
+    fun: Callable[..., Any],
+    x0: Any,
+    args: Any = (),
+    method: str = "hybr",
+    jac: Any = None,
+    tol: Any = None,
+    options: Any = None,
+) -> Any:
+    """A root near a guess, by a method of `scipy.optimize.root`."""
+    has_pair = jac is True
+    args = args if isinstance(args, tuple) else (args,)
+    function = (lambda y, *given: fun(y, *given)[0]) if has_pair else fun
+    shape = _shape(tape, x0)
+    found = _equations(tape, function, shape, args, x0)
+    if found is None:
+        return NotImplemented
+    equations, taken, _ = found
+
+    given = {"method": method, "tol": tol, "options": options}
+    find = partial(_near, "root", equations, True if has_pair or callable(jac) else jac, given)
+    unknowns = _root(tape, find, equations, equations, int(np.prod(shape)), in_row(tape, x0), taken)
+    x = TracedArray(tape, unknowns.reshape(shape))
+    return _result(x=x, fun=equations(x, TracedArray(tape, taken)), status=1)
+
+
+def _least_squares(
+    tape: Any,
+    fun: Callable[..., Any],
+    x0: Any,
+    jac: Any = "2-point",
+    bounds: Any = (-np.inf, np.inf),
+    method: str = "trf",
+    ftol: Any = 1e-8,
+    xtol: Any = 1e-8,
+    gtol: Any = 1e-8,
+    x_scale: Any = None,
+    loss: str = "linear",
+    max_nfev: Any = None,
+    args: Any = (),
+) -> Any:
+    """Unknowns that minimise half a sum of squares, without bounds: its gradient is zero there."""
+    args = args if isinstance(args, tuple) else (args,)
+    shape = _shape(tape, x0)
+    found = _equations(tape, fun, shape, args, x0)
+    if found is None:
+        return NotImplemented
+    if loss != "linear" or not (np.isneginf(bounds[0]).all() and np.isposinf(bounds[1]).all()):
+        raise refuse(
+            "scipy.optimize.least_squares is recorded without bounds, and with loss='linear': where a bound is active "
+            "the gradient is not zero. Write the conditions that hold at the solution, and acc.implicit of them."
+        )
+    equations, taken, _ = found
+    options = {"method": method, "ftol": ftol, "xtol": xtol, "gtol": gtol, "max_nfev": max_nfev}
+    options |= {} if x_scale is None else {"x_scale": x_scale}
+
+    find = partial(_near, "least_squares", equations, True if callable(jac) else jac, options)
+    n = int(np.prod(shape))
+    conditions = _stationary(equations, n)
+    x = TracedArray(tape, _root(tape, find, equations, conditions, n, in_row(tape, x0), taken).reshape(-1))
+    values = equations(x, TracedArray(tape, taken))
+    return _result(x=x, fun=values, cost=0.5 * np.sum(values**2), status=1)
+
+
+_stationary: Final = lru_cache(maxsize=_KEPT)(stationary)
+
+_SOLVERS: Final[dict[str, Callable[..., Any]]] = {
+    "solve_ivp": _solve_ivp,
+    "odeint": _odeint,
+    "quad": _quad,
+    "fsolve": _fsolve,
+    "root": _root_of,
+    "least_squares": _least_squares,
+    **{name: partial(_bracketed, name) for name in ("bisect", "brenth", "brentq", "ridder", "toms748")},
+}

@@ -1,0 +1,208 @@
+"""Functions that compiled programs call back, with derivatives of any order: what solvers of equations have in common.
+
+The user's equations are recorded once, as `Equations`: a tape of numbers in a row, compiled alone and with its Jacobian
+for the solver. What programs call is a `Call`. Its derivative may be another one, written for it, or a function that
+calls solvers again: that is recorded in turn (`Recorded`), so that derivatives of derivatives need no rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import ArgumentError, ConvergenceError, IntegrationError, OpaqueError, SizeError
+from accumulus.frontends.active import ACTIVE, refuse
+from accumulus.frontends.inner import LongBodyError, replayed
+from accumulus.frontends.numpy.arrays import TracedArray
+from accumulus.frontends.numpy.bodies import Body, Place, recorded_body
+from accumulus.frontends.numpy.calling import called
+from accumulus.frontends.numpy.operands import references_of
+from accumulus.frontends.numpy.patching import patched, replaced
+from accumulus.frontends.record import record
+from accumulus.frontends.trees import Structure
+from accumulus.options import Options
+from accumulus.programs.compiled_program import CompiledProgram
+from accumulus.programs.derivative import Derivative
+from accumulus.programs.forms import Forms
+from accumulus.programs.kinds import COMPILED, JACOBIAN, Kind
+from accumulus.tape.program import Opaque
+from accumulus.tape.tape import Tape
+
+Floats = NDArray[np.float64]
+#: Operations of equations, at most: they are written out one by one.
+MOST: Final = 1_000_000
+
+
+def compiled(f: Callable[..., Any], kind: Kind, name: str, by: int | tuple[int, ...] = ()) -> Derivative:
+    """A derivative of a function that is known to be recorded as it is."""
+    forms = Forms(f, name, by, None, (), ())
+    return Derivative(f, kind, forms, Options.of(check=False, watch=False, progress=False))
+
+
+def in_row(tape: Any, *values: Any) -> NDArray[np.int64]:
+    """References of the entries of all values, one after the other."""
+    return np.concatenate([references_of(tape, each).reshape(-1) for each in values])
+
+
+def recorded_equations(
+    function: Callable[..., Any],
+    user: Callable[..., Any],
+    arguments: Sequence[tuple[Structure, Sequence[Place]]],
+    tape: Any,
+    name: str,
+) -> Body:
+    """Record equations with what they take from around them.
+
+    Args:
+        function: that is recorded; it calls functions of the user as `decided` returns them.
+        user: the user's function, whose modules are patched.
+        arguments: the structure of each argument, and its leaves.
+        tape: that is recorded on around it.
+
+    Raises:
+        OpaqueError: if it calls an opaque function.
+        SizeError: if it is too long.
+        TraceError: for what cannot be recorded.
+    """
+    with patched(user):
+        try:
+            return recorded_body(function, arguments, tape, MOST)
+        except LongBodyError as error:
+            if error.args:
+                where = f"{name}, which is called by a solver,"
+                raise refuse(str(OpaqueError.of(error.args[0], where)), OpaqueError) from None
+            raise SizeError(
+                f"{name} is more than {MOST:,} operations, which are written out one by one; expected fewer equations"
+            ) from None
+
+
+def decided(function: Any) -> Any:
+    """What is called in place of a function of the user's: one that records decisions as choices."""
+    function = replaced(function)
+    return function if function is None or ACTIVE.decisions is None else called(function)
+
+
+class Equations:
+    """A function of arguments and parameters that returns numbers in a row, as a tape.
+
+    Args:
+        tape: with the entries of the arguments and the parameters as inputs.
+        sizes: of the arguments; None for a number.
+        name: of the user's function, for messages.
+    """
+
+    def __init__(self, tape: Tape, sizes: Sequence[int | None], name: str) -> None:
+        self._tape, self.sizes, self.name = tape, tuple(sizes), name
+        self.parameters = tape.inputs - sum(1 if size is None else size for size in sizes)
+        self.examples = [*(0.0 if size is None else np.zeros(size) for size in sizes), np.zeros(self.parameters)]
+        self.results = len(tape.outputs)
+        self._programs: dict[tuple[str, int | tuple[int, ...]], CompiledProgram] = {}
+
+    def __call__(self, *given: Any) -> Any:
+        """Record the function for traced arguments and parameters."""
+        tape = ACTIVE.tape
+        return TracedArray(tape, np.array(replayed(self._tape, tape, in_row(tape, *given).tolist()), np.int64))
+
+    def program(self, kind: Kind, by: int | tuple[int, ...] = ()) -> CompiledProgram:
+        """The function, or a derivative of it by some arguments, compiled."""
+        key = kind.name, by
+        if key not in self._programs:
+            self._programs[key] = compiled(self, kind, self.name, by).compile(*self.examples)
+        return self._programs[key]
+
+    def by_parameters(self, chosen: tuple[int, ...]) -> Equations:
+        """Derivatives by some parameters: of each, those of all results."""
+        position = len(self.sizes)
+        jacobian = compiled(self, JACOBIAN, self.name, position)
+        recording = record(lambda *given: jacobian(*given)[:, list(chosen)].T.reshape(-1), self.examples)
+        return Equations(recording.scalars, self.sizes, self.name)
+
+
+class Call:
+    """A function of one row of numbers, as programs call it (`accumulus.tape.program.Opaque`).
+
+    Args:
+        returns_nan: whether it returns NaN where it fails, in the place of an error.
+    """
+
+    name: str
+    argument_count: int
+    result_count: int
+
+    def __init__(self, returns_nan: bool = False) -> None:
+        self.returns_nan = returns_nan
+        self._derivatives: dict[tuple[int, ...], Opaque] = {}
+
+    def computed(self, x: Floats) -> Floats:
+        """The results, in any shape."""
+        raise NotImplementedError
+
+    def slopes(self, columns: tuple[int, ...]) -> Opaque:
+        """The function that computes some columns of the Jacobian."""
+        raise NotImplementedError
+
+    def __call__(self, numbers: Floats) -> Floats:
+        """Return the results where the condition, the first number, holds; else NaN.
+
+        Raises:
+            IntegrationError, ConvergenceError: if they are not found.
+        """
+        if numbers[0]:
+            try:
+                return np.ascontiguousarray(self.computed(numbers[1:].copy())).reshape(-1)
+            except (IntegrationError, ConvergenceError, ArgumentError):
+                if not self.returns_nan:
+                    raise
+        return np.full(self.result_count, np.nan)
+
+    @property
+    def derivative(self) -> Opaque:
+        """The whole Jacobian."""
+        return self.derivative_by(tuple(range(self.argument_count)))
+
+    def derivative_by(self, columns: tuple[int, ...]) -> Opaque:
+        """Columns of the Jacobian."""
+        if columns not in self._derivatives:
+            self._derivatives[columns] = self.slopes(columns)
+        return self._derivatives[columns]
+
+
+class Recorded(Call):
+    """A function that is recorded, and compiled, of one row of numbers; so are its derivatives."""
+
+    def __init__(
+        self, function: Callable[[Any], Any], name: str, arguments: int, results: int, returns_nan: bool = False
+    ) -> None:
+        super().__init__(returns_nan)
+        self._function, self.name = function, name
+        self.argument_count, self.result_count = arguments, results
+
+    @cached_property
+    def _program(self) -> Derivative:
+        return compiled(self._function, COMPILED, self.name)
+
+    def computed(self, x: Floats) -> Floats:
+        """Run the compiled function."""
+        found: Floats = self._program(x)
+        return found
+
+    def slopes(self, columns: tuple[int, ...]) -> Opaque:
+        """The Jacobian by these arguments, recorded within a function of all of them."""
+        jacobian = partial(_jacobian, self._function, self.name, self.argument_count, columns)
+        return Recorded(jacobian, self.name, self.argument_count, self.result_count * len(columns), self.returns_nan)
+
+
+def _jacobian(function: Callable[[Any], Any], name: str, count: int, columns: tuple[int, ...], x: Any) -> Any:
+    """Columns of the Jacobian of a function of one row, in a row; of traced values."""
+    chosen = np.array(columns, np.int64)
+    rest = np.setdiff1d(np.arange(count), chosen)
+    order = np.argsort(np.concatenate([chosen, rest]))
+
+    def parted(some: Any, others: Any) -> Any:
+        return function(np.concatenate([some, others])[order])
+
+    return compiled(parted, JACOBIAN, name, 0)(x[chosen], x[rest]).reshape(-1)

@@ -1,0 +1,554 @@
+"""Initial value problems in compiled programs: integrated by SciPy, with sensitivities to any order.
+
+A right-hand side is recorded once, as a `System`. A program calls `Solution`, the states at all times, as a function of
+the initial state, the times and the parameters. Its derivative is `Sensitivities`: the variational equations
+S' = ∂f/∂y·S + ∂f/∂p are integrated beside the states, for those columns alone that are wanted. They are a system as
+well, so a second derivative is the derivative of a program that calls *their* solution, and so on. The derivative by
+a time is f there; the initial time is one more column, which begins with -f.
+
+Newton's method in an implicit integrator takes ∂f/∂y as the diagonal blocks of the Jacobian of all equations. What is
+left out, how sensitivities depend on states, is nilpotent, so that iterations converge as those of the states do.
+
+Source: T. Maly and L. R. Petzold, Numerical methods and software for sensitivity analysis of differential-algebraic
+systems, 1996 (the simultaneous corrector).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from accumulus.errors import ArgumentError, IntegrationError
+from accumulus.forks import Lock
+from accumulus.frontends.active import ACTIVE
+from accumulus.frontends.numpy.arrays import TracedArray, make
+from accumulus.frontends.numpy.custom import call_block
+from accumulus.frontends.numpy.operands import references_of
+from accumulus.frontends.record import record
+from accumulus.programs.equations import Call, Equations, Floats, Recorded, compiled, in_row
+from accumulus.programs.kinds import COMPILED, JACOBIAN, VALUE_AND_JACOBIAN
+from accumulus.tape.program import Opaque
+from accumulus.tape.tape import Tape
+
+#: Methods of `scipy.integrate.solve_ivp`, beside LSODA, and whether they are implicit.
+METHODS: Final = {"RK23": False, "RK45": False, "DOP853": False, "Radau": True, "BDF": True}
+#: Evaluations of the right-hand side, at most, for each step that an integrator of `solve_ivp` may take.
+_PER_STEP: Final = 20
+#: States up to which the Jacobian of a system is taken to be full, without a look at its pattern.
+_SMALL: Final = 16
+#: States and sensitivities up to which their rates are compiled together: of more, products of matrices are quicker to
+#: prepare.
+_COMPILED: Final = 400
+#: LSODA keeps its state in one place before SciPy 1.17, and warnings are silenced for all threads.
+_LOCK: Final = Lock()
+#: Newton steps that move the time of an event from where an interpolation has it to where the states have it.
+_EVENT_STEPS: Final = 4
+
+
+@dataclass(frozen=True)
+class Control:
+    """How an initial value problem is integrated.
+
+    Attributes:
+        method: "LSODA", or one of `METHODS`.
+        rtol: relative tolerance of a step.
+        atol: absolute tolerances of a step, one, or one for each entry of the state.
+        max_steps: between two times.
+        failure: "error" raises where the integration fails, "nan" returns NaN.
+    """
+
+    method: str
+    rtol: float
+    atol: tuple[float, ...]
+    max_steps: int
+    failure: str
+
+    def tolerances(self, size: int) -> Floats:
+        """Absolute tolerances of a state."""
+        return np.broadcast_to(np.array(self.atol), size)
+
+
+class System(Equations):
+    """A right-hand side f(t, y, p), as numbers in a row: entries of the state, and parameters.
+
+    Args:
+        tape: with the time, the state and the parameters as inputs, and the rates as outputs.
+        size: entries of the state.
+        name: of the user's function, for messages.
+        base: of variational equations, the system whose equations these are; its Jacobian is that of all blocks.
+    """
+
+    def __init__(self, tape: Tape, size: int, name: str, base: System | None = None) -> None:
+        super().__init__(tape, (None, size), name)
+        self.size = size
+        self.base: System = self if base is None else base.base
+        self._augmented: dict[tuple[int, tuple[int, ...]], System] = {}
+
+    @cached_property
+    def rates(self) -> Callable[..., Any]:
+        """The compiled right-hand side."""
+        return self.program(COMPILED)
+
+    @cached_property
+    def slopes(self) -> Callable[..., Any]:
+        """The compiled rates, and their Jacobians by the state and by the parameters, if there are any."""
+        return self.program(VALUE_AND_JACOBIAN, (1, 2) if self.parameters else (1,))
+
+    @cached_property
+    def by_state(self) -> Callable[..., Any]:
+        """The compiled Jacobian by the state."""
+        return self.program(JACOBIAN, 1)
+
+    @cached_property
+    def bands(self) -> tuple[int, int]:
+        """Diagonals of the Jacobian by the state below the main one, and above it."""
+        n = self.size
+        if n <= _SMALL:
+            return n - 1, n - 1
+        rows, columns = compiled(self, JACOBIAN, self.name, 1).sparsity(*self.examples).nonzero()
+        apart = (rows - columns).astype(int)
+        return int(apart.max(initial=0)), int((-apart).max(initial=0))
+
+    def augmented(self, plain: int, by_parameter: tuple[int, ...]) -> System:
+        """The system with its variational equations.
+
+        Args:
+            plain: columns of the sensitivities without a rate of their own: those by the initial state and time.
+            by_parameter: parameters of the columns that follow.
+        """
+        key = plain, by_parameter
+        if key not in self._augmented:
+            n, columns = self.size, plain + len(by_parameter)
+            slopes = compiled(self, VALUE_AND_JACOBIAN, self.name, (1, 2) if by_parameter else (1,))
+
+            def equations(t: Any, z: Any, p: Any) -> Any:
+                rates, matrices = slopes(t, z[:n], p)
+                return _equations(rates, matrices, z[n:].reshape(columns, n), by_parameter)
+
+            size = n * (1 + columns)
+            recording = record(equations, [0.0, np.zeros(size), np.zeros(self.parameters)])
+            self._augmented[key] = System(recording.scalars, size, self.name, self)
+        return self._augmented[key]
+
+    # Numbers -----------------------------------------------------------------------------------------------------
+
+    def states(self, y0: Floats, t: Floats, p: Floats, control: Control) -> Floats:
+        """States at all times, (times, size)."""
+        rates = self.rates
+        atol = np.tile(control.tolerances(self.base.size), self.size // self.base.size)
+        return self._integrated(lambda s, y: rates(s, y, p), y0, t, p, control, atol)
+
+    def sensitivities(
+        self, y0: Floats, columns: Floats, by_parameter: Sequence[int], t: Floats, p: Floats, control: Control
+    ) -> tuple[Floats, Floats]:
+        """States at all times, and their sensitivities, (times, columns, size).
+
+        Args:
+            columns: sensitivities at the first time, (columns, size).
+            by_parameter: parameters that the last columns are by.
+        """
+        n, by, plain = self.size, list(by_parameter), len(columns) - len(by_parameter)
+        if n * (1 + len(columns)) <= _COMPILED:
+            together = self.augmented(plain, tuple(by)).rates
+
+            def rates(s: float, z: Floats) -> Any:
+                return together(s, z, p)
+        else:
+            slopes = self.slopes
+
+            def rates(s: float, z: Floats) -> Any:
+                values, matrices = slopes(s, z[:n], p)
+                return _equations(values, matrices, z[n:].reshape(-1, n), by)
+
+        scales = np.concatenate([np.ones(plain), np.abs(p[by])])
+        scales[scales == 0.0] = 1.0
+        own = np.tile(control.tolerances(self.base.size), n // self.base.size)
+        atol = np.concatenate([own, (own / scales[:, np.newaxis]).reshape(-1)])
+        start = np.concatenate([y0, columns.reshape(-1)])
+        found = self._integrated(rates, start, t, p, control, atol)
+        return found[:, :n], found[:, n:].reshape(len(t), -1, n)
+
+    def _integrated(
+        self,
+        rates: Callable[[float, Floats], Any],
+        start: Floats,
+        t: Floats,
+        p: Floats,
+        control: Control,
+        atol: Floats,
+    ) -> Floats:
+        """Equations at all times, (times, equations): those of this system, with sensitivities of it or without.
+
+        Raises:
+            IntegrationError: if the last time is not reached.
+            ArgumentError: for times that are not in order.
+        """
+        check_times(t, self.name)
+        if not all(np.isfinite(each).all() for each in (start, t, p)):
+            return np.full((len(t), len(start)), np.nan)
+        if t[0] == t[-1] or not start.size:
+            return np.tile(start, (len(t), 1))
+        run = _by_lsoda if control.method == "LSODA" else _by_solve_ivp
+        found: Floats = run(self, rates, start, t, p, control, atol)
+        return found
+
+    def failed(self, t: Any, span: Floats, control: Control, why: str) -> NoReturn:
+        """Refuse to go on.
+
+        Raises:
+            IntegrationError: always.
+        """
+        at = "" if t is None else f" at t = {float(t):.9g}"
+        raise IntegrationError(
+            f"the integration of y' = {self.name}(t, y, …) by {control.method} ended{at}, between t = {span[0]:.9g} "
+            f"and {span[-1]:.9g}: {why}. Expected a solution that exists and is smooth up to the last time: check "
+            f"{self.name}, its parameters and y0, or allow rtol > {control.rtol:g} or max_steps > "
+            f'{control.max_steps}; failure="nan" returns NaN instead'
+        )
+
+    def blocks(self, equations: int, p: Floats) -> Callable[[float, Floats], Floats]:
+        """The diagonal blocks of the Jacobian of some equations: as bands, (bands, equations), above each other."""
+        base, (lower, upper) = self.base, self.base.bands
+        n, by_state = base.size, base.by_state
+        distance = np.subtract.outer(np.arange(n), np.arange(n))
+        rows, columns = np.nonzero((distance <= lower) & (distance >= -upper))
+        into = (upper + rows - columns, columns)
+        copies = (1, equations // n)
+
+        def matrix(s: float, z: Floats) -> Floats:
+            band = np.zeros((lower + upper + 1, n))
+            band[into] = by_state(s, z[:n], p)[rows, columns]
+            return np.tile(band, copies)
+
+        return matrix
+
+
+def _equations(rates: Any, matrices: Any, columns: Any, by_parameter: Sequence[int]) -> Any:
+    """Rates of states and sensitivities, in a row; of numbers or of traced values.
+
+    Args:
+        matrices: Jacobians by the state, and by the parameters where some are wanted.
+        columns: sensitivities, (columns, size).
+    """
+    own = columns @ matrices[0].T
+    if by_parameter:
+        plain = len(columns) - len(by_parameter)
+        further = matrices[1][:, list(by_parameter)].T
+        own = np.concatenate([own[:plain], own[plain:] + further])
+    return np.concatenate([rates, own.reshape(-1)])
+
+
+# Integrators ---------------------------------------------------------------------------------------------------------
+
+
+def check_times(t: Floats, name: str) -> None:
+    """Refuse times that are not in order, or infinite.
+
+    Raises:
+        ArgumentError: if so.
+    """
+    steps = np.diff(t)
+    if (steps < 0).any() and (steps > 0).any():
+        raise ArgumentError(f"t for {name} is {np.array2string(t, threshold=12)}; expected times in order, up or down")
+    if np.isinf(t).any():
+        raise ArgumentError(f"t for {name} is {np.array2string(t, threshold=12)}; expected finite times")
+
+
+class _NotFiniteError(Exception):
+    """A rate is not finite; the argument is the time."""
+
+
+class _TooManyError(Exception):
+    """There were too many evaluations; the argument is the time."""
+
+
+def _by_lsoda(
+    system: System, rates: Any, start: Floats, t: Floats, p: Floats, control: Control, atol: Floats
+) -> Floats:
+    """States by LSODA, which changes between Adams' methods and BDF; ODEPACK's, in SciPy."""
+    from scipy import integrate
+
+    odeint: Any = integrate.odeint  # whose types know of fewer arguments
+    zeros, last = np.zeros(len(start)), t[0]
+
+    def checked(s: float, z: Floats) -> Any:
+        nonlocal last
+        found, last = rates(s, z), s
+        if not math.isfinite(found @ zeros):  # LSODA would take NaN for a state
+            raise _NotFiniteError(s)
+        return found
+
+    n, lower, upper = system.base.size, None, None
+    matrix: Any
+    if len(start) == n and 2 * sum(system.base.bands) >= n:
+        by_state = system.base.by_state
+        matrix = lambda s, z: by_state(s, z, p)  # noqa: E731  # as SciPy takes it
+    else:
+        lower, upper = system.base.bands
+        matrix = system.blocks(len(start), p)
+    try:
+        with _LOCK, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            states, told = odeint(
+                checked,
+                start,
+                t,
+                Dfun=matrix,
+                ml=lower,
+                mu=upper,
+                tfirst=True,
+                full_output=True,
+                rtol=control.rtol,
+                atol=atol,
+                mxstep=control.max_steps,
+            )
+    except _NotFiniteError as error:
+        system.failed(error.args[0], t, control, f"{system.name} returns numbers that are not finite there")
+    if "success" not in told["message"] or not np.isfinite(states).all():
+        system.failed(last, t, control, told["message"].rstrip("."))
+    found: Floats = states
+    return found
+
+
+def _by_solve_ivp(
+    system: System, rates: Any, start: Floats, t: Floats, p: Floats, control: Control, atol: Floats
+) -> Floats:
+    """States by a method of `scipy.integrate.solve_ivp`."""
+    times, where = np.unique(t, return_inverse=True)
+    times, where = (times, where) if t[0] < t[-1] else (times[::-1], len(times) - 1 - where)
+    found = _solve_ivp(system, rates, start, (t[0], t[-1]), p, control, atol, t_eval=times)
+    states: Floats = found.y.T[where]
+    return states
+
+
+def _solve_ivp(
+    system: System,
+    rates: Any,
+    start: Floats,
+    span: tuple[float, float],
+    p: Floats,
+    control: Control,
+    atol: Floats,
+    **further: Any,
+) -> Any:
+    """What `scipy.integrate.solve_ivp` returns.
+
+    Raises:
+        IntegrationError: if it fails.
+    """
+    from scipy import integrate
+    from scipy.sparse import dia_array
+
+    solve_ivp: Any = integrate.solve_ivp
+
+    left = _PER_STEP * control.max_steps * max(len(further.get("t_eval", ())), 1)
+
+    last = span[0]
+
+    def counted(s: float, z: Floats) -> Any:
+        nonlocal left, last
+        left, last = left - 1, s
+        if left < 0:
+            raise _TooManyError(s)
+        return rates(s, z)
+
+    implicit: dict[str, Any] = {}
+    if METHODS.get(control.method, False):
+        lower, upper = system.base.bands
+        bands, size = system.blocks(len(start), p), len(start)
+        offsets = np.arange(upper, -lower - 1, -1)
+        implicit["jac"] = lambda s, z: dia_array((bands(s, z), offsets), shape=(size, size)).tocsc()
+    ends = np.array(span)
+    try:
+        with _LOCK, warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            found = solve_ivp(counted, span, start, control.method, rtol=control.rtol, atol=atol, **implicit, **further)
+    except _TooManyError as error:
+        system.failed(error.args[0], ends, control, "too many steps")
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+        system.failed(None, ends, control, f"{type(error).__name__}: {error}")
+    if not found.success or not np.isfinite(found.y).all():
+        system.failed(last, ends, control, str(found.message).rstrip("."))
+    return found
+
+
+# What programs call --------------------------------------------------------------------------------------------------
+
+
+class Solution(Call):
+    """States at all times, of the initial state, the times and the parameters, in a row."""
+
+    def __init__(self, system: System, times: int, control: Control) -> None:
+        super().__init__(control.failure == "nan")
+        self.system, self.times, self.control = system, times, control
+        self.name = f"the solution of {system.name}"
+        self.argument_count = system.size + times + system.parameters
+        self.result_count = times * system.size
+
+    def split(self, x: Any) -> tuple[Any, Any, Any]:
+        """Initial state, times and parameters of a row of arguments, traced or not."""
+        n = self.system.size
+        return x[:n], x[n : n + self.times], x[n + self.times :]
+
+    def computed(self, x: Floats) -> Floats:
+        """Integrate."""
+        y0, t, p = self.split(x)
+        return self.system.states(y0, t, p, self.control)
+
+    def slopes(self, columns: tuple[int, ...]) -> Opaque:
+        """The sensitivities."""
+        return Sensitivities(self, columns)
+
+    def recorded(self, tape: Any, y0: Any, t: Any, p: Any) -> Any:
+        """The states as traced values, (times, size)."""
+        given = in_row(tape, y0, t, p)
+        found = call_block(tape, self, given)
+        return TracedArray(tape, found.reshape(self.times, self.system.size))
+
+
+class Sensitivities(Call):
+    """Columns of the Jacobian of a solution, by the arguments at some positions: (times, size, columns)."""
+
+    def __init__(self, solution: Solution, columns: tuple[int, ...]) -> None:
+        super().__init__(solution.returns_nan)
+        self._solution, self.control = solution, solution.control
+        self.name = f"the sensitivities of {solution.system.name}"
+        self.argument_count = solution.argument_count
+        self.result_count = solution.result_count * len(columns)
+        n, times = solution.system.size, solution.times
+        self._columns = columns
+        # columns that are integrated: by the initial state and time, then by parameters
+        self._by_start = tuple(k for k in columns if k <= n)
+        self._by_parameter = tuple(k - n - times for k in columns if k >= n + times)
+        self._carried = [*self._by_start, *(k + n + times for k in self._by_parameter)]
+
+    def computed(self, x: Floats) -> Floats:
+        """Integrate the variational equations."""
+        system = self._solution.system
+        y0, t, p = self._solution.split(x)
+        start = self._start(system.rates, y0, t, p)
+        if start:
+            states, found = system.sensitivities(y0, np.stack(start), self._by_parameter, t, p, self.control)
+        else:
+            states, found = system.states(y0, t, p, self.control), np.empty((len(t), 0, system.size))
+        return np.stack(self._arranged(system.rates, states, found, t, p), axis=-1)
+
+    def slopes(self, columns: tuple[int, ...]) -> Opaque:
+        """The derivative of a program that calls the solution of the variational equations."""
+        return Recorded(self._recorded, self.name, self.argument_count, self.result_count, self.returns_nan).slopes(
+            columns
+        )
+
+    def _recorded(self, x: Any) -> Any:
+        """The same as `computed`, of traced values, in a row."""
+        solution, tape = self._solution, ACTIVE.tape
+        system = solution.system
+        y0, t, p = solution.split(x)
+        start = self._start(system, y0, t, p)
+        augmented = system.augmented(len(self._by_start), self._by_parameter)
+        begin = np.concatenate([y0, *start])
+        found = Solution(augmented, solution.times, self.control).recorded(tape, begin, t, p)
+        n = system.size
+        columns = found[:, n:].reshape(solution.times, len(start), n)
+        return np.stack(self._arranged(system, found[:, :n], columns, t, p), axis=-1).reshape(-1)
+
+    def _start(self, rates: Callable[..., Any], y0: Any, t: Any, p: Any) -> list[Any]:
+        """Sensitivities at the first time, (size,) each: of numbers or of traced values."""
+        n = self._solution.system.size
+        units = np.eye(n)
+        return [
+            *(-rates(t[0], y0, p) if k == n else units[k] for k in self._by_start),
+            *(np.zeros(n) for _ in self._by_parameter),
+        ]
+
+    def _arranged(self, rates: Callable[..., Any], states: Any, found: Any, t: Any, p: Any) -> list[Any]:
+        """The columns, (times, size) each, in the order in which they are wanted."""
+        n, times = self._solution.system.size, self._solution.times
+        columns = []
+        for k in self._columns:
+            if n <= k < n + times:
+                at = k - n
+                here = np.eye(times)[at][:, np.newaxis] * rates(t[at], states[at], p)[np.newaxis, :]
+                columns.append(here + found[:, self._carried.index(k)] if k == n else here)
+            else:
+                columns.append(found[:, self._carried.index(k)])
+        return columns
+
+
+class EventTime(Call):
+    """The first time at which a function of time and state is zero, of a system's arguments with two times, in a row.
+
+    Its derivative is that of the implicit function theorem: with G(s, x) the function at the solution at s, it is
+    -∂G/∂x divided by ∂G/∂s, at the event; that is recorded, and the time in it is this function again.
+
+    Args:
+        solution: of the system, at two times.
+        event: the function, a system with one rate, of the same state and parameters.
+        direction: 1 or -1 if it has to rise or to fall, as `scipy.integrate.solve_ivp` has it; else 0.
+    """
+
+    def __init__(self, solution: Solution, event: System, direction: float) -> None:
+        super().__init__(solution.returns_nan)
+        self._solution, self._event, self._direction, self.control = solution, event, direction, solution.control
+        self.name = f"the event of {solution.system.name}"
+        self.argument_count, self.result_count = solution.argument_count, 1
+
+    def computed(self, x: Floats) -> Floats:
+        """Look for the event while integrating; then move it to where the states at that time have it."""
+        system, event, control = self._solution.system, self._event.rates, self.control
+        y0, t, p = self._solution.split(x)
+        check_times(t, system.name)
+        if not np.isfinite(x).all():
+            return np.full(1, np.nan)
+
+        def crossing(s: float, y: Floats) -> float:
+            return float(event(s, y, p)[0])
+
+        vars(crossing).update(terminal=True, direction=self._direction)
+        atol = control.tolerances(system.size)
+        found = _solve_ivp(
+            system, lambda s, y: system.rates(s, y, p), y0, (t[0], t[1]), p, control, atol, events=[crossing]
+        )
+        if not len(found.t_events[0]):
+            system.failed(None, t, control, f"{self._event.name} does not become zero")
+        time = float(found.t_events[0][0])
+        slopes, by_time = self._event.slopes, self._event.program(JACOBIAN, 0)
+        for _ in range(_EVENT_STEPS):
+            state = system.states(y0, np.array([t[0], time]), p, control)[-1]
+            value, matrices = slopes(time, state, p)
+            by_state = matrices[0]
+            step = float(value[0] / (by_time(time, state, p)[0] + by_state[0] @ system.rates(time, state, p)))
+            if not math.isfinite(step) or abs(step) <= 4.0 * math.ulp(time) or abs(step) > abs(t[1] - t[0]):
+                break
+            time -= step
+        return np.array([time])
+
+    def slopes(self, columns: tuple[int, ...]) -> Opaque:
+        """The derivative by the implicit function theorem."""
+        jacobian = partial(self._recorded, columns)
+        return Recorded(jacobian, self.name, self.argument_count, len(columns), self.returns_nan)
+
+    def _recorded(self, columns: tuple[int, ...], x: Any) -> Any:
+        time = TracedArray(ACTIVE.tape, call_block(ACTIVE.tape, self, in_row(ACTIVE.tape, x)))
+        by_time, by_rest = compiled(self._at, JACOBIAN, self.name, (0, 1))(time[0], x)
+        by_rest = by_rest * (np.arange(self.argument_count) != self._solution.system.size + 1)  # the last time
+        return (-by_rest / by_time)[list(columns)]
+
+    def _at(self, s: Any, x: Any) -> Any:
+        """The function at the solution at a time, of traced values."""
+        y0, t, p = self._solution.split(x)
+        times = np.concatenate([t[:1], s.reshape(1)])
+        return self._event(s, self._solution.recorded(ACTIVE.tape, y0, times, p)[1], p)[0]
+
+    def recorded(self, tape: Any, y0: Any, t: Any, p: Any) -> tuple[Any, Any]:
+        """The time of the event and the state then, as traced values."""
+        given = in_row(tape, y0, t, p)
+        time = call_block(tape, self, given)
+        times = TracedArray(tape, np.concatenate([references_of(tape, t)[:1], time]))
+        return make(tape, int(time[0])), self._solution.recorded(tape, y0, times, p)[1]

@@ -1,0 +1,137 @@
+"""Integrals and roots that SciPy finds, in compiled programs, with derivatives of any order.
+
+The values are those of SciPy's function for the compiled equations. The derivative of a root is that of the implicit
+function theorem, -(∂r/∂y)⁻¹·∂r/∂p at the root, which need not be differentiated through the steps that found it; of an
+integral it is the integral of the integrand's derivative, and Leibniz's rule at the ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from accumulus.errors import ConvergenceError
+from accumulus.frontends.active import ACTIVE
+from accumulus.frontends.numpy.arrays import TracedArray
+from accumulus.frontends.numpy.custom import call_block
+from accumulus.frontends.record import record
+from accumulus.programs.equations import Call, Equations, Floats, Recorded, compiled, in_row
+from accumulus.programs.kinds import COMPILED, GRADIENT, JACOBIAN
+from accumulus.tape.program import Opaque
+
+
+class Integral(Call):
+    """Integrals of the entries of f(s, p) from a to b, and SciPy's estimates of their errors, of a, b and p in a row.
+
+    Args:
+        integrand: f, of a number.
+        options: of `scipy.integrate.quad`.
+    """
+
+    def __init__(self, integrand: Equations, options: tuple[tuple[str, Any], ...]) -> None:
+        super().__init__()
+        self._integrand, self._options = integrand, options
+        self.name = f"the integral of {integrand.name}"
+        self.argument_count = 2 + integrand.parameters
+        self.result_count = 2 * integrand.results
+        self._further: dict[tuple[int, ...], Integral] = {}
+
+    def computed(self, x: Floats) -> Floats:
+        """Integrate entry by entry: each has its own singularities, and its own error."""
+        from scipy.integrate import quad
+
+        program, p = self._integrand.program(COMPILED), x[2:]
+        if np.isnan(x).any():
+            return np.full(self.result_count, np.nan)
+        known: dict[float, Any] = {}
+
+        def values(s: float) -> Any:
+            if s not in known:
+                known[s] = program(s, p)
+            return known[s]
+
+        found = [
+            quad(lambda s, j=j: values(s)[j], x[0], x[1], **dict(self._options))[:2]
+            for j in range(self._integrand.results)
+        ]
+        return np.array(found).T
+
+    def slopes(self, columns: tuple[int, ...]) -> Opaque:
+        """The derivative under the integral sign; error estimates have none."""
+        chosen = tuple(k - 2 for k in columns if k >= 2)
+        if chosen and chosen not in self._further:
+            self._further[chosen] = Integral(self._integrand.by_parameters(chosen), self._options)
+
+        jacobian = partial(self._recorded, columns, chosen)
+        return Recorded(jacobian, self.name, self.argument_count, self.result_count * len(columns))
+
+    def _recorded(self, columns: tuple[int, ...], chosen: tuple[int, ...], x: Any) -> Any:
+        tape, parts, count = ACTIVE.tape, [], self._integrand.results
+        if chosen:
+            inner = TracedArray(tape, call_block(tape, self._further[chosen], in_row(tape, x)))
+            rows = inner[: len(chosen) * count].reshape(len(chosen), count)
+        for k in columns:
+            end = None if k >= 2 else self._integrand(x[k], x[2:])
+            parts.append(rows[chosen.index(k - 2)] if end is None else end if k else -end)
+        return np.concatenate([np.stack(parts, axis=-1).reshape(-1), np.zeros(count * len(columns))])
+
+
+class Root(Call):
+    """Unknowns y for which r(y, p) = 0, of what a solver begins with and of p, in a row.
+
+    Args:
+        find: what finds the unknowns, given what it begins with and the parameters; it raises where it does not.
+        conditions: r; what is zero at the root.
+        unknowns, starts: entries of y, and of what the solver begins with.
+    """
+
+    def __init__(
+        self, find: Callable[[Floats, Floats], Any], conditions: Equations, unknowns: int, starts: int
+    ) -> None:
+        super().__init__()
+        self._find, self._conditions, self._starts = find, conditions, starts
+        self.name = f"the root of {conditions.name}"
+        self.argument_count = starts + conditions.parameters
+        self.result_count = unknowns
+
+    def computed(self, x: Floats) -> Floats:
+        """Find it."""
+        if np.isnan(x).any():
+            return np.full(self.result_count, np.nan)
+        found = np.asarray(self._find(x[: self._starts], x[self._starts :]), float).reshape(-1)
+        if not np.isfinite(found).all():
+            raise ConvergenceError(f"{self.name} was not found: unknowns are {found!r:.200}")
+        return found
+
+    def slopes(self, columns: tuple[int, ...]) -> Opaque:
+        """The derivative of the implicit function theorem; what the solver begins with has none."""
+        jacobian = partial(self._recorded, columns)
+        return Recorded(jacobian, self.name, self.argument_count, self.result_count * len(columns))
+
+    def _recorded(self, columns: tuple[int, ...], x: Any) -> Any:
+        tape, n, starts = ACTIVE.tape, self.result_count, self._starts
+        chosen = [k - starts for k in columns if k >= starts]
+        found: Any = np.zeros((n, 0))
+        if chosen:
+            y = TracedArray(tape, call_block(tape, self, in_row(tape, x)))
+            slopes = compiled(self._conditions, JACOBIAN, self.name, (0, 1))
+            by_unknowns, by_parameters = slopes(y, x[starts:])
+            found = -np.linalg.solve(by_unknowns, by_parameters[:, chosen])
+        every = np.concatenate([np.zeros((n, len(columns) - len(chosen))), found], axis=1)
+        order = np.argsort(np.argsort([k >= starts for k in columns], kind="stable"), kind="stable")
+        return every[:, order].reshape(-1)
+
+
+def stationary(residuals: Equations, unknowns: int) -> Equations:
+    """The gradient of half the sum of squares of residuals r(y, p), by y."""
+
+    def half(y: Any, p: Any) -> Any:
+        values = residuals(y, p)
+        return 0.5 * (values @ values)
+
+    gradient = compiled(half, GRADIENT, residuals.name, 0)
+    recording = record(gradient, [np.zeros(unknowns), np.zeros(residuals.parameters)])
+    return Equations(recording.scalars, (unknowns,), residuals.name)
