@@ -48,6 +48,7 @@ class Case(NamedTuple):
         goal: seconds in which the first result is to be there.
         jax: whether the text is JAX's, too.
         differences: the same derivative by differences, where JAX has no such text.
+        others: further arguments of the same shapes with other indices, one call of each after the other.
     """
 
     write: Callable[[Words], Callable[..., Any]]
@@ -56,6 +57,7 @@ class Case(NamedTuple):
     goal: float = 1.0
     jax: bool = True
     differences: Callable[..., Any] | None = None
+    others: tuple[tuple[Any, ...], ...] = ()
 
 
 def _in_python(step: Callable[[Any, Any], Any], state: Any, inputs: Any) -> Any:
@@ -396,7 +398,24 @@ def bundle_adjustment(observations: int) -> Case:
     start = numpy.concatenate(
         [generator.normal(0.5, 0.1, 9 * cameras), generator.normal(size=3 * points) + numpy.tile([0, 0, 4.0], points)]
     )
-    return Case(write, (start, *at, generator.normal(size=(observations, 2))), "sparse jacobian", 3.0, jax=False)
+    seen = generator.normal(size=(observations, 2))
+    others = tuple((start, *(numpy.roll(each, k) for each in at), seen) for k in (1, 2))
+    return Case(write, (start, *at, seen), "sparse jacobian", 3.0, jax=False, others=others)
+
+
+def minibatches(n: int, size: int) -> Case:
+    """Loss of some rows of data, which are another argument."""
+    generator = random()
+    X, y = generator.normal(size=(n, 30)), generator.integers(0, 2, n) * 2.0 - 1.0
+    batches = [generator.integers(0, n, size) for _ in range(3)]
+
+    def write(words: Words) -> Any:
+        np = words.np
+        data, labels = (X, y) if np is numpy else (np.asarray(X), np.asarray(y))
+        return lambda w, batch: np.mean(np.logaddexp(0.0, -labels[batch] * (data[batch] @ w)))
+
+    w = 0.1 * generator.normal(size=30)
+    return Case(write, (w, batches[0]), "gradient", 0.5, others=tuple((w, batch) for batch in batches[1:]))
 
 
 def neo_hooke(tetrahedra: int) -> Case:
@@ -488,6 +507,7 @@ CASES: Final[dict[str, tuple[Callable[..., Case], tuple[Any, ...]]]] = {
     "reactions in dicts, 400 steps": (reactions, (400,)),
     "bundle adjustment, 4,000 observations": (bundle_adjustment, (4_000,)),
     "bundle adjustment, 400,000 observations": (bundle_adjustment, (400_000,)),
+    "minibatches of 256 from 100,000": (minibatches, (100_000, 256)),
     "Neo-Hooke, 10,000 tetrahedra": (neo_hooke, (10_000,)),
     "K @ u + u², 10⁶ unknowns": (sparse_matrix, (1_000_000,)),
 }
@@ -528,11 +548,13 @@ def _row(name: str) -> Row:
     except NotDone as why:
         jax_first, jax_call = str(why), None
     try:
-        first, call, operations = apart(ours, name, seconds=PATIENCE)
+        first, call, operations, others = apart(ours, name, seconds=PATIENCE)
     except NotDone as why:
         return Row(cells | {"remark": str(why), "JAX first (s)": jax_first}, Goal(goal, float("inf"), unit=" s"))
     cells |= {"first (s)": round(first, 3), "call (ms)": round(1e3 * call, 3), "JAX first (s)": jax_first}
     cells["operations"] = operations
+    if others:
+        cells["other indices (s)"] = ", ".join(f"{seconds:.3f}" for seconds in others)
     if jax_call is not None:
         cells |= {"JAX call (ms)": round(1e3 * jax_call, 3), "call / JAX": round(call / jax_call, 2)}
     if make(*sizes).differences is not None:
@@ -541,8 +563,8 @@ def _row(name: str) -> Row:
     return Row(cells, Goal(goal, first, unit=" s"))
 
 
-def ours(name: str) -> tuple[float, float, int]:
-    """Seconds of the first derivative, and of another; operations."""
+def ours(name: str) -> tuple[float, float, int, list[float]]:
+    """Seconds of the first derivative, and of another; operations; seconds of calls with other indices."""
     make, sizes = CASES[name]
     case = make(*sizes)
     f = in_numpy(case)
@@ -552,7 +574,13 @@ def ours(name: str) -> tuple[float, float, int]:
     derivative, arguments = OURS[case.asks](f), arguments_of(case)
     derivative(*arguments)
     first = time.perf_counter() - start
-    return first, _quickest(lambda: derivative(*arguments)), derivative.operations
+    call = _quickest(lambda: derivative(*arguments))
+    others = []
+    for each in case.others:
+        start = time.perf_counter()
+        derivative(*each)
+        others.append(time.perf_counter() - start)
+    return first, call, derivative.operations, others
 
 
 def in_numpy(case: Case) -> Callable[..., Any]:
