@@ -371,6 +371,11 @@ class _Folded(Derivative):
             return found
         return super()._call(given, keywords)
 
+    def _into(self, given: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
+        if self._is_long(given, keywords):
+            return self._loops(*given, **keywords, out=out)
+        return super()._into(given, keywords, out)
+
     def compile(self, *examples: Any, **keywords: Any) -> Any:
         """The program for arguments of these shapes, see `Derivative.compile`."""
         if self._is_long(examples, keywords):
@@ -405,11 +410,19 @@ class _Along(Derivative):
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Derivatives at one point."""
-        return super().__call__(*self._with_zeros(arguments, keywords), **keywords)
+        own = {name: x for name, x in keywords.items() if name != "out" or not self._takes_out}
+        return super().__call__(*self._with_zeros(arguments, own), **keywords)
+
+    @property
+    def _takes_out(self) -> bool:
+        assert self._forms is not None
+        return self._forms.takes_out
 
     def batch(self, *arguments: Any, in_axes: Any = "auto", transposed: bool = False, **others: Any) -> Any:
         """Derivatives at many points, see `Derivative.batch`."""
         options = {name: others.pop(name) for name in ("out", "threads") if name in others}
+        if others:
+            arguments, others = placed(self._tangents, arguments, others, self._name)
         by_name = dict(in_axes) if isinstance(in_axes, dict) else {}
         by_position = in_axes if isinstance(in_axes, list | tuple) else [in_axes] * len(arguments)
         if len(by_position) != len(arguments):
@@ -429,7 +442,7 @@ class _Along(Derivative):
             stored = _stored(value, str(name))
             axes[name], points[place] = _axes_of(stored, entry, transposed), _at_one(stored, entry, transposed)
         zeros = self._tangents.zeros([points[k] for k in range(len(arguments))], {k: points[k] for k in others})
-        given: Any = {DELTAS: None, **axes} if names else (None, *axes.values())
+        given: Any = {DELTAS: None, **axes} if others else (None, *axes.values())
         first = zeros[0] if isinstance(self._tangents.wanted, int | str) else zeros
         return super().batch(first, *arguments, in_axes=given, transposed=transposed, **options, **others)
 
