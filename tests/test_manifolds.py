@@ -312,6 +312,14 @@ class TestDerivatives:
         assert found.nnz < 9 * 6
         np.testing.assert_array_equal(sparse.nonzeros(X), found.data)
         assert (sparse.sparsity(X) != (found != 0)).nnz <= found.nnz
+        by_name = acc.jacobian(lambda X, s=1.0: s * chain(X), on=SE2, sparse="csr", **QUICK)
+        for scaled in (
+            by_name.batch(X[np.newaxis], s=2.0),
+            by_name.batch(X=X[np.newaxis], s=2.0, in_axes={"X": 0, "s": None}),
+            by_name.batch(X[np.newaxis], 2.0, in_axes=(0, None)),
+        ):
+            np.testing.assert_allclose(scaled.data[0], 2.0 * found.data, rtol=1e-14)
+        assert acc.jacobian(lambda X: np.sum(X * X, axis=1), on=SE2, **QUICK)(np.zeros((0, 4))).shape == (0, 0, 3)
         many = sparse.batch(np.stack([X, X[::-1]]))
         np.testing.assert_array_equal(many.data[0], found.data)
         long = acc.gradient(lambda X: np.sum(chain(X) ** 2), on=SE2, **QUICK)

@@ -150,8 +150,9 @@ def note_perturbed(quaternions: Any, base: Any, delta: Any, order: int) -> None:
     """Remember that traced quaternions are `base`, perturbed by `delta`, up to an order."""
     known = _PERTURBED.known
     references = getattr(quaternions, "references", None)
-    if known is None or references is None:
-        return
+    before: Any = getattr(base, "references", None)
+    if known is None or references is None or np.array_equal(references, before):
+        return  # where nothing is perturbed a quaternion would be found as its own base
     known[id(quaternions.tape), references.tobytes()] = base, delta, order
     if references.ndim == 2 and len(references) <= _MOST_ROWS and np.shape(base) == references.shape:
         for k, row in enumerate(references):
