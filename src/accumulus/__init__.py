@@ -17,7 +17,7 @@ from accumulus.methods import methods  # here, or the module of that name would 
 if _TYPE_CHECKING:
     __version__: str
 
-    from accumulus import casadi, jax, sympy
+    from accumulus import casadi, jax, manifolds, sympy
     from accumulus.api.implicit_functions import ImplicitFunction, implicit
     from accumulus.api.jacobians import (
         compile,  # noqa: A004  # what it does
@@ -90,6 +90,7 @@ __all__ = [
     "load",
     "load_graph",
     "load_plan",
+    "manifolds",
     "map",
     "methods",
     "odeint",
@@ -145,6 +146,7 @@ _MODULES = {
     "load": "accumulus.shipping.derivatives",
     "load_graph": "accumulus.graph.files",
     "load_plan": "accumulus.search.plan",
+    "manifolds": "accumulus.manifolds",
     "map": "accumulus.frontends.numpy.mapping",
     "odeint": "accumulus.api.odes",
     "optimise": "accumulus.resubstitution.optimise",

@@ -17,11 +17,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: What says which arguments are meant, beside `argnums`, by default.
 ARGUMENTS: Final[dict[str, Any]] = {"argnames": None, "static_argnums": (), "static_argnames": ()}
+#: What says which manifolds arguments and results are in, by default.
+MANIFOLDS: Final[dict[str, Any]] = {"on": None, "into": None}
 #: What says what of a matrix of derivatives is wanted, by default.
 CHOICE: Final[dict[str, Any]] = {"rows": None, "columns": None, "entries": None, "banded": None}
 
 
-class Asked(Given, total=False):
+class GivenOnManifolds(Given, total=False):
+    """Options, and manifolds."""
+
+    on: Any
+    into: Any
+
+
+class Asked(GivenOnManifolds, total=False):
     """Options, and beside `argnums` which arguments are meant."""
 
     argnames: str | Sequence[str] | None
@@ -48,12 +57,17 @@ class GivenOfMatrix(Given, Choice, total=False):
 
 def shows_arguments(function: F) -> F:
     """Show options and arguments in the signature of a function of ``**asked``."""
-    return with_parameters(function, ARGUMENTS)
+    return with_parameters(function, ARGUMENTS | MANIFOLDS)
 
 
 def shows_arguments_and_choice(function: F) -> F:
     """Show options, arguments and selections in the signature of a function."""
-    return with_parameters(function, ARGUMENTS | CHOICE)
+    return with_parameters(function, ARGUMENTS | MANIFOLDS | CHOICE)
+
+
+def shows_manifolds(function: F) -> F:
+    """Show options and manifolds in the signature of a function."""
+    return with_parameters(function, MANIFOLDS)
 
 
 def shows_choice(function: F) -> F:
@@ -71,8 +85,18 @@ def derivative(
     """
     options = dict[str, Any](asked)
     named = [options.pop(name, default) for name, default in ARGUMENTS.items()]
-    forms = Forms(f, name_of(f), argnums, *named)
-    return Derivative(f, kind, forms, *options_and_choice(kind, options, ARGUMENTS))
+    on, into = manifolds_in(options)
+    settled = options_and_choice(kind, options, [*ARGUMENTS, *MANIFOLDS])
+    if on is not None or into is not None:
+        from accumulus.api.tangents import tangent_derivative  # not what every process needs
+
+        return tangent_derivative(f, kind, argnums, named, *settled, on, into)
+    return Derivative(f, kind, Forms(f, name_of(f), argnums, *named), *settled)
+
+
+def manifolds_in(options: dict[str, Any]) -> list[Any]:
+    """Take the manifolds of arguments and results out of what is asked."""
+    return [options.pop(name, default) for name, default in MANIFOLDS.items()]
 
 
 def options_and_choice(
@@ -91,9 +115,9 @@ def options_and_choice(
     return options, Chosen(**choice, sparse=options.sparse is not None)
 
 
-def dense(kind: Kind, given: Given) -> Options:
-    """The options of a kind whose results are no matrices."""
-    options = Options.of(**given)
+def dense(kind: Kind, given: Mapping[str, Any], beside: Iterable[str] = ()) -> Options:
+    """The options of a kind whose results are no matrices. `beside` are other names that the caller takes."""
+    options = Options.of(beside, **given)
     if options.sparse is not None:
         raise ArgumentError(f"sparse is {given['sparse']!r} for {kind.name}, whose results are arrays; expected none")
     return options

@@ -53,6 +53,9 @@ def jacobian(
         argnames: their names, one or several; with both, derivatives by those named come last.
         static_argnums, static_argnames: positions and names of what is passed to `f` as it is when it is recorded:
             sizes, bounds.
+        on: the manifold of the argument, of `accumulus.manifolds`, for the derivative in its tangent space; for several
+            arguments one for all, or an entry for each; for a container a container of these. None for numbers.
+        into: the same for what `f` returns: the derivative is in the tangent space of the result, too.
         rows, columns: what of the Jacobian is wanted: positions, counted in C order over all results and over all
             arguments that it is by, each once; a slice; or a mask. Only the work for these is done, and what is
             returned is one matrix, (rows, columns), of all results by all arguments. None for all rows or columns.
@@ -205,6 +208,7 @@ def hessian(
     Args:
         f, argnums, argnames, static_argnums, static_argnames, options: as for `jacobian`; with several arguments there
             is a block for each pair. `sparse` gives SciPy matrices (entries of argument × entries of argument).
+        on: as for `jacobian`; the Hessian is that of f(retract(x, δ)) with respect to δ at δ = 0.
         rows, columns, entries, banded: as for `jacobian`, of the Hessian of all arguments.
 
     Raises:

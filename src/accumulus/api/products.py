@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Never, Unpack
 
-from accumulus.api.asked import Asked, dense, derivative, shows_arguments
+from accumulus.api.asked import (
+    MANIFOLDS,
+    Asked,
+    GivenOnManifolds,
+    dense,
+    derivative,
+    manifolds_in,
+    shows_arguments,
+    shows_manifolds,
+)
 from accumulus.errors import ArgumentError
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.location import name_of
@@ -15,8 +24,8 @@ from accumulus.programs.directions import DirectionForms
 from accumulus.programs.kinds import HVP, JVP, LINEAR_OPERATOR, TAYLOR, VJP, Kind
 
 
-@shows_options
-def jvp(f: Callable[..., Any], *given: Never, **options: Unpack[Given]) -> Derivative:
+@shows_manifolds
+def jvp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds]) -> Derivative:
     """The value of `f` and the product of its Jacobian with directions: a function of (primals, tangents).
 
     As ``jax.jvp(f, primals, tangents)``: `primals` are a tuple of all arguments, `tangents` one of the same structure,
@@ -27,6 +36,7 @@ def jvp(f: Callable[..., Any], *given: Never, **options: Unpack[Given]) -> Deriv
 
     Args:
         f: as for `jacobian`.
+        on, into: manifolds of the arguments, one for all or one for each, and of the result, as for `jacobian`.
         options: those of `jacobian`, but for `sparse`.
 
     Raises:
@@ -46,8 +56,8 @@ def jvp(f: Callable[..., Any], *given: Never, **options: Unpack[Given]) -> Deriv
     return _directed(f, JVP, options)
 
 
-@shows_options
-def vjp(f: Callable[..., Any], *given: Never, **options: Unpack[Given]) -> Derivative:
+@shows_manifolds
+def vjp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds]) -> Derivative:
     """The value of `f` and the product of weights with its Jacobian: a function of (primals, cotangents).
 
     As ``value, back = jax.vjp(f, *primals)`` and ``back(cotangents)`` in one: `primals` are a tuple of all arguments,
@@ -56,6 +66,7 @@ def vjp(f: Callable[..., Any], *given: Never, **options: Unpack[Given]) -> Deriv
 
     Args:
         f: as for `jacobian`.
+        on, into: manifolds of the arguments, one for all or one for each, and of the result, as for `jacobian`.
         options: those of `jacobian`, but for `sparse`.
 
     Raises:
@@ -71,8 +82,8 @@ def vjp(f: Callable[..., Any], *given: Never, **options: Unpack[Given]) -> Deriv
     return _directed(f, VJP, options)
 
 
-@shows_options
-def hvp(f: Callable[..., Any], *given: Never, **options: Unpack[Given]) -> Derivative:
+@shows_manifolds
+def hvp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds]) -> Derivative:
     """The product of the Hessian of a function that returns one number with directions: of (primals, tangents).
 
     As ``jax.jvp(jax.grad(f), primals, tangents)[1]``, by all arguments that have a tangent: the result has their
@@ -81,6 +92,7 @@ def hvp(f: Callable[..., Any], *given: Never, **options: Unpack[Given]) -> Deriv
 
     Args:
         f: as for `gradient`.
+        on, into: manifolds of the arguments, one for all or one for each, and of the result, as for `jacobian`.
         options: those of `jacobian`, but for `sparse`.
 
     Raises:
@@ -125,8 +137,17 @@ def taylor(f: Callable[..., Any], *given: Never, **options: Unpack[Given]) -> De
     return _directed(f, TAYLOR, options)
 
 
-def _directed(f: Callable[..., Any], kind: Kind, options: Given) -> Derivative:
-    return Derivative(f, kind, DirectionForms(f, name_of(f), kind), dense(kind, options))
+def _directed(f: Callable[..., Any], kind: Kind, options: Given | GivenOnManifolds) -> Derivative:
+    given = dict[str, Any](options)
+    if kind is not TAYLOR:
+        on, into = manifolds_in(given)
+        if on is not None or into is not None:
+            from accumulus.api.tangents import tangent_derivative  # not what every process needs
+
+            return tangent_derivative(f, kind, None, [None, (), ()], dense(kind, given), None, on, into)
+    return Derivative(
+        f, kind, DirectionForms(f, name_of(f), kind), dense(kind, given, [] if kind is TAYLOR else MANIFOLDS)
+    )
 
 
 # Linear operators, for iterative solvers of SciPy ---------------------------------------------------------------------

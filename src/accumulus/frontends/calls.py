@@ -12,8 +12,10 @@ from __future__ import annotations
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -35,7 +37,54 @@ from accumulus.frontends.trees import (
 
 # Arguments in the places of the signature -----------------------------------------------------------------------------
 
-_PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_POSITIONAL_ONLY, _VAR_POSITIONAL = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL
+_KEYWORD_ONLY, _VAR_KEYWORD = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD
+_PLACES = (_POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+#: A parameter: its name, its kind, and its default.
+Row = tuple[str, Any, Any]
+#: Signatures of functions, with what they were read from: calls do not read them again.
+_SIGNATURES: Final[WeakKeyDictionary[Any, tuple[Any, inspect.Signature, tuple[Row, ...]]]] = WeakKeyDictionary()
+
+
+def signature_of(function: Callable[..., Any]) -> tuple[inspect.Signature, tuple[Row, ...]] | None:
+    """Return the signature of a function and its parameters as a table, None where it has none; it is read once."""
+    names = ("__code__", "__defaults__", "__kwdefaults__", "__signature__", "__wrapped__")
+    source = [getattr(function, name, None) for name in names]  # another one of these is another signature
+    with suppress(TypeError):
+        known = _SIGNATURES.get(function)
+        if known is not None and all(a is b for a, b in zip(known[0], source, strict=True)):
+            return known[1:]
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+    table = tuple([(each.name, each.kind, each.default) for each in signature.parameters.values()])
+    with suppress(TypeError):  # what has no hash or no weak references is read at each call
+        _SIGNATURES[function] = source, signature, table
+    return signature, table
+
+
+def _bound(table: Sequence[Row], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The arguments by name, as ``Signature.bind`` finds them; None where it has to: they do not fit, or by ``*``."""
+    if len(arguments) > len(table):
+        return None
+    found: dict[str, Any] = {}
+    rest = len(keywords)
+    for k, (name, kind, default) in enumerate(table):
+        if kind is _VAR_POSITIONAL or kind is _VAR_KEYWORD:
+            return None
+        if k < len(arguments):
+            if kind is _KEYWORD_ONLY or name in keywords:
+                return None
+            found[name] = arguments[k]
+        elif name in keywords:
+            if kind is _POSITIONAL_ONLY:
+                return None
+            found[name] = keywords[name]
+            rest -= 1
+        elif default is inspect.Parameter.empty:
+            return None
+    return None if rest else found
 
 
 def placed(
@@ -63,32 +112,38 @@ def placed(
     >>> placed(lambda x, *, k=1.0, n=2: ..., [0.5], {"n": 4}, "f", ["k"])
     ((0.5,), {'k': 1.0, 'n': 4})
     """
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
+    known = signature_of(function)
+    if known is None:
         return tuple(arguments), dict(keywords)
-    try:
-        bound = signature.bind(*arguments, **keywords)
-    except TypeError as error:
-        raise ArgumentError(f"the arguments do not fit {name}{signature}: {error}") from None
-    given = set(bound.arguments)
-    bound.apply_defaults()
+    signature, table = known
+    bound = _bound(table, arguments, keywords)
+    if bound is not None:
+        given = set(bound)
+        by_name: Mapping[str, Any] = {each: bound.get(each, default) for each, _, default in table}
+    else:
+        try:
+            found = signature.bind(*arguments, **keywords)
+        except TypeError as error:
+            raise ArgumentError(f"the arguments do not fit {name}{signature}: {error}") from None
+        given = set(found.arguments)
+        found.apply_defaults()
+        by_name = found.arguments
     values: list[Any] = []
     named: dict[str, Any] = {}
     last = 0
-    for parameter in signature.parameters.values():
-        value = bound.arguments[parameter.name]
-        if parameter.kind is parameter.VAR_POSITIONAL:
+    for parameter, kind, _ in table:
+        value = by_name[parameter]
+        if kind is _VAR_POSITIONAL:
             values += value
             last = len(values) if value else last
-        elif parameter.kind is parameter.VAR_KEYWORD:
+        elif kind is _VAR_KEYWORD:
             named |= value
-        elif parameter.kind is parameter.KEYWORD_ONLY:
-            if parameter.name in given or parameter.name in asked:
-                named[parameter.name] = value
+        elif kind is _KEYWORD_ONLY:
+            if parameter in given or parameter in asked:
+                named[parameter] = value
         else:
             values.append(value)
-            if parameter.name in given or parameter.name in asked or len(values) - 1 in asked:
+            if parameter in given or parameter in asked or len(values) - 1 in asked:
                 last = len(values)
     return tuple(values[:last]), named
 
@@ -105,13 +160,13 @@ def positions_of(function: Callable[..., Any], names: Sequence[str], option: str
     >>> positions_of(lambda x, k, *, damping: ..., ["damping", "k"], "argnames")
     ['damping', 1]
     """
-    try:
-        parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):
+    known = signature_of(function)
+    if known is None:
         return list(names)
-    places = [each.name for each in parameters.values() if each.kind in _PLACES]
-    by_keyword = [each.name for each in parameters.values() if each.kind is each.KEYWORD_ONLY]
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    parameters = [name for name, _, _ in known[1]]
+    places = [name for name, kind, _ in known[1] if kind in _PLACES]
+    by_keyword = [name for name, kind, _ in known[1] if kind is _KEYWORD_ONLY]
+    takes_any = any(kind is _VAR_KEYWORD for _, kind, _ in known[1])
     found: list[int | str] = []
     for name in names:
         if name in places:
@@ -119,8 +174,8 @@ def positions_of(function: Callable[..., Any], names: Sequence[str], option: str
         elif name in by_keyword or (takes_any and name not in parameters):
             found.append(name)
         else:
-            known = ", ".join([*places, *by_keyword]) or "none"
-            raise ArgumentError(f"{option} names {name!r}; the arguments of the function are {known}")
+            there = ", ".join([*places, *by_keyword]) or "none"
+            raise ArgumentError(f"{option} names {name!r}; the arguments of the function are {there}")
     return found
 
 
@@ -259,12 +314,8 @@ def restructured(
 
 def _names_of(function: Callable[..., Any], count: int) -> list[str]:
     """Return what arguments by position are called in messages."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        parameters = ()  # type: ignore[assignment]
-    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    names = [each.name for each in parameters if each.kind in places][:count]
+    known = signature_of(function)
+    names = [] if known is None else [name for name, kind, _ in known[1] if kind in _PLACES][:count]
     return [f"argument {k}" + (f" ({names[k]})" if k < len(names) else "") for k in range(count)]
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.memory import check_fits
 from accumulus.options import Options, check_threads
-from accumulus.programs.arguments import Arguments, Axes, InAxes, axes_of_points
+from accumulus.programs.arguments import Arguments, Axes, InAxes, at_one_point, axes_of_points, mistakable
 from accumulus.programs.batches import arrays_of_points, in_parts, lazy_batch, moved_to_device, on_disk
 from accumulus.programs.calls import (
     BatchPoints,
@@ -120,10 +121,13 @@ class CompiledProgram:
 
     #: What the results of other cases are laid out with; kept where that may be asked for.
     _derivation: Derivation | None = None
+    #: The fast path that the last batch could take; the `in_axes` that it is for, and whether it is transposed.
+    _fast_batch: tuple[InAxes, bool, FastPath] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # fast paths, and what shares in a search, belong to this process
-        state = {name: value for name, value in vars(self).items() if name not in ("fast", "fast_nonzeros", "native")}
+        process_bound = {"fast", "fast_nonzeros", "native", "_point", "_finish", "_has_constants", "_fast_batch"}
+        state = {name: value for name, value in vars(self).items() if name not in process_bound}
         return state | {"options": self.options.alone}
 
     @property
@@ -161,13 +165,78 @@ class CompiledProgram:
         names = [("value", values), (self.kind.noun, others), ("holds", int(self.is_guarded))]
         return tuple(f"{name}_{k}" if count > 1 else name for name, count in names for k in range(count))
 
-    def __call__(self, *arguments: Any) -> Any:
-        """Derivatives at one point; arguments of the shapes that the program was compiled for."""
+    def __call__(self, *arguments: Any, out: Any = None) -> Any:
+        """Derivatives at one point; arguments of the shapes that the program was compiled for.
+
+        Args:
+            out: arrays to write the results to, see `Derivative.__call__`.
+        """
+        if out is not None:
+            return self.into(arguments, out)
         result = self.fast(*arguments)
         if result is not NotImplemented:
             return result
         self._check_guards(arguments)
         return self.at(arguments)
+
+    def into(self, arguments: Sequence[Any], out: Any) -> Any:
+        """Write the results at one point to the caller's arrays, and return them in their structure.
+
+        Raises:
+            ArgumentError: for `out` of another shape, dtype or memory order, or in the memory of an argument.
+            CaseError: where a guard fails.
+        """
+        arrays = self._results.check_out(out, None)
+        result = self.fast_into(arguments, arrays)
+        if result is not NotImplemented:
+            return result
+        if _share_memory(arguments, arrays):
+            raise ArgumentError("out overlaps an argument, or another array of out; expected memory of its own")
+        self._check_guards(arguments)
+        made = self.kernel(*self._arguments.point(arguments))
+        self.ran.calls += self.is_guarded
+        for array, result in zip(arrays, made, strict=False):  # behind results there may be whether guards hold
+            array[...] = result.reshape(array.shape)
+        return self._finish(arrays)
+
+    def fast_into(self, arguments: Sequence[Any], out: Any) -> Any:
+        """Write results at one point to an array, or a sequence of them; NotImplemented where more has to be checked.
+
+        Compiled code checks dtypes and memory, of arguments and of results, but not whether they overlap.
+        """
+        compute, shapes, constants = self._point, self._results.shapes, self._has_constants
+        arrays = (out,) if type(out) is np.ndarray else out
+        if compute is None or type(arrays) not in (tuple, list) or len(arrays) != len(shapes):
+            return NotImplemented
+        for array, shape in zip(arrays, shapes, strict=True):
+            if type(array) is not np.ndarray or array.shape != shape:
+                return NotImplemented
+        if len(arguments) != len(self._arguments.shapes) or _share_memory(arguments, arrays):
+            return NotImplemented
+        given = [arguments[k] for k in self._arguments.numeric] if constants else arguments
+        if self.recording.guards:
+            holds = np.empty((), self.kernel.dtype)
+            if compute(*given, *arrays, holds) is not None or not holds:
+                return NotImplemented
+            self.ran.calls += 1
+        elif compute(*given, *arrays) is not None:
+            return NotImplemented
+        return self._finish(arrays)
+
+    @cached_property
+    def _has_constants(self) -> bool:
+        """Return True if there are arguments that are passed to the function as they are."""
+        return None in self._arguments.shapes
+
+    @cached_property
+    def _point(self) -> Callable[..., Any] | None:
+        """The compiled function of arguments and results at one point, if there is one that checks nothing else."""
+        return None if self.options.check_finite else self.kernel.point()
+
+    @cached_property
+    def _finish(self) -> Callable[[Sequence[NDArray[Any]]], Any]:
+        """Makes what is returned of all arrays."""
+        return self._results.maker(True)
 
     def at(self, arguments: Sequence[Any], *, matrices: bool = True) -> Any:
         """Call the program at a point inside its guards, or within rounding of them."""
@@ -275,9 +344,20 @@ class CompiledProgram:
             ArgumentError: for a wrong shape or dtype, of an argument or of `out`; without `in_axes`, where it is not
                 clear what is meant.
         """
+        if self._fast_batch is not None:
+            for_axes, across, fast = self._fast_batch
+            if type(for_axes) is type(in_axes) and for_axes == in_axes and across is transposed:
+                result = fast(arguments, out, self.options.threads if threads is None else check_threads(threads))
+                if result is not NotImplemented:
+                    return result
         shapes, known = self._arguments.shapes_given(arguments), [self._arguments.shapes]
         axes = axes_of_points(in_axes, shapes, known, transposed, self.name)
-        return self.batch_along(axes, arguments, out=out, threads=threads, transposed=transposed)
+        result = self.batch_along(axes, arguments, out=out, threads=threads, transposed=transposed)
+        if None not in shapes and not isinstance(in_axes, list) and not self.is_guarded:
+            at_one = [at_one_point(shape or (), axis) for shape, axis in zip(shapes, axes, strict=True)]
+            if in_axes != "auto" or not mistakable(at_one, known):
+                self._fast_batch = in_axes, transposed, self.fast_batch(axes, transposed)
+        return result
 
     def batch_along(
         self,
@@ -433,6 +513,17 @@ class CompiledProgram:
         of loops which bodies there are, how often they run, and what they cost (`accumulus.show.structure`).
         """
         return self.facts.report(self)
+
+
+def _share_memory(arguments: Sequence[Any], arrays: Sequence[NDArray[Any]]) -> bool:
+    """Return True if an array to write to may be in the memory of an argument, or of another one."""
+    for array in arrays:
+        for x in arguments:
+            if not isinstance(x, np.ndarray) or (x.base is None and array.base is None and x is not array):
+                continue  # arrays that own their memory share none
+            if np.may_share_memory(x, array):
+                return True
+    return len(arrays) > 1 and any(np.may_share_memory(a, b) for a, b in combinations(arrays, 2))
 
 
 def _laid_out(given: Derivation, options: Options, pattern: Nonzeros | None = None) -> Results:

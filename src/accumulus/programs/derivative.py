@@ -125,6 +125,16 @@ class Derivative:
         """Derivatives at one point, of shape (result shape, argument shape) for each result and argument.
 
         Arguments may be given by keyword, as to `f`; those that its signature has before them get their defaults.
+
+        Args:
+            out: by keyword, where `f` takes no argument of that name, nor any by keyword: the array, the sequence of
+                arrays, or arrays in the structure of the results, to write these to, as for `batch`; for sparse
+                results arrays of their nonzeros, in the order of `pattern`. Returned are these arrays, of numbers the
+                numbers.
+
+        Raises:
+            ArgumentError: for arguments of a wrong kind; for `out` of another shape, dtype or memory order, or in the
+                memory of an argument. Then nothing was written.
         """
         if not keywords:
             is_current = True
@@ -142,12 +152,34 @@ class Derivative:
                         return result
         for read, form in self._readers:
             numbers = read(arguments, keywords)
-            if numbers is not None:
+            if numbers is not None and form._singles_hold():
                 for _, fast in form._fast:
                     result = fast(*numbers)
                     if result is not NotImplemented:
                         return result
+        if "out" in keywords and self._forms is not None and self._forms.takes_out:
+            out = keywords.pop("out")
+            return self(*arguments, **keywords) if out is None else self._into(arguments, keywords, out)
         return self._call(arguments, keywords)
+
+    def _into(self, given: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
+        """A call whose results are written to arrays of the caller."""
+        if ACTIVE.tape is not None:
+            raise ArgumentError(
+                f"out is given to {self.__name__} within a function that is recorded, whose values are no arrays of "
+                "numbers; expected none"
+            )
+        form, numbers = self._read_form(given, keywords)
+        return form._written(numbers, out)
+
+    def _written(self, numbers: tuple[Any, ...], out: Any) -> Any:
+        """The results for arguments by position, written to arrays of the caller."""
+        last = self._last
+        if last is not None and self._watched.is_current and None not in last[0].argument_shapes:
+            result = last[1].fast_into(numbers, out)
+            if result is not NotImplemented:
+                return result
+        return self._compiled(numbers, "point")[1].into(numbers, out)
 
     def _call(self, given: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """The slow path of a call."""
@@ -165,6 +197,16 @@ class Derivative:
             result = program.at(arguments)
         self._fast = self._preferred(self._fast, cases, fast, arguments, inline=True)
         return result
+
+    def _singles_hold(self) -> bool:
+        """Return True if the variables that fast paths leave to their callers are what they were."""
+        try:
+            for read_one, owner, kept in self._singles:
+                if read_one(owner) is not kept:
+                    return self._is_current()
+        except GONE:
+            return False
+        return True
 
     def _is_current(self) -> bool:
         """Return True if what is watched is equal to what it was; from now on, equal objects are compared."""
@@ -242,11 +284,29 @@ class Derivative:
                 result = fast(arguments, out, self._options.threads if threads is None else check_threads(threads))
                 if result is not NotImplemented:
                     return result
-        form, numbers = self._form_of(arguments, keywords)
+        form, numbers = self._read_form(arguments, keywords)
         if form is not self:
             assert isinstance(form.__wrapped__, Restructured)
             in_axes = axes_of_numbers(form.__wrapped__, numbers, in_axes, transposed, self._name)
-        return form._batch(tuple(numbers), in_axes, out, threads, transposed)
+        if (form is not self or keywords) and form._fast_batch is not None:
+            for_axes, across, fast = form._fast_batch
+            if type(for_axes) is type(in_axes) and for_axes == in_axes and across is transposed:
+                result = fast(numbers, out, self._options.threads if threads is None else check_threads(threads))
+                if result is not NotImplemented:
+                    return result
+        return form._batch(numbers, in_axes, out, threads, transposed)
+
+    def _read_form(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Derivative, tuple[Any, ...]]:
+        """The derivative by numbers by position, and these, by a reader where there is one."""
+        for read, form in self._readers:
+            numbers = read(arguments, keywords)
+            if numbers is not None:
+                self._last_form = form
+                return form, numbers
+        form, found = self._form_of(arguments, keywords)
+        if form is not self or keywords:
+            self._add_reader(form, arguments, keywords)
+        return form, found
 
     def _batch(
         self, arguments: tuple[Any, ...], in_axes: InAxes, out: Any, threads: int | None, transposed: bool
@@ -302,16 +362,16 @@ class Derivative:
         """The program for arguments of these shapes, compiled now for one point if it is not yet there.
 
         Where the function decides on values, it is that of the case to which these arguments belong. The code for
-        batches is compiled with the first batch. It is a `CompiledProgram`; for containers or keywords that are
-        not in the place of arguments by position, a `FormedProgram`, which is called with the same.
+        batches is compiled with the first batch. It is a `CompiledProgram`; for containers and keywords a
+        `FormedProgram`, which is called with the same.
         """
         form, numbers = self._form_of(examples, keywords)
         _, program = form._compiled(numbers, "point")
-        if form is self:
+        if form is self and not keywords:
             return program
         assert self._forms is not None
-        assert isinstance(form.__wrapped__, Restructured)
-        return FormedProgram(program, self._forms, form.__wrapped__)
+        call = form.__wrapped__ if form is not self else None
+        return FormedProgram(program, self._forms, call)  # type: ignore[arg-type]  # a form's function is one
 
     def prepared(self, *examples: Any, **keywords: Any) -> tuple[CompiledProgram, tuple[Any, ...]]:
         """The program for arguments by position alone, and the numbers among these that it takes, in its order."""

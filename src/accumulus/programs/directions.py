@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.calls import Reader, Restructured, reader, restructured
+from accumulus.frontends.calls import Reader, Restructured, placed, reader, restructured
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, grafted, paths, without_lists
 from accumulus.programs.forms import Forms, stands_for
@@ -103,17 +103,14 @@ class DirectionForms(Forms):
     def _in_order(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any], what: str
     ) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        try:
-            bound = inspect.signature(_named(self._kind.seeds)).bind(*arguments, **keywords)
-        except TypeError as error:
-            raise ArgumentError(f"{what}: {error}; expected primals and {self._seeds}") from None
-        return bound.args, {}
+        return placed(_named(self._kind.seeds), arguments, keywords, what)
 
     def reader(self, arguments: Sequence[Any], keywords: Mapping[str, Any], call: Restructured | None) -> Reader | None:
         """Return a function that takes the numbers out of further arguments like these."""
-        if keywords or call is None or len(arguments) != 2:
+        names = [*inspect.signature(_named(self._kind.seeds)).parameters]
+        if call is None or {*names[len(arguments) :]} != {*keywords}:
             return None
-        return reader(call.as_given.parts, [0, 1])
+        return reader(call.as_given.parts, [k if k < len(arguments) else name for k, name in enumerate(names)])
 
     def selection(self, call: Restructured) -> Selection:
         """Return the differentiated arguments among the numbers of a call, with directions or weights."""

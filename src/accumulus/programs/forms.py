@@ -8,17 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.agreement import run
-from accumulus.frontends.calls import Reader, Restructured, placed, positions_of, reader, restructured
+from accumulus.frontends.calls import (
+    Reader,
+    Restructured,
+    placed,
+    positions_of,
+    reader,
+    restructured,
+    signature_of,
+)
 from accumulus.frontends.kinds import Spread, StandIn, as_reals, moved
 from accumulus.frontends.trees import Constant, Leaf, Structure, opened, paths
 from accumulus.programs.arguments import InAxes
 from accumulus.programs.batches import is_lazy, is_on_device
+from accumulus.programs.calls import no_fast_path
 from accumulus.programs.selection import Selection, arranged
 
 if TYPE_CHECKING:
@@ -61,6 +72,14 @@ class Forms:
         """Arguments that must be given even where they have a default."""
         given = (self.asked,) if isinstance(self.asked, int | str) else self.asked
         return [place for place in given if not isinstance(place, int) or place > 0]
+
+    @cached_property
+    def takes_out(self) -> bool:
+        """Return True if ``out=`` in a call is no argument of the function."""
+        known = signature_of(self._function)
+        if known is None:
+            return False
+        return all(name != "out" and kind is not Parameter.VAR_KEYWORD for name, kind, _ in known[1])
 
     @property
     def positional(self) -> tuple[int | Sequence[int], tuple[int, ...]] | None:
@@ -267,19 +286,20 @@ class FormedProgram:
     Args:
         program: for the numbers in the arguments, by position.
         forms: of the function.
-        call: the structure.
+        call: the structure; None for numbers in the places of the signature, given by keyword.
     """
 
-    def __init__(self, program: CompiledProgram, forms: Forms, call: Restructured) -> None:
+    def __init__(self, program: CompiledProgram, forms: Forms, call: Restructured | None) -> None:
         self.program = program
         self._forms, self._structure = forms, call
         #: What takes the numbers out of arguments; the ways of giving them (so many by position, and these keywords)
         #: for which it was looked for.
         self._read: Reader | None = None
+        self._fast: Callable[..., Any] = no_fast_path
         self._ways: frozenset[tuple[int, tuple[str, ...]]] = frozenset()
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_read": None, "_ways": frozenset()}
+        return vars(self) | {"_read": None, "_fast": no_fast_path, "_ways": frozenset()}
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # not there yet, while it is unpickled
@@ -287,12 +307,15 @@ class FormedProgram:
         return getattr(self.program, name)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Derivatives at one point."""
+        """Derivatives at one point; with `out`, written there, see `Derivative.__call__`."""
         numbers = None if self._read is None else self._read(arguments, keywords)
         if numbers is not None:
-            result = self.program.fast(*numbers)
+            result = self._fast(*numbers)
             if result is not NotImplemented:
                 return result
+        elif "out" in keywords and self._forms.takes_out:
+            out = keywords.pop("out")
+            return self.program(*self._numbers(arguments, keywords), out=out)
         return self.program(*self._numbers(arguments, keywords))
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
@@ -310,7 +333,9 @@ class FormedProgram:
     ) -> Any:
         """Derivatives at many points, see `Derivative.batch`."""
         numbers = self._numbers(arguments, keywords)
-        axes = axes_of_numbers(self._structure, numbers, in_axes, transposed, self.program.name)
+        axes = in_axes
+        if self._structure is not None:
+            axes = axes_of_numbers(self._structure, numbers, in_axes, transposed, self.program.name)
         return self.program.batch(*numbers, in_axes=axes, out=out, threads=threads, transposed=transposed)
 
     def _numbers(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Sequence[Any]:
@@ -318,7 +343,7 @@ class FormedProgram:
         if numbers is not None:
             return numbers
         call, numbers = self._forms.of(arguments, keywords)
-        if call is None or call.key != self._structure.key:
+        if (None if call is None else call.key) != (None if self._structure is None else self._structure.key):
             raise ArgumentError(
                 f"the arguments of {self.program.name} have another structure, or other constants, than those that "
                 "this program was compiled for"
@@ -327,4 +352,5 @@ class FormedProgram:
         if way not in self._ways:
             self._ways |= {way}
             self._read = self._forms.reader(arguments, keywords, call) or self._read
+            self._fast = self.program.fast
         return numbers

@@ -225,8 +225,13 @@ class Results:
             results.append(shaped if convert is None else convert(shaped))
         return unflatten(self.structure, results) if self._join is None else self._join(results)
 
-    def check_out(self, out: Any, points: int, transposed: bool) -> tuple[NDArray[Any], ...]:
-        """The caller's arrays, one for each segment, as (points, length) or transposed; or `ArgumentError`."""
+    def check_out(self, out: Any, points: int | None, transposed: bool = False) -> tuple[NDArray[Any], ...]:
+        """The caller's arrays, one for each segment, or `ArgumentError`.
+
+        Those of a batch are returned as (points, length) or transposed; of one point, `points` being None, as they are.
+        """
+        if self._join is not None:
+            raise ArgumentError("out is given for a linear operator, which is no array; expected none")
         self.fixed_patterns("out=")
         arrays = self._arrays_in(out)
         expected = self._shapes_of(points, transposed)
@@ -238,6 +243,8 @@ class Results:
                 raise ArgumentError(f"out is {given}; expected an array of {self.dtype} {shape}")
             if not (array.flags.c_contiguous and array.flags.writeable):
                 raise ArgumentError("out is read-only or not C-contiguous; expected an array as np.empty makes it")
+        if points is None:
+            return tuple(arrays)
         flat = [math.prod(shape) for shape in self.shapes]
         return tuple(
             array.reshape((size, points) if transposed else (points, size))

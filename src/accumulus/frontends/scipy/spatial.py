@@ -13,7 +13,6 @@ SciPy before 1.17 has a compiled class, whose methods cannot be replaced; there 
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -22,11 +21,22 @@ from typing import Any, Final
 
 import numpy as np
 
-from accumulus.frontends.active import refuse
+from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.numpy.arrays import as_array
 from accumulus.frontends.numpy.linalg.factorisations import matrices_of
 from accumulus.frontends.numpy.operands import Entries, Operand, concrete, depends
 from accumulus.frontends.numpy.table import borrows
+from accumulus.frontends.quaternions import (
+    angle_by_sine,
+    canonical_form,
+    composed,
+    from_matrix,
+    half_angle,
+    normalised,
+    note_perturbed,
+    perturbation,
+    perturbed_matrix,
+)
 from accumulus.frontends.scipy.linear_algebra import orthogonal_factor
 from accumulus.tape.tape import Tape
 
@@ -124,12 +134,6 @@ def _jensenshannon(tape: Tape, p: Any, q: Any, base: Any = None, *, axis: int = 
 # Rotations ------------------------------------------------------------------------------------------------------------
 
 MODULE: Final = "scipy.spatial.transform"
-#: Squares of angles up to which rotation vectors are taken by series.
-NEAR: Final = 4.0
-#: Of cos(x) and sin(x)/x in x² up to 1/16, and of arctan(x)/x up to tan²(π/16): all that derivatives of order 4 need.
-COSINE: Final = tuple((-1.0) ** k / math.factorial(2 * k) for k in range(8))
-SINE: Final = tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(8))
-ARCTANGENT: Final = tuple((-1.0) ** k / (2.0 * k + 1.0) for k in range(13))
 #: The second angle of Euler's is taken for 0 or π if it is as close.
 LOCKED: Final = 1e-7
 
@@ -142,13 +146,18 @@ class TracedRotation(Operand):
         quaternions: unit ones, of shape (..., 4).
     """
 
-    __slots__ = ("quaternions", "tape")
+    __slots__ = ("_tape", "quaternions")
     boolean = False
     __class__: Any = property(lambda self: sys.modules[MODULE].Rotation)
 
     def __init__(self, tape: Tape, quaternions: Any) -> None:
-        self.tape = tape
+        self._tape = tape
         self.quaternions: Any = as_array(tape, quaternions)
+
+    @property
+    def tape(self) -> Tape:  # type: ignore[override]
+        """The tape that is recorded on: within the one that it is of, where a nested derivative uses it."""
+        return self._tape if ACTIVE.tape is None else ACTIVE.tape
 
     @property
     def entries(self) -> Entries:
@@ -192,11 +201,14 @@ class TracedRotation(Operand):
 
     def as_quat(self, canonical: bool = False, *, scalar_first: bool = False) -> Any:
         """The quaternions; canonical ones have a positive w, or a positive first entry that is not 0."""
-        found = _canonical(self.quaternions) if canonical else self.quaternions.copy()
+        found = canonical_form(self.quaternions) if canonical else self.quaternions.copy()
         return np.roll(found, 1, axis=-1) if scalar_first else found
 
     def as_matrix(self) -> Any:
         """Orthogonal matrices, of shape (..., 3, 3)."""
+        if (known := perturbation(self.quaternions)) is not None:
+            base, delta, order = known
+            return perturbed_matrix(self._like(base).as_matrix(), delta, order)
         x, y, z, w = _parts(self.quaternions)
         rows = (
             (x * x - y * y - z * z + w * w, 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)),
@@ -207,9 +219,9 @@ class TracedRotation(Operand):
 
     def as_rotvec(self, degrees: bool = False) -> Any:
         """Vectors along the axes, as long as the angles."""
-        quaternions = _canonical(self.quaternions)
+        quaternions = canonical_form(self.quaternions)
         axis = quaternions[..., :3]
-        scale = _angle_by_sine(axis, quaternions[..., 3:])
+        scale = angle_by_sine(axis, quaternions[..., 3:])
         return axis * (scale * (180.0 / np.pi) if degrees else scale)
 
     def as_mrp(self) -> Any:
@@ -271,22 +283,6 @@ class TracedRotation(Operand):
         return 2.0 * np.arctan2(np.sqrt(np.sum(axis * axis, axis=-1)), abs(self.quaternions[..., 3]))
 
 
-def _series(x: Any, coefficients: Sequence[float]) -> Any:
-    total: Any = coefficients[-1]
-    for coefficient in reversed(coefficients[:-1]):
-        total = total * x + coefficient
-    return total
-
-
-def _angle_by_sine(axis: Any, w: Any) -> Any:
-    """The angle of a unit quaternion, at most half a turn, divided by the sine of its half."""
-    quarter = np.sqrt(0.5 + 0.5 * w)  # cosines of parts of the angle
-    eighth = np.sqrt(0.5 + 0.5 * quarter)
-    ratio = 0.25 / (quarter * eighth * (1.0 + eighth))  # tan of a sixteenth, divided by the sine of a half
-    square = np.sum(axis * axis, axis=-1, keepdims=True) * ratio * ratio
-    return 16.0 * ratio * _series(square, ARCTANGENT)
-
-
 def _parts(quaternions: Any) -> list[Any]:
     return [quaternions[..., k] for k in range(4)]
 
@@ -297,17 +293,13 @@ def _joined(tape: Tape, parts: Sequence[Any]) -> Any:
 
 
 def _normalised(tape: Tape, quaternions: Any) -> TracedRotation:
-    length = np.sqrt(np.sum(quaternions * quaternions, axis=-1, keepdims=True))
-    return TracedRotation(tape, quaternions / length)
-
-
-def _canonical(quaternions: Any) -> Any:
-    """The quaternions, or their negatives, of which the last entry is positive, or the first that is not 0."""
-    x, y, z, w = (quaternions[..., k : k + 1] for k in range(4))
-    negative: Any = z < 0.0
-    for entry in (y, x, w):
-        negative = (entry < 0.0) | ((entry == 0.0) & negative)
-    return np.where(negative, -quaternions, quaternions)
+    if (known := perturbation(quaternions)) is None:
+        return TracedRotation(tape, normalised(quaternions))
+    base, delta, order = known  # a perturbation keeps the length, up to the order
+    length = np.sqrt(np.sum(base * base, axis=-1, keepdims=True))
+    found = TracedRotation(tape, quaternions / length)
+    note_perturbed(found.quaternions, base / length, delta, order)
+    return found
 
 
 def _is_rotation(value: Any) -> bool:
@@ -331,24 +323,12 @@ def _axes(seq: str, most: int) -> tuple[list[int], bool]:
     return ["xyz".index(letter) for letter in seq.lower()], extrinsic
 
 
-def _composed(tape: Tape, p: Any, q: Any) -> Any:
-    """Products of quaternions: first q turns, then p."""
-    (px, py, pz, pw), (qx, qy, qz, qw) = _parts(p), _parts(q)
-    parts = (
-        pw * qx + qw * px + py * qz - pz * qy,
-        pw * qy + qw * py + pz * qx - px * qz,
-        pw * qz + qw * pz + px * qy - py * qx,
-        pw * qw - px * qx - py * qy - pz * qz,
-    )
-    return _joined(tape, parts)
-
-
 @borrows(MODULE, "Rotation.__mul__")
 def _product(tape: Tape, self: Any, other: Any) -> Any:
     """The rotation by `other`, then by `self`."""
     if not _is_rotation(other):
         return NotImplemented
-    return _normalised(tape, _composed(tape, _quaternions(tape, self), _quaternions(tape, other)))
+    return _normalised(tape, composed(_quaternions(tape, self), _quaternions(tape, other)))
 
 
 # constant rotations of traced vectors, and by traced powers
@@ -382,16 +362,7 @@ def _from_rotvec(tape: Tape, rotvec: Any, degrees: bool = False) -> TracedRotati
         raise ValueError(f"Expected `rot_vec` to have shape (..., 3), got {vectors.shape}")
     if degrees:
         vectors = vectors * (np.pi / 180.0)
-    square = np.sum(vectors * vectors, axis=-1, keepdims=True)
-    near = square <= NEAR
-    angle = np.sqrt(np.where(near, 1.0, square))
-    # of an eighth of the angle, then of twice that, and twice
-    part = np.where(near, square, 0.0) / 64.0
-    cosine, sine = _series(part, COSINE), _series(part, SINE)
-    for _ in range(2):
-        cosine, sine, part = cosine * cosine - part * sine * sine, sine * cosine, 4.0 * part
-    scale = np.where(near, 0.5 * sine, np.sin(angle / 2.0) / angle)
-    cosine = np.where(near, cosine, np.cos(angle / 2.0))
+    scale, cosine = half_angle(vectors)
     return TracedRotation(tape, np.concatenate([vectors * scale, cosine], axis=-1))
 
 
@@ -421,7 +392,7 @@ def _from_euler(tape: Tape, seq: str, angles: Any, degrees: bool = False) -> Tra
         if result is None:
             result = quaternion
         else:
-            result = _composed(tape, quaternion, result) if extrinsic else _composed(tape, result, quaternion)
+            result = composed(quaternion, result) if extrinsic else composed(result, quaternion)
     return TracedRotation(tape, result)
 
 
@@ -429,29 +400,11 @@ def _from_euler(tape: Tape, seq: str, angles: Any, degrees: bool = False) -> Tra
 def _from_matrix(tape: Tape, matrix: Any, *, assume_valid: bool = False) -> TracedRotation:
     """Rotations by matrices: by the nearest orthogonal ones, unless these are said to be orthogonal.
 
-    The quaternion is found from the greatest of its entries. SciPy raises where the determinant is not positive.
+    SciPy raises where the determinant is not positive.
     """
     with tape.unsigned_zeros():
         matrices, stack = matrices_of(tape, matrix, "Rotation.from_matrix")
         if matrices.shape[1:] != (3, 3):
             raise ValueError(f"Expected `matrix` to have shape (..., 3, 3), got {np.shape(matrix)}")
         m = matrices if assume_valid else orthogonal_factor(tape, matrices)
-        diagonal = [m[:, k, k] for k in range(3)]
-        trace = diagonal[0] + diagonal[1] + diagonal[2]
-        sizes = [*diagonal, trace]
-        candidates = []
-        for i in range(3):
-            j, k = (i + 1) % 3, (i + 2) % 3
-            parts = [None, None, None, m[:, k, j] - m[:, j, k]]
-            parts[i] = 1.0 - trace + 2.0 * diagonal[i]
-            parts[j], parts[k] = m[:, j, i] + m[:, i, j], m[:, k, i] + m[:, i, k]
-            candidates.append(_joined(tape, parts))
-        candidates.append(
-            _joined(tape, [m[:, 2, 1] - m[:, 1, 2], m[:, 0, 2] - m[:, 2, 0], m[:, 1, 0] - m[:, 0, 1], 1.0 + trace])
-        )
-        found, greatest = candidates[3], sizes[3]
-        for i in (2, 1, 0):  # the first of equal ones counts
-            chosen = sizes[i] >= greatest
-            found = np.where(chosen[:, np.newaxis], candidates[i], found)
-            greatest = np.maximum(sizes[i], greatest)
-        return _normalised(tape, found.reshape(*stack, 4))
+        return _normalised(tape, from_matrix(m).reshape(*stack, 4))

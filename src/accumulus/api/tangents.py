@@ -1,0 +1,654 @@
+"""Derivatives in tangent spaces: of f(retract(x, δ)) with respect to δ at δ = 0, as one program of x.
+
+What is compiled is a function of the user's arguments, in which that derivative is taken. There the retraction is its
+polynomial in δ of the order of the derivative: for first derivatives x + T(x)·δ. So the search for an order of
+elimination sees the whole chain, the columns of T are labels of its graph, and zeros and ones at δ = 0 are folded.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.errors import AccumulusError, ArgumentError
+from accumulus.frontends.active import ACTIVE
+from accumulus.frontends.calls import Reader, Restructured, placed
+from accumulus.frontends.kinds import StandIn, numbers_in, shape_of
+from accumulus.frontends.location import name_of
+from accumulus.frontends.quaternions import normalised, perturbing
+from accumulus.frontends.recorder import holder_of, is_plain, recorder_of
+from accumulus.frontends.trees import Container, opened, register
+from accumulus.manifolds import SO3, Manifold, is_rotation, quaternions_of, rotation_of
+from accumulus.options import Options
+from accumulus.programs.derivative import Derivative
+from accumulus.programs.directions import DirectionForms
+from accumulus.programs.forms import Forms, asked_together
+from accumulus.programs.kinds import COMPILED, Kind, Seeds
+from accumulus.programs.selection import Chosen
+
+#: Entries of tangent vectors, at most, of which derivatives are part of a function of the arguments.
+MOST_FOLDED: Final = 64
+#: A manifold, None for numbers that have none, or a container of these.
+On = Any
+#: (leaf, its manifold, how it is written in messages) → what takes its place.
+Visit = Callable[[Any, Manifold | None, str], Any]
+
+#: How derivatives at numbers are prepared, with which programs are compared: by a greedy plan, and not rewritten.
+_QUICK: Final = Options(
+    effort="fast", time_limit=0.0, target="numpy", optimise=False, cache=False, check=False, watch=False, progress=False
+)
+
+#: The same for the user's function, whose recording is compared with it.
+_CHECKED: Final = replace(_QUICK, check=True)
+
+
+class _Quaternions:
+    """A ``Rotation`` of SciPy among the arguments or the results of a recording."""
+
+    def __init__(self, quaternions: Any) -> None:
+        self.quaternions = quaternions
+
+
+class _Rotations(_Quaternions):
+    """The same where users get it: there it is a ``Rotation``."""
+
+
+register(_Quaternions, lambda stored: ([stored.quaternions], None), lambda _, parts: _Quaternions(parts[0]))
+register(_Rotations, lambda stored: ([stored.quaternions], None), lambda _, parts: rotation_of(parts[0]))
+
+
+def tangent_derivative(
+    f: Callable[..., Any],
+    kind: Kind,
+    argnums: int | Sequence[int] | None,
+    names: Sequence[Any],
+    options: Options,
+    chosen: Chosen | None,
+    on: On,
+    into: On,
+) -> Derivative:
+    """A derivative of a kind in the tangent spaces of arguments, and of results.
+
+    Args:
+        argnums, names: arguments to differentiate by, as `Forms` takes them.
+        on: for each of these its manifold; one for all of them.
+        into: the manifold of the result, or a container of manifolds.
+
+    Raises:
+        ArgumentError: for `on` or `into` that are none, or do not fit the arguments.
+    """
+    for name, given in (("on", on), ("into", into)):
+        _check_manifolds(given, name)
+    if into is not None and (kind.order > 1 or kind.of_number):
+        raise ArgumentError(f"into is {into!r} for {kind.name}, of a function that returns one number; expected none")
+    if kind.seeds is Seeds.SERIES or kind.factored:
+        raise ArgumentError(f"on is {on!r} for {kind.name}, which has no tangent space; expected none")
+    if options.sparse is not None and into is not None and kind.values:
+        raise ArgumentError(f"sparse and into are given for {kind.name}; expected jacobian, and compile for the value")
+    wanted: int | str | Sequence[int | str] = 0 if kind.has_seeds else asked_together(f, argnums, names[0])
+    function = _OnManifolds(f, kind, wanted, names[1:], options, chosen, on, into)
+    if options.sparse is not None:
+        return _Along(function)
+    return _Folded(function)
+
+
+def _check_manifolds(given: On, name: str) -> None:
+    if given is None or isinstance(given, Manifold):
+        return
+    found = None if isinstance(given, type) else opened(given)
+    if found is None:
+        raise ArgumentError(
+            f"{name} is {given!r:.80}; expected one of accumulus.manifolds, such as SO3, None for numbers, or a "
+            "container of those"
+        )
+    for part in found[1]:
+        _check_manifolds(part, name)
+
+
+class _TangentForms(Forms):
+    """Forms of arguments in which a ``Rotation`` is its quaternion, and lists of numbers are arrays.
+
+    Args:
+        function: what is recorded.
+        wanted: the arguments that tangent spaces are at.
+        static: positions and names of constants.
+        asked: positions of the arguments that `function` is differentiated by.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        wanted: int | str | Sequence[int | str],
+        static: Sequence[Any],
+        *,
+        asked: int | Sequence[int] = (),
+    ) -> None:
+        super().__init__(function, function.__name__, asked, None, *static)
+        self._wanted = [wanted] if isinstance(wanted, int | str) else [*wanted]
+
+    @property
+    def _needed(self) -> list[int | str]:
+        return [place for place in self._wanted if not isinstance(place, int) or place > 0]
+
+    def of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Restructured | None, Sequence[Any]]:
+        """The function in the form that these arguments need, and the numbers in them."""
+        return super().of(*self._stored(arguments, keywords))
+
+    def reader(self, arguments: Sequence[Any], keywords: Mapping[str, Any], call: Restructured | None) -> Reader | None:
+        """Return a function that takes the numbers out of further arguments like these."""
+        stored, named = self._stored(arguments, keywords)
+        read = super().reader(stored, named, call)
+        if read is None or all(map(_is_same, (*stored, *named.values()), (*arguments, *keywords.values()))):
+            return read
+        found = read
+        return lambda given, by_name: found(*self._stored(given, by_name))
+
+    def _stored(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        fixed = {k % len(arguments) if isinstance(k, int) and arguments else k for k in self.static}
+        given = tuple([x if k in fixed else _stored(x, f"argument {k}") for k, x in enumerate(arguments)])
+        return given, {name: x if name in fixed else _stored(x, name) for name, x in keywords.items()}
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return one is other
+
+
+def _stored(value: Any, path: str, kind: type[_Quaternions] = _Quaternions) -> Any:
+    """A value with quaternions in the place of rotations, and arrays in that of lists of numbers."""
+    if is_rotation(value):
+        return kind(quaternions_of(value))
+    if type(value) in (float, np.ndarray) or isinstance(value, StandIn):
+        return value
+    if type(value) is list:
+        value, _ = numbers_in(value, path)
+    found = None if isinstance(value, np.ndarray) else opened(value)
+    if found is None:
+        return value
+    parts = [
+        part if fixed else _stored(part, path + label, kind)
+        for part, label, fixed in zip(found[1], found[0].labels, found[0].fixed, strict=True)
+    ]
+    return value if all(map(_is_same, parts, found[1])) else found[0].build(parts)
+
+
+class _OnManifolds:
+    """A derivative of a function in tangent spaces, as a function of the same arguments.
+
+    Args:
+        f: the user's.
+        kind: of the derivative.
+        wanted: arguments to differentiate by; of products with directions they are in the first one, the primals.
+        static: positions and names of constants.
+        options, chosen: of the derivative.
+        on, into: manifolds of these arguments, and of the result.
+    """
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        kind: Kind,
+        wanted: int | str | Sequence[int | str],
+        static: Sequence[Any],
+        options: Options,
+        chosen: Chosen | None,
+        on: On,
+        into: On,
+    ) -> None:
+        self.__name__, self.__doc__ = name_of(f), f.__doc__
+        self.__qualname__ = self.__name__
+        self.holder = holder_of(f)
+        self.kind, self.wanted, self.static, self.options, self.chosen = kind, wanted, static, options, chosen
+        self._function, self._on, self._into = f, on, into
+        if kind.has_seeds:
+            self.__signature__ = inspect.signature(_of_primals)
+        else:
+            with suppress(TypeError, ValueError):
+                self.__signature__ = inspect.signature(f)
+        #: The same as part of other recordings, whatever it is a function of.
+        self._part = f if is_plain(f) else Derivative(f, COMPILED, Forms(f, self.__name__, (), None, (), ()), options)
+        self._at_numbers = _AtNumbers(self, self)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Derivatives at one point, as part of a recording; at numbers by a program of their own."""
+        if ACTIVE.tape is None:
+            return self._at_numbers(arguments, keywords)
+        kind, options = self.kind, self.options
+        given = [*map(_restored, arguments)]
+        named = {name: _restored(x) for name, x in keywords.items()}
+        seeds: Any = ()
+        if kind.has_seeds:
+            points, seeds = given
+            given = [*points]
+        value = None if self._into is None else self._call(given, named)
+
+        def near(*deltas: Any) -> Any:
+            return self.moved(deltas, given, named, value)
+
+        near.__name__ = self.__name__
+        deltas = self.zeros(given, named)
+        if kind.has_seeds:
+            forms: Forms = DirectionForms(near, self.__name__, kind)
+            found = Derivative(near, kind, forms, options)(deltas, seeds)
+            return (_shown(value), found[1]) if value is not None and kind.values else found
+        alone = isinstance(self.wanted, int | str)
+        forms = Forms(near, self.__name__, 0 if alone else range(len(deltas)), None, (), ())
+        inner = kind if value is None else replace(kind, values=False)
+        found = Derivative(near, inner, forms, options, self.chosen)(*deltas)
+        return (_shown(value), found) if value is not None and kind.values else found
+
+    def zeros(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The tangent vector 0 at each argument that is differentiated by, in the structure of this."""
+        found = []
+        for place, on in zip(*self._places(arguments), strict=True):
+            held = arguments[place] if isinstance(place, int) else keywords[place]
+            found.append(_walk(held, on, f"argument {place} of {self.__name__}", _zero))
+        return tuple(found)
+
+    def moved(
+        self, deltas: Sequence[Any], arguments: Sequence[Any], keywords: Mapping[str, Any], value: Any = None
+    ) -> Any:
+        """The result at arguments beside these, in local coordinates at `value` where it is in a manifold."""
+        given, named = [*arguments], dict(keywords)
+        places, manifolds = self._places(arguments)
+        if value is None and self._into is not None:
+            value = self._call(given, named)
+        with perturbing():
+            for place, on, delta in zip(places, manifolds, deltas, strict=True):
+                path, rest = f"argument {place} of {self.__name__}", iter(_leaves(delta))
+                move = partial(_moved, rest=rest, order=self.kind.order)
+                if isinstance(place, int):
+                    given[place] = _walk(given[place], on, path, move)
+                else:
+                    named[place] = _walk(named[place], on, path, move)
+            return self._differential(value, self._call(given, named))
+
+    @property
+    def has_local_results(self) -> bool:
+        """Return True if results are in local coordinates, so that the value is another program."""
+        return self._into is not None
+
+    def value(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """What the user's function returns, at numbers or as part of a recording, with quaternions for rotations."""
+        given = [_restored(x, unit=True) for x in arguments]
+        named = {name: _restored(x, unit=True) for name, x in keywords.items()}
+        if self.kind.has_seeds:
+            given = [*given[0]]
+        if ACTIVE.tape is not None:
+            return _stored(self._call(given, named), "")
+        return _stored(recorder_of(self._function).evaluate(partial(self._function, **named), given), "")
+
+    def _call(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        return self._part(*arguments, **keywords)
+
+    def _places(self, arguments: Sequence[Any]) -> tuple[Sequence[int | str], list[On]]:
+        """The arguments that are differentiated by, and what `on` says of each."""
+        on, wanted = self._on, self.wanted
+        if self.kind.has_seeds:
+            places: Sequence[int | str] = range(len(arguments))
+        elif isinstance(wanted, int | str):
+            return [wanted], [on]
+        else:
+            places = wanted
+        if on is None or isinstance(on, Manifold):
+            return places, [on] * len(places)
+        if not isinstance(on, list | tuple) or len(on) != len(places):
+            raise ArgumentError(
+                f"on is {on!r:.80}; expected one entry for each of the {len(places)} arguments that are differentiated "
+                "by, or one manifold for all of them"
+            )
+        return places, [*on]
+
+    def _differential(self, value: Any, result: Any) -> Any:
+        path = f"the result of {self.__name__}"
+        if self._into is None:
+            return _walk(result, None, path, _as_numbers)
+        return _walk(result, self._into, path, partial(_linear, before=iter(_leaves(value))))
+
+
+class _AtNumbers:
+    """What a function of a recording is at numbers, with which that recording is compared.
+
+    The user's function is compared with its own recording, and what it is part of computed by a program of its own,
+    which is planned greedily and not rewritten.
+
+    Args:
+        around: of the user's function.
+        function: which of its derivatives is called.
+    """
+
+    def __init__(self, around: _OnManifolds, function: Callable[..., Any]) -> None:
+        self._around, self._function = around, function
+        self._programs: tuple[Derivative, Derivative] | None = None
+
+    def __call__(self, arguments: Sequence[Any], keywords: Mapping[str, Any], skipped: int = 0) -> Any:
+        """The result.
+
+        Args:
+            skipped: arguments, the first, that the user's function does not take.
+        """
+        if self._programs is None:
+            name, static, value = self._around.__name__, self._around.static, _Value(self._around)
+            self._programs = (
+                Derivative(value, COMPILED, Forms(value, name, (), None, *static), _CHECKED),
+                Derivative(self._function, COMPILED, Forms(self._function, name, (), None, *static), _QUICK),
+            )
+        checked, quick = self._programs
+        checked(*arguments[skipped:], **keywords)
+        return _stored(quick(*arguments, **keywords), "", _Rotations)
+
+
+class _Folded(Derivative):
+    """A derivative in tangent spaces as part of a function of the arguments, with zeros folded.
+
+    Of more entries of tangent vectors, which are stacks of points, it is `_Along`: arrays stay loops there.
+    """
+
+    def __init__(self, function: _OnManifolds) -> None:
+        kind = function.kind
+        forms = _TangentForms(function, () if kind.has_seeds else function.wanted, function.static)
+        shown = replace(COMPILED, name=kind.name, title=f"{kind.title} in tangent spaces")
+        super().__init__(function, shown, forms, replace(function.options, sparse=None))
+        self._tangents = function
+        self._along: _Along | None = None
+
+    @property
+    def _loops(self) -> _Along:
+        """The same with tangent vectors for arguments."""
+        if self._along is None:
+            self._along = _Along(self._tangents)
+        return self._along
+
+    def _call(self, given: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        if ACTIVE.tape is None and self._is_long(given, keywords):
+            found = self._loops(*given, **keywords)
+            self._last_form = self._loops._last_form
+            return found
+        return super()._call(given, keywords)
+
+    def _into(self, given: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
+        if self._is_long(given, keywords):
+            return self._loops(*given, **keywords, out=out)
+        return super()._into(given, keywords, out)
+
+    def compile(self, *examples: Any, **keywords: Any) -> Any:
+        """The program for arguments of these shapes, see `Derivative.compile`."""
+        if self._is_long(examples, keywords):
+            found = self._loops.compile(*examples, **keywords)
+            self._last_form = self._loops._last_form
+            return found
+        return super().compile(*examples, **keywords)
+
+    def sparsity(self, *examples: Any, **keywords: Any) -> Any:
+        """Return where derivatives can be other than zero, see `Derivative.sparsity`."""
+        return self._loops.sparsity(*examples, **keywords)
+
+    def _is_long(self, given: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+        function = self._tangents
+        if function.kind.has_seeds or (function.kind.values and function.has_local_results):
+            return False
+        with suppress(AccumulusError, LookupError):
+            return sum(map(np.size, _leaves(function.zeros(*_placed(function, given, keywords))))) > MOST_FOLDED
+        return False
+
+
+class _Along(Derivative):
+    """A derivative with respect to tangent vectors that are arguments of the program, and 0 in every call."""
+
+    def __init__(self, function: _OnManifolds) -> None:
+        moved, (static, names) = _Moved(function), function.static
+        positions = (static,) if isinstance(static, int) else tuple(static)
+        # the tangent vectors come first
+        forms = _TangentForms(moved, (), ([k + 1 if k >= 0 else k for k in positions], names), asked=0)
+        super().__init__(moved, function.kind, forms, function.options, function.chosen)
+        self._tangents = function
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Derivatives at one point."""
+        own = {name: x for name, x in keywords.items() if name != "out" or not self._takes_out}
+        return super().__call__(*self._with_zeros(arguments, own), **keywords)
+
+    @property
+    def _takes_out(self) -> bool:
+        assert self._forms is not None
+        return self._forms.takes_out
+
+    def batch(self, *arguments: Any, in_axes: Any = "auto", transposed: bool = False, **others: Any) -> Any:
+        """Derivatives at many points, see `Derivative.batch`."""
+        options = {name: others.pop(name) for name in ("out", "threads") if name in others}
+        if others:
+            arguments, others = placed(self._tangents, arguments, others, self._name)
+        by_name = dict(in_axes) if isinstance(in_axes, dict) else {}
+        by_position = in_axes if isinstance(in_axes, list | tuple) else [in_axes] * len(arguments)
+        if len(by_position) != len(arguments):
+            raise ArgumentError(
+                f"in_axes is {in_axes!r}; expected {len(arguments)} entries, as many as {self._name} has arguments"
+            )
+        names = [*inspect.signature(self._tangents).parameters][: len(arguments)] if by_name or others else []
+        axes: dict[Any, Any] = {}
+        points: dict[Any, Any] = {}
+        given_arguments: list[tuple[int | str, Any]] = [*enumerate(arguments), *others.items()]
+        for place, value in given_arguments:
+            name = place if isinstance(place, str) or place >= len(names) else names[place]
+            if isinstance(place, str) or isinstance(in_axes, dict):
+                entry = by_name.get(name, "auto")
+            else:
+                entry = by_position[place]
+            stored = _stored(value, str(name))
+            axes[name], points[place] = _axes_of(stored, entry, transposed), _at_one(stored, entry, transposed)
+        zeros = self._tangents.zeros([points[k] for k in range(len(arguments))], {k: points[k] for k in others})
+        given: Any = {DELTAS: None, **axes} if others else (None, *axes.values())
+        first = zeros[0] if isinstance(self._tangents.wanted, int | str) else zeros
+        return super().batch(first, *arguments, in_axes=given, transposed=transposed, **options, **others)
+
+    def compile(self, *examples: Any, **keywords: Any) -> Any:
+        """The program for arguments of these shapes, after the tangent vectors, which come first."""
+        return super().compile(*self._with_zeros(examples, keywords), **keywords)
+
+    def prepared(self, *examples: Any, **keywords: Any) -> Any:
+        """The program, and its arguments, see `Derivative.prepared`."""
+        return super().prepared(*self._with_zeros(examples, keywords), **keywords)
+
+    def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
+        """Call for the values of the nonzeros, see `Derivative.nonzeros`."""
+        return super().nonzeros(*self._with_zeros(arguments, keywords), **keywords)
+
+    def sparsity(self, *examples: Any, **keywords: Any) -> Any:
+        """Return where derivatives can be other than zero, see `Derivative.sparsity`."""
+        return super().sparsity(*self._with_zeros(examples, keywords), **keywords)
+
+    def _with_zeros(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+        zeros = self._tangents.zeros(*_placed(self._tangents, arguments, keywords))
+        return (zeros[0] if isinstance(self._tangents.wanted, int | str) else zeros, *arguments)
+
+
+#: The name of the first argument of `_Moved`.
+DELTAS: Final = "deltas"
+
+
+class _Moved:
+    """The user's function beside its arguments, as a function of tangent vectors and of these."""
+
+    def __init__(self, around: _OnManifolds) -> None:
+        self.__name__, self.holder, self._around = around.__name__, around.holder, around
+        self.__qualname__ = self.__name__
+        first = inspect.Parameter(DELTAS, inspect.Parameter.POSITIONAL_ONLY)
+        with suppress(AttributeError):
+            own = around.__signature__.parameters.values()
+            kind = inspect.Parameter.POSITIONAL_ONLY if any(each.kind is first.kind for each in own) else first.kind
+            self.__signature__ = inspect.Signature([first.replace(kind=kind), *own])
+        self._at_numbers = _AtNumbers(around, self)
+
+    def __call__(self, deltas: Any, *arguments: Any, **keywords: Any) -> Any:
+        """What it returns."""
+        if ACTIVE.tape is None:
+            return self._at_numbers((deltas, *arguments), keywords, 1)
+        given, named = [*map(_restored, arguments)], {name: _restored(x) for name, x in keywords.items()}
+        return self._around.moved((deltas,) if isinstance(self._around.wanted, int | str) else deltas, given, named)
+
+
+def _placed(
+    function: _OnManifolds, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Arguments in the places of the signature, with quaternions for rotations and arrays for lists."""
+    wanted = [function.wanted] if isinstance(function.wanted, int | str) else function.wanted
+    given, named = tuple([_stored(x, "") for x in arguments]), {name: _stored(x, name) for name, x in keywords.items()}
+    if not keywords and all(isinstance(k, int) and -len(given) <= k < len(given) for k in wanted):
+        return given, named
+    return placed(function, given, named, function.__name__, wanted)
+
+
+def _axes_of(value: Any, entry: Any, transposed: bool) -> Any:
+    """The axes of points in an argument, in its structure: those of arrays by `entry`, as `in_axes` has it."""
+    return _with_axes(value, entry, transposed, lambda _, axis: axis)
+
+
+def _at_one(value: Any, entry: Any, transposed: bool) -> Any:
+    """An argument of the shapes that it has at one point."""
+
+    def without(leaf: Any, axis: int | None) -> Any:
+        shape = [*np.shape(leaf)]
+        if axis is None or not -len(shape) <= axis < len(shape):
+            return leaf
+        del shape[axis]
+        return np.zeros(shape) if shape else 0.0
+
+    return _with_axes(value, entry, transposed, without)
+
+
+def _with_axes(value: Any, entry: Any, transposed: bool, visit: Callable[[Any, int | None], Any]) -> Any:
+    found = None if isinstance(value, np.ndarray) else opened(value)
+    if found is None:
+        axis = entry if isinstance(entry, int) else None
+        if entry == "auto" and np.ndim(value):
+            axis = -1 if transposed else 0
+        return visit(value, axis)
+    container, held = found
+    entries = opened(entry)
+    below = [entry] * len(held) if entries is None or entry is None else entries[1]
+    parts = [_with_axes(part, each, transposed, visit) for part, each in zip(held, below, strict=True)]
+    return container.build(parts)
+
+
+class _Value:
+    """The user's function, of arguments as `_OnManifolds` takes them."""
+
+    def __init__(self, around: _OnManifolds) -> None:
+        self.__name__, self.holder, self._around = around.__name__, around.holder, around
+        with suppress(AttributeError):
+            self.__signature__ = around.__signature__
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """What it returns, with quaternions for rotations."""
+        return self._around.value(arguments, keywords)
+
+
+def _of_primals(primals: Any, seeds: Any) -> None: ...
+
+
+def _restored(value: Any, *, unit: bool = False) -> Any:
+    """A value with rotations in the place of their quaternions, which are divided by their length if `unit`."""
+    if type(value) is _Quaternions:
+        return rotation_of(normalised(value.quaternions) if unit else value.quaternions)
+    found = None if isinstance(value, np.ndarray | StandIn) else opened(value)
+    if found is None:
+        return value
+    parts = [
+        part if fixed else _restored(part, unit=unit) for part, fixed in zip(found[1], found[0].fixed, strict=True)
+    ]
+    return value if all(map(_is_same, parts, found[1])) else found[0].build(parts)
+
+
+def _shown(value: Any) -> Any:
+    """A value of a result as it is returned."""
+    return _stored(value, "", _Rotations)
+
+
+# Leaves and their manifolds -------------------------------------------------------------------------------------------
+
+
+def _walk(value: Any, on: On, path: str, visit: Visit) -> Any:
+    """A value with other leaves, each by its manifold; constants stay.
+
+    Raises:
+        ArgumentError: if `on` does not fit the value.
+    """
+    is_leaf = isinstance(value, StandIn | np.ndarray | _Quaternions) or is_rotation(value)
+    found = None if is_leaf else opened(value)
+    if found is not None:
+        container, held = found
+        parts = [
+            part if fixed else _walk(part, each, path + label, visit)
+            for part, each, label, fixed in zip(
+                held, _below(on, container, path), container.labels, container.fixed, strict=True
+            )
+        ]
+        return container.build(parts)
+    if on is not None and not isinstance(on, Manifold):
+        raise ArgumentError(f"{path} is no container; expected a manifold or None for it, and not {on!r:.80}")
+    return visit(value, on, path) if is_leaf or shape_of(value, path) is not None else value
+
+
+def _below(on: On, container: Container, path: str) -> list[On]:
+    """What `on` says of the parts of a container; parts that a dict of manifolds does not name have none."""
+    if on is None or isinstance(on, Manifold):
+        return [on] * len(container.labels)
+    found = opened(on)
+    assert found is not None
+    labels = found[0].labels
+    if isinstance(on, dict) and any(label.startswith(".") for label in container.labels):
+        labels = tuple([f".{name}" for name in on])
+    given = dict(zip(labels, found[1], strict=True))
+    unknown = [label for label in given if label not in container.labels]
+    if unknown or (len(given) < len(container.labels) and not isinstance(on, dict)):
+        raise ArgumentError(
+            f"{path} has the parts {', '.join(container.labels)}, and the manifolds for it are at "
+            f"{', '.join(labels) or 'none of them'}; expected one for each part, or a dict of some"
+        )
+    return [given.get(label) for label in container.labels]
+
+
+def _leaves(value: Any) -> list[Any]:
+    """The numbers in a value, in order."""
+    found: list[Any] = []
+    _walk(value, None, "", lambda leaf, *_: found.append(leaf))
+    return found
+
+
+def _zero(leaf: Any, manifold: Manifold | None, path: str) -> Any:
+    """The tangent vector 0 at a leaf."""
+    stored = leaf.quaternions if isinstance(leaf, _Quaternions) else quaternions_of(leaf)
+    if stored is not leaf and manifold is not SO3:
+        raise ArgumentError(f"{path} is a Rotation; expected accumulus.manifolds.SO3 for it, and not {manifold}")
+    shape = np.shape(stored)
+    shape = shape if manifold is None else manifold.tangent_shape(shape, path)
+    return np.zeros(shape) if shape else 0.0
+
+
+def _moved(leaf: Any, manifold: Manifold | None, path: str, rest: Iterator[Any], order: int) -> Any:
+    """A point beside a leaf, in the direction of the next tangent vector."""
+    delta = next(rest)
+    if manifold is None:
+        return leaf + delta
+    moved = manifold.expansion(quaternions_of(leaf), delta, order)
+    return rotation_of(moved) if is_rotation(leaf) else moved
+
+
+def _linear(leaf: Any, manifold: Manifold | None, path: str, before: Iterator[Any]) -> Any:
+    """A leaf of the result in local coordinates at what it was before, to first order."""
+    value = next(before)
+    if manifold is None:
+        return _as_numbers(leaf, manifold, path)
+    _zero(leaf, manifold, path)
+    return manifold.differential(quaternions_of(value), quaternions_of(leaf))
+
+
+def _as_numbers(leaf: Any, manifold: Manifold | None, path: str) -> Any:
+    if is_rotation(leaf):
+        raise ArgumentError(f"{path} is a Rotation; say into=accumulus.manifolds.SO3, or return .as_quat() of it")
+    return leaf

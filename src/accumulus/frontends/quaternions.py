@@ -1,0 +1,173 @@
+"""Formulas of unit quaternions (x, y, z, w), on arrays of NumPy, of JAX and of traced values alike.
+
+What divides by an angle is a series in its square near 0, of a part of the angle, from which that of the whole follows:
+nothing cancels there, in derivatives of order four neither.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+
+#: Squares of angles up to which functions of rotation vectors are series.
+NEAR: Final = 4.0
+#: Of cos(x) and sin(x)/x in x² up to 1/16, and of arctan(x)/x up to tan²(π/16): all that derivatives of order 4 need.
+COSINE: Final = tuple((-1.0) ** k / math.factorial(2 * k) for k in range(8))
+SINE: Final = tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(8))
+ARCTANGENT: Final = tuple((-1.0) ** k / (2.0 * k + 1.0) for k in range(13))
+
+
+def series(x: Any, coefficients: Sequence[float]) -> Any:
+    """Evaluate a polynomial whose lowest coefficient comes first."""
+    total: Any = coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        total = total * x + coefficient
+    return total
+
+
+def half_angle(vectors: Any, xp: Any = np) -> tuple[Any, Any]:
+    """Return sin(θ/2)/θ and cos(θ/2) for rotation vectors of length θ, (..., n), each of shape (..., 1)."""
+    square = xp.sum(vectors * vectors, axis=-1, keepdims=True)
+    near = square <= NEAR
+    angle = xp.sqrt(xp.where(near, 1.0, square))
+    # of an eighth of the angle, then of twice that, and twice
+    part = xp.where(near, square, 0.0) / 64.0
+    cosine, sine = series(part, COSINE), series(part, SINE)
+    for _ in range(2):
+        cosine, sine, part = cosine * cosine - part * sine * sine, sine * cosine, 4.0 * part
+    scale = xp.where(near, 0.5 * sine, xp.sin(angle / 2.0) / angle)
+    return scale, xp.where(near, cosine, xp.cos(angle / 2.0))
+
+
+def angle_by_sine(axis: Any, w: Any, xp: Any = np) -> Any:
+    """The angle of a unit quaternion, at most half a turn, divided by the sine of its half."""
+    quarter = xp.sqrt(0.5 + 0.5 * w)  # cosines of parts of the angle
+    eighth = xp.sqrt(0.5 + 0.5 * quarter)
+    ratio = 0.25 / (quarter * eighth * (1.0 + eighth))  # tan of a sixteenth, divided by the sine of a half
+    square = xp.sum(axis * axis, axis=-1, keepdims=True) * ratio * ratio
+    return 16.0 * ratio * series(square, ARCTANGENT)
+
+
+def canonical_form(quaternions: Any, xp: Any = np) -> Any:
+    """The quaternions, or their negatives, of which the last entry is positive, or the first that is not 0."""
+    x, y, z, w = (quaternions[..., k : k + 1] for k in range(4))
+    negative: Any = z < 0.0
+    for entry in (y, x, w):
+        negative = (entry < 0.0) | ((entry == 0.0) & negative)
+    return xp.where(negative, -quaternions, quaternions)
+
+
+def normalised(vectors: Any, xp: Any = np) -> Any:
+    """Vectors divided by their length."""
+    return vectors / xp.sqrt(xp.sum(vectors * vectors, axis=-1, keepdims=True))
+
+
+def parts(vectors: Any) -> list[Any]:
+    """The entries along the last axis, each of shape (..., 1)."""
+    return [vectors[..., k : k + 1] for k in range(np.shape(vectors)[-1])]
+
+
+def composed(p: Any, q: Any, xp: Any = np) -> Any:
+    """Products of quaternions: first q turns, then p."""
+    (px, py, pz, pw), (qx, qy, qz, qw) = parts(p), parts(q)
+    found = (
+        pw * qx + qw * px + py * qz - pz * qy,
+        pw * qy + qw * py + pz * qx - px * qz,
+        pw * qz + qw * pz + px * qy - py * qx,
+        pw * qw - px * qx - py * qy - pz * qz,
+    )
+    return xp.concatenate(found, axis=-1)
+
+
+def conjugate(q: Any, xp: Any = np) -> Any:
+    """The rotations back."""
+    return xp.concatenate([-q[..., :3], q[..., 3:]], axis=-1)
+
+
+def from_matrix(m: Any, xp: Any = np) -> Any:
+    """Quaternions of orthogonal matrices, (..., 3, 3), of any length: from the greatest of their entries."""
+    diagonal = [m[..., k, k : k + 1] for k in range(3)]
+    trace = diagonal[0] + diagonal[1] + diagonal[2]
+    candidates = []
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        found: list[Any] = [None, None, None, m[..., k, j : j + 1] - m[..., j, k : k + 1]]
+        found[i] = 1.0 - trace + 2.0 * diagonal[i]
+        found[j] = m[..., j, i : i + 1] + m[..., i, j : j + 1]
+        found[k] = m[..., k, i : i + 1] + m[..., i, k : k + 1]
+        candidates.append(xp.concatenate(found, axis=-1))
+    by_trace = [m[..., 2, 1:2] - m[..., 1, 2:3], m[..., 0, 2:3] - m[..., 2, 0:1], m[..., 1, 0:1] - m[..., 0, 1:2]]
+    quaternions, greatest = xp.concatenate([*by_trace, 1.0 + trace], axis=-1), trace
+    for i in (2, 1, 0):  # the first of equal ones counts
+        chosen = diagonal[i] >= greatest
+        quaternions = xp.where(chosen, candidates[i], quaternions)
+        greatest = xp.maximum(diagonal[i], greatest)
+    return quaternions
+
+
+def skew(vectors: Any, xp: Any = np) -> Any:
+    """Matrices of cross products with vectors: (…, 3) to (…, 3, 3)."""
+    a, b, c = parts(vectors)
+    zero = xp.zeros_like(a)
+    rows = ([zero, -c, b], [c, zero, -a], [-b, a, zero])
+    return xp.stack([xp.concatenate(row, axis=-1) for row in rows], axis=-2)
+
+
+# Perturbed quaternions ------------------------------------------------------------------------------------------------
+#
+# The rotation matrix of q·Exp(δ) is R(q)·Exp([δ]×), whose derivative at δ = 0 is the columns of R(q) in another order,
+# up to sign. Through the entries of the quaternion the chain rule does not find that: it holds for unit quaternions. So
+# it is remembered, while a derivative in a tangent space is recorded, which quaternions are perturbed, and by what.
+
+
+class _Perturbed(threading.local):
+    #: By tape and references: the quaternions before, the tangent vectors, and the order up to which these count.
+    known: dict[Any, tuple[Any, Any, int]] | None = None
+
+
+_PERTURBED: Final = _Perturbed()
+#: Rows of a stack that are found one by one, at most.
+_MOST_ROWS: Final = 1_000
+
+
+@contextmanager
+def perturbing() -> Iterator[None]:
+    """Remember perturbed quaternions."""
+    before = _PERTURBED.known
+    _PERTURBED.known = {} if before is None else dict(before)
+    try:
+        yield
+    finally:
+        _PERTURBED.known = before
+
+
+def note_perturbed(quaternions: Any, base: Any, delta: Any, order: int) -> None:
+    """Remember that traced quaternions are `base`, perturbed by `delta`, up to an order."""
+    known = _PERTURBED.known
+    references = getattr(quaternions, "references", None)
+    before: Any = getattr(base, "references", None)
+    if known is None or references is None or np.array_equal(references, before):
+        return  # where nothing is perturbed a quaternion would be found as its own base
+    known[id(quaternions.tape), references.tobytes()] = base, delta, order
+    if references.ndim == 2 and len(references) <= _MOST_ROWS and np.shape(base) == references.shape:
+        for k, row in enumerate(references):
+            known[id(quaternions.tape), row.tobytes()] = base[k], delta[k], order
+
+
+def perturbation(quaternions: Any) -> tuple[Any, Any, int] | None:
+    """Return what traced quaternions were before they were perturbed, the tangent vectors, and the order; or None."""
+    known = _PERTURBED.known
+    references = getattr(quaternions, "references", None)
+    return None if known is None or references is None else known.get((id(quaternions.tape), references.tobytes()))
+
+
+def perturbed_matrix(matrix: Any, delta: Any, order: int) -> Any:
+    """Rotation matrices times the exponentials of tangent vectors, up to an order, 1 or 2."""
+    generator = skew(delta)
+    found = matrix + matrix @ generator
+    return found if order < 2 else found + 0.5 * (matrix @ (generator @ generator))
