@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.arrays.entries import Entries, Products, positions, selected, sorted_entries
+from accumulus.arrays.inverses import Inverse
 from accumulus.arrays.scans import Factor, Recurrence, Way, dependences, opened_labels
 from accumulus.arrays.structured import Dense, Edge, Structured, of_product, parted, written_out
 from accumulus.arrays.through import through
@@ -26,10 +27,12 @@ from accumulus.elimination.emit import emit
 from accumulus.errors import SizeError
 from accumulus.graph.linearize import linearize
 from accumulus.search.find import find_plan
+from accumulus.tape.blocks import CHOLESKY, LOG_DETERMINANT, MATMUL, SOLVE, SPARSE_SOLVE
 from accumulus.tape.columns import Column, Range, column, owners_in, references_in
 from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.moving import Moving
-from accumulus.tape.program import CHOLESKY, MANY_BLOCKS, MATMUL, SOLVE, Program
+from accumulus.tape.program import MANY_BLOCKS, Program
+from accumulus.tape.sparse_systems import SparseSystem
 from accumulus.tape.tape import Tape, to_bytes
 
 Integers = NDArray[np.int64]
@@ -39,7 +42,7 @@ _OUTPUTS: Final = -2
 #: Owner of entries by directions, which the inputs depend on.
 _DIRECTIONS: Final = -3
 #: Arrays that derivatives go through and that are never computed: how many there are, by the code of a block.
-_RESIDUALS: Final = {SOLVE: 1, CHOLESKY: 4}
+_RESIDUALS: Final = {SOLVE: 1, CHOLESKY: 4, SPARSE_SOLVE: 1}
 #: Products between arrays, at most: their indices have to fit into memory.
 MOST: Final = 200_000_000
 #: Products up to which ways through recurrences are looked for at first, where nothing else is left.
@@ -92,6 +95,10 @@ class _Accumulating:
         self._residuals: dict[int, list[int]] = {}
         for vertex, position in enumerate(self._factors, len(tape.blocks)):
             self._residuals.setdefault(position, []).append(vertex)
+        #: Matrices whose inverses derivatives take anyway, for determinants: references, row by row.
+        self._inverted = {
+            references_in(block.operands[0]).tobytes() for block in tape.blocks if block.code == LOG_DETERMINANT
+        }
         sizes = (tape.blocks[position].size for position in self._factors)
         *self._residual_starts, end = accumulate(sizes, initial=len(tape) + len(tape.outputs))
         #: Whether derivatives by each input are wanted, and then which results depend on any.
@@ -170,13 +177,15 @@ class _Accumulating:
         (position,) = each.blocks
         block = self.given.blocks[position]
         assert block.shape is not None
-        m, k, n = block.shape
-        shapes = (m, k), (k, n)
+        m, _, n = block.shape
+        shapes = block.operand_shapes
         factors = [references_in(part).reshape(shape) for part, shape in zip(block.operands, shapes, strict=False)]
         matrices = [self.moving.at(factor) for factor in factors]
         found = self.made.of_matrices(block.code, block.shape, matrices, block.opaque)
         self.moving.note(block.start, found)
-        if block.opaque is not None:
+        if isinstance(block.opaque, SparseSystem):
+            self._add_system(position, (factors[0], factors[1]), matrices[0], found.reshape(m, n), block.opaque)
+        elif block.opaque is not None:
             arguments = factors[0].reshape(-1)[1:]
             if self._is_active(column(arguments)):
                 slopes = self.made.call(block.opaque.derivative, matrices[0]).reshape(n, len(arguments))
@@ -195,10 +204,15 @@ class _Accumulating:
             self._add_dense(position, Dense.of(logarithm, factors[0].reshape(-1), inverse.T.reshape(1, -1)))
 
     def _add_system(
-        self, position: int, given: tuple[Integers, Integers], matrix: Integers, solutions: Integers
+        self,
+        position: int,
+        given: tuple[Integers, Integers],
+        matrix: Integers,
+        solutions: Integers,
+        system: SparseSystem | None = None,
     ) -> None:
         """Add the derivatives of X, where A·X = B: by the residual R = B - A·X they are A⁻¹, and those of R are -Xᵀ
-        by A and 1 by B, X being held constant.
+        by A and 1 by B, X being held constant. Of a sparse A those by stored entries are rows of -X.
         """
         (by, sides), (vertex,) = given, self._residuals[position]
         if not any(self._is_active(column(each)) for each in given):
@@ -206,12 +220,19 @@ class _Accumulating:
         residuals = np.arange(solutions.size).reshape(solutions.shape) + self._place(vertex)[0]
         if self._is_active(column(by)):
             negative = self.made.apply("negative", solutions).T
+        if self._is_active(column(by)) and system is not None:
+            tails = np.broadcast_to(by.reshape(-1, 1), (by.size, solutions.shape[1]))
+            values = column(negative.T[system.columns])
+            self._add_edges(vertex, column(residuals[system.rows]), column(tails), values)
+        elif self._is_active(column(by)):
             self._add_dense(vertex, Dense(residuals[:, :, np.newaxis], by[:, :, np.newaxis], negative, is_factor=True))
         self._add_edges(vertex, column(residuals), column(sides), None)
         results = self.given.blocks[position].results.references.reshape(solutions.shape)
-        inverse = self.made.solve(matrix, self.made.constant_array(np.eye(len(matrix))))
+        inverse = Inverse(self.made, matrix if system is None else matrix.reshape(-1), len(solutions), system)
+        is_formed = by.tobytes() in self._inverted
         self.active[results] = True
-        self.edges[position, vertex] = [Dense(results[np.newaxis], residuals[np.newaxis], inverse)]
+        factor = inverse.formed if is_formed else inverse
+        self.edges[position, vertex] = [Dense(results[np.newaxis], residuals[np.newaxis], factor)]
 
     def _add_factor(self, position: int, given: Integers, factor: Integers) -> None:
         """Add the derivatives of L, where L·Lᵀ = A: dL = L·Φ(L⁻¹·dA·L⁻ᵀ), Φ being the lower triangle with half the
@@ -229,7 +250,7 @@ class _Accumulating:
         lower = np.tri(n, dtype=bool)
         self._add_edges(vertices[0], column(symmetric), column(np.where(lower, given, given.T)), None)
         factor = np.where(lower, factor, made.constant(0.0))
-        inverse = made.solve(factor, made.constant_array(np.eye(n)))
+        inverse = Inverse(made, factor, n)
         weights = made.constant_array(np.where(np.eye(n, dtype=bool), 0.5, 1.0)[lower])
         results = self.given.blocks[position].results.references.reshape(n, n)
         edges: list[Edge] = [

@@ -15,19 +15,10 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, FileError, OpaqueError, SizeError
 from accumulus.memory import check_fits
 from accumulus.shipping.data_files import Arrays, Fields
+from accumulus.tape.blocks import CHOLESKY, LOG_DETERMINANT, MATMUL, OF_MATRICES, SCAN, SPARSE_SOLVE, SUM, Block
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.program import (
-    CHOLESKY,
-    LOG_DETERMINANT,
-    MANY_BLOCKS,
-    MATMUL,
-    OF_MATRICES,
-    SCAN,
-    SUM,
-    Block,
-    Program,
-)
+from accumulus.tape.program import MANY_BLOCKS, Program
 from accumulus.tape.tape import Tape, from_bytes, to_bytes
 
 _BOOLEAN: Final = np.array([operation.result == "boolean" for operation in OPERATIONS])
@@ -168,7 +159,7 @@ def _append(tape: Program, record: Fields) -> None:
             tape.scan(body, lambda _: operands, steps)
         except ArgumentError as error:
             raise FileError(f"{record.what}: {error}") from None
-    elif code in OF_MATRICES:
+    elif code in OF_MATRICES and code != SPARSE_SOLVE:
         sizes = record.shape(record.data.get("shape"))
         if len(sizes) != 3:
             raise FileError(f"{record.what} works on matrices of {sizes}; expected three numbers")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from accumulus.show.report import CaseFacts, Shown, cases_table, operations_by_kind
 from accumulus.show.tables import amount, counted, key_values, shape_text, table, text
-from accumulus.tape.program import CALL, CHOLESKY, MATMUL, SOLVE
+from accumulus.tape.blocks import CALL, CHOLESKY, MATMUL, SOLVE, SPARSE_SOLVE
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -55,6 +55,7 @@ class BodyFacts:
                 MATMUL: "product of {0}×{1} and {1}×{2}",
                 SOLVE: "{0} equations, {2} sides",
                 CHOLESKY: "factor of {0}×{1}",
+                SPARSE_SOLVE: "{0} sparse equations, {2} sides",
                 CALL: "call for {2} numbers",
             }
             return forms.get(self.code, "determinant of {0}×{1}").format(*self.shape)

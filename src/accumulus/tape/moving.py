@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import OpaqueError
+from accumulus.tape.blocks import CALL, CHOLESKY, LOG_DETERMINANT, SOLVE, SPARSE_SOLVE, Block
 from accumulus.tape.columns import Column, Range, References, column, references_in
 from accumulus.tape.interpreter import Copies, applied
 from accumulus.tape.live import settled
-from accumulus.tape.program import CALL, CHOLESKY, LOG_DETERMINANT, SOLVE, Block, Program
+from accumulus.tape.program import Program
 from accumulus.tape.systems import logarithm, lower_factor, solutions
 from accumulus.tape.tape import Tape
 
@@ -212,7 +213,7 @@ def _part(block: Block, needed: NDArray[np.bool_]) -> _Part:
         lengths = np.diff(block.offsets)
         offsets = np.append(0, np.cumsum(lengths[needed]))
         return _Part(block, [columns[0][np.repeat(needed, lengths)]], every[needed], offsets=offsets)
-    if block.code in (LOG_DETERMINANT, CHOLESKY, CALL):
+    if block.code in (LOG_DETERMINANT, CHOLESKY, CALL, SPARSE_SOLVE):
         return _Part(block, columns, every, shape=block.shape)
     if block.shape is not None:
         m, k, n = block.shape

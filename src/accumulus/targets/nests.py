@@ -28,9 +28,11 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from accumulus.errors import OpaqueError, SizeError
+from accumulus.tape.blocks import CHOLESKY, LOG_DETERMINANT, MATMUL, SOLVE, Opaque, operand_shapes
 from accumulus.tape.columns import Column, Range, column, owners_in
 from accumulus.tape.fusion import Map
-from accumulus.tape.program import CHOLESKY, LOG_DETERMINANT, MATMUL, SOLVE, Opaque, Program
+from accumulus.tape.program import Program
+from accumulus.tape.sparse_systems import SparseSystem
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Unit
 
@@ -63,9 +65,9 @@ class Nest:
     # of a recurrence, where the instances of each step begin, and where those of the last end
     steps: NDArray[np.int64] | None = None
     offsets: NDArray[np.int64] | None = None  # of sums, where the terms of each begin, and where those of the last end
-    shape: tuple[int, int, int] | None = None  # of what works on matrices, see `accumulus.tape.program.Block`
+    shape: tuple[int, int, int] | None = None  # of what works on matrices, see `accumulus.tape.blocks.Block`
     code: int = 0  # of that, what it is
-    opaque: Opaque | None = None  # of calls, what is called
+    opaque: Opaque | SparseSystem | None = None  # of calls, what is called; of sparse systems, where the entries are
     # where each instance stores its result, counted from its place; None if they follow each other
     positions: NDArray[np.int32] | None = None
     blocks: tuple[int, ...] = ()  # of the program that it computes
@@ -292,7 +294,14 @@ def _cholesky(matrix: Floats, out: Floats) -> None:
     out[...] = np.linalg.cholesky(matrix)
 
 
-def _calling(opaque: Opaque) -> Callable[..., Any]:
+def _calling(opaque: Opaque | SparseSystem) -> Callable[..., Any]:
+    if isinstance(opaque, SparseSystem):
+
+        def solve(data: Floats, sides: Floats, out: Floats) -> None:
+            out[...] = opaque.solve(data.reshape(-1), sides)
+
+        return solve
+
     def call(numbers: Floats, out: Floats) -> None:
         out[...] = opaque(numbers.reshape(-1))
 
@@ -315,11 +324,12 @@ class OfMatrices:
 
     def __init__(self, nest: Nest, places: Sequence[Entries], constant: Sequence[bool]) -> None:
         assert nest.shape is not None
-        m, k, n = nest.shape
+        m, _, n = nest.shape
         self._compute = _COMPUTE[nest.code] if nest.opaque is None else _calling(nest.opaque)
         self._constant = constant
         self._shape: tuple[int, ...] = (2,) if nest.code == LOG_DETERMINANT else (m, n)
-        self._operands = [_placed(each, shape) for each, shape in zip(places, ((m, k), (k, n)), strict=False)]
+        shapes = operand_shapes(nest.shape, nest.opaque, len(places))
+        self._operands = [_placed(each, shape) for each, shape in zip(places, shapes, strict=True)]
 
     def bind(self, values: Floats, target: Callable[[Sequence[Floats]], Floats]) -> Callable[[Sequence[Floats]], None]:
         """Its results from numbers in one array, as a function of the arrays that are returned.

@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, CompileError
+from accumulus.tape.blocks import CHOLESKY, LOG_DETERMINANT, MATMUL, SOLVE
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import BY_NAME, OPERATIONS, helpers
-from accumulus.tape.program import CHOLESKY, LOG_DETERMINANT, MATMUL, SOLVE
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Batch, Segment, Shape, SourceKernel, Unit
 from accumulus.targets.nests import Nest, check_written, nests_of

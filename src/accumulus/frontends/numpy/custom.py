@@ -234,7 +234,7 @@ class CustomFunction:
 
 
 class _Call:
-    """A function with arguments and results of certain shapes, as programs call it (`accumulus.tape.program.Opaque`).
+    """A function with arguments and results of certain shapes, as programs call it (`accumulus.tape.blocks.Opaque`).
 
     Args:
         function: that is called.
