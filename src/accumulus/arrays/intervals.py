@@ -10,6 +10,7 @@ import numpy as np
 
 from accumulus.tape.blocks import Block, Opaque
 from accumulus.tape.columns import Column, are_equal, owners_in, references_in
+from accumulus.tape.factorisations import Factorisation
 from accumulus.tape.interpreter import Domain, Partial, resume
 from accumulus.tape.operations import Operation
 from accumulus.tape.program import Program
@@ -170,6 +171,10 @@ class Intervals(Partial):
 
     def cholesky(self, matrix: Interval, shape: Any) -> Interval:
         """Return that nothing is known: matrices may not be positive definite."""
+        return None
+
+    def factorise(self, row: Factorisation, matrix: Interval, shape: Any) -> Interval:
+        """Return that nothing is known: LAPACK may find nothing."""
         return None
 
     def sparse_solve(self, system: SparseSystem, data: Interval, sides: Interval, shape: Any) -> Interval:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.elimination.implicit import newton_steps
+from accumulus.errors import ArgumentError
 from accumulus.frontends.inner import replayed
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Leaf, together
@@ -25,6 +26,7 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
 from accumulus.tape.blocks import CHOLESKY, LOG_DETERMINANT, MATMUL, SOLVE, Opaque
 from accumulus.tape.columns import Column, Range, column, references_in
+from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.live import of_all_orders, unattached
 from accumulus.tape.moving import Moving
@@ -202,6 +204,11 @@ class _Writing:
         elif block.opaque is not None:
             found = self._called(block.opaque, operands[0], self.order)
         else:
+            if block.code not in add:
+                raise ArgumentError(
+                    f"Taylor coefficients of {FACTORISATIONS[block.code].name} of large matrices are not computed; "
+                    "expected derivatives along directions, as acc.jvp of acc.jvp"
+                )
             found = add[block.code](block.shape, *operands)
         self.moving.note(block.start, found[0])
         if any(map(self._is_moving, operands)):

@@ -15,8 +15,21 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, FileError, OpaqueError, SizeError
 from accumulus.memory import check_fits
 from accumulus.shipping.data_files import Arrays, Fields
-from accumulus.tape.blocks import CHOLESKY, LOG_DETERMINANT, MATMUL, OF_MATRICES, SCAN, SPARSE_SOLVE, SUM, Block
+from accumulus.tape.blocks import (
+    CHOLESKY,
+    FACTORS,
+    LOG_DETERMINANT,
+    MATMUL,
+    OF_MATRICES,
+    ORTHOGONAL,
+    SCAN,
+    SINGULAR_VECTORS,
+    SPARSE_SOLVE,
+    SUM,
+    Block,
+)
 from accumulus.tape.columns import Column, Range, references_in
+from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.program import MANY_BLOCKS, Program
 from accumulus.tape.tape import Tape, from_bytes, to_bytes
@@ -164,9 +177,12 @@ def _append(tape: Program, record: Fields) -> None:
         if len(sizes) != 3:
             raise FileError(f"{record.what} works on matrices of {sizes}; expected three numbers")
         m, k, n = sizes
-        given = [m * k] if code in (LOG_DETERMINANT, CHOLESKY) else [m * k, k * n]
+        given = [m * k] if code in (LOG_DETERMINANT, CHOLESKY, *FACTORS) else [m * k, k * n]
         results = 2 if code == LOG_DETERMINANT else m * n
-        if 0 in given or results != count or (code != MATMUL and m != k) or (code == CHOLESKY and k != n):
+        if code in FACTORS:
+            results = sum(FACTORISATIONS[code].sizes(m, k))
+        is_square = m >= k if code in (ORTHOGONAL, SINGULAR_VECTORS) else code == MATMUL or m == k
+        if 0 in given or results != count or not is_square or (code == CHOLESKY and k != n):
             raise FileError(f"{record.what} works on matrices of {sizes}, which do not have {count} results")
         _check_lengths(operands, given, record.what)
         _check_references(operands, tape, record.what)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from accumulus.show.report import CaseFacts, Shown, cases_table, operations_by_kind
 from accumulus.show.tables import amount, counted, key_values, shape_text, table, text
 from accumulus.tape.blocks import CALL, CHOLESKY, MATMUL, SOLVE, SPARSE_SOLVE
+from accumulus.tape.factorisations import FACTORISATIONS
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -58,7 +59,8 @@ class BodyFacts:
                 SPARSE_SOLVE: "{0} sparse equations, {2} sides",
                 CALL: "call for {2} numbers",
             }
-            return forms.get(self.code, "determinant of {0}×{1}").format(*self.shape)
+            name = FACTORISATIONS[self.code].name if self.code in FACTORISATIONS else "determinant"
+            return forms.get(self.code, f"{name} of {{0}}×{{1}}").format(*self.shape)
         if self.steps:
             return f"{self.steps:,} steps"
         return "sums" if self.is_sum else "body"

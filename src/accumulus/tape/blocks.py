@@ -27,8 +27,16 @@ CALL: Final = 250
 CHOLESKY: Final = 249
 #: The code of blocks that are solutions of systems with sparse matrices.
 SPARSE_SOLVE: Final = 248
+#: The codes of factorisations, whose rows are in `accumulus.tape.factorisations`.
+EIGENVECTORS: Final = 247
+ORTHOGONAL: Final = 246
+SINGULAR_VECTORS: Final = 245
+DETERMINANT: Final = 244
+FACTORS: Final = frozenset((EIGENVECTORS, ORTHOGONAL, SINGULAR_VECTORS, DETERMINANT))
+#: Their operations, by those of a product of m × n and n × n entries, the smaller side being n.
+_WORK: Final = {EIGENVECTORS: 9.0, ORTHOGONAL: 4.0, SINGULAR_VECTORS: 14.0, DETERMINANT: 2.0 / 3.0}
 #: What works on whole matrices.
-OF_MATRICES: Final = frozenset((MATMUL, SOLVE, LOG_DETERMINANT, CHOLESKY, SPARSE_SOLVE))
+OF_MATRICES: Final = FACTORS | frozenset((MATMUL, SOLVE, LOG_DETERMINANT, CHOLESKY, SPARSE_SOLVE))
 
 
 class Opaque(Protocol):
@@ -107,6 +115,8 @@ class Block:
             _, k, n = self.shape
             if self.code == CHOLESKY:
                 return k**3 // 3
+            if self.code in FACTORS:
+                return int(_WORK[self.code] * self.shape[0] * k * min(self.shape[0], k))
             return self.count * (2 * k - 1) if self.code == MATMUL else 2 * k**3 // 3 + 2 * k * k * n
         if isinstance(self.opaque, SparseSystem) and self.shape is not None:
             return 2 * self.opaque.work * self.shape[2]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.tape.blocks import Opaque
+from accumulus.tape.factorisations import Factorisation
 from accumulus.tape.interpreter import NUMBERS, Domain, outputs_at, run
 from accumulus.tape.moving import narrowed
 from accumulus.tape.operations import Operation
@@ -198,6 +199,23 @@ class ErrorBounds(Domain):
         lost = product(product(inverse, moved, shape), _transposed(inverse, n), shape)
         small = lost.reshape(n, n, *a.shape[1:]).sum(axis=1).max(axis=0) < 0.25
         return _bounded(found, np.where(small, 2.0 * product(size, lost, shape), np.inf))
+
+    def factorise(
+        self, row: Factorisation, matrix: tuple[Values, Values], shape: tuple[int, int, int]
+    ) -> tuple[Values, Values]:
+        """Bound each part by how far it moves with the matrix, in Frobenius' norm, what LAPACK rounds being in it."""
+        (a, da), (m, n, _) = matrix, shape
+        found, sizes = NUMBERS.factorise(row, a, shape), row.sizes(m, n)
+        lost = np.linalg.norm(da, axis=0) + 8.0 * max(m, n) * self._rounding.unit * np.linalg.norm(a, axis=0)
+        error = np.empty_like(found)
+        for point in np.ndindex(found.shape[1:]):
+            at = (slice(None), *point)
+            parts = np.split(found[at], np.cumsum(sizes)[:-1])
+            parts = [part.reshape(each) for part, each in zip(parts, row.shapes(m, n), strict=True)]
+            spread = zip(row.sensitivity(parts), parts, strict=True)
+            factors = [np.broadcast_to(each, part.shape).reshape(-1) for each, part in spread]
+            error[at] = 4.0 * np.concatenate(factors) * lost[point]
+        return _bounded(found, error)
 
     def sparse_solve(
         self,

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.tape.blocks import CHOLESKY, LOG_DETERMINANT, SOLVE, Block, Opaque
 from accumulus.tape.columns import Column, Range, references_in
+from accumulus.tape.factorisations import FACTORISATIONS, Factorisation
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation, helpers
 from accumulus.tape.program import Program
 from accumulus.tape.sparse_systems import SparseSystem
@@ -96,6 +97,8 @@ class Domain:
 
     def of_matrices(self, block: Block) -> Callable[..., Any]:
         """Return the rule of a block that works on matrices, or of a call; it takes these and their shape."""
+        if block.code in FACTORISATIONS:
+            return partial(self.factorise, FACTORISATIONS[block.code])
         if isinstance(block.opaque, SparseSystem):
             return partial(self.sparse_solve, block.opaque)
         if block.opaque is not None:
@@ -121,6 +124,10 @@ class Domain:
     def cholesky(self, matrix: Any, shape: Shape) -> Any:
         """Compute the lower factor of a symmetric matrix, row by row."""
         raise NotImplementedError(f"{type(self).__name__} has no rule for factors of matrices")
+
+    def factorise(self, row: Factorisation, matrix: Any, shape: Shape) -> Any:
+        """Compute the parts of a factorisation, one after the other."""
+        raise NotImplementedError(f"{type(self).__name__} has no rule for {row.name}")
 
     def sparse_solve(self, system: SparseSystem, data: Any, sides: Any, shape: Shape) -> Any:
         """Compute the solutions of a system with a sparse matrix, row by row."""
@@ -396,6 +403,13 @@ class _Numbers(Domain):
             return _first(np.linalg.cholesky(_last(matrix, *shape[:2])))
         except np.linalg.LinAlgError:
             return np.full(matrix.shape, np.nan)
+
+    def factorise(self, row: Factorisation, matrix: Any, shape: Shape) -> Any:
+        """Factorise matrices, at one point or at many; NaN where LAPACK finds nothing."""
+        try:
+            return np.moveaxis(row.flat(_last(matrix, *shape[:2])), -1, 0)
+        except np.linalg.LinAlgError:
+            return np.full((sum(row.sizes(*shape[:2])), *matrix.shape[1:]), np.nan)
 
     def sparse_solve(self, system: SparseSystem, data: Any, sides: Any, shape: Shape) -> Any:
         """Solve sparse systems, at one point or at one after the other; NaN where a matrix is singular."""

@@ -26,6 +26,7 @@ from accumulus.memory import check_fits
 from accumulus.tape.blocks import (
     CALL,
     CHOLESKY,
+    FACTORS,
     LOG_DETERMINANT,
     MATMUL,
     SCAN,
@@ -48,6 +49,7 @@ from accumulus.tape.columns import (
     references_in,
     relative,
 )
+from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.live import seeing_zero_signs
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation
 from accumulus.tape.passes import USED, moved, rows_of
@@ -576,6 +578,13 @@ class Program:
         found = self.of_matrices(CHOLESKY, (n, n, n), [symmetric]).reshape(n, n)
         return np.where(np.tri(n, dtype=bool), found, self.constant(0.0))
 
+    def factorise(self, code: int, matrix: References) -> list[References]:
+        """The parts of a factorisation, see `accumulus.tape.factorisations`."""
+        row, (m, n) = FACTORISATIONS[code], matrix.shape
+        found = self.of_matrices(code, (m, n, 0), [matrix])
+        parts = np.split(found, np.cumsum(row.sizes(m, n))[:-1])
+        return [part.reshape(shape) for part, shape in zip(parts, row.shapes(m, n), strict=True)]
+
     def sparse_solve(self, system: SparseSystem, data: References, sides: References) -> References:
         """The solutions of a system with a sparse matrix, given its stored entries, for n × m right-hand sides."""
         n, m = sides.shape
@@ -598,6 +607,8 @@ class Program:
             self.begin_loops()
             self.is_long = True
         count = 2 if code == LOG_DETERMINANT else shape[0] * shape[2]
+        if code in FACTORS:
+            count = sum(FACTORISATIONS[code].sizes(*shape[:2]))
         return self._append(code, tuple(map(own, operands)), count, None, shape=shape, opaque=opaque).references
 
     def map(

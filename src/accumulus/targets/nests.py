@@ -28,8 +28,9 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from accumulus.errors import OpaqueError, SizeError
-from accumulus.tape.blocks import CHOLESKY, LOG_DETERMINANT, MATMUL, SOLVE, Opaque, operand_shapes
+from accumulus.tape.blocks import CHOLESKY, DETERMINANT, FACTORS, LOG_DETERMINANT, MATMUL, SOLVE, Opaque, operand_shapes
 from accumulus.tape.columns import Column, Range, column, owners_in
+from accumulus.tape.factorisations import FACTORISATIONS, Factorisation
 from accumulus.tape.fusion import Map
 from accumulus.tape.program import Program
 from accumulus.tape.sparse_systems import SparseSystem
@@ -90,8 +91,8 @@ def nests_of(tape: Program, maps: Sequence[Map]) -> list[Nest]:
     return found
 
 
-def check_written(nests: Sequence[Nest], language: str) -> None:
-    """Refuse nests that no text in a language can stand for.
+def check_written(nests: Sequence[Nest], language: str, has_factors: bool = False) -> None:
+    """Refuse nests that no text in a language can stand for, as factorisations if it has none.
 
     Raises:
         OpaqueError: for calls of opaque functions.
@@ -99,6 +100,8 @@ def check_written(nests: Sequence[Nest], language: str) -> None:
     for nest in nests:
         if nest.opaque is not None:
             raise OpaqueError.of(nest.opaque.name, f"source in {language}")
+        if nest.code in FACTORS and nest.code != DETERMINANT and not has_factors:
+            raise OpaqueError.of(f"LAPACK for {FACTORISATIONS[nest.code].name}", f"source in {language}")
 
 
 class Nests:
@@ -294,6 +297,10 @@ def _cholesky(matrix: Floats, out: Floats) -> None:
     out[...] = np.linalg.cholesky(matrix)
 
 
+def _factorise(row: Factorisation, matrix: Floats, out: Floats) -> None:
+    out[...] = row.flat(matrix)
+
+
 def _calling(opaque: Opaque | SparseSystem) -> Callable[..., Any]:
     if isinstance(opaque, SparseSystem):
 
@@ -325,9 +332,12 @@ class OfMatrices:
     def __init__(self, nest: Nest, places: Sequence[Entries], constant: Sequence[bool]) -> None:
         assert nest.shape is not None
         m, _, n = nest.shape
-        self._compute = _COMPUTE[nest.code] if nest.opaque is None else _calling(nest.opaque)
+        if nest.code in FACTORS:
+            self._compute: Callable[..., Any] = partial(_factorise, FACTORISATIONS[nest.code])
+        else:
+            self._compute = _COMPUTE[nest.code] if nest.opaque is None else _calling(nest.opaque)
         self._constant = constant
-        self._shape: tuple[int, ...] = (2,) if nest.code == LOG_DETERMINANT else (m, n)
+        self._shape: tuple[int, ...] = (nest.count,) if nest.code in (LOG_DETERMINANT, *FACTORS) else (m, n)
         shapes = operand_shapes(nest.shape, nest.opaque, len(places))
         self._operands = [_placed(each, shape) for each, shape in zip(places, shapes, strict=True)]
 

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, CompileError
 from accumulus.tape.blocks import CHOLESKY, LOG_DETERMINANT, MATMUL, SOLVE
 from accumulus.tape.columns import Column, Range, references_in
+from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.operations import BY_NAME, OPERATIONS, helpers
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Batch, Segment, Shape, SourceKernel, Unit
@@ -311,7 +312,7 @@ class ArrayPrinter:
     def __init__(self, unit: Unit, parameters: Sequence[str]) -> None:
         self._tape, self._nests, self._segments = unit.tape, nests_of(unit.tape, unit.maps or ()), unit.segments
         self.library = self.bodies.library
-        check_written(self._nests, "Python")
+        check_written(self._nests, "Python", has_factors=True)
         #: Arrays that are there, by the reference of their first entry.
         self._names: dict[int, str] = {}
         self._lines: list[str] = []
@@ -368,7 +369,7 @@ class ArrayPrinter:
         places = ", ".join(f"{file}:{line}" for file, line in lines[:3]) + (", …" if len(lines) > 3 else "")
         what = "sums" if nest.body is None else "entries" if nest.steps is None else "steps"
         if nest.shape is not None:
-            what = _OF_MATRICES[nest.code]
+            what = _OF_MATRICES.get(nest.code) or FACTORISATIONS[nest.code].name
         return ["", f"# {nest.count:,} {what}" + (f", {places}" if places else "")]
 
     def _spread(self, operands: Column) -> str:
@@ -407,6 +408,10 @@ class ArrayPrinter:
             f"{self.library}.reshape({self._spread(column)}, {each})"
             for column, each in zip(nest.loads, ((m, k), (k, n)), strict=False)
         ]
+        if nest.code in FACTORISATIONS:
+            parts = FACTORISATIONS[nest.code].text.format(*matrices, library=self.library)
+            self._store(nest.starts[0], f"{self.library}.concatenate([{self.library}.ravel(part) for part in {parts}])")
+            return
         self._store(nest.starts[0], f"{self.library}.ravel({self.forms[nest.code].format(*matrices)})")
 
     def _sums(self, nest: Nest, offsets: NDArray[np.int64]) -> None:

@@ -423,6 +423,7 @@ def newly_loaded() -> Iterator[tuple[ModuleType, list[BorrowedFunction]]]:
                     replacement = _function(original, record)
                     if isinstance(original, type):
                         namespace = {"original": original, "call": staticmethod(replacement)}
+                        namespace |= {name: getattr(original, name) for name in ("__module__", "__doc__")}
                         replacement = _StandInClass(original.__name__, (), namespace)
                     rows.append(BorrowedFunction(original, replacement))
             elif hasattr(module, owner):
