@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy
 import scipy.linalg
 import scipy.sparse
+import scipy.sparse.linalg
 import scipy.special
 
 import accumulus as acc
@@ -424,6 +425,27 @@ def sparse_matrix(n: int) -> Case:
     return Case(lambda words: lambda u: K @ u + u**2, (random().normal(size=n), numpy.ones(n)), "jvp", jax=False)
 
 
+def sparse_system(n: int) -> Case:
+    """The response of a grid of n × n cells to heat sources, whose conductivities are the arguments."""
+    places = numpy.arange(n * n).reshape(n, n)
+    near = numpy.concatenate([places[:, :-1].ravel(), places[:-1].ravel()])
+    far = numpy.concatenate([places[:, 1:].ravel(), places[1:].ravel()])
+    sources, spsolve = random().normal(size=n * n), scipy.sparse.linalg.spsolve
+
+    def f(c: Any) -> Any:
+        rows, columns = numpy.concatenate([near, far, near, far]), numpy.concatenate([near, far, far, near])
+        between = scipy.sparse.csc_array((numpy.concatenate([c, c, -c, -c]), (rows, columns)), shape=(n * n, n * n))
+        return sources @ spsolve(between + scipy.sparse.eye_array(n * n, format="csc"), sources)
+
+    return Case(lambda words: f, (numpy.full(len(near), 2.0),), jax=False)
+
+
+def eigenvalues(n: int) -> Case:
+    """A sum of eigenvalues of a symmetric matrix, each with a weight of its own."""
+    weights = numpy.cos(numpy.arange(n))
+    return Case(lambda words: lambda a: words.np.linalg.eigvalsh(a + a.T) @ weights, (random().normal(size=(n, n)),))
+
+
 CASES: Final[dict[str, tuple[Callable[..., Case], tuple[Any, ...]]]] = {
     "Gaussian process, 60": (gaussian_process, (60,)),
     "Gaussian process by Cholesky, 500": (by_cholesky, (500,)),
@@ -447,6 +469,8 @@ CASES: Final[dict[str, tuple[Callable[..., Case], tuple[Any, ...]]]] = {
     "bundle adjustment, 400,000 observations": (bundle_adjustment, (400_000,)),
     "Neo-Hooke, 10,000 tetrahedra": (neo_hooke, (10_000,)),
     "K @ u + u², 10⁶ unknowns": (sparse_matrix, (1_000_000,)),
+    "a sparse system, 10,000 cells": (sparse_system, (100,)),
+    "eigenvalues, 200 rows": (eigenvalues, (200,)),
 }
 
 OURS: Final[dict[str, Callable[[Any], Any]]] = {

@@ -184,6 +184,7 @@ def test_what_cannot_call_scipy_says_so(tmp_path):
         lambda u: np.sin(stored(u)).toarray(),
         lambda u: sp.csr_array((U, u, u)) @ u,
         lambda u: spla.spsolve(MATRIX * 1j, u),
+        lambda u: spla.spsolve(MATRIX, MATRIX * u[0]),
         lambda u: spla.spilu(stored(u)).solve(u),
     ],
 )

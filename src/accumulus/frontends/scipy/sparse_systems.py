@@ -94,7 +94,9 @@ class Factors:
         if not depends(rhs) and self._data is None and self._original is not None:
             return as_constant(tape, self._original.solve(np.asarray(rhs, float), trans))
         if is_sparse(rhs) or isinstance(rhs, SparseEntries):
-            rhs = rhs.toarray()
+            raise refuse(
+                "A sparse system is solved for dense right-hand sides, whose solutions are dense. Write b.toarray()."
+            )
         sides = as_array(tape, rhs)
         n = self._system.size
         if sides.ndim not in (1, 2) or len(sides) != n:
