@@ -56,6 +56,9 @@ class SparseSystem:
             self._indices = rows[self._by_column].astype(np.int32)
             self._starts = np.searchsorted(columns[self._by_column], np.arange(size + 1)).astype(np.int32)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_known": ()}  # factors stay in their process
+
     @cached_property
     def T(self) -> SparseSystem:  # noqa: N802
         """The system of the transposed matrices, with the same operand."""

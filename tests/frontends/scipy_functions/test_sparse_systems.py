@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.sparse.linalg import factorized, splu
 
 import accumulus as acc
 from accumulus.errors import OpaqueError, SizeError, TraceError
+from accumulus.tape.sparse_systems import SparseSystem
 
 N = 70  # more than are written out
 GENERATOR = np.random.default_rng(5)
@@ -120,8 +122,8 @@ def test_batches(target):
 
 
 def test_a_constant_matrix_is_factorised_once(monkeypatch):
-    made = []
-    monkeypatch.setattr(spla, "splu", lambda *given, **options: made.append(1) or splu(*given, **options))
+    made, factorised = [], SparseSystem._factorised
+    monkeypatch.setattr(SparseSystem, "_factorised", lambda *given: made.append(1) or factorised(*given))
     shifted = MATRIX + 0.125 * sp.eye_array(N)
     function = acc.value_and_gradient(lambda u: np.sum(spla.spsolve(shifted, np.sin(spla.spsolve(shifted, u))) ** 2))
     for scale in (1.0, 2.0, 3.0):
@@ -156,6 +158,16 @@ def test_singular_matrices_are_nan_or_raise_as_in_scipy():
     factors(U)
     with pytest.raises(RuntimeError, match="singular"):
         factors(np.where(np.arange(N) == 7, 0.0, U))
+
+
+def of_constant(u):
+    return np.sum(spla.spsolve(MATRIX, u) ** 2)
+
+
+def test_pickled_derivatives_factorise_again():
+    gradient = acc.gradient(of_constant)
+    close(pickle.loads(pickle.dumps(gradient))(U), gradient(U))  # before and after there is a program
+    close(pickle.loads(pickle.dumps(gradient))(U), gradient(U))
 
 
 def test_small_systems_are_written_out():
