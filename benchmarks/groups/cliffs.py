@@ -15,6 +15,7 @@ import numpy
 import scipy.integrate
 import scipy.linalg
 import scipy.sparse
+import scipy.sparse.linalg
 import scipy.special
 
 import accumulus as acc
@@ -485,6 +486,27 @@ def stiff_fit(observations: int) -> Case:
     return Case(write, (HIRES,), "jacobian", jax=False, differences=by_differences)
 
 
+def sparse_system(n: int) -> Case:
+    """The response of a grid of n × n cells to heat sources, whose conductivities are the arguments."""
+    places = numpy.arange(n * n).reshape(n, n)
+    near = numpy.concatenate([places[:, :-1].ravel(), places[:-1].ravel()])
+    far = numpy.concatenate([places[:, 1:].ravel(), places[1:].ravel()])
+    sources, spsolve = random().normal(size=n * n), scipy.sparse.linalg.spsolve
+
+    def f(c: Any) -> Any:
+        rows, columns = numpy.concatenate([near, far, near, far]), numpy.concatenate([near, far, far, near])
+        between = scipy.sparse.csc_array((numpy.concatenate([c, c, -c, -c]), (rows, columns)), shape=(n * n, n * n))
+        return sources @ spsolve(between + scipy.sparse.eye_array(n * n, format="csc"), sources)
+
+    return Case(lambda words: f, (numpy.full(len(near), 2.0),), jax=False)
+
+
+def eigenvalues(n: int) -> Case:
+    """A sum of eigenvalues of a symmetric matrix, each with a weight of its own."""
+    weights = numpy.cos(numpy.arange(n))
+    return Case(lambda words: lambda a: words.np.linalg.eigvalsh(a + a.T) @ weights, (random().normal(size=(n, n)),))
+
+
 CASES: Final[dict[str, tuple[Callable[..., Case], tuple[Any, ...]]]] = {
     "Gaussian process, 60": (gaussian_process, (60,)),
     "Gaussian process by Cholesky, 500": (by_cholesky, (500,)),
@@ -510,6 +532,8 @@ CASES: Final[dict[str, tuple[Callable[..., Case], tuple[Any, ...]]]] = {
     "minibatches of 256 from 100,000": (minibatches, (100_000, 256)),
     "Neo-Hooke, 10,000 tetrahedra": (neo_hooke, (10_000,)),
     "K @ u + u², 10⁶ unknowns": (sparse_matrix, (1_000_000,)),
+    "a sparse system, 10,000 cells": (sparse_system, (100,)),
+    "eigenvalues, 200 rows": (eigenvalues, (200,)),
 }
 
 OURS: Final[dict[str, Callable[[Any], Any]]] = {

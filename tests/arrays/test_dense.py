@@ -16,9 +16,10 @@ from accumulus.arrays.entries import Entries, Products, selected
 from accumulus.arrays.residues import PRIME, matrix_product
 from accumulus.arrays.structured import Dense, Structured, written_out
 from accumulus.frontends.record import record
+from accumulus.tape.blocks import MATMUL
 from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.interpreter import evaluate
-from accumulus.tape.program import MATMUL, Program, references_in
+from accumulus.tape.program import Program, references_in
 from accumulus.targets import targets
 
 RNG = np.random.default_rng(7)

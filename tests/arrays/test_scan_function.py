@@ -9,7 +9,7 @@ from looped import unrolled
 import accumulus as acc
 from accumulus.arrays.scans import Recurrence
 from accumulus.frontends.record import record
-from accumulus.tape.program import SCAN
+from accumulus.tape.blocks import SCAN
 from accumulus.targets.target import LoopNest
 
 

@@ -13,10 +13,11 @@ from accumulus.elimination.emit import emit
 from accumulus.graph.linearize import linearize
 from accumulus.resubstitution.optimise import optimise_bodies
 from accumulus.search.find import find_plan
+from accumulus.tape.blocks import SCAN
 from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.fusion import fuse
 from accumulus.tape.interpreter import evaluate
-from accumulus.tape.program import SCAN, Program, Range, column
+from accumulus.tape.program import Program, Range, column
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import LongSegment, Unit
 from accumulus.targets.target import target_of

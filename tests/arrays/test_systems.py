@@ -13,10 +13,11 @@ from looped import unrolled
 import accumulus as acc
 from accumulus.frontends.numpy.linalg import systems
 from accumulus.frontends.record import record
+from accumulus.tape.blocks import MATMUL, OF_MATRICES
 from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.moving import narrowed, unroll
-from accumulus.tape.program import MATMUL, OF_MATRICES, Program
+from accumulus.tape.program import Program
 
 N = 4
 RNG = np.random.default_rng(0)

@@ -36,6 +36,8 @@ SMALL = {
     "minibatches": cliffs.minibatches(300, 70),
     "an elastic body": cliffs.neo_hooke(60),
     "a sparse matrix": cliffs.sparse_matrix(50),
+    "a sparse system": cliffs.sparse_system(9),
+    "eigenvalues": cliffs.eigenvalues(12),
 }
 
 

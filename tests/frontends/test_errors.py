@@ -144,7 +144,7 @@ RETURNS = {
     "np.pad(x, 1, mode='mean')": "computes entries",
     "np.matvec(np.outer(x, x), x, axis=0)": r"np\.moveaxis",
     "np.r_['0,2', x, x]": r"np\.concatenate",
-    "SPARSE.multiply(x)": r"M @ x",
+    "SPARSE.multiply(x).power(2)": r"Recorded are A @ x",
     "scipy.optimize.root(lambda y: y - x, np.zeros(3)).x": r"scipy\.optimize\.root",
     "scipy.optimize.brentq(lambda y: y - x[0], 0, 1)": r"scipy\.optimize\.brentq cannot",
     "np.polynomial.Polynomial([1, 2, 3])(x)": r"np\.polynomial",

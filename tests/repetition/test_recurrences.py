@@ -12,8 +12,8 @@ from rolling import rolling
 import accumulus as acc
 from accumulus.frontends.record import record
 from accumulus.repetition import roll
+from accumulus.tape.blocks import SCAN
 from accumulus.tape.interpreter import evaluate
-from accumulus.tape.program import SCAN
 from accumulus.targets.target import LoopNest
 
 X = np.random.default_rng(1).uniform(0.2, 1.2, 24)

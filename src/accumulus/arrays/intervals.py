@@ -8,10 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from accumulus.tape.blocks import Block, Opaque
 from accumulus.tape.columns import Column, are_equal, owners_in, references_in
+from accumulus.tape.factorisations import Factorisation
 from accumulus.tape.interpreter import Domain, Partial, resume
 from accumulus.tape.operations import Operation
-from accumulus.tape.program import Block, Opaque, Program
+from accumulus.tape.program import Program
+from accumulus.tape.sparse_systems import SparseSystem
 
 #: The least and the greatest value; None if there may be no number. Sums and products of finite numbers are taken to be
 #: finite, however large.
@@ -177,6 +180,14 @@ class Intervals(Partial):
     def scatter(self, terms: Interval, indices: Interval, shape: Any) -> Interval:
         """Return whether sums are finite."""
         return ANY if _is_finite(terms) else None
+
+    def factorise(self, row: Factorisation, matrix: Interval, shape: Any) -> Interval:
+        """Return that nothing is known: LAPACK may find nothing."""
+        return None
+
+    def sparse_solve(self, system: SparseSystem, data: Interval, sides: Interval, shape: Any) -> Interval:
+        """Return that nothing is known: matrices may be singular."""
+        return None
 
     def call(self, opaque: Opaque, numbers: Interval, shape: Any) -> Interval:
         """Return that nothing is known."""

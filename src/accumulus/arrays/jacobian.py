@@ -8,15 +8,18 @@ the one that makes the fewest products is always the next.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.arrays.entries import Entries, Products, positions, selected, sorted_entries
+from accumulus.arrays.factors import RULES, Factored
+from accumulus.arrays.inverses import Inverse
 from accumulus.arrays.scans import Factor, Recurrence, Way, dependences, opened_labels
 from accumulus.arrays.structured import Dense, Edge, Lookup, Structured, of_product, parted, written_out
 from accumulus.arrays.through import through
@@ -26,21 +29,13 @@ from accumulus.elimination.emit import emit
 from accumulus.errors import SizeError
 from accumulus.graph.linearize import linearize
 from accumulus.search.find import find_plan
+from accumulus.tape.blocks import FACTORS, GATHER, LOG_DETERMINANT, MATMUL, SCATTER, SOLVE, SPARSE_SOLVE, Opaque
 from accumulus.tape.columns import Column, Range, column, owners_in, references_in
+from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.moving import Moving
-from accumulus.tape.program import (
-    CHOLESKY,
-    GATHER,
-    MANY_BLOCKS,
-    MATMUL,
-    SCATTER,
-    SOLVE,
-    Opaque,
-    OpenIndicesError,
-    Program,
-    shapes_of_operands,
-)
+from accumulus.tape.program import MANY_BLOCKS, OpenIndicesError, Program
+from accumulus.tape.sparse_systems import SparseSystem
 from accumulus.tape.tape import Tape, to_bytes
 
 Integers = NDArray[np.int64]
@@ -50,7 +45,10 @@ _OUTPUTS: Final = -2
 #: Owner of entries by directions, which the inputs depend on.
 _DIRECTIONS: Final = -3
 #: Arrays that derivatives go through and that are never computed: how many there are, by the code of a block.
-_RESIDUALS: Final = {SOLVE: 1, CHOLESKY: 4, GATHER: 1, SCATTER: 1}
+_RESIDUALS: Final = {
+    **dict.fromkeys((SOLVE, SPARSE_SOLVE, GATHER, SCATTER), 1),
+    **{code: count for code, (count, _) in RULES.items()},
+}
 #: Products between arrays, at most: their indices have to fit into memory.
 MOST: Final = 200_000_000
 #: Products up to which ways through recurrences are looked for at first, where nothing else is left.
@@ -112,6 +110,12 @@ def differentiate(
     return _Accumulating(tape, np.asarray(inputs, np.int64), context, directions, owners).result()
 
 
+def _parts(references: Integers, shapes: Sequence[tuple[int, ...]]) -> list[Integers]:
+    """Parts that follow each other, in their shapes."""
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    return [part.reshape(shape) for part, shape in zip(np.split(references, ends[:-1]), shapes, strict=True)]
+
+
 class _Accumulating:
     def __init__(
         self,
@@ -133,6 +137,10 @@ class _Accumulating:
         self._residuals: dict[int, list[int]] = {}
         for vertex, position in enumerate(self._factors, len(tape.blocks)):
             self._residuals.setdefault(position, []).append(vertex)
+        #: Matrices whose inverses derivatives take anyway, for determinants: references, row by row.
+        self._inverted = {
+            references_in(block.operands[0]).tobytes() for block in tape.blocks if block.code == LOG_DETERMINANT
+        }
         sizes = map(self._size_beside, self._factors)
         *self._residual_starts, end = accumulate(sizes, initial=len(tape) + len(tape.outputs))
         #: Whether derivatives by each input are wanted, and then which results depend on any.
@@ -243,12 +251,14 @@ class _Accumulating:
         block = self.given.blocks[position]
         assert block.shape is not None
         m, _, n = block.shape
-        shapes = shapes_of_operands(block.code, block.shape)
-        factors = [references_in(part).reshape(shape) for part, shape in zip(block.operands, shapes, strict=True)]
+        shapes = block.operand_shapes
+        factors = [references_in(part).reshape(shape) for part, shape in zip(block.operands, shapes, strict=False)]
         matrices = [self.moving.at(factor) for factor in factors]
         found = self.made.of_matrices(block.code, block.shape, matrices, block.opaque)
         self.moving.note(block.start, found)
-        if block.opaque is not None:
+        if isinstance(block.opaque, SparseSystem):
+            self._add_system(position, (factors[0], factors[1]), matrices[0], found.reshape(m, n), block.opaque)
+        elif block.opaque is not None:
             arguments = factors[0].reshape(-1)[1:]
             active = np.flatnonzero((arguments >= 0) & self.active[arguments])
             if len(active):
@@ -262,8 +272,8 @@ class _Accumulating:
                 self._add_dense(position, part)
         elif block.code == SOLVE:
             self._add_system(position, (factors[0], factors[1]), matrices[0], found.reshape(m, n))
-        elif block.code == CHOLESKY:
-            self._add_factor(position, factors[0], found.reshape(m, n))
+        elif block.code in RULES:
+            self._add_factorisation(position, factors[0], matrices[0], found)
         elif self._is_active(column(factors[0])):
             inverse = self.made.solve(matrices[0], self.made.constant_array(np.eye(m)))
             logarithm = np.array([block.start + 1])
@@ -277,10 +287,15 @@ class _Accumulating:
         return self.made.call(opaque.derivative, numbers).reshape(-1, opaque.argument_count)[:, by]
 
     def _add_system(
-        self, position: int, given: tuple[Integers, Integers], matrix: Integers, solutions: Integers
+        self,
+        position: int,
+        given: tuple[Integers, Integers],
+        matrix: Integers,
+        solutions: Integers,
+        system: SparseSystem | None = None,
     ) -> None:
         """Add the derivatives of X, where A·X = B: by the residual R = B - A·X they are A⁻¹, and those of R are -Xᵀ
-        by A and 1 by B, X being held constant.
+        by A and 1 by B, X being held constant. Of a sparse A those by stored entries are rows of -X.
         """
         (by, sides), (vertex,) = given, self._residuals[position]
         if not any(self._is_active(column(each)) for each in given):
@@ -288,12 +303,19 @@ class _Accumulating:
         residuals = np.arange(solutions.size).reshape(solutions.shape) + self._place(vertex)[0]
         if self._is_active(column(by)):
             negative = self.made.apply("negative", solutions).T
+        if self._is_active(column(by)) and system is not None:
+            tails = np.broadcast_to(by.reshape(-1, 1), (by.size, solutions.shape[1]))
+            values = column(negative.T[system.columns])
+            self._add_edges(vertex, column(residuals[system.rows]), column(tails), values)
+        elif self._is_active(column(by)):
             self._add_dense(vertex, Dense(residuals[:, :, np.newaxis], by[:, :, np.newaxis], negative, is_factor=True))
         self._add_edges(vertex, column(residuals), column(sides), None)
         results = self.given.blocks[position].results.references.reshape(solutions.shape)
-        inverse = self.made.solve(matrix, self.made.constant_array(np.eye(len(matrix))))
+        inverse = Inverse(self.made, matrix if system is None else matrix.reshape(-1), len(solutions), system)
+        is_formed = by.tobytes() in self._inverted
         self.active[results] = True
-        self.edges[position, vertex] = [Dense(results[np.newaxis], residuals[np.newaxis], inverse)]
+        factor = inverse.formed if is_formed else inverse
+        self.edges[position, vertex] = [Dense(results[np.newaxis], residuals[np.newaxis], factor)]
 
     def _add_lookup(self, position: int, rows: Integers, indices: Integers) -> None:
         """Add the derivatives of rows by indices, or of their sums: by an array that is the rows."""
@@ -314,34 +336,28 @@ class _Accumulating:
                 raise OpenIndicesError
             self.open[position] = lookup, rows
 
-    def _add_factor(self, position: int, given: Integers, factor: Integers) -> None:
-        """Add the derivatives of L, where L·Lᵀ = A: dL = L·Φ(L⁻¹·dA·L⁻ᵀ), Φ being the lower triangle with half the
-        diagonal; A, as its lower triangle makes it, what is left and right of dA, and Φ are arrays of their own.
-
-        Source: S. P. Smith, Differentiation of the Cholesky algorithm, 1995; I. Murray, arXiv:1602.07527.
-        """
+    def _add_factorisation(self, position: int, given: Integers, matrix: Integers, found: Integers) -> None:
+        """Add the derivatives of a factorisation by its rule, if it depends on any input."""
         if not self._is_active(column(given)):
             return
-        n, made = len(given), self.made
-        symmetric, left, whole, halved = (
-            np.arange(n * n).reshape(n, n) + self._place(vertex)[0] for vertex in self._residuals[position]
-        )
-        vertices = self._residuals[position]
-        lower = np.tri(n, dtype=bool)
-        self._add_edges(vertices[0], column(symmetric), column(np.where(lower, given, given.T)), None)
-        factor = np.where(lower, factor, made.constant(0.0))
-        inverse = made.solve(factor, made.constant_array(np.eye(n)))
-        weights = made.constant_array(np.where(np.eye(n, dtype=bool), 0.5, 1.0)[lower])
-        results = self.given.blocks[position].results.references.reshape(n, n)
-        edges: list[Edge] = [
-            Dense(left[np.newaxis], symmetric[np.newaxis], inverse),
-            Dense(whole[:, :, np.newaxis], left[:, :, np.newaxis], inverse),
-            Entries(column(halved[lower]), column(whole[lower]), column(weights)),
-            Dense(results[np.newaxis], halved[np.newaxis], factor),
-        ]
-        for (tail, head), edge in zip(pairwise([*vertices, position]), edges, strict=True):
-            self.edges[head, tail] = [edge]
-        self.active[np.stack([symmetric, left, whole, halved, results])] = True
+        block = self.given.blocks[position]
+        vertices, inner = self._vertices(position), [self._all(vertex) for vertex in self._residuals.get(position, [])]
+        shapes = FACTORISATIONS[block.code].shapes(*given.shape) if block.code in FACTORS else [given.shape]
+        values, results = (_parts(each, shapes) for each in (found.reshape(-1), block.results.references))
+        for head, tail, edge in RULES[block.code][1](Factored(self.made, given, matrix, values, results, inner)):
+            if tail is not None:
+                self.edges.setdefault((vertices[head], vertices[tail]), []).append(edge)
+            elif isinstance(edge, Dense):
+                self._add_dense(vertices[head], edge)
+            else:
+                self._add_edges(vertices[head], edge.heads, edge.tails, edge.values)
+        for every in (*inner, block.results.references):
+            self.active[every] = True
+
+    def _all(self, vertex: int) -> Integers:
+        """References of all entries of an array."""
+        start, size = self._place(vertex)
+        return np.arange(start, start + size)
 
     def _add_body(self, each: Map) -> None:
         blocks = self.given.blocks

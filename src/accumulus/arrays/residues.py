@@ -1,16 +1,17 @@
 """Programs over arrays modulo a prime: what they add and multiply, with everything else by chance.
 
-Sums, products, also of matrices, negations, choices, and what goes by indices, which are residues like any other
-modulo the number of rows, are computed, and recurrences of nothing else; every other
-operation, a call of an opaque function too, is a random residue for each of its results, the same wherever it is
-referred to. A choice by c of a or b is b + c·(a − b), c being a residue like any other; in memory truth values are
-numbers, so whether one is not 0 is that residue again. Every finite constant is a whole number times a power of two,
+Sums, products, also of matrices, negations, choices, and what goes by indices, which are residues like any other modulo
+the number of rows, are computed, and recurrences of nothing else; inverses of matrices are random matrices, which
+solutions of systems are multiplied with. Every other operation, a call of an opaque function too, is a random residue
+for each of its results, the same wherever it is referred to. A choice by c of a or b is b + c·(a − b), c being a
+residue like any other; in memory truth values are numbers, so whether one is not 0 is that residue again. Every finite
+constant is a whole number times a power of two,
 and so has a residue of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -19,9 +20,11 @@ from numpy.typing import NDArray
 from accumulus.arrays.compiled import steps_kernel
 from accumulus.arrays.compiled.steps_kernel import StepsState
 from accumulus.native.machine import kernel
-from accumulus.tape.columns import Column, Range
+from accumulus.tape.blocks import GATHER, MATMUL, SCAN, SCATTER, SOLVE, SPARSE_SOLVE, SUM, Block
+from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import BY_NAME
-from accumulus.tape.program import GATHER, MATMUL, SCAN, SCATTER, SUM, Block, Program
+from accumulus.tape.program import Program
+from accumulus.tape.sparse_systems import SparseSystem
 from accumulus.tape.tape import Tape
 
 #: 2³¹ − 1: products of two residues fit into 64 bits, and are reduced by shifts.
@@ -42,7 +45,9 @@ _LOW: Final = np.uint64(2**16 - 1)
 _ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _SELECT = (
     BY_NAME[name].code for name in ("add", "subtract", "multiply", "negative", "select")
 )
-_COMPUTED: Final = frozenset((_ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _SELECT, SUM, MATMUL, SCAN, GATHER, SCATTER))
+_COMPUTED: Final = frozenset(
+    (_ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _SELECT, SUM, MATMUL, SCAN, SOLVE, SPARSE_SOLVE, GATHER, SCATTER)
+)
 _TRUTH: Final = BY_NAME["not_equal"].code
 _KINDS: Final = {
     _ADD: steps_kernel.ADD,
@@ -94,13 +99,56 @@ def at(values: Residues, operands: Column, part: slice) -> Any:
     return values[begin + operands.step * np.arange(part.stop - part.start)].astype(np.uint64)
 
 
+class RandomInverses:
+    """What stands for inverses: a random diagonal, and a product of two random vectors, for each matrix.
+
+    Transposed matrices have transposed ones, and symmetric matrices symmetric ones; they do not commute.
+    """
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
+        self._known: dict[Hashable, tuple[Any, Any, Any]] = {}
+
+    def times(self, matrix: NDArray[np.int64], system: SparseSystem | None, taken: Residues) -> Any:
+        """The product with a matrix of residues.
+
+        Args:
+            matrix: references of the matrix whose inverse it is; of a sparse one of its stored entries.
+            system: of a sparse matrix, where these are.
+        """
+        diagonal, left, right = self._of(matrix, system, len(taken))
+        inner = matrix_product(right[np.newaxis], taken)
+        return reduced(
+            reduced(diagonal[:, np.newaxis] * taken.astype(np.uint64)) + reduced(left[:, np.newaxis] * inner)
+        )
+
+    def _of(self, matrix: NDArray[np.int64], system: SparseSystem | None, n: int) -> tuple[Any, Any, Any]:
+        key: Hashable
+        if system is not None:
+            key, turned, is_turned = (system.root, matrix.tobytes()), None, system.is_transposed
+        else:
+            key, turned = matrix.tobytes(), matrix.T.tobytes()
+            is_turned = turned in self._known
+            key = turned if is_turned else key
+        if key not in self._known:
+            diagonal, left, right = _random(self._generator, 3 * n).astype(np.uint64).reshape(3, n)
+            self._known[key] = diagonal, left, left if key == turned else right
+        diagonal, left, right = self._known[key]
+        return (diagonal, right, left) if is_turned else (diagonal, left, right)
+
+
 def residues(
-    tape: Program, wanted: Sequence[Column], apart: Mapping[int, int], generator: np.random.Generator
+    tape: Program,
+    wanted: Sequence[Column],
+    apart: Mapping[int, int],
+    generator: np.random.Generator,
+    inverses: RandomInverses,
 ) -> Residues:
     """The residue of each result that is wanted, or that one of these is computed from, at its reference.
 
     Args:
         apart: constants that were rounded, and the residues of what they stand for.
+        inverses: what stands for inverses of matrices.
 
     Returns:
         An array of which negative references, as indices from its end, are those of constants.
@@ -129,6 +177,15 @@ def residues(
             )
             move = gathered if block.code == GATHER else scattered
             result[:] = move(terms, places, block.shape)
+        elif block.code in (SOLVE, SPARSE_SOLVE):
+            assert block.shape is not None
+            _, n, m = block.shape
+            matrix, sides = block.operands
+            given = np.broadcast_to(at(values, sides, slice(0, len(sides))), len(sides)).reshape(n, m)
+            system = block.opaque if isinstance(block.opaque, SparseSystem) else None
+            references = references_in(matrix)
+            references = references.reshape(n, n) if system is None else references
+            result[:] = inverses.times(references, system, given).reshape(-1)
         elif block.body is not None and _is_computed(block.body):
             _scan(block, values, result)
         elif block.body is not None:

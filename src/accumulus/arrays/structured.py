@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.entries import FEW_PARTS, Entries, Products
 from accumulus.arrays.intervals import Intervals
+from accumulus.arrays.inverses import Inverse
 from accumulus.errors import SizeError
+from accumulus.tape.blocks import GATHER, SCATTER
 from accumulus.tape.columns import Column, Range, column, references_in
-from accumulus.tape.program import GATHER, SCATTER, Program
+from accumulus.tape.program import Program
 
 # Dense derivatives ---------------------------------------------------------------------------------------------------
 #
@@ -29,17 +31,29 @@ class Dense:
 
     Attributes:
         heads, tails: references to the program that is differentiated.
-        matrix: references to the program that computes the derivatives; (m, k).
+        factor: references to the program that computes the derivatives; (m, k). Or an inverse, which is not formed.
         is_factor: whether the matrix is a factor of a product, as the function has it, rather than a derivative.
     """
 
     heads: Integers
     tails: Integers
-    matrix: Integers
+    factor: Integers | Inverse
     is_factor: bool = False
 
     def __len__(self) -> int:
-        return int(self.heads.size) * int(self.matrix.shape[1])
+        return int(self.heads.size) * int(self.factor.shape[1])
+
+    @property
+    def matrix(self) -> Integers:
+        """The references, of an inverse the entries that it is formed of."""
+        return self.factor.formed if isinstance(self.factor, Inverse) else self.factor
+
+    @property
+    def work(self) -> int:
+        """Products that its product with a vector takes."""
+        if isinstance(self.factor, Inverse):
+            return int(self.heads.size) // self.factor.rows * self.factor.work
+        return len(self)
 
     @property
     def is_rectangle(self) -> bool:
@@ -59,7 +73,7 @@ class Dense:
     @property
     def transposed(self) -> Dense:
         """Tails as heads, and heads as tails."""
-        return replace(self, heads=self.tails, tails=self.heads, matrix=self.matrix.T)
+        return replace(self, heads=self.tails, tails=self.heads, factor=self.factor.T)
 
     @property
     def values(self) -> Column:
@@ -70,10 +84,11 @@ class Dense:
     def entries(self) -> Entries:
         """Its entries, one by one."""
         p, m, q = self.heads.shape
-        shape = p, m, self.matrix.shape[1], q
+        matrix = self.matrix
+        shape = p, m, matrix.shape[1], q
         heads = np.broadcast_to(self.heads[:, :, np.newaxis], shape)
         tails = np.broadcast_to(self.tails[:, np.newaxis], shape)
-        values = np.broadcast_to(self.matrix[np.newaxis, :, :, np.newaxis], shape)
+        values = np.broadcast_to(matrix[np.newaxis, :, :, np.newaxis], shape)
         return Entries(column(heads), column(tails), column(values))
 
     @staticmethod
@@ -142,7 +157,7 @@ def parted(dense: Dense, owner: Callable[[Integers], Integers]) -> list[tuple[in
         if len(chosen) < len(along):
             tails = dense.tails.take(chosen, axis)
             if axis == 1:
-                part = replace(dense, tails=tails, matrix=dense.matrix[:, chosen])
+                part = replace(dense, tails=tails, factor=dense.matrix[:, chosen])
             else:
                 part = replace(dense, tails=tails, heads=dense.heads.take(chosen, axis))
         parts.append((source, part))
@@ -228,6 +243,8 @@ IN_MATRICES: Final = 0.05
 IN_ROWS: Final = 0.5
 #: Results by so many rows are products of matrices of their own, where their parts would have to be moved for one.
 FEW_ROWS: Final = 8
+#: Entries of a rectangle by those that are there, at most, if the others are filled with zeros.
+FILLED: Final = 64
 #: Lengths of sums, at most, that are told apart.
 MOST_LENGTHS: Final = 16
 #: Entries of derivatives by what indices choose, at most: which of them are zero is not known.
@@ -260,20 +277,25 @@ class Structured:
             return self._cost_of_entries(_transposed(inner), outer.transposed)
         assert isinstance(outer, Dense)
         assert isinstance(inner, Dense)
-        if outer.is_rectangle:
-            return IN_MATRICES * outer.matrix.shape[0] * len(inner), 0
+        if outer.is_rectangle and not isinstance(outer.factor, Inverse):
+            return IN_MATRICES * outer.factor.shape[0] * inner.work, 0
         if inner.is_rectangle:
-            return IN_MATRICES * inner.matrix.shape[1] * len(outer), 0
+            return IN_MATRICES * inner.factor.shape[1] * outer.work, 0
+        if outer.is_rectangle:
+            return IN_MATRICES * outer.factor.shape[0] * len(inner), 0
         if _is_aligned(outer, inner):
-            return IN_MATRICES * outer.matrix.size * inner.matrix.shape[1], 0
-        count = len(outer) * inner.matrix.shape[1]
+            m, k = outer.factor.shape
+            return IN_MATRICES * m * k * inner.factor.shape[1], 0
+        count = len(outer) * inner.factor.shape[1]
         return float(count), count
 
     def _cost_of_entries(self, outer: Entries, inner: Dense) -> tuple[float, int]:
+        if isinstance(inner.factor, Inverse) and _renames(outer, inner):
+            return 0.0, 0
         known = self._rectangle(outer)
         if known is not None:
             return self.cost(known, inner)
-        count = len(outer) * inner.matrix.shape[1]
+        count = len(outer) * inner.factor.shape[1]
         if inner.is_rectangle:
             return IN_ROWS * count, 0
         if _renames(outer, inner):
@@ -312,31 +334,32 @@ class Structured:
         return self.chained(written_out(outer), written_out(inner), first, size)
 
     def _of_dense(self, outer: Dense, inner: Dense) -> Dense | None:
-        if outer.is_rectangle:
+        if outer.is_rectangle and not (isinstance(outer.factor, Inverse) and inner.is_rectangle):
             return self._by_rectangle(outer, inner)
         if inner.is_rectangle:
             found = self._by_rectangle(inner.transposed, outer.transposed)
             return None if found is None else found.transposed
         if _is_aligned(outer, inner) and not self._is_guarded(outer, inner):
-            return Dense(outer.heads, inner.tails, self._multiplied(outer.matrix, inner.matrix))
+            return Dense(outer.heads, inner.tails, self._multiplied(outer.factor, inner.factor))
         return None
 
     def _of_entries(self, outer: Entries, inner: Dense) -> Dense | None:
+        is_inverse = isinstance(inner.factor, Inverse)
+        if is_inverse and _renames(outer, inner):
+            return _renamed(outer, inner)
         known = self._rectangle(outer)
+        if known is None and is_inverse and inner.is_rectangle:
+            known = self._filled(outer)
         if known is not None:
             return self._by_rectangle(known, inner)
         if inner.is_rectangle:
             return self._by_rows(outer, inner)
-        if _renames(outer, inner):
-            heads, tails = references_in(outer.heads), references_in(outer.tails)
-            at, _ = places(inner.heads.reshape(-1), tails)
-            return Dense(heads[at].reshape(inner.heads.shape), inner.tails, inner.matrix, inner.is_factor)
-        return None
+        return _renamed(outer, inner) if _renames(outer, inner) else None
 
     def _by_rectangle(self, outer: Dense, inner: Dense) -> Dense | None:
         """A rectangle times anything dense: a product of matrices."""
         p, m, q = inner.heads.shape
-        rows, k = len(outer.rows), inner.matrix.shape[1]
+        rows, k = len(outer.rows), inner.factor.shape[1]
         at, known = places(inner.heads.reshape(-1), outer.columns)
         if not known.any():
             return Dense(outer.heads, inner.tails.reshape(1, -1, 1)[:, :0], outer.matrix[:, :0])
@@ -348,12 +371,23 @@ class Structured:
         factor = factor.reshape(rows, p, m, q)
         tails = inner.tails
         if p == 1 and q > 1 and rows <= FEW_ROWS:
-            parts = [self._multiplied(inner.matrix.T, each[0]).reshape(-1) for each in factor]
+            parts = [self._multiplied(inner.factor.T, each[0]).reshape(-1) for each in factor]
             return Dense.of(outer.rows, tails.reshape(-1), np.stack(parts))
         if q > 1:
             factor, tails = factor.transpose(0, 1, 3, 2), tails.transpose(0, 2, 1)
-        found = self._multiplied(factor.reshape(rows * p * q, m), inner.matrix)
+        found = self._multiplied(factor.reshape(rows * p * q, m), inner.factor)
         return Dense.of(outer.rows, tails.reshape(-1), found.reshape(rows, p * q * k))
+
+    def _filled(self, entries: Entries) -> Dense | None:
+        """Single derivatives as a rectangle with zeros; None if one comes twice, or if few of them are there."""
+        heads, row = np.unique(references_in(entries.heads), return_inverse=True)
+        tails, place = np.unique(references_in(entries.tails), return_inverse=True)
+        keys, size = row * len(tails) + place, len(heads) * len(tails)
+        if size > FILLED * len(entries) or len(np.unique(keys)) < len(entries):
+            return None
+        matrix = np.full(size, self.tape.constant(0.0))
+        matrix[keys] = references_in(self.products.values(entries))
+        return Dense.of(heads, tails, matrix.reshape(len(heads), len(tails)))
 
     def _by_rows(self, outer: Entries, inner: Dense) -> Dense | None:
         """Single derivatives times a rectangle: rows that are scaled, and added where they come to one place."""
@@ -382,8 +416,14 @@ class Structured:
                 found[chosen] = self.tape.sums(terms.reshape(-1), offsets).reshape(len(chosen), width)
         return Dense.of(rows, inner.columns, found)
 
-    def _multiplied(self, left: Integers, right: Integers) -> Integers:
-        """The product of two matrices of references."""
+    def _multiplied(self, left: Integers | Inverse, right: Integers | Inverse) -> Integers:
+        """The product of two matrices of references, or of an inverse and such a matrix."""
+        if isinstance(left, Inverse):
+            right = right.formed if isinstance(right, Inverse) else right
+            self.products.count += left.work * right.shape[1]
+            return left.times(right)
+        if isinstance(right, Inverse):
+            return self._multiplied(right.T, left.T).T
         (m, k), n = left.shape, right.shape[1]
         self.products.count += m * k * n
         if k > 1:
@@ -452,6 +492,8 @@ class Structured:
         What is multiplied one by one is 0 there; in a sum of products it would be NaN.
         """
         for guarded, factor in ((one, other), (other, one)):
+            if isinstance(guarded.factor, Inverse) or isinstance(factor.factor, Inverse):
+                continue  # LAPACK raises for singular matrices; all that depends on others is NaN
             values = guarded.values
             if (
                 not guarded.is_factor
@@ -527,6 +569,12 @@ def _renames(outer: Entries, inner: Dense) -> bool:
     if not (_are_distinct(heads) and _are_distinct(tails)):
         return False
     return bool(places(inner.heads.reshape(-1), tails)[1].all())
+
+
+def _renamed(outer: Entries, inner: Dense) -> Dense:
+    heads, tails = references_in(outer.heads), references_in(outer.tails)
+    at, _ = places(inner.heads.reshape(-1), tails)
+    return replace(inner, heads=heads[at].reshape(inner.heads.shape))
 
 
 def _mark(edge: Dense) -> tuple[int, ...]:

@@ -15,8 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.arrays.inverses import Inverse
 from accumulus.arrays.residues import (
     PRIME,
+    RandomInverses,
     Residues,
     at,
     chunks,
@@ -30,8 +32,9 @@ from accumulus.arrays.residues import (
 from accumulus.arrays.scans import Recurrence
 from accumulus.arrays.structured import Dense, Edge, Lookup
 from accumulus.errors import VerificationError
+from accumulus.tape.blocks import GATHER
 from accumulus.tape.columns import Column, Range, column
-from accumulus.tape.program import GATHER, Program
+from accumulus.tape.program import Program
 
 Integers = NDArray[np.int64]
 #: Where an array begins among the references of the function, its length, its derivatives by other arrays, and what it
@@ -72,15 +75,16 @@ def verify_derivatives(
     _check_places(rows, columns, count, inputs + len(taken))
     wanted: list[Column] = [column(references)]
     local = [*(directions or ()), *(each for _, _, entries, _ in edges for each in entries)]
-    wanted += [each.values for each in local if each.values is not None]
+    wanted += [each.values for each in local if not _is_inverse(each) and each.values is not None]
     wanted += [each for *_, recurrence in edges if recurrence is not None for each in recurrence.columns]
-    values = residues(made, wanted, apart, generator)
+    inverses = RandomInverses(generator)
+    values = residues(made, wanted, apart, generator, inverses)
     tangents = np.zeros(max(begin + length for begin, length, *_ in edges), np.uint32)
     ends = generator.integers(2, PRIME, inputs, np.uint32)
-    given = ends if directions is None else _tangents(0, made.inputs, directions, values, ends)
+    given = ends if directions is None else _tangents(0, made.inputs, directions, values, ends, inverses)
     tangents[: len(given)] = given
     for begin, length, entries, recurrence in edges:
-        outside = _tangents(begin, length, entries, values, tangents)
+        outside = _tangents(begin, length, entries, values, tangents, inverses)
         tangents[begin : begin + length] = outside if recurrence is None else recurrence.tangents(outside, values)
     ends = np.concatenate([ends, tangents[taken]])
     found = np.zeros(count, np.uint64)
@@ -110,7 +114,18 @@ def _check_places(rows: Integers, columns: Integers, count: int, inputs: int) ->
             )
 
 
-def _tangents(begin: int, length: int, entries: Iterable[AnyEdge], values: Residues, tangents: Residues) -> Residues:
+def _is_inverse(edge: AnyEdge) -> bool:
+    return isinstance(edge, Dense) and isinstance(edge.factor, Inverse)
+
+
+def _tangents(
+    begin: int,
+    length: int,
+    entries: Iterable[AnyEdge],
+    values: Residues,
+    tangents: Residues,
+    inverses: RandomInverses,
+) -> Residues:
     """The tangents of an array by those of what it depends on."""
     total = np.zeros(length, np.uint64)
     for each in entries:
@@ -119,9 +134,12 @@ def _tangents(begin: int, length: int, entries: Iterable[AnyEdge], values: Resid
             total += move(tangents[each.tails.references], values[each.indices].astype(np.uint64), each.shape)
             continue
         if isinstance(each, Dense):
-            m, k = each.matrix.shape
+            m, k = each.factor.shape
             taken = tangents[each.tails.transpose(1, 0, 2).reshape(k, -1)]
-            products = matrix_product(values[each.matrix], taken)
+            if isinstance(each.factor, Inverse):
+                products = inverses.times(each.factor.given, each.factor.direct, taken)
+            else:
+                products = matrix_product(values[each.factor], taken)
             total[each.heads.transpose(1, 0, 2).reshape(m, -1) - begin] += products
             total = reduced(total)
             continue

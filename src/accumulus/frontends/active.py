@@ -203,7 +203,7 @@ def no_number(kind: str = "float") -> TraceError:
     if place is not None and place.library.startswith("scipy.sparse"):
         return refuse(
             "A sparse matrix takes plain numbers here, and this array depends on the arguments of the function. Write "
-            "M @ x, which is recorded, or M.toarray(): the zeros cost nothing."
+            "M @ x, which is recorded, M.toarray(), whose zeros cost nothing, or spsolve in the place of an iteration."
         )
     if place is not None and (library := _library_of(callee) or _public(place.library)):
         return refuse(

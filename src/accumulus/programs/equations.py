@@ -29,7 +29,7 @@ from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms
 from accumulus.programs.kinds import COMPILED, JACOBIAN, Kind
-from accumulus.tape.program import Opaque
+from accumulus.tape.blocks import Opaque
 from accumulus.tape.tape import Tape
 
 Floats = NDArray[np.float64]

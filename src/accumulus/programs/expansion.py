@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.elimination.implicit import newton_steps
+from accumulus.errors import ArgumentError
 from accumulus.frontends.inner import replayed
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Leaf, together
@@ -22,12 +24,15 @@ from accumulus.programs.graphs import entries_of_seeds, inputs_of
 from accumulus.programs.kinds import JACOBIAN
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
+from accumulus.tape.blocks import CHOLESKY, GATHER, LOG_DETERMINANT, MATMUL, SCATTER, SOLVE, Opaque
 from accumulus.tape.columns import Column, Range, column, references_in
+from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.live import of_all_orders, unattached
 from accumulus.tape.moving import Moving
 from accumulus.tape.passes import moved
-from accumulus.tape.program import CHOLESKY, GATHER, LOG_DETERMINANT, MATMUL, SCATTER, SOLVE, Opaque, Program
+from accumulus.tape.program import Program
+from accumulus.tape.sparse_systems import SparseSystem
 from accumulus.tape.tape import Tape
 from accumulus.tape.taylor import taylor_coefficients
 
@@ -194,7 +199,9 @@ class _Writing:
             MATMUL: self._add_product, SOLVE: self._add_solutions, LOG_DETERMINANT: self._add_determinant,
             CHOLESKY: self._add_factor
         }  # fmt: skip
-        if block.opaque is not None:
+        if isinstance(block.opaque, SparseSystem):
+            found = self._add_sparse_solutions(block.opaque, block.shape, *operands)
+        elif block.opaque is not None:
             found = self._called(block.opaque, operands[0], self.order)
         elif block.code in (GATHER, SCATTER):
             by = self.at(operands[1], 0)
@@ -202,6 +209,11 @@ class _Writing:
             found = [self.made.of_matrices(block.code, block.shape, [self.at(operands[0], k), by]) for k in powers]
             found += [np.full(len(found[0]), self._zero)] * (self.order + 1 - len(found))
         else:
+            if block.code not in add:
+                raise ArgumentError(
+                    f"Taylor coefficients of {FACTORISATIONS[block.code].name} of large matrices are not computed; "
+                    "expected derivatives along directions, as acc.jvp of acc.jvp"
+                )
             found = add[block.code](block.shape, *operands)
         self.moving.note(block.start, found[0])
         if any(map(self._is_moving, operands)):
@@ -228,15 +240,45 @@ class _Writing:
         matrices = [self.at(matrix, k).reshape(n, n) for k in range(self.order + 1)]
         return self._solved(matrices, [self.at(sides, k).reshape(n, m) for k in range(self.order + 1)])
 
-    def _solved(self, matrices: list[Integers], sides: list[Integers]) -> list[Integers]:
+    def _add_sparse_solutions(
+        self, system: SparseSystem, shape: tuple[int, int, int], data: Integers, sides: Integers
+    ) -> list[Integers]:
+        """Write the same for a sparse A."""
+        _, n, m = shape
+        order = np.argsort(system.rows, kind="stable")
+        rows, starts = np.unique(system.rows[order], return_index=True)
+        ends = np.arange(m)[:, np.newaxis] * len(order) + starts  # of each column of the product one after the other
+
+        def product(entries: Integers, x: Integers) -> Integers:
+            terms = self.made.apply("multiply", entries[order], x.T[:, system.columns[order]])
+            found = np.full((m, n), self._zero)
+            found[:, rows] = self.made.sums(terms.reshape(-1), np.append(ends, terms.size)).reshape(m, -1)
+            return found.T
+
+        entries = [self.at(data, k) for k in range(self.order + 1)]
+        return self._solved(
+            entries,
+            [self.at(sides, k).reshape(n, m) for k in range(self.order + 1)],
+            partial(self.made.sparse_solve, system),
+            product,
+        )
+
+    def _solved(
+        self,
+        matrices: list[Integers],
+        sides: list[Integers],
+        solve: Callable[[Integers, Integers], Integers] | None = None,
+        product: Callable[[Integers, Integers], Integers] | None = None,
+    ) -> list[Integers]:
+        solve, product = solve or self.made.solve, product or self.made.matmul
         found: list[Integers] = []
         for k in range(self.order + 1):
             rest = sides[k]
             for j in range(1, k + 1):
                 if (matrices[j] != self._zero).any():
-                    rest = self.made.apply("subtract", rest, self.made.matmul(matrices[j], found[k - j]))
+                    rest = self.made.apply("subtract", rest, product(matrices[j], found[k - j]))
             is_zero = bool((rest == self._zero).all())
-            found.append(rest if is_zero else self.made.solve(matrices[0], rest))
+            found.append(rest if is_zero else solve(matrices[0], rest))
         return [each.reshape(-1) for each in found]
 
     def _add_determinant(self, shape: tuple[int, int, int], matrix: Integers) -> list[Integers]:

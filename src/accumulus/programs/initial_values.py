@@ -33,7 +33,7 @@ from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.record import record
 from accumulus.programs.equations import Call, Equations, Floats, Recorded, compiled, in_row
 from accumulus.programs.kinds import COMPILED, JACOBIAN, VALUE_AND_JACOBIAN
-from accumulus.tape.program import Opaque
+from accumulus.tape.blocks import Opaque
 from accumulus.tape.tape import Tape
 
 #: Methods of `scipy.integrate.solve_ivp`, beside LSODA, and whether they are implicit.

@@ -20,7 +20,7 @@ from accumulus.frontends.numpy.custom import call_block
 from accumulus.frontends.record import record
 from accumulus.programs.equations import Call, Equations, Floats, Recorded, compiled, in_row
 from accumulus.programs.kinds import COMPILED, GRADIENT, JACOBIAN
-from accumulus.tape.program import Opaque
+from accumulus.tape.blocks import Opaque
 
 
 class Integral(Call):

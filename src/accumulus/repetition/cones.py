@@ -48,10 +48,10 @@ from accumulus.repetition.compiled.cones_kernel import (
     WIDTH,
     ConesState,
 )
+from accumulus.tape.blocks import SUM
 from accumulus.tape.live import as_written, needed, seeing_zero_signs, signed_zeros
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import rows_of, topological
-from accumulus.tape.program import SUM
 from accumulus.tape.tape import ADD, NEGATIVE, SUBTRACT, Tape
 
 #: Operations on the longest way down a cone: deeper ones, in which nothing is used twice, are recurrences themselves.

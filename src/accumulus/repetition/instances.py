@@ -18,11 +18,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.tape.blocks import SUM, Block
 from accumulus.tape.columns import Column, Range, column, owners_in, references_in
 from accumulus.tape.fusion import entry_by_entry
 from accumulus.tape.moving import Moving
 from accumulus.tape.operations import BY_NAME
-from accumulus.tape.program import LONG, SUM, Block, Program
+from accumulus.tape.program import LONG, Program
 
 Integers = NDArray[np.int64]
 _ADD: Final = BY_NAME["add"].code

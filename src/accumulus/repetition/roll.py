@@ -10,9 +10,10 @@ import numpy as np
 from accumulus.native.state import Integers
 from accumulus.repetition.compiled.cones_kernel import LITERAL, WIDTH
 from accumulus.repetition.cones import Classes, Cones, Recurrence, classes_of, taken_elsewhere
+from accumulus.tape.blocks import SUM
 from accumulus.tape.columns import Column, Range, are_equal, column, fingerprint, references_in
 from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.program import SUM, Program
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
 #: Reference on a body, or a column of references to a program.

@@ -15,22 +15,26 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, FileError, OpaqueError, SizeError
 from accumulus.memory import check_fits
 from accumulus.shipping.data_files import Arrays, Fields
-from accumulus.tape.columns import Column, Range, references_in
-from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.program import (
+from accumulus.tape.blocks import (
     CHOLESKY,
+    FACTORS,
     GATHER,
     LOG_DETERMINANT,
-    MANY_BLOCKS,
     MATMUL,
     OF_MATRICES,
+    ORTHOGONAL,
     SCAN,
     SCATTER,
+    SINGULAR_VECTORS,
+    SPARSE_SOLVE,
     SUM,
     Block,
-    Program,
-    shapes_of_operands,
+    operand_shapes,
 )
+from accumulus.tape.columns import Column, Range, references_in
+from accumulus.tape.factorisations import FACTORISATIONS
+from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.program import MANY_BLOCKS, Program
 from accumulus.tape.tape import Tape, from_bytes, to_bytes
 
 _BOOLEAN: Final = np.array([operation.result == "boolean" for operation in OPERATIONS])
@@ -171,14 +175,18 @@ def _append(tape: Program, record: Fields) -> None:
             tape.scan(body, lambda _: operands, steps)
         except ArgumentError as error:
             raise FileError(f"{record.what}: {error}") from None
-    elif code in OF_MATRICES:
+    elif code in OF_MATRICES and code != SPARSE_SOLVE:
         sizes = record.shape(record.data.get("shape"))
         if len(sizes) != 3:
             raise FileError(f"{record.what} works on matrices of {sizes}; expected three numbers")
         m, k, n = sizes
-        given = [rows * columns for rows, columns in shapes_of_operands(code, (m, k, n))]
+        taken = 1 if code in (LOG_DETERMINANT, CHOLESKY, *FACTORS) else 2
+        given = [rows * columns for rows, columns in operand_shapes(code, (m, k, n), None, taken)]
         results = 2 if code == LOG_DETERMINANT else m * n
-        is_square = m == k or code in (MATMUL, GATHER, SCATTER)
+        if code in FACTORS:
+            results = sum(FACTORISATIONS[code].sizes(m, k))
+        by_indices = code in (GATHER, SCATTER)
+        is_square = m >= k if code in (ORTHOGONAL, SINGULAR_VECTORS) else code == MATMUL or by_indices or m == k
         if 0 in given or results != count or not is_square or (code == CHOLESKY and k != n):
             raise FileError(f"{record.what} works on matrices of {sizes}, which do not have {count} results")
         _check_lengths(operands, given, record.what)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from accumulus.show.report import CaseFacts, Shown, cases_table, operations_by_kind
 from accumulus.show.tables import amount, counted, key_values, shape_text, table, text
-from accumulus.tape.program import CALL, CHOLESKY, GATHER, MATMUL, SCATTER, SOLVE
+from accumulus.tape.blocks import CALL, CHOLESKY, GATHER, MATMUL, SCATTER, SOLVE, SPARSE_SOLVE
+from accumulus.tape.factorisations import FACTORISATIONS
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -55,11 +56,13 @@ class BodyFacts:
                 MATMUL: "product of {0}×{1} and {1}×{2}",
                 SOLVE: "{0} equations, {2} sides",
                 CHOLESKY: "factor of {0}×{1}",
+                SPARSE_SOLVE: "{0} sparse equations, {2} sides",
                 CALL: "call for {2} numbers",
                 GATHER: "{0} rows by indices",
                 SCATTER: "sums of {1} rows by indices",
             }
-            return forms.get(self.code, "determinant of {0}×{1}").format(*self.shape)
+            name = FACTORISATIONS[self.code].name if self.code in FACTORISATIONS else "determinant"
+            return forms.get(self.code, f"{name} of {{0}}×{{1}}").format(*self.shape)
         if self.steps:
             return f"{self.steps:,} steps"
         return "sums" if self.is_sum else "body"

@@ -16,9 +16,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.tape.blocks import CALL, OF_MATRICES, SCAN, SUM, Block
 from accumulus.tape.columns import Column, Range, are_equal, fingerprint, owners_in
 from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.tape.program import CALL, OF_MATRICES, SCAN, SUM, Block, Program
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
 _EQUAL: Final = BY_NAME["equal"].code

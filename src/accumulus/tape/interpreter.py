@@ -10,6 +10,7 @@ that every compiled target is compared with.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import compress, islice
 from typing import Any, Final, overload
@@ -18,9 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
+from accumulus.tape.blocks import CHOLESKY, GATHER, LOG_DETERMINANT, SCATTER, SOLVE, Block, Opaque
 from accumulus.tape.columns import Column, Range, references_in
+from accumulus.tape.factorisations import FACTORISATIONS, Factorisation
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation, helpers
-from accumulus.tape.program import CHOLESKY, GATHER, LOG_DETERMINANT, SCATTER, SOLVE, Block, Opaque, Program
+from accumulus.tape.program import Program
+from accumulus.tape.sparse_systems import SparseSystem
 from accumulus.tape.tape import Tape
 
 Integers = NDArray[np.int64]
@@ -93,6 +97,10 @@ class Domain:
 
     def of_matrices(self, block: Block) -> Callable[..., Any]:
         """Return the rule of a block that works on matrices, or of a call; it takes these and their shape."""
+        if block.code in FACTORISATIONS:
+            return partial(self.factorise, FACTORISATIONS[block.code])
+        if isinstance(block.opaque, SparseSystem):
+            return partial(self.sparse_solve, block.opaque)
         if block.opaque is not None:
             return partial(self.call, block.opaque)
         if block.code == LOG_DETERMINANT:
@@ -126,6 +134,14 @@ class Domain:
     def scatter(self, terms: Any, indices: Any, shape: Shape) -> Any:
         """Add rows where indices say."""
         raise NotImplementedError(f"{type(self).__name__} has no rule for sums by indices")
+
+    def factorise(self, row: Factorisation, matrix: Any, shape: Shape) -> Any:
+        """Compute the parts of a factorisation, one after the other."""
+        raise NotImplementedError(f"{type(self).__name__} has no rule for {row.name}")
+
+    def sparse_solve(self, system: SparseSystem, data: Any, sides: Any, shape: Shape) -> Any:
+        """Compute the solutions of a system with a sparse matrix, row by row."""
+        raise NotImplementedError(f"{type(self).__name__} has no rule for systems with sparse matrices")
 
     def call(self, opaque: Opaque, numbers: Any, shape: Shape) -> Any:
         """Compute the results of an opaque function."""
@@ -206,6 +222,11 @@ def advance(
 
 
 # Arrays --------------------------------------------------------------------------------------------------------------
+
+
+#: Sums from which on, and terms of each up to which, they are added term by term, in the order of compiled loops.
+MANY_SUMS: Final = 256
+FEW_TERMS: Final = 16
 
 
 class Memory:
@@ -347,8 +368,19 @@ class _Numbers(Domain):
         return scope["function"]  # type: ignore[no-any-return]
 
     def sums(self, terms: Any, offsets: Integers) -> Any:
-        """Add terms in NumPy's order."""
-        return np.add.reduceat(terms, offsets[:-1], axis=0)
+        """Add terms in NumPy's order, a few of many sums from left to right, as loops do."""
+        starts, lengths = offsets[:-1], np.diff(offsets)
+        most = int(lengths.max())
+        if len(starts) < MANY_SUMS or most > FEW_TERMS:
+            return np.add.reduceat(terms, starts, axis=0)
+        total = terms[starts]
+        for k in range(1, most):
+            longer = lengths > k
+            if longer.all():
+                total += terms[starts + k]
+            else:
+                total[longer] += terms[starts[longer] + k]
+        return total
 
     def matmul(self, left: Any, right: Any, shape: Shape) -> Any:
         """Multiply matrices, at one point or at many.
@@ -405,6 +437,23 @@ class _Numbers(Domain):
         for total, rows, at in zip(found, added, places, strict=True):
             np.add.at(total, at, rows)
         return _first(found.reshape(*terms.shape[1:], m, n))
+
+    def factorise(self, row: Factorisation, matrix: Any, shape: Shape) -> Any:
+        """Factorise matrices, at one point or at many; NaN where LAPACK finds nothing."""
+        try:
+            return np.moveaxis(row.flat(_last(matrix, *shape[:2])), -1, 0)
+        except np.linalg.LinAlgError:
+            return np.full((sum(row.sizes(*shape[:2])), *matrix.shape[1:]), np.nan)
+
+    def sparse_solve(self, system: SparseSystem, data: Any, sides: Any, shape: Shape) -> Any:
+        """Solve sparse systems, at one point or at one after the other; NaN where a matrix is singular."""
+        _, n, m = shape
+        found = np.full((n * m, *sides.shape[1:]), np.nan)
+        for point in np.ndindex(sides.shape[1:]):
+            at = (slice(None), *point)
+            with suppress(RuntimeError):
+                found[at] = system.solve(data[at], sides[at].reshape(n, m), warns=False).reshape(-1)
+        return found
 
     def call(self, opaque: Opaque, numbers: Any, shape: Shape) -> Any:
         """Call an opaque function, at one point or at one after the other."""

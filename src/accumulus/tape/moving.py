@@ -11,10 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import OpaqueError, SizeError
+from accumulus.tape.blocks import (
+    CALL,
+    CHOLESKY,
+    FACTORS,
+    GATHER,
+    LOG_DETERMINANT,
+    SCATTER,
+    SOLVE,
+    SPARSE_SOLVE,
+    Block,
+)
 from accumulus.tape.columns import Column, Range, References, column, references_in
+from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.interpreter import Copies, applied
 from accumulus.tape.live import settled
-from accumulus.tape.program import CALL, CHOLESKY, GATHER, LOG_DETERMINANT, SCATTER, SOLVE, Block, Program
+from accumulus.tape.program import Program
 from accumulus.tape.systems import logarithm, lower_factor, solutions
 from accumulus.tape.tape import Tape
 
@@ -214,7 +226,7 @@ def _part(block: Block, needed: NDArray[np.bool_]) -> _Part:
         lengths = np.diff(block.offsets)
         offsets = np.append(0, np.cumsum(lengths[needed]))
         return _Part(block, [columns[0][np.repeat(needed, lengths)]], every[needed], offsets=offsets)
-    if block.code in (LOG_DETERMINANT, CHOLESKY, CALL, GATHER, SCATTER):
+    if block.code in (LOG_DETERMINANT, CHOLESKY, CALL, SPARSE_SOLVE, GATHER, SCATTER, *FACTORS):
         return _Part(block, columns, every, shape=block.shape)
     if block.shape is not None:
         m, k, n = block.shape
@@ -292,6 +304,8 @@ def _write(tape: Tape, part: _Part, at: Callable[[NDArray[np.int64]], list[int]]
         return
     if block.opaque is not None:
         raise OpaqueError.of(block.opaque.name, _WRITTEN_OUT)
+    if block.code in FACTORS:
+        raise OpaqueError.of(FACTORISATIONS[block.code].name, _WRITTEN_OUT)
     found: list[int]
     if part.offsets is not None:
         terms = at(columns[0])

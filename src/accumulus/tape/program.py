@@ -15,15 +15,29 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, overload
+from typing import Any, Final, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import SizeError
 from accumulus.memory import check_fits
+from accumulus.tape.blocks import (
+    CALL,
+    CHOLESKY,
+    FACTORS,
+    GATHER,
+    LOG_DETERMINANT,
+    MATMUL,
+    SCAN,
+    SCATTER,
+    SOLVE,
+    SPARSE_SOLVE,
+    SUM,
+    Block,
+    Opaque,
+)
 from accumulus.tape.columns import (
     Column,
     Range,
@@ -37,29 +51,12 @@ from accumulus.tape.columns import (
     references_in,
     relative,
 )
+from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.live import seeing_zero_signs
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation
 from accumulus.tape.passes import USED, moved, rows_of
+from accumulus.tape.sparse_systems import SparseSystem
 from accumulus.tape.tape import Tape, to_bytes
-
-#: The code of blocks that are sums over segments; no row of the table has it.
-SUM: Final = 255
-#: The code of blocks that are recurrences: bodies whose instances take results of earlier ones.
-SCAN: Final = 254
-#: The codes of blocks that are products of two matrices, solutions of systems of equations, the sign and logarithm of a
-#: determinant, and Cholesky's lower factor of a symmetric matrix.
-MATMUL: Final = 253
-SOLVE: Final = 252
-LOG_DETERMINANT: Final = 251
-#: The code of blocks that call an opaque function.
-CALL: Final = 250
-CHOLESKY: Final = 249
-#: The codes of blocks that take rows of a matrix by indices which are numbers of the program, and that add rows where
-#: such indices say.
-GATHER: Final = 248
-SCATTER: Final = 247
-#: What works on whole matrices.
-OF_MATRICES: Final = frozenset((MATMUL, SOLVE, LOG_DETERMINANT, CHOLESKY, GATHER, SCATTER))
 
 #: Lines of source: files and numbers.
 Lines = frozenset[tuple[str, int]]
@@ -89,102 +86,6 @@ _BYTES: Final = struct.Struct("=d").pack
 _TAKES_TRUTH: Final = np.array(
     [[k < row.arity and row.arguments[k] == "boolean" for k in range(USED.shape[1])] for row in OPERATIONS]
 )
-
-
-class Opaque(Protocol):
-    """A function that programs call without knowing what it computes: a row of numbers of a row of numbers.
-
-    Attributes:
-        name: of the function, for messages.
-        argument_count, result_count: entries of its arguments, and of its results.
-    """
-
-    name: str
-    argument_count: int
-    result_count: int
-
-    def __call__(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the results as an array of its own; what the function raises is raised.
-
-        Args:
-            numbers: a condition, then the arguments. Where the condition is 0 nothing is called, and results are NaN:
-                decisions that the user's function takes before the call would be others there.
-        """
-
-    @property
-    def derivative(self) -> Opaque:
-        """The function that computes the Jacobian by the arguments, row by row; always the same object.
-
-        Where fewer columns take less work, ``derivative_by(positions)`` computes those of some of the arguments.
-
-        Raises:
-            ArgumentError: if there is no rule for it.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Equal operations on many operands."""
-
-    code: int  # of the operation, `SUM`, `SCAN`, `CALL`, or one of `OF_MATRICES`
-    start: int  # reference of the first result; the others follow
-    count: int  # of instances
-    # a column for each argument; of sums one for all terms of all of them; of recurrences one for each input of the
-    # body, in which there may be results of earlier steps of the very same block; one for each matrix, row by row
-    operands: tuple[Column, ...]
-    # of sums, where the terms of each begin in the column, and where those of the last end; (count + 1,)
-    offsets: NDArray[np.int64] | None = None
-    # of recurrences, one instance; results of one of its outputs follow those of the one before
-    body: Tape | None = None
-    # of recurrences, where the instances of each step begin, and where those of the last end; those of one step do not
-    # depend on each other
-    steps: NDArray[np.int64] | None = None
-    # of what works on matrices, (m, k, n): of (m, k) and (k, n) entries; of solutions and determinants m is k; of calls
-    # (1, k, n), since they make a row of n numbers of one of k, the first of which is a condition; of what goes by
-    # indices m rows of n entries, made of k
-    shape: tuple[int, int, int] | None = None
-    opaque: Opaque | None = None  # of calls, what is called
-
-    @property
-    def size(self) -> int:
-        """Number of results."""
-        return self.count if self.body is None else self.count * len(self.body.outputs)
-
-    @property
-    def results(self) -> Range:
-        """References of the results."""
-        return _range(self.start, self.size)
-
-    @property
-    def operations(self) -> int:
-        """Of all instances together; a sum of n terms is n - 1, and of systems the largest powers count."""
-        if self.body is not None:
-            return self.count * self.body.operations
-        if self.shape is not None and self.opaque is None:
-            _, k, n = self.shape
-            if self.code == GATHER:
-                return 0
-            if self.code == SCATTER:
-                return k * n
-            if self.code == CHOLESKY:
-                return k**3 // 3
-            return self.count * (2 * k - 1) if self.code == MATMUL else 2 * k**3 // 3 + 2 * k * k * n
-        return len(self.operands[0]) - self.count if self.code == SUM else self.count
-
-    @property
-    def codes(self) -> set[int]:
-        """Codes of the operations of the table that are in it."""
-        if self.body is not None:
-            return set(self.body.codes[self.body.inputs :])
-        return {self.code} - {SUM, CALL, *OF_MATRICES}
-
-
-def shapes_of_operands(code: int, shape: tuple[int, int, int]) -> list[tuple[int, int]]:
-    """Return the shapes of the matrices that a block takes."""
-    m, k, n = shape
-    if code in (GATHER, SCATTER):
-        return [(k, n), (m if code == GATHER else k, 1)]
-    return [(m, k)] if code in (LOG_DETERMINANT, CHOLESKY, CALL) else [(m, k), (k, n)]
 
 
 def _range(start: int, count: int) -> Range:
@@ -517,7 +418,8 @@ class Program:
     def calls(self) -> list[Opaque]:
         """The opaque functions that it calls."""
         blocks = self.blocks if self.scalars is None else []
-        return [block.opaque for block in blocks if block.opaque is not None]
+        called = [block.opaque for block in blocks if block.opaque is not None]
+        return [each for each in called if not isinstance(each, SparseSystem)]
 
     @property
     def has_lookups(self) -> bool:
@@ -711,19 +613,37 @@ class Program:
         k, n = terms.shape
         return self.of_matrices(SCATTER, (rows, k, n), [terms, indices]).reshape(rows, n)
 
+    def factorise(self, code: int, matrix: References) -> list[References]:
+        """The parts of a factorisation, see `accumulus.tape.factorisations`."""
+        row, (m, n) = FACTORISATIONS[code], matrix.shape
+        found = self.of_matrices(code, (m, n, 0), [matrix])
+        parts = np.split(found, np.cumsum(row.sizes(m, n))[:-1])
+        return [part.reshape(shape) for part, shape in zip(parts, row.shapes(m, n), strict=True)]
+
+    def sparse_solve(self, system: SparseSystem, data: References, sides: References) -> References:
+        """The solutions of a system with a sparse matrix, given its stored entries, for n × m right-hand sides."""
+        n, m = sides.shape
+        return self.of_matrices(SPARSE_SOLVE, (n, n, m), [data, sides], system).reshape(n, m)
+
     def call(self, opaque: Opaque, numbers: References) -> References:
         """The results of an opaque function for a condition and arguments; what calls it is never written out."""
         shape = 1, 1 + opaque.argument_count, opaque.result_count
         return self.of_matrices(CALL, shape, [numbers], opaque)
 
     def of_matrices(
-        self, code: int, shape: tuple[int, int, int], operands: Sequence[References], opaque: Opaque | None = None
+        self,
+        code: int,
+        shape: tuple[int, int, int],
+        operands: Sequence[References],
+        opaque: Opaque | SparseSystem | None = None,
     ) -> References:
         """The results of a block that works on matrices, row by row, or of a call."""
         if code != MATMUL:
             self.begin_loops()
             self.is_long = True
         count = 2 if code == LOG_DETERMINANT else shape[0] * shape[2]
+        if code in FACTORS:
+            count = sum(FACTORISATIONS[code].sizes(*shape[:2]))
         return self._append(code, tuple(map(own, operands)), count, None, shape=shape, opaque=opaque).references
 
     def map(
@@ -787,7 +707,7 @@ class Program:
         body: Tape | None = None,
         steps: NDArray[np.int64] | None = None,
         shape: tuple[int, int, int] | None = None,
-        opaque: Opaque | None = None,
+        opaque: Opaque | SparseSystem | None = None,
     ) -> Range:
         self.begin_loops()
         if self._segment is not None:
@@ -946,4 +866,3 @@ def _compared(block: Block) -> tuple[Column, ...]:
 
 
 assert INPUT == 0
-assert len(OPERATIONS) < min(OF_MATRICES)

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, CompileError
+from accumulus.tape.blocks import CHOLESKY, GATHER, LOG_DETERMINANT, MATMUL, SCATTER, SOLVE
 from accumulus.tape.columns import Column
 from accumulus.tape.operations import OPERATIONS, helpers
-from accumulus.tape.program import CHOLESKY, GATHER, LOG_DETERMINANT, MATMUL, SCATTER, SOLVE
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment, Unit
 from accumulus.targets.nests import Nest

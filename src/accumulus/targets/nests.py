@@ -28,20 +28,24 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from accumulus.errors import OpaqueError, SizeError
-from accumulus.tape.columns import Column, Range, column, owners_in
-from accumulus.tape.fusion import Map
-from accumulus.tape.interpreter import whole_indices
-from accumulus.tape.program import (
+from accumulus.tape.blocks import (
     CHOLESKY,
+    DETERMINANT,
+    FACTORS,
     GATHER,
     LOG_DETERMINANT,
     MATMUL,
     SCATTER,
     SOLVE,
     Opaque,
-    Program,
-    shapes_of_operands,
+    operand_shapes,
 )
+from accumulus.tape.columns import Column, Range, column, owners_in
+from accumulus.tape.factorisations import FACTORISATIONS, Factorisation
+from accumulus.tape.fusion import Map
+from accumulus.tape.interpreter import whole_indices
+from accumulus.tape.program import Program
+from accumulus.tape.sparse_systems import SparseSystem
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Unit
 
@@ -74,9 +78,9 @@ class Nest:
     # of a recurrence, where the instances of each step begin, and where those of the last end
     steps: NDArray[np.int64] | None = None
     offsets: NDArray[np.int64] | None = None  # of sums, where the terms of each begin, and where those of the last end
-    shape: tuple[int, int, int] | None = None  # of what works on matrices, see `accumulus.tape.program.Block`
+    shape: tuple[int, int, int] | None = None  # of what works on matrices, see `accumulus.tape.blocks.Block`
     code: int = 0  # of that, what it is
-    opaque: Opaque | None = None  # of calls, what is called
+    opaque: Opaque | SparseSystem | None = None  # of calls, what is called; of sparse systems, where the entries are
     # where each instance stores its result, counted from its place; None if they follow each other
     positions: NDArray[np.int32] | None = None
     blocks: tuple[int, ...] = ()  # of the program that it computes
@@ -99,8 +103,8 @@ def nests_of(tape: Program, maps: Sequence[Map]) -> list[Nest]:
     return found
 
 
-def check_written(nests: Sequence[Nest], language: str) -> None:
-    """Refuse nests that no text in a language can stand for.
+def check_written(nests: Sequence[Nest], language: str, has_factors: bool = False) -> None:
+    """Refuse nests that no text in a language can stand for, as factorisations if it has none.
 
     Raises:
         OpaqueError: for calls of opaque functions.
@@ -108,6 +112,8 @@ def check_written(nests: Sequence[Nest], language: str) -> None:
     for nest in nests:
         if nest.opaque is not None:
             raise OpaqueError.of(nest.opaque.name, f"source in {language}")
+        if nest.code in FACTORS and nest.code != DETERMINANT and not has_factors:
+            raise OpaqueError.of(f"LAPACK for {FACTORISATIONS[nest.code].name}", f"source in {language}")
 
 
 class Nests:
@@ -313,7 +319,18 @@ def _scatter(terms: Floats, indices: Floats, out: Floats) -> None:
         out[:, k] = np.bincount(at, terms[:, k], rows)
 
 
-def _calling(opaque: Opaque) -> Callable[..., Any]:
+def _factorise(row: Factorisation, matrix: Floats, out: Floats) -> None:
+    out[...] = row.flat(matrix)
+
+
+def _calling(opaque: Opaque | SparseSystem) -> Callable[..., Any]:
+    if isinstance(opaque, SparseSystem):
+
+        def solve(data: Floats, sides: Floats, out: Floats) -> None:
+            out[...] = opaque.solve(data.reshape(-1), sides)
+
+        return solve
+
     def call(numbers: Floats, out: Floats) -> None:
         out[...] = opaque(numbers.reshape(-1))
 
@@ -338,10 +355,13 @@ class OfMatrices:
     def __init__(self, nest: Nest, places: Sequence[Entries], constant: Sequence[bool]) -> None:
         assert nest.shape is not None
         m, _, n = nest.shape
-        self._compute = _COMPUTE[nest.code] if nest.opaque is None else _calling(nest.opaque)
+        if nest.code in FACTORS:
+            self._compute: Callable[..., Any] = partial(_factorise, FACTORISATIONS[nest.code])
+        else:
+            self._compute = _COMPUTE[nest.code] if nest.opaque is None else _calling(nest.opaque)
         self._constant = constant
-        self._shape: tuple[int, ...] = (2,) if nest.code == LOG_DETERMINANT else (m, n)
-        shapes = shapes_of_operands(nest.code, nest.shape)
+        self._shape: tuple[int, ...] = (nest.count,) if nest.code in (LOG_DETERMINANT, *FACTORS) else (m, n)
+        shapes = operand_shapes(nest.code, nest.shape, nest.opaque, len(places))
         self._operands = [placed(each, shape) for each, shape in zip(places, shapes, strict=True)]
 
     def bind(self, values: Floats, target: Callable[[Sequence[Floats]], Floats]) -> Callable[[Sequence[Floats]], None]:

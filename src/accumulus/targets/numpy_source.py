@@ -26,17 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, CompileError
+from accumulus.tape.blocks import CHOLESKY, GATHER, LOG_DETERMINANT, MATMUL, SCATTER, SOLVE, operand_shapes
 from accumulus.tape.columns import Column, Range, references_in
+from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.operations import BY_NAME, OPERATIONS, helpers
-from accumulus.tape.program import (
-    CHOLESKY,
-    GATHER,
-    LOG_DETERMINANT,
-    MATMUL,
-    SCATTER,
-    SOLVE,
-    shapes_of_operands,
-)
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Batch, Segment, Shape, SourceKernel, Unit
 from accumulus.targets.nests import Nest, check_written, nests_of
@@ -322,7 +315,7 @@ class ArrayPrinter:
     def __init__(self, unit: Unit, parameters: Sequence[str]) -> None:
         self._tape, self._nests, self._segments = unit.tape, nests_of(unit.tape, unit.maps or ()), unit.segments
         self.library = self.bodies.library
-        check_written(self._nests, "Python")
+        check_written(self._nests, "Python", has_factors=True)
         #: Arrays that are there, by the reference of their first entry.
         self._names: dict[int, str] = {}
         self._lines: list[str] = []
@@ -379,7 +372,7 @@ class ArrayPrinter:
         places = ", ".join(f"{file}:{line}" for file, line in lines[:3]) + (", …" if len(lines) > 3 else "")
         what = "sums" if nest.body is None else "entries" if nest.steps is None else "steps"
         if nest.shape is not None:
-            what = _OF_MATRICES[nest.code]
+            what = _OF_MATRICES.get(nest.code) or FACTORISATIONS[nest.code].name
         return ["", f"# {nest.count:,} {what}" + (f", {places}" if places else "")]
 
     def _spread(self, operands: Column) -> str:
@@ -416,8 +409,14 @@ class ArrayPrinter:
         m, k, n = shape
         matrices = [
             f"{self.library}.reshape({self._spread(column)}, {each})"
-            for column, each in zip(nest.loads, shapes_of_operands(nest.code, shape), strict=True)
+            for column, each in zip(
+                nest.loads, operand_shapes(nest.code, shape, nest.opaque, len(nest.loads)), strict=True
+            )
         ]
+        if nest.code in FACTORISATIONS:
+            parts = FACTORISATIONS[nest.code].text.format(*matrices, library=self.library)
+            self._store(nest.starts[0], f"{self.library}.concatenate([{self.library}.ravel(part) for part in {parts}])")
+            return
         text = self.forms[nest.code].format(*matrices, m=m, k=k, n=n)
         self._store(nest.starts[0], f"{self.library}.ravel({text})")
 

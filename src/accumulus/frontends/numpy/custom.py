@@ -29,7 +29,7 @@ from accumulus.frontends.numpy.arrays import as_constant, make
 from accumulus.frontends.numpy.operands import depends, references_of
 from accumulus.frontends.recorder import References
 from accumulus.frontends.trees import flatten, unflatten
-from accumulus.tape.program import Opaque
+from accumulus.tape.blocks import Opaque
 
 Floats = NDArray[np.float64]
 Shape = tuple[int, ...]
@@ -258,7 +258,7 @@ def call_block(tape: Any, opaque: Opaque, arguments: References) -> References:
 
 
 class _Call:
-    """A function with arguments and results of certain shapes, as programs call it (`accumulus.tape.program.Opaque`).
+    """A function with arguments and results of certain shapes, as programs call it (`accumulus.tape.blocks.Opaque`).
 
     Args:
         function: that is called.

@@ -42,6 +42,8 @@ class Operand(StandIn):
     boolean: bool
     #: Whether it stands for complex numbers, of which `entries` are both parts.
     is_complex: bool = False
+    #: Whether it is a sparse matrix, of which `entries` are the stored ones.
+    is_sparse: bool = False
     #: Whether it has not been decided which entries it has.
     is_open: bool = False
 
@@ -138,6 +140,8 @@ def entries_of(tape: Tape, value: Any) -> tuple[Entries, bool]:
             )
         if value.is_complex:
             raise refuse(NO_REALS)
+        if value.is_sparse:
+            raise refuse(SPARSE)
         return value.entries, value.boolean
     if isinstance(value, bool | np.bool_):
         return tape.constant(float(value)), True

@@ -28,13 +28,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from importlib.machinery import EXTENSION_SUFFIXES
-from types import CellType, FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple
 
 from accumulus.forks import held_in_forks
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.location import cells, dispatchers, is_foreign, is_library_code, names_in
-from accumulus.frontends.numpy.replacements import METHODS, REPLACEMENTS, bound, newly_loaded
+from accumulus.frontends.numpy.replacements import METHODS, REPLACEMENTS, bound, newly_loaded, stand_in, stand_in_types
 
 _LOCK: Final = threading.RLock()
 #: How to put back what was replaced.
@@ -65,6 +65,10 @@ def replaced(value: Any) -> Any:
         return _interpreted(value)
     if type(value) is MethodType:
         return bound(value)
+    if type(value) is BuiltinMethodType or type(value) in stand_in_types():
+        stands = stand_in(value)
+        if stands is not value:
+            return stands
     original, replacement = REPLACEMENTS.get(id(value), (None, None))
     return replacement if original is value and original is not None else value
 
@@ -146,7 +150,7 @@ _listed: Final = _Listed()
 
 def _replace_in_modules(*, untouched: bool = False) -> None:
     """Replace NumPy in all modules; `untouched` if nothing has been replaced in them yet."""
-    kinds = dispatchers()
+    kinds = dispatchers() | stand_in_types()
     for name, module, is_installed in _listed.users():
         namespace = vars(module)
         holds: object = len(namespace) if is_installed else hash(tuple(map(id, list(namespace.values()))))
@@ -222,7 +226,9 @@ def _is_users(name: str, module: object) -> bool:
 
 def _replace_in(namespace: MutableMapping[str, Any]) -> tuple[str, ...]:
     """Replace what there is in a namespace; its names."""
-    kinds = dispatchers() | {MethodType}
+    kinds = dispatchers() | {MethodType} | stand_in_types()
+    if len(kinds) > 1:
+        kinds |= {BuiltinMethodType}
     # most names stand for something else, which is told faster here
     names = [name for name, held in list(namespace.items()) if id(held) in REPLACEMENTS or type(held) in kinds]
     return tuple([name for name in names if _replace_name(namespace, name)])

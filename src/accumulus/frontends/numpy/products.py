@@ -200,24 +200,37 @@ def _matmul(tape: Tape, x1: Any, x2: Any) -> Any:
 def _by_sparse(tape: Tape, x1: Any, x2: Any) -> Any:
     """The product of a constant sparse matrix of SciPy and a vector or matrix, on either side.
 
-    Each entry is the sum over the stored entries of a row, in the order of their columns, as SciPy adds them.
+    Each entry is the sum over the stored entries of a row, in the order in which SciPy adds them: of CSR matrices as
+    they are stored, of others by columns.
     """
     if not is_sparse(x1):
         return _by_sparse(tape, x2.T, as_array(tape, x1).T).T
     if x1.dtype.kind not in "fiub":
         raise refuse(NO_REALS)
-    x = as_array(tape, x2)
-    matrix = x1.tocsr().sorted_indices() if x1.ndim == 2 else x1.reshape(1, -1).tocsr()
-    if x.ndim not in (1, 2) or len(x) != matrix.shape[1]:
-        raise ValueError(f"matmul: a sparse matrix of shape {x1.shape} cannot be multiplied by shape {x.shape}")
-    rows = np.flatnonzero(np.diff(matrix.indptr))
+    matrix = x1 if x1.ndim == 2 else x1.reshape(1, -1)
+    matrix = matrix if matrix.format == "csr" else matrix.tocsr().sorted_indices()
+    data = as_constant(tape, matrix.data.astype(float))
+    return product_by_rows(tape, matrix.indptr, matrix.indices, data, x1.shape, as_array(tape, x2))
+
+
+def product_by_rows(tape: Tape, starts: Any, indices: Any, data: Any, shape: Sequence[int], x: Any) -> Any:
+    """The product of a sparse matrix, or of a row, whose entries are given row by row, and a vector or matrix.
+
+    Args:
+        starts: where the entries of each row begin, and where those of the last one end.
+        indices, data: columns of the entries, and the entries as an array of the recording.
+        shape: of the matrix.
+    """
+    if x.ndim not in (1, 2) or len(x) != shape[-1]:
+        raise ValueError(f"matmul: a sparse matrix of shape {tuple(shape)} cannot be multiplied by shape {x.shape}")
+    rows = np.flatnonzero(np.diff(starts))
     columns = x.reshape(len(x), -1).T  # one after the other, so that the terms of a sum follow each other
-    terms = (columns[:, matrix.indices] * as_constant(tape, matrix.data.astype(float))).references.reshape(-1)
-    begins = np.arange(len(columns))[:, np.newaxis] * matrix.nnz + matrix.indptr[rows]
-    result = np.full((len(columns), matrix.shape[0]), tape.constant(0.0))
+    terms = (columns[:, indices] * data).references.reshape(-1)
+    begins = np.arange(len(columns))[:, np.newaxis] * len(indices) + starts[rows]
+    result = np.full((len(columns), len(starts) - 1), tape.constant(0.0))
     result[:, rows] = sums_of_segments(tape, terms, begins.reshape(-1)).reshape(begins.shape)
-    shape = (*x1.shape[:-1], *x.shape[1:])
-    return make(tape, result.T.reshape(shape) if shape else int(result[0, 0]))
+    full = (*shape[:-1], *x.shape[1:])
+    return make(tape, result.T.reshape(full) if full else int(result[0, 0]))
 
 
 def _stacks(*shapes: tuple[int, ...]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -42,6 +42,7 @@ from accumulus.frontends.numpy.table import (
     BORROWED,
     CALLING,
     FUNCTIONS,
+    OBJECTS,
     PROTOCOLS,
     ArrayFunction,
     check_dtype,
@@ -363,6 +364,40 @@ class Method(NamedTuple):
     replacement: Any
 
 
+class _StandInClass(type):
+    """The type of stand-ins for classes of libraries: calls may be recorded, and all else is the class's own."""
+
+    original: type
+    call: Callable[..., Any]
+
+    def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
+        return cls.call(*arguments, **keywords)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.original)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls.original)
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(cls.original, name)
+
+
+def stand_in_types() -> frozenset[type]:
+    """Types of objects in whose places others stand while something is recorded, as far as their modules are loaded."""
+    found = (getattr(sys.modules.get(module), name, None) for module, name in OBJECTS)
+    return frozenset(each for each in found if each is not None)
+
+
+def stand_in(value: Any) -> Any:
+    """What stands for an object of a compiled class, or for a method of it; anything else as it is."""
+    owner = value.__self__ if type(value) is BuiltinMethodType else value
+    for (module, name), make in OBJECTS.items():
+        if type(owner) is getattr(sys.modules.get(module), name, None):
+            return make(owner) if owner is value else getattr(make(owner), value.__name__)
+    return value
+
+
 #: The flag of classes that are compiled, as some are in older versions of SciPy: their methods stay.
 IMMUTABLE: Final = 1 << 8
 #: The methods of loaded classes.
@@ -386,7 +421,12 @@ def newly_loaded() -> Iterator[tuple[ModuleType, list[BorrowedFunction]]]:
             if not owner:
                 original = getattr(module, name, None)
                 if original is not None:
-                    rows.append(BorrowedFunction(original, _function(original, record)))
+                    replacement = _function(original, record)
+                    if isinstance(original, type):
+                        namespace = {"original": original, "call": staticmethod(replacement)}
+                        namespace |= {name: getattr(original, name) for name in ("__module__", "__doc__")}
+                        replacement = _StandInClass(original.__name__, (), namespace)
+                    rows.append(BorrowedFunction(original, replacement))
             elif hasattr(module, owner):
                 found = getattr(module, owner)
                 _enter_method(found if isinstance(found, type) else type(found), method, record)
@@ -433,6 +473,6 @@ def _function(original: Callable[..., Any], record: Callable[..., Any]) -> Calla
         if record in CALLING and (recorded := row(tape, arguments, keywords)) is not NotImplemented:
             return recorded
         result = original(*map(concrete, arguments), **concrete(keywords))
-        return result if in_library(sys._getframe(1)) else as_constant(tape, result)
+        return result if in_library(sys._getframe(1)) else stand_in(as_constant(tape, result))
 
     return functools.update_wrapper(function, original)

@@ -106,6 +106,9 @@ COMPLEX_FUNCTIONS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {}
 #: Functions and methods of other libraries: module → name in it → what records it: tape, then the arguments of the
 #: original, the object first for a method. A row is resolved once the user has loaded the module.
 BORROWED: Final[dict[str, dict[str, Callable[..., Any]]]] = {}
+#: Compiled classes of other libraries, whose methods cannot be replaced: module and name → from an object of it what
+#: stands in its place.
+OBJECTS: Final[dict[tuple[str, str], Callable[[Any], Any]]] = {}
 #: Functions among them that are not recorded, since that has a reason to be told.
 REFUSED: Final[set[str]] = set()
 #: Libraries whose functions are recorded as NumPy's are, with the packages of their rows: those fill the tables above,

@@ -10,8 +10,8 @@ from typing import Annotated, Final
 from accumulus.native.decorators import compiled
 from accumulus.native.state import NOTHING, Axes, Integers, State
 from accumulus.native.words import bit, scattered, shifted_right, wrapped
+from accumulus.tape.blocks import SUM
 from accumulus.tape.operations import BY_NAME
-from accumulus.tape.program import SUM
 
 #: What to do: take sums apart, cut what is deep, write forms of cones down, gather who takes what, levels, compare
 #: forms, steps.

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.program import CHOLESKY, GATHER, MATMUL, SCATTER
+from accumulus.tape.blocks import CHOLESKY, GATHER, LOG_DETERMINANT, MATMUL, SCATTER
 from accumulus.targets.c.c_expressions import Body, Mathematics
 from accumulus.targets.c.c_header import (
     BYTES,
@@ -164,7 +164,7 @@ class LoopSource(Source):
             elif nest.code in (GATHER, SCATTER):
                 self._by_indices(nest.code, nest.shape, matrices, result)
             else:
-                self._system(nest.shape, matrices, result)
+                self._system(nest.shape, matrices, result, is_logarithm=nest.code == LOG_DETERMINANT)
             return
         loads = [read(column) for column in nest.loads]
         stores = [self._result(store) for store in nest.stores]
@@ -451,8 +451,10 @@ class LoopSource(Source):
         arrays = list(dict.fromkeys([*(each.array for each in given if each.array), result.array]))
         self._function(f"{m} rows by indices", arrays, lines)
 
-    def _system(self, shape: tuple[int, int, int], matrices: Sequence[Reading], result: Reading) -> None:
-        """The solutions of a system, or the sign and logarithm of its determinant where there are no sides."""
+    def _system(
+        self, shape: tuple[int, int, int], matrices: Sequence[Reading], result: Reading, is_logarithm: bool
+    ) -> None:
+        """The solutions of a system; where there are no sides the determinant, or its sign and logarithm."""
         n, _, m = shape
         self._helpers["eliminate"] = _ELIMINATE.replace("NAME", self._macro).replace("name_", f"{self._name}_")
         matrix, *sides = matrices
@@ -464,6 +466,12 @@ class LoopSource(Source):
                 f"for (ptrdiff_t i = 0; i < {n * m}; i++) ({to})[i] = {sides[0].at('i')};",
                 f"{self._name}_eliminate({WORK} + {at}, {to}, {n}, {m});",
                 f"{self._name}_substitute({WORK} + {at}, {to}, {n}, {m});",
+            ]
+        elif not is_logarithm:
+            lines += [
+                f"double product = {self._name}_eliminate({WORK} + {at}, {WORK} + {at}, {n}, 0);",
+                f"for (ptrdiff_t i = 0; i < {n}; i++) product *= {WORK}[{at} + {n + 1} * i];",
+                f"({to})[0] = product;",
             ]
         else:
             lines += [

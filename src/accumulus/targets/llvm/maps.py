@@ -27,10 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.cache import digest
+from accumulus.tape.blocks import GATHER, SCATTER, operand_shapes
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.live import as_written, time_of
 from accumulus.tape.operations import SECONDS
-from accumulus.tape.program import GATHER, SCATTER, shapes_of_operands
 from accumulus.tape.tape import Tape, to_bytes
 from accumulus.targets.kernel import (
     FEWEST_POINTS,
@@ -601,7 +601,7 @@ class LLVMLoops(CompiledLoops):
         None if these do not lie in equal distances.
         """
         assert nest.shape is not None
-        shapes = shapes_of_operands(nest.code, nest.shape)
+        shapes = operand_shapes(nest.code, nest.shape, nest.opaque, len(nest.loads))
         (_, matrix, steps, _), (_, indices, apart, _) = (
             placed(self._places(each, self._layout.table(each)), shape)
             for each, shape in zip(nest.loads, shapes, strict=True)

@@ -19,6 +19,7 @@ from accumulus.frontends.numpy.arrays import TracedArray, as_array
 from accumulus.frontends.numpy.linalg.systems import is_equation
 from accumulus.frontends.numpy.operands import depends, map_references, references_of
 from accumulus.frontends.numpy.table import implements
+from accumulus.tape.blocks import ORTHOGONAL
 from accumulus.tape.tape import Tape
 
 # Implicit functions ---------------------------------------------------------------------------------------------------
@@ -94,6 +95,12 @@ def check_constant(name: str, **options: Any) -> None:
 # Factorisations -------------------------------------------------------------------------------------------------------
 
 
+def by_lapack(tape: Any, code: int, matrices: Any) -> list[Any]:
+    """The parts of a factorisation of each matrix of a stack, as equations of the program."""
+    found = [tape.factorise(code, each) for each in references_of(tape, matrices)]
+    return [TracedArray(tape, np.stack(part)) for part in zip(*found, strict=True)]
+
+
 @implements(np.linalg.cholesky)
 def cholesky(tape: Tape, a: Any, /, *, upper: bool = False) -> Any:
     """The triangular factor with a positive diagonal; only one triangle of the matrix is read, as NumPy does.
@@ -142,8 +149,15 @@ def qr(tape: Tape, a: Any, mode: str = "reduced") -> Any:
         matrices, stack = matrices_of(tape, a, "qr")
         m, n = matrices.shape[1:]
         width = min(m, n)
-        upper, reflections = householder(tape, matrices)
         more = mode == "complete" and m > n
+        if len(matrices) and not more and is_equation(tape, m * width * width * 2 // 3):
+            r, q = by_lapack(tape, ORTHOGONAL, matrices[:, :, :width])
+            r = np.triu(r)
+            if n > m:
+                r = np.concatenate([r, q.mT @ matrices[:, :, m:]], axis=-1)
+            r, q = (each.reshape(*stack, *each.shape[1:]) for each in (r, q))
+            return r if mode == "r" else result_type("qr")(q, r)
+        upper, reflections = householder(tape, matrices)
         complete = reflected(reflections, constant_matrix(tape, len(matrices), np.eye(m))) if more else None
         reduced = reflected(reflections, constant_matrix(tape, len(matrices), np.eye(m, width)))
         q, r = _by_rule(tape, matrices[:, :, :width], reduced, upper)

@@ -9,7 +9,8 @@ sweeps is fixed, one more than matrices of all kinds have needed: random, cluste
 * For singular values, it is the rows of R that are turned, in A = Q·R, for which n // 2 + 4 sweeps suffice, since
   they are nearly orthogonal: some 7·n³·(n // 2 + 4) operations.
 
-Larger matrices are refused.
+Larger matrices are LAPACK's, as equations of the program (`accumulus.tape.factorisations`), with the same signs and the
+same derivatives; where a program is operations alone they are refused.
 
 Values and vectors are implicit functions. For a symmetric A with eigenvectors v, dλᵢ is vᵢᵀ·dA·vᵢ, and vᵢ turns towards
 vⱼ by vⱼᵀ·dA·vᵢ / (λᵢ - λⱼ). So values always have derivatives; of equal ones they are those along the vectors found, as
@@ -42,6 +43,7 @@ from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
 from accumulus.frontends.numpy.linalg.factorisations import (
     attached,
+    by_lapack,
     check_constant,
     constant_matrix,
     fixed,
@@ -54,8 +56,10 @@ from accumulus.frontends.numpy.linalg.factorisations import (
     square_of,
     zeros,
 )
-from accumulus.frontends.numpy.operands import concrete, depends
+from accumulus.frontends.numpy.linalg.systems import is_equation
+from accumulus.frontends.numpy.operands import concrete, depends, references_of
 from accumulus.frontends.numpy.table import implements
+from accumulus.tape.blocks import EIGENVECTORS, ORTHOGONAL, SINGULAR_VECTORS
 from accumulus.tape.tape import Tape
 
 #: Columns, at most.
@@ -82,9 +86,13 @@ def eigh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
     """Eigenvalues of symmetric matrices, ascending, and their vectors in columns; one triangle is read."""
     with tape.unsigned_zeros():
         matrices, stack = _symmetric(tape, a, UPLO, "np.linalg.eigh")
-        values, vectors = _diagonalised(tape, matrices)
         shape = (*stack, *matrices.shape[1:])
-        found = _values_by_rule(tape, matrices, values, vectors), _vectors_by_rule(tape, matrices, values, vectors)
+        found: Any
+        if _is_large(tape, matrices):
+            found = by_lapack(tape, EIGENVECTORS, matrices)
+        else:
+            values, vectors = _diagonalised(tape, matrices)
+            found = _values_by_rule(tape, matrices, values, vectors), _vectors_by_rule(tape, matrices, values, vectors)
         return result_type("eigh")(found[0].reshape(shape[:-1]), found[1].reshape(shape))
 
 
@@ -93,7 +101,10 @@ def eigvalsh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
     """Eigenvalues of symmetric matrices, ascending; one triangle is read."""
     with tape.unsigned_zeros():
         matrices, stack = _symmetric(tape, a, UPLO, "np.linalg.eigvalsh")
-        found = _values_by_rule(tape, matrices, *_diagonalised(tape, matrices))
+        if _is_large(tape, matrices):
+            found, _ = by_lapack(tape, EIGENVECTORS, matrices)
+        else:
+            found = _values_by_rule(tape, matrices, *_diagonalised(tape, matrices))
         return found.reshape(*stack, matrices.shape[-1])
 
 
@@ -102,12 +113,24 @@ def _symmetric(tape: Tape, a: Any, triangle: str, name: str) -> tuple[Any, tuple
     if triangle.upper() not in ("L", "U"):
         raise ValueError(f"{name}: UPLO is 'L' or 'U', not {triangle!r}")
     matrices, stack = square_of(tape, a, name)
-    _check_size(matrices.shape[-1], name)
-    if triangle.upper() == "U":
-        matrices = matrices.mT.copy()
-    for i, j in combinations(range(matrices.shape[-1]), 2):
-        matrices[:, i, j] = matrices[:, j, i]
-    return matrices, stack
+    if not _is_large(tape, matrices):
+        _check_size(matrices.shape[-1], name)
+    given = references_of(tape, matrices.mT if triangle.upper() == "U" else matrices)
+    return TracedArray(tape, np.where(np.tri(matrices.shape[-1], dtype=bool), given, given.mT)), stack
+
+
+def _is_large(tape: Any, matrices: Any) -> bool:
+    """Return True if stacked matrices are factorised by LAPACK, as equations of the program."""
+    n = min(matrices.shape[1:])
+    return len(matrices) > 0 and n > LARGEST and is_equation(tape, 6 * n**3 * (n + 2))
+
+
+def _singular_parts(tape: Tape, matrices: Any) -> list[Any]:
+    """Singular values, left and right vectors of large matrices."""
+    if matrices.shape[1] >= matrices.shape[2]:
+        return by_lapack(tape, SINGULAR_VECTORS, matrices)
+    values, right, left = by_lapack(tape, SINGULAR_VECTORS, matrices.mT)
+    return [values, left, right]
 
 
 def _diagonalised(tape: Tape, a: Any) -> tuple[Any, Any]:
@@ -206,6 +229,9 @@ def svdvals(tape: Tape, x: Any, /) -> Any:
     """Singular values, descending."""
     with tape.unsigned_zeros():
         matrices, stack = matrices_of(tape, x, "np.linalg.svdvals")
+        if _is_large(tape, matrices):
+            found = _singular_parts(tape, matrices)[0]
+            return found.reshape(*stack, found.shape[-1])
         left, values, right = singular(tape, matrices, "np.linalg.svdvals")
         return _singular_by_rule(tape, matrices, left, values, right).reshape(*stack, values.shape[-1])
 
@@ -218,6 +244,14 @@ def svd(tape: Tape, a: Any, full_matrices: bool = True, compute_uv: bool = True,
     name = "np.linalg.svd"
     with tape.unsigned_zeros():
         matrices, stack = _symmetric(tape, a, "L", name) if hermitian else matrices_of(tape, a, name)
+        if _is_large(tape, matrices):
+            if full_matrices and matrices.shape[1] != matrices.shape[2]:
+                raise refuse(
+                    f"{name} of large matrices is recorded without the vectors of no singular value. Write "
+                    "full_matrices=False."
+                )
+            s, u, v = (part.reshape(*stack, *part.shape[1:]) for part in _singular_parts(tape, matrices))
+            return result_type("svd")(u, s, v.mT)
         left, values, right = singular(tape, matrices, name)
         found = _singular_by_rule(tape, matrices, left, values, right)
         tall = matrices.shape[1] >= matrices.shape[2]
@@ -304,7 +338,7 @@ def _tall_by_rule(tape: Tape, a: Any, left: Any, values: Any, right: Any, full: 
 def lstsq(tape: Tape, a: Any, b: Any, rcond: Any = None) -> Any:
     """The solution, the sums of squares of residuals, the rank, which is taken to be full, and the singular values.
 
-    Singular values of more than `LARGEST` columns are NaN.
+    Singular values of more than `LARGEST` columns are NaN where the program is operations alone.
     """
     check_constant("np.linalg.lstsq", rcond=rcond)
     matrix, sides = as_array(tape, a), as_array(tape, b)
@@ -320,15 +354,18 @@ def lstsq(tape: Tape, a: Any, b: Any, rcond: Any = None) -> Any:
         residuals = columns - matrix @ solution
         squares = np.sum(residuals * residuals, axis=0) if m > n else as_array(tape, np.empty(0))
     rank = min(m, n)
-    values = svdvals(tape, matrix) if rank <= LARGEST else as_array(tape, np.full(rank, np.nan))
+    is_known = rank <= LARGEST or _is_large(tape, matrix[np.newaxis])
+    values = svdvals(tape, matrix) if is_known else as_array(tape, np.full(rank, np.nan))
     return solution if sides.ndim == 2 else solution[:, 0], squares, rank, values
 
 
 def _solved(tape: Tape, a: Any, b: Any) -> Any:
     """The solutions of stacked problems, as implicit functions."""
     m, n = a.shape[1:]
-    at, side = fixed(tape, a), fixed(tape, b)
     tall = m >= n
+    if is_equation(tape, m * n * min(m, n) * 2 // 3):
+        return _solved_by_lapack(tape, a, b, tall)
+    at, side = fixed(tape, a), fixed(tape, b)
     upper, reflections = householder(tape, at if tall else at.mT)
     inverse = inverse_of_triangular(tape, upper)
     rank = min(m, n)
@@ -347,6 +384,18 @@ def _solved(tape: Tape, a: Any, b: Any) -> Any:
         along = a.mT @ (pseudoinverse.mT @ solution)
         turned = along - first @ (first.mT @ along)
     return attached(tape, solution, pseudoinverse @ (b - a @ solution) + turned)
+
+
+def _solved_by_lapack(tape: Any, a: Any, b: Any, tall: bool) -> Any:
+    """The same for large matrices, as equations: R·x = Qᵀ·b, or x = Q·y with Rᵀ·y = b; NaN for dependent columns."""
+    r, q = by_lapack(tape, ORTHOGONAL, a if tall else a.mT)
+    r = np.triu(r)
+    pivots = abs(np.diagonal(r, axis1=-2, axis2=-1))
+    least = np.finfo(float).eps * max(a.shape[1:]) * np.max(abs(r), axis=(-2, -1))
+    pairs = zip(*(references_of(tape, each) for each in ((r, q.mT @ b) if tall else (r.mT, b))), strict=True)
+    solved = TracedArray(tape, np.stack([tape.solve(*pair) for pair in pairs]))
+    found = solved if tall else q @ solved
+    return np.where((np.min(pivots, axis=-1) > least)[:, np.newaxis, np.newaxis], found, np.nan)
 
 
 @implements(np.linalg.pinv)

@@ -18,6 +18,7 @@ from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
 from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.table import implements
 from accumulus.frontends.recorder import References
+from accumulus.tape.blocks import DETERMINANT
 from accumulus.tape.columns import column, references_in
 from accumulus.tape.program import MOST_UNROLLED_SYSTEM
 from accumulus.tape.systems import Rows, determinant, logarithm, solutions
@@ -60,11 +61,16 @@ def inv(tape: Tape, a: Any) -> Any:
 
 
 @implements(np.linalg.det)
-def det(tape: Tape, a: Any) -> Any:
+def det(tape: Any, a: Any) -> Any:
     """The determinant, of stacks of matrices too."""
     matrices = _square(tape, a)
     *stack, n, _ = matrices.shape
     with tape.unsigned_zeros():
+        if is_equation(tape, 4 * n * n * (n // 3)):  # minors are most of what is written out
+            result = np.empty(stack, np.int64)
+            for k in np.ndindex(*stack):
+                result[k] = tape.factorise(DETERMINANT, matrices[k])[0]
+            return make(tape, result if result.ndim else int(result))
         entries = matrices.reshape(*stack, n * n)
         result = _for_each(tape, entries, 1, lambda tape, each: [determinant(tape, _rows(each, n, n))])[..., 0]
     return make(tape, result if result.ndim else int(result))

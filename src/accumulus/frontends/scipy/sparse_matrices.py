@@ -1,0 +1,371 @@
+"""Sparse matrices of SciPy whose stored entries are traced: `csr_array((data, indices, indptr))` and its relatives.
+
+Where the entries are is constant. What is recorded of them costs what they store: products with vectors and matrices,
+sums, elementwise products, and systems of equations (`accumulus.frontends.scipy.sparse_systems`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.arrays import TracedArray, as_array
+from accumulus.frontends.numpy.operands import Operand, concrete, constants, depends, is_sparse, references_of
+from accumulus.frontends.numpy.products import product_by_rows
+from accumulus.frontends.numpy.table import borrows
+from accumulus.frontends.recorder import References
+from accumulus.tape.tape import Tape
+
+#: Formats that may have traced entries.
+FORMATS: Final = ("csr", "csc", "coo", "dia")
+#: What is recorded of them.
+METHODS: Final = (
+    "A @ x, x @ A, A.T, A + B, A - B, A * number, A / number, A.multiply(B), A.sum(axis), A.diagonal(), A.toarray(), "
+    "A.data, changes of format, and spsolve, splu and factorized"
+)
+Integers = NDArray[np.int64]
+
+
+class SparseEntries(Operand):
+    """A sparse matrix at constant places, of which entries may be traced.
+
+    Args:
+        tape: where the entries are recorded.
+        rows, columns: of the stored entries; a place may come twice, and counts as the sum then.
+        references: of the entries.
+        shape: of the matrix.
+        kind: the class of SciPy that it stands for.
+    """
+
+    __slots__ = ("columns", "kind", "references", "rows", "shape", "tape")
+    __array_ufunc__ = None
+    __class__: Any = property(lambda self: self.kind)
+    boolean, ndim, is_sparse = False, 2, True
+    dtype: Final = np.dtype(float)
+
+    def __init__(
+        self, tape: Tape, rows: Integers, columns: Integers, references: References, shape: Any, kind: Any
+    ) -> None:
+        self.tape, self.references, self.kind = tape, references, kind
+        self.rows, self.columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
+        self.shape = int(shape[0]), int(shape[1])
+
+    @property
+    def entries(self) -> References:
+        """References of the stored entries."""
+        return self.references
+
+    @property
+    def data(self) -> TracedArray:
+        """The stored entries."""
+        return TracedArray(self.tape, self.references)
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored entries."""
+        return len(self.references)
+
+    @property
+    def format(self) -> str:
+        """Its format, in three letters."""
+        return str(self.kind.__name__[:3])
+
+    @property
+    def is_matrix(self) -> bool:
+        """True for a matrix of SciPy, whose ``*`` is a product of matrices, rather than an array."""
+        return bool(self.kind.__name__.endswith("_matrix"))
+
+    @property
+    def T(self) -> SparseEntries:  # noqa: N802
+        """The transpose."""
+        return self._at(self.columns, self.rows, self.shape[::-1])
+
+    def transpose(self, axes: Any = None, copy: bool = False) -> SparseEntries:
+        """The transpose."""
+        return self.T
+
+    def copy(self) -> SparseEntries:
+        """The same matrix, which is never changed."""
+        return self
+
+    def asformat(self, format: Any, copy: bool = False) -> SparseEntries:  # noqa: A002
+        """The same matrix in another format, its stored entries in the order of that format."""
+        import scipy.sparse
+
+        if format is None or format == self.format:
+            return self
+        found = self.summed() if format == "csr" else self.T.summed().T if format == "csc" else self
+        kind = getattr(scipy.sparse, f"{format}{'_matrix' if self.is_matrix else '_array'}")
+        return SparseEntries(self.tape, found.rows, found.columns, found.references, self.shape, kind)
+
+    def tocsr(self, copy: bool = False) -> SparseEntries:
+        """The same matrix row by row."""
+        return self.asformat("csr")
+
+    def tocsc(self, copy: bool = False) -> SparseEntries:
+        """The same matrix column by column."""
+        return self.asformat("csc")
+
+    def tocoo(self, copy: bool = False) -> SparseEntries:
+        """The same matrix, entry by entry."""
+        return self.asformat("coo")
+
+    def _with(self, data: Any) -> SparseEntries:
+        references = references_of(self.tape, data)
+        return SparseEntries(self.tape, self.rows, self.columns, references, self.shape, self.kind)
+
+    def _at(self, rows: Integers, columns: Integers, shape: tuple[int, int]) -> SparseEntries:
+        return SparseEntries(self.tape, rows, columns, self.references, shape, self.kind)
+
+    def summed(self) -> SparseEntries:
+        """The same matrix row by row, with each place once."""
+        order = np.lexsort((self.columns, self.rows))
+        rows, columns, entries = self.rows[order], self.columns[order], self.references[order]
+        first = np.flatnonzero(np.diff(rows * self.shape[1] + columns, prepend=-1))
+        if len(first) < len(order):
+            totals: Any = np.add.reduceat(TracedArray(self.tape, entries), first)
+            entries = totals.references
+        return SparseEntries(self.tape, rows[first], columns[first], entries, self.shape, self.kind)
+
+    def __matmul__(self, other: Any) -> Any:
+        if is_sparse(other) or isinstance(other, SparseEntries):
+            raise refuse(
+                "The product of two sparse matrices is not recorded if entries depend on the arguments of the "
+                "function. Write A @ (B @ x), or A @ B.toarray()."
+            )
+        order = np.argsort(self.rows, kind="stable")
+        ends = np.searchsorted(self.rows[order], np.arange(self.shape[0] + 1))
+        return product_by_rows(
+            self.tape, ends, self.columns[order], self.data[order], self.shape, as_array(self.tape, other)
+        )
+
+    dot = __matmul__
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return (self.T @ as_array(self.tape, other).T).T
+
+    def __mul__(self, other: Any) -> Any:
+        if self.is_matrix and np.ndim(other):
+            return self @ other
+        return self.multiply(other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return other @ self if self.is_matrix and np.ndim(other) else self.multiply(other)
+
+    def multiply(self, other: Any) -> SparseEntries:
+        """The product with a number, a dense array, or a sparse matrix, entry by entry."""
+        if is_sparse(other) or isinstance(other, SparseEntries):
+            other = other.toarray()
+        if not np.ndim(other):
+            return self._with(self.data * other)
+        spread = np.broadcast_to(references_of(self.tape, other), self.shape)
+        return self._with(self.data * TracedArray(self.tape, spread[self.rows, self.columns]))
+
+    def __truediv__(self, other: Any) -> SparseEntries:
+        if np.ndim(other):
+            raise refuse("A sparse matrix is divided by a number alone. Write A.multiply(1.0 / x).")
+        return self._with(self.data / other)
+
+    def __neg__(self) -> SparseEntries:
+        return self._with(-self.data)
+
+    def __add__(self, other: Any) -> Any:
+        if not (is_sparse(other) or isinstance(other, SparseEntries)):
+            return self.toarray() + other if np.ndim(other) else self._refused(f"adding {other!r:.40}")
+        more = sparse_of(self.tape, other, self.kind)
+        if more.shape != self.shape:
+            raise ValueError(f"inconsistent shapes: {self.shape} and {more.shape}")
+        rows, columns = np.append(self.rows, more.rows), np.append(self.columns, more.columns)
+        references = np.append(self.references, more.references)
+        return SparseEntries(self.tape, rows, columns, references, self.shape, self.kind).summed()
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -other
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
+    def sum(self, axis: Any = None) -> Any:
+        """The sum of all entries, or of each row or column."""
+        if axis is None:
+            return np.sum(self.data)
+        by_column = axis in (0, -2)
+        ones = np.ones(self.shape[axis])
+        found = ones @ self if by_column else self @ ones
+        return (found[np.newaxis] if by_column else found[:, np.newaxis]) if self.is_matrix else found
+
+    def diagonal(self, k: int = 0) -> Any:
+        """A diagonal."""
+        return np.diagonal(self.toarray(), k)
+
+    def toarray(self, order: Any = None) -> TracedArray:
+        """The matrix with its zeros, which cost nothing."""
+        stored = self.summed()
+        dense = np.full(self.shape, self.tape.constant(0.0))
+        dense[stored.rows, stored.columns] = stored.references
+        return TracedArray(self.tape, dense)
+
+    todense = toarray
+
+    def __repr__(self) -> str:
+        return "with traced entries: return A.data or A.toarray()"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._refused(f".{name}")
+
+    def _refused(self, what: str) -> Any:
+        raise refuse(
+            f"{what} of a sparse matrix whose entries depend on the arguments of the function is not recorded. "
+            f"Recorded are {METHODS}."
+        )
+
+
+def sparse_of(tape: Tape, value: Any, kind: Any = None) -> SparseEntries:
+    """A sparse matrix of SciPy, constant or traced, or a dense one, with references of its stored entries."""
+    if isinstance(value, SparseEntries):
+        return value
+    if is_sparse(value):
+        stored = value.tocoo()
+        references = constants(tape, np.asarray(stored.data, float))
+        return SparseEntries(tape, stored.row, stored.col, references, stored.shape, kind or type(value))
+    dense = references_of(tape, value)
+    if dense.ndim != 2:
+        raise ValueError(f"a sparse matrix has two axes; the array given has shape {dense.shape}")
+    zero = dense < 0
+    zero[zero] = tape.values_of(dense[zero]) == 0.0
+    rows, columns = np.nonzero(~zero)
+    return SparseEntries(tape, rows, columns, dense[rows, columns], dense.shape, kind)
+
+
+def _made(tape: Tape, kind: str, given: Any, shape: Any) -> SparseEntries:
+    """Return what a constructor makes of its first argument."""
+    import scipy.sparse
+
+    made, form = getattr(scipy.sparse, kind), kind[:3]
+    if not isinstance(given, tuple):
+        return sparse_of(tape, given, made)
+    if len(given) not in (2, 3) or depends(given[1:]):
+        raise refuse(
+            f"scipy.sparse.{kind} takes entries that depend on the arguments of the function, at places that are "
+            "constant: (data, indices, indptr) or (data, (rows, columns))."
+        )
+    places: list[Any] = list(concrete(given[1:]))
+    references = references_of(tape, given[0])
+    if form == "dia":
+        return _of_diagonals(tape, references, np.asarray(places[0]).reshape(-1), shape, made)
+    if len(places) == 2:
+        along, starts = np.asarray(places[0]), np.asarray(places[1])
+        across = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        rows, columns = (across, along) if form == "csr" else (along, across)
+        known = (len(starts) - 1, int(along.max(initial=-1)) + 1)
+        known = known if form == "csr" else known[::-1]
+    else:
+        rows, columns = (np.asarray(each).reshape(-1) for each in places[0])
+        known = int(rows.max(initial=-1)) + 1, int(columns.max(initial=-1)) + 1
+    shape = known if shape is None else concrete(shape)
+    if not len(rows) == len(columns) == references.size or any(n > m for n, m in zip(known, shape, strict=True)):
+        raise ValueError(
+            f"scipy.sparse.{kind}: {references.size} entries at {len(rows)} rows and {len(columns)} columns do not "
+            f"make a matrix of shape {tuple(shape)}"
+        )
+    found = SparseEntries(tape, rows, columns, references.reshape(-1), shape, made)
+    if form == "coo" or len(places) == 2:
+        return found
+    return found.T.summed().T if form == "csc" else found.summed()
+
+
+def _of_diagonals(tape: Tape, data: References, offsets: Integers, shape: Any, kind: Any) -> SparseEntries:
+    """A matrix whose diagonals are rows of `data`, entries at their columns."""
+    rows_of = np.atleast_2d(data)
+    m, n = concrete(shape)
+    columns = np.broadcast_to(np.arange(min(n, rows_of.shape[1])), (len(offsets), min(n, rows_of.shape[1])))
+    rows = columns - offsets[:, np.newaxis]
+    inside = (rows >= 0) & (rows < m)
+    return SparseEntries(tape, rows[inside], columns[inside], rows_of[:, : columns.shape[1]][inside], (m, n), kind)
+
+
+def _enter(kind: str) -> None:
+    @borrows("scipy.sparse", kind)
+    def record(tape: Tape, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False) -> SparseEntries:
+        return _made(tape, kind, arg1, shape)
+
+
+for _format in FORMATS:
+    for _suffix in ("_array", "_matrix"):
+        _enter(_format + _suffix)
+
+
+def _diagonals(tape: Tape, suffix: str, given: Any, offsets: Any, shape: Any, format: Any) -> SparseEntries:  # noqa: A002
+    """A matrix of diagonals, each as long as it is, or one number for all of it."""
+    import scipy.sparse
+
+    numbers = np.atleast_1d(concrete(offsets))
+    rows = [given] if np.ndim(offsets) == 0 and np.ndim(given) < 2 and np.ndim(given[0]) == 0 else given
+    arrays = [np.atleast_1d(references_of(tape, row)) for row in rows]
+    if len(arrays) != len(numbers):
+        raise ValueError(f"{len(arrays)} diagonals do not match {len(numbers)} offsets")
+    if shape is None:
+        n = len(arrays[0]) + abs(int(numbers[0]))
+        shape = n, n
+    parts = []
+    for entries, k in zip(arrays, numbers.tolist(), strict=True):
+        length = min(shape[0] + min(k, 0), shape[1] - max(k, 0))
+        if len(entries) not in (1, length):
+            raise ValueError(f"the diagonal at {k} has {len(entries)} entries; expected {length}")
+        at = np.arange(length)
+        parts.append((at - min(k, 0), at + max(k, 0), np.broadcast_to(entries, length)))
+    rows_of, columns, references = map(np.concatenate, zip(*parts, strict=True))
+    kind = getattr(scipy.sparse, f"{format or 'dia'}{suffix}")
+    return SparseEntries(tape, rows_of, columns, references, shape, kind)
+
+
+@borrows("scipy.sparse", "diags")
+def _diags(
+    tape: Tape,
+    diagonals: Any,
+    offsets: Any = 0,
+    shape: Any = None,
+    format: Any = None,  # noqa: A002
+    dtype: Any = None,
+) -> SparseEntries:
+    return _diagonals(tape, "_matrix", diagonals, offsets, shape, format)
+
+
+@borrows("scipy.sparse", "diags_array")
+def _diags_array(
+    tape: Tape,
+    diagonals: Any,
+    /,
+    *,
+    offsets: Any = 0,
+    shape: Any = None,
+    format: Any = None,  # noqa: A002
+    dtype: Any = None,
+) -> SparseEntries:
+    return _diagonals(tape, "_array", diagonals, offsets, shape, format)
+
+
+# Constant matrices with traced operands -------------------------------------------------------------------------------
+
+
+def _enter_operator(name: str) -> None:
+    def record(tape: Tape, matrix: Any, other: Any) -> Any:
+        stored = sparse_of(tape, matrix)
+        if name in ("__mul__", "__rmul__") and np.ndim(other) and stored.is_matrix:
+            return NotImplemented  # which leaves the product of matrices to the traced operand
+        return getattr(stored, name)(other)
+
+    for form in ("csr", "csc", "coo", "dia", "bsr", "lil", "dok"):
+        for suffix in ("_array", "_matrix"):
+            borrows("scipy.sparse", f"{form}{suffix}.{name}")(record)
+
+
+for _name in ("multiply", "__truediv__", "__mul__", "__rmul__", "__add__", "__radd__", "__sub__", "__rsub__"):
+    _enter_operator(_name)

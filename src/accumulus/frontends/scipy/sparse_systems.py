@@ -1,0 +1,179 @@
+"""Systems of equations with sparse matrices: `spsolve`, `splu`, `spilu`, `factorized` of `scipy.sparse.linalg`.
+
+Constant matrices are factorised once; of matrices with traced entries (`accumulus.frontends.scipy.sparse_matrices`) the
+factors belong to a point. Solutions are equations of the program (`Program.sparse_solve`): an implicit function, whose
+derivatives are solutions of the same system, or of its transpose, and never elimination, differentiated. Small systems
+are written out as dense ones are.
+
+`SuperLU` is a compiled class, so that its methods cannot be replaced: for its objects, and for what `factorized`
+returned before the recording, stand others while the function is recorded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from accumulus.errors import OpaqueError
+from accumulus.frontends.active import ACTIVE, refuse
+from accumulus.frontends.inner import InnerTape
+from accumulus.frontends.numpy.arrays import TracedArray, as_array, as_constant
+from accumulus.frontends.numpy.linalg import systems
+from accumulus.frontends.numpy.operands import NO_REALS, depends, is_sparse
+from accumulus.frontends.numpy.table import OBJECTS, borrows, by_name
+from accumulus.frontends.scipy.sparse_matrices import SparseEntries, sparse_of
+from accumulus.tape.program import MOST_UNROLLED_SYSTEM
+from accumulus.tape.sparse_systems import SparseSystem
+from accumulus.tape.systems import products
+from accumulus.tape.tape import Tape
+
+#: Rows of a system, at most, that is written out, and so its products are counted.
+MOST_ROWS: Final = 64
+#: Systems of constant matrices, by what they hold: equal ones are factorised once.
+_HELD: Final[WeakValueDictionary[Any, SparseSystem]] = WeakValueDictionary()
+
+
+def _held(matrix: Any, order: str, raises: bool) -> SparseSystem:
+    """The system of a constant matrix."""
+    from scipy.sparse import csc_array
+
+    stored = csc_array(matrix, dtype=float, copy=True)
+    stored.sum_duplicates()
+    content = b"".join(each.tobytes() for each in (stored.data, stored.indices, stored.indptr))
+    key = hashlib.blake2b(content).digest(), stored.shape, order, raises
+    found = _HELD.get(key)
+    if found is None:
+        none = np.empty(0, np.int64)
+        found = _HELD[key] = SparseSystem(none, none, stored.shape[0], held=stored, order=order, raises=raises)
+    return found
+
+
+class Factors:
+    """A factorised matrix while a function is recorded, in the place of `scipy.sparse.linalg.SuperLU`.
+
+    Args:
+        matrix: sparse or dense, constant or traced; or None if only factors are known.
+        original: the object that it stands for.
+        order: of columns in the elimination.
+        raises: whether a singular matrix raises at a call.
+    """
+
+    def __init__(self, matrix: Any, original: Any = None, order: str = "COLAMD", raises: bool = True) -> None:
+        self._original, self._matrix, self._data = original, matrix, None
+        none = np.empty(0, np.int64)
+        if matrix is None:
+            self._system = SparseSystem(none, none, original.shape[0], held=original)
+        elif isinstance(matrix, SparseEntries):
+            self._matrix = stored = matrix.summed()
+            _check_square(stored.shape)
+            self._data = stored.references
+            self._system = SparseSystem(stored.rows, stored.columns, stored.shape[0], order=order, raises=raises)
+        else:
+            _check_square(matrix.shape)
+            if matrix.dtype.kind not in "fiub":
+                raise refuse(NO_REALS)
+            self._system = _held(matrix, order, raises)
+
+    def __getattr__(self, name: str) -> Any:
+        if self._original is None or name.startswith("__"):
+            raise AttributeError(f"the factors of a traced sparse matrix have no attribute {name!r}; expected solve")
+        return getattr(self._original, name)
+
+    def __call__(self, rhs: Any) -> Any:
+        """Return the solutions."""
+        return self.solve(rhs)
+
+    def solve(self, rhs: Any, trans: str = "N") -> Any:
+        """Return the solutions for a vector, or for the columns of a matrix; ``trans="T"`` of the transposed system."""
+        tape: Any = ACTIVE.tape
+        if trans not in ("N", "T", "H"):
+            raise ValueError(f"trans is {trans!r}; expected 'N', 'T' or 'H'")
+        if not depends(rhs) and self._data is None and self._original is not None:
+            return as_constant(tape, self._original.solve(np.asarray(rhs, float), trans))
+        if is_sparse(rhs) or isinstance(rhs, SparseEntries):
+            raise refuse(
+                "A sparse system is solved for dense right-hand sides, whose solutions are dense. Write b.toarray()."
+            )
+        sides = as_array(tape, rhs)
+        n = self._system.size
+        if sides.ndim not in (1, 2) or len(sides) != n:
+            raise ValueError(f"a system of {n} equations cannot have a right-hand side of shape {sides.shape}")
+        if not sides.size:
+            return sides
+        with tape.unsigned_zeros():
+            return self._solved(tape, sides, trans != "N")
+
+    def _solved(self, tape: Any, sides: Any, is_transposed: bool) -> Any:
+        dense = self._dense(tape)
+        if dense is not None:
+            return systems.solve(tape, dense.T if is_transposed else dense, sides)
+        if isinstance(tape, InnerTape):
+            tape.refuse_call(SparseSystem.name)
+        if not tape.may_loop:
+            raise refuse(str(OpaqueError.of(SparseSystem.name, "a program that is operations alone")), OpaqueError)
+        system = self._system.T if is_transposed else self._system
+        data = np.array([tape.constant(1.0)]) if self._data is None else self._data
+        columns = sides.references.reshape(len(sides), -1)
+        return TracedArray(tape, tape.sparse_solve(system, data, columns).reshape(sides.shape))
+
+    def _dense(self, tape: Tape) -> Any:
+        """The matrix with its zeros, if its system is small enough to be written out."""
+        if self._matrix is None or self._system.size > MOST_ROWS:
+            return None
+        matrix = self._matrix if isinstance(self._matrix, SparseEntries) else sparse_of(tape, self._matrix)
+        pattern = np.zeros(matrix.shape, bool)
+        pattern[matrix.rows, matrix.columns] = True
+        return matrix.toarray() if products(pattern) <= MOST_UNROLLED_SYSTEM else None
+
+
+def _check_square(shape: tuple[int, ...]) -> None:
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise ValueError(f"matrix must be square (has shape {tuple(shape)})")
+
+
+def _given(tape: Tape, a: Any) -> Any:
+    """A matrix as `Factors` takes it."""
+    return a if isinstance(a, SparseEntries) or not depends(a) else sparse_of(tape, a)
+
+
+@borrows("scipy.sparse.linalg", "spsolve")
+@by_name
+def _spsolve(tape: Tape, A: Any, b: Any, permc_spec: Any = None, use_umfpack: Any = True) -> Any:
+    """The solutions; a column is returned as a vector, as SciPy does."""
+    found = Factors(_given(tape, A), order=permc_spec or "COLAMD", raises=False).solve(b)
+    return found.ravel() if found.ndim == 2 and found.shape[1] == 1 else found
+
+
+@borrows("scipy.sparse.linalg", "splu")
+@by_name
+def _splu(
+    tape: Tape,
+    A: Any,
+    permc_spec: Any = None,
+    diag_pivot_thresh: Any = None,
+    relax: Any = None,
+    panel_size: Any = None,
+    options: Any = None,
+) -> Factors:
+    return Factors(_given(tape, A), order=permc_spec or "COLAMD")
+
+
+@borrows("scipy.sparse.linalg", "factorized")
+@by_name
+def _factorized(tape: Tape, A: Any) -> Factors:
+    return Factors(_given(tape, A))
+
+
+@borrows("scipy.sparse.linalg", "spilu")
+@by_name
+def _spilu(tape: Tape, A: Any, **options: Any) -> Any:
+    raise refuse(
+        "scipy.sparse.linalg.spilu of a matrix whose entries depend on the arguments of the function is not recorded: "
+        "which entries it drops depends on values. Write splu."
+    )
+
+
+OBJECTS["scipy.sparse.linalg", "SuperLU"] = lambda factors: Factors(None, factors)

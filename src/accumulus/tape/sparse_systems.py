@@ -1,0 +1,137 @@
+"""Systems of equations with sparse matrices: where the stored entries are, and the factors that solve them.
+
+Where the stored entries are is constant. The entries themselves are operands of a block (`Program.sparse_solve`), or
+those of a constant matrix, which is factorised once. Factors are SuperLU's; the last ones are kept, so that a system
+and its transpose at one point take one factorisation.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cached_property, partial
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+#: Factors that are kept, for the matrices that were factorised last.
+KEPT: Final = 2
+
+
+class SparseSystem:
+    """Square matrices with stored entries at constant places.
+
+    Args:
+        rows, columns: of the stored entries, each place once; what they are is an operand.
+        size: rows of the matrix.
+        held: a constant matrix in the place of both, or factors of SuperLU's; the operand is one number then, which
+            is not read.
+        order: of columns in the elimination, as `scipy.sparse.linalg.splu` has it.
+        raises: whether a singular matrix raises `RuntimeError` at a call, as in `splu`; else its solutions are NaN
+            with a warning, as those of `spsolve` are.
+    """
+
+    name = "scipy.sparse.linalg.spsolve"
+    argument_count, result_count = 0, 0
+
+    def __init__(
+        self,
+        rows: NDArray[np.integer[Any]],
+        columns: NDArray[np.integer[Any]],
+        size: int,
+        *,
+        held: Any = None,
+        order: Any = "COLAMD",
+        raises: bool = False,
+    ) -> None:
+        self.rows, self.columns, self.size, self.raises = rows, columns, size, raises
+        self._held, self._order = held, order
+        self.entries = 1 if held is not None else len(rows)
+        self.is_transposed, self.root = False, self
+        #: The matrices that were factorised last, the latest first, and their factors.
+        self._known: tuple[tuple[Floats, Any], ...] = ()
+        if held is None:
+            self._by_column = np.lexsort((rows, columns))
+            self._indices = rows[self._by_column].astype(np.int32)
+            self._starts = np.searchsorted(columns[self._by_column], np.arange(size + 1)).astype(np.int32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_known": ()}  # factors stay in their process
+
+    @cached_property
+    def T(self) -> SparseSystem:  # noqa: N802
+        """The system of the transposed matrices, with the same operand."""
+        other: SparseSystem = object.__new__(type(self))
+        vars(other).update(vars(self), is_transposed=not self.is_transposed)
+        other.rows, other.columns = self.columns, self.rows
+        vars(other)["T"] = self
+        return other
+
+    @property
+    def work(self) -> int:
+        """Products that a solution takes, roughly: factors have more entries than the matrix."""
+        stored = self._held.nnz if self._held is not None else len(self.rows)
+        return 8 * int(stored)
+
+    def matrix(self, data: Floats) -> Any:
+        """The matrix, in SciPy's format by columns; None where only factors are known."""
+        from scipy.sparse import csc_array
+
+        if self._held is None:
+            stored: Any = csc_array((data[self._by_column], self._indices, self._starts), (self.size, self.size))
+        else:
+            stored = self._held if hasattr(self._held, "tocsc") else None
+        return stored.T if self.is_transposed and stored is not None else stored
+
+    def solve(self, data: Floats, sides: Floats, *, warns: bool = True) -> Floats:
+        """Return the solutions, (n, m), of n × m right-hand sides; NaN where the matrix is singular, or not finite.
+
+        Raises:
+            RuntimeError: if the matrix is singular, of systems that raise then.
+        """
+        factors = self.root.factors(data, warns)
+        if factors is None:
+            return np.full(sides.shape, np.nan)
+        found: Floats = factors.solve(np.asfortranarray(sides), "T" if self.is_transposed else "N")
+        return found
+
+    def of_inverse(self, data: Floats) -> float:
+        """Return an estimate of the largest sum of magnitudes in a row of the inverse; infinite if it is singular."""
+        from scipy.sparse.linalg import LinearOperator, onenormest
+
+        try:
+            factors = self.root.factors(data, False)
+        except RuntimeError:
+            factors = None
+        if factors is None:
+            return np.inf
+        solve, turned = (partial(factors.solve, trans=trans) for trans in ("NT" if self.is_transposed else "TN"))
+        each = LinearOperator((self.size, self.size), matvec=solve, rmatvec=turned, matmat=solve, dtype=float)
+        return float(onenormest(each)) if self.size > 1 else abs(float(solve(np.ones(1))[0]))
+
+    def factors(self, data: Floats, warns: bool = True) -> Any:
+        """The factors of a matrix, or None if it is singular or not finite."""
+        for held, known in self._known:
+            if np.array_equal(held, data):
+                return known
+        found = self._factorised(data, warns)
+        self._known = ((data.copy(), found), *self._known[: KEPT - 1])
+        return found
+
+    def _factorised(self, data: Floats, warns: bool) -> Any:
+        from scipy.sparse.linalg import MatrixRankWarning, splu
+
+        if self._held is not None and not hasattr(self._held, "tocsc"):
+            return self._held
+        stored = self.matrix(data)
+        if not np.isfinite(stored.data).all():
+            return None
+        try:
+            return splu(stored.tocsc(), permc_spec=self._order)
+        except RuntimeError:  # it is singular
+            if self.raises:
+                raise
+            if warns:
+                warnings.warn("Matrix is exactly singular", MatrixRankWarning, stacklevel=2)
+            return None
