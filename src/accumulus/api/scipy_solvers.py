@@ -37,7 +37,7 @@ _EXPLICIT: Final = ("RK23", "RK45", "DOP853")
 
 
 def recorded(name: str, tape: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
-    """What records one of SciPy's solvers: its results as traced values.
+    """Record one of SciPy's solvers: its results are traced values.
 
     Returns:
         `NotImplemented` if nothing traced is in the call, nor in the functions that it is given.
@@ -288,7 +288,7 @@ def _fsolve(
 
 
 def _near(name: str, equations: Equations, jacobian: Any, options: dict[str, Any], start: Floats, p: Floats) -> Any:
-    """What one of SciPy's solvers finds near a start.
+    """Return what one of SciPy's solvers finds near a start.
 
     Args:
         jacobian: True for the compiled one; else what the solver takes.

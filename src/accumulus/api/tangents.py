@@ -56,7 +56,7 @@ class _Quaternions:
 
 
 class _Rotations(_Quaternions):
-    """The same where users get it: there it is a ``Rotation``."""
+    """A ``Rotation`` where users get it."""
 
 
 register(_Quaternions, lambda stored: ([stored.quaternions], None), lambda _, parts: _Quaternions(parts[0]))
@@ -274,7 +274,7 @@ class _OnManifolds:
         return self._into is not None
 
     def value(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """What the user's function returns, at numbers or as part of a recording, with quaternions for rotations."""
+        """Return what the user's function does, at numbers or recorded, with quaternions for rotations."""
         given = [_restored(x, unit=True) for x in arguments]
         named = {name: _restored(x, unit=True) for name, x in keywords.items()}
         if self.kind.has_seeds:
@@ -312,7 +312,7 @@ class _OnManifolds:
 
 
 class _AtNumbers:
-    """What a function of a recording is at numbers, with which that recording is compared.
+    """Values of a function at numbers, with which its recording is compared.
 
     The user's function is compared with its own recording, and what it is part of computed by a program of its own,
     which is planned greedily and not rewritten.
@@ -359,7 +359,7 @@ class _Folded(Derivative):
 
     @property
     def _loops(self) -> _Along:
-        """The same with tangent vectors for arguments."""
+        """Return the function of tangent vectors as further arguments."""
         if self._along is None:
             self._along = _Along(self._tangents)
         return self._along
@@ -485,7 +485,7 @@ class _Moved:
         self._at_numbers = _AtNumbers(around, self)
 
     def __call__(self, deltas: Any, *arguments: Any, **keywords: Any) -> Any:
-        """What it returns."""
+        """Return the result."""
         if ACTIVE.tape is None:
             return self._at_numbers((deltas, *arguments), keywords, 1)
         given, named = [*map(_restored, arguments)], {name: _restored(x) for name, x in keywords.items()}
@@ -544,7 +544,7 @@ class _Value:
             self.__signature__ = around.__signature__
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """What it returns, with quaternions for rotations."""
+        """Return the result, with quaternions for rotations."""
         return self._around.value(arguments, keywords)
 
 
@@ -595,7 +595,7 @@ def _walk(value: Any, on: On, path: str, visit: Visit) -> Any:
 
 
 def _below(on: On, container: Container, path: str) -> list[On]:
-    """What `on` says of the parts of a container; parts that a dict of manifolds does not name have none."""
+    """Return what `on` says of the parts of a container; parts that a dict of manifolds does not name have none."""
     if on is None or isinstance(on, Manifold):
         return [on] * len(container.labels)
     found = opened(on)

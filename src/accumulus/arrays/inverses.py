@@ -57,7 +57,7 @@ class Inverse:
 
     @property
     def direct(self) -> SparseSystem | None:
-        """Where the stored entries of that matrix are."""
+        """Return where the stored entries of that matrix are."""
         return self.system.T if self.is_transposed and self.system is not None else self.system
 
     def times(self, sides: Integers) -> Integers:

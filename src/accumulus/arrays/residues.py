@@ -100,7 +100,7 @@ def at(values: Residues, operands: Column, part: slice) -> Any:
 
 
 class RandomInverses:
-    """What stands for inverses: a random diagonal, and a product of two random vectors, for each matrix.
+    """Residues in the place of inverses: a random diagonal, and a product of two random vectors, for each matrix.
 
     Transposed matrices have transposed ones, and symmetric matrices symmetric ones; they do not commute.
     """

@@ -116,7 +116,7 @@ class Lookup:
 
     @property
     def values(self) -> Column:
-        """What its places are made of."""
+        """Return what its places are made of."""
         return column(self.indices)
 
 

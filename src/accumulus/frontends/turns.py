@@ -78,7 +78,7 @@ def _loops_around(file: str, line: int) -> list[Loop]:
 
 
 class _Watching:
-    """Where the turns of a loop begin on a tape, and which lines of the user's code operations come from."""
+    """Observer of a loop: notes the operations before each of its turns, and the lines that operations come from."""
 
     def __init__(self, tape: Tape, loop: Loop, function: str) -> None:
         self._tape, self._loop, self._function = tape, loop, function
@@ -157,7 +157,7 @@ def _first_difference(tape: Tape, first: int, second: int, end: int) -> tuple[in
 
 
 def _way(reference: int, begin: int) -> str:
-    """Where an operation of a turn has an argument from, in words."""
+    """Say where an operation of a turn has an argument from."""
     if reference < 0:
         return "a constant"
     return (
@@ -219,7 +219,7 @@ def _together(names: Sequence[str]) -> str:
 
 
 def _values(node: ast.expr) -> str:
-    """What a loop runs over, as `acc.scan` and `acc.map` take it."""
+    """Return what a loop runs over, as `acc.scan` and `acc.map` take it."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         is_plain = all(isinstance(each, ast.Name | ast.Attribute | ast.Subscript) for each in node.args)
         given = [ast.unparse(each) for each in node.args]

@@ -81,7 +81,7 @@ def recorded_equations(
 
 
 def decided(function: Any) -> Any:
-    """What is called in place of a function of the user's: one that records decisions as choices."""
+    """Return what is called in place of a function of the user's: one that records decisions as choices."""
     function = replaced(function)
     return function if function is None or ACTIVE.decisions is None else called(function)
 

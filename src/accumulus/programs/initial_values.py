@@ -53,7 +53,7 @@ _EVENT_STEPS: Final = 4
 
 @dataclass(frozen=True)
 class Control:
-    """How an initial value problem is integrated.
+    """Control of the integration of an initial value problem.
 
     Attributes:
         method: "LSODA", or one of `METHODS`.
@@ -337,7 +337,7 @@ def _solve_ivp(
     atol: Floats,
     **further: Any,
 ) -> Any:
-    """What `scipy.integrate.solve_ivp` returns.
+    """Return what `scipy.integrate.solve_ivp` finds.
 
     Raises:
         IntegrationError: if it fails.
@@ -446,7 +446,7 @@ class Sensitivities(Call):
         )
 
     def _recorded(self, x: Any) -> Any:
-        """The same as `computed`, of traced values, in a row."""
+        """Return what `computed` does, of traced values, in a row."""
         solution, tape = self._solution, ACTIVE.tape
         system = solution.system
         y0, t, p = solution.split(x)

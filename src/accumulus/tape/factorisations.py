@@ -25,7 +25,7 @@ Parts = tuple[Floats, ...]
 
 @dataclass(frozen=True, slots=True)
 class Factorisation:
-    """How a matrix, or a stack of matrices in the first axes, is factorised.
+    """Way to factorise a matrix, or a stack of matrices in the first axes.
 
     Attributes:
         name: as it is called in reports and messages.

@@ -93,7 +93,7 @@ def _range(start: int, count: int) -> Range:
 
 
 class OpenIndicesError(Exception):
-    """Which inputs derivatives are by depends on indices in a way that is not followed."""
+    """The inputs that derivatives are by depend on indices in a way that is not followed."""
 
 
 class ManyBlocksError(SizeError):

@@ -30,12 +30,13 @@ from numpy.typing import NDArray
 from accumulus.errors import OpaqueError, SizeError
 from accumulus.tape.blocks import (
     CHOLESKY,
-    DETERMINANT,
+    EIGENVECTORS,
     FACTORS,
     GATHER,
     LOG_DETERMINANT,
     MATMUL,
     SCATTER,
+    SINGULAR_VECTORS,
     SOLVE,
     Opaque,
     operand_shapes,
@@ -112,7 +113,7 @@ def check_written(nests: Sequence[Nest], language: str, has_factors: bool = Fals
     for nest in nests:
         if nest.opaque is not None:
             raise OpaqueError.of(nest.opaque.name, f"source in {language}")
-        if nest.code in FACTORS and nest.code != DETERMINANT and not has_factors:
+        if nest.code in (EIGENVECTORS, SINGULAR_VECTORS) and not has_factors:
             raise OpaqueError.of(f"LAPACK for {FACTORISATIONS[nest.code].name}", f"source in {language}")
 
 

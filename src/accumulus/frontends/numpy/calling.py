@@ -502,7 +502,7 @@ def _note_written(container: Any) -> None:
 
 
 def _indexed(container: Any) -> Any:
-    """What takes entries of a container: NumPy asks for an index that is traced as plain numbers."""
+    """Return what takes entries of a container: NumPy asks for an index that is traced as plain numbers."""
     return _Constants(container) if type(container) is np.ndarray and container.dtype.kind in "fiub" else container
 
 

@@ -80,7 +80,7 @@ class _Axis:
 
 
 class _Layout:
-    """What an index with open parts chooses of an array: rows of a matrix, and columns of these.
+    """Entries that an index with open parts chooses of an array: rows of a matrix, and columns of these.
 
     The axes with open indices together count the rows, all others the columns. Which column, and by which of the open
     indices, follows from what NumPy does with arrays that hold nothing else.
@@ -133,7 +133,7 @@ def _open_axes(parts: Sequence[Any], axes: int) -> list[_Axis]:
 
 
 def _width(part: Any) -> int | None:
-    """How many axes a part of an index is for; None for all that are left."""
+    """Return how many axes a part of an index is for; None for all that are left."""
     if part is Ellipsis:
         return None
     if part is None:

@@ -390,7 +390,7 @@ def stand_in_types() -> frozenset[type]:
 
 
 def stand_in(value: Any) -> Any:
-    """What stands for an object of a compiled class, or for a method of it; anything else as it is."""
+    """Return what stands for an object of a compiled class, or for a method of it; anything else as it is."""
     owner = value.__self__ if type(value) is BuiltinMethodType else value
     for (module, name), make in OBJECTS.items():
         if type(owner) is getattr(sys.modules.get(module), name, None):

@@ -88,11 +88,11 @@ class SparseEntries(Operand):
         return self.T
 
     def copy(self) -> SparseEntries:
-        """The same matrix, which is never changed."""
+        """Return the matrix, which is never changed."""
         return self
 
     def asformat(self, format: Any, copy: bool = False) -> SparseEntries:  # noqa: A002
-        """The same matrix in another format, its stored entries in the order of that format."""
+        """Return the matrix in another format, its stored entries in the order of that format."""
         import scipy.sparse
 
         if format is None or format == self.format:
@@ -102,15 +102,15 @@ class SparseEntries(Operand):
         return SparseEntries(self.tape, found.rows, found.columns, found.references, self.shape, kind)
 
     def tocsr(self, copy: bool = False) -> SparseEntries:
-        """The same matrix row by row."""
+        """Return the matrix row by row."""
         return self.asformat("csr")
 
     def tocsc(self, copy: bool = False) -> SparseEntries:
-        """The same matrix column by column."""
+        """Return the matrix column by column."""
         return self.asformat("csc")
 
     def tocoo(self, copy: bool = False) -> SparseEntries:
-        """The same matrix, entry by entry."""
+        """Return the matrix entry by entry."""
         return self.asformat("coo")
 
     def _with(self, data: Any) -> SparseEntries:
@@ -121,7 +121,7 @@ class SparseEntries(Operand):
         return SparseEntries(self.tape, rows, columns, self.references, shape, self.kind)
 
     def summed(self) -> SparseEntries:
-        """The same matrix row by row, with each place once."""
+        """Return the matrix row by row, with each place once."""
         order = np.lexsort((self.columns, self.rows))
         rows, columns, entries = self.rows[order], self.columns[order], self.references[order]
         first = np.flatnonzero(np.diff(rows * self.shape[1] + columns, prepend=-1))

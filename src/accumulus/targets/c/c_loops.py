@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.blocks import CHOLESKY, GATHER, LOG_DETERMINANT, MATMUL, SCATTER
+from accumulus.tape.blocks import CHOLESKY, GATHER, LOG_DETERMINANT, MATMUL, ORTHOGONAL, SCATTER
 from accumulus.targets.c.c_expressions import Body, Mathematics
 from accumulus.targets.c.c_header import (
     BYTES,
@@ -116,6 +116,44 @@ NAME_INLINE void name_substitute(const double *a, double *b, ptrdiff_t n, ptrdif
 """
 
 
+#: Householder's reflections of an m × n matrix a, whose upper triangle becomes R and the rest the vectors of these, and
+#: Q, to which they are applied from the last to the first; signs are LAPACK's.
+_ORTHOGONAL: Final = """\
+NAME_INLINE void name_orthogonal(double *a, double *scales, double *r, double *q, ptrdiff_t m, ptrdiff_t n) {
+    for (ptrdiff_t j = 0; j < n; j++) {
+        const double first = a[n * j + j];
+        double norm = 0.0;
+        for (ptrdiff_t i = j + 1; i < m; i++) norm = hypot(norm, a[n * i + j]);
+        scales[j] = 0.0;
+        if (norm != 0.0) {
+            const double last = first > 0.0 ? -hypot(first, norm) : hypot(first, norm);
+            scales[j] = (last - first) / last;
+            for (ptrdiff_t i = j + 1; i < m; i++) a[n * i + j] /= first - last;
+            a[n * j + j] = last;
+        }
+        for (ptrdiff_t k = j + 1; k < n; k++) {
+            double sum = a[n * j + k];
+            for (ptrdiff_t i = j + 1; i < m; i++) sum += a[n * i + j] * a[n * i + k];
+            a[n * j + k] -= scales[j] * sum;
+            for (ptrdiff_t i = j + 1; i < m; i++) a[n * i + k] -= scales[j] * sum * a[n * i + j];
+        }
+    }
+    for (ptrdiff_t i = 0; i < n; i++)
+        for (ptrdiff_t k = 0; k < n; k++) r[n * i + k] = i <= k ? a[n * i + k] : 0.0;
+    for (ptrdiff_t i = 0; i < m; i++)
+        for (ptrdiff_t k = 0; k < n; k++) q[n * i + k] = i == k ? 1.0 : 0.0;
+    for (ptrdiff_t j = n; j-- > 0;) {
+        for (ptrdiff_t k = j; k < n; k++) {
+            double sum = q[n * j + k];
+            for (ptrdiff_t i = j + 1; i < m; i++) sum += a[n * i + j] * q[n * i + k];
+            q[n * j + k] -= scales[j] * sum;
+            for (ptrdiff_t i = j + 1; i < m; i++) q[n * i + k] -= scales[j] * sum * a[n * i + j];
+        }
+    }
+}
+"""
+
+
 #: Names that no result may have, beside those of the arguments.
 _TAKEN: Final = (WORK, "step", "stop", "left", "total", "factor", "part", "sign", "logarithm", "pivot")
 
@@ -163,6 +201,8 @@ class LoopSource(Source):
                 self._factor(nest.shape, matrices[0], result)
             elif nest.code in (GATHER, SCATTER):
                 self._by_indices(nest.code, nest.shape, matrices, result)
+            elif nest.code == ORTHOGONAL:
+                self._orthogonal(nest.shape, matrices[0], result)
             else:
                 self._system(nest.shape, matrices, result, is_logarithm=nest.code == LOG_DETERMINANT)
             return
@@ -450,6 +490,19 @@ class LoopSource(Source):
         ]
         arrays = list(dict.fromkeys([*(each.array for each in given if each.array), result.array]))
         self._function(f"{m} rows by indices", arrays, lines)
+
+    def _orthogonal(self, shape: tuple[int, int, int], matrix: Reading, result: Reading) -> None:
+        """R and Q of a matrix with at least as many rows as columns, one after the other."""
+        m, n, _ = shape
+        self._helpers["orthogonal"] = _ORTHOGONAL.replace("NAME", self._macro).replace("name_", f"{self._name}_")
+        at = self._places.reserve(m * n + n)
+        to, copy = f"{result.array} + {result.start}", f"{WORK} + {at}"
+        lines = [
+            f"for (ptrdiff_t i = 0; i < {m * n}; i++) ({copy})[i] = {matrix.at('i')};",
+            f"{self._name}_orthogonal({copy}, {copy} + {m * n}, {to}, {to} + {n * n}, {m}, {n});",
+        ]
+        arrays = list(dict.fromkeys([matrix.array, result.array, WORK]))
+        self._function(f"R and Q of {m} x {n}", arrays, lines)
 
     def _system(
         self, shape: tuple[int, int, int], matrices: Sequence[Reading], result: Reading, is_logarithm: bool

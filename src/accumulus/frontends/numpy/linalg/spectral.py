@@ -387,7 +387,7 @@ def _solved(tape: Tape, a: Any, b: Any) -> Any:
 
 
 def _solved_by_lapack(tape: Any, a: Any, b: Any, tall: bool) -> Any:
-    """The same for large matrices, as equations: R·x = Qᵀ·b, or x = Q·y with Rᵀ·y = b; NaN for dependent columns."""
+    """Solve least squares as equations: R·x = Qᵀ·b, or x = Q·y with Rᵀ·y = b; NaN for dependent columns."""
     r, q = by_lapack(tape, ORTHOGONAL, a if tall else a.mT)
     r = np.triu(r)
     pivots = abs(np.diagonal(r, axis1=-2, axis2=-1))
