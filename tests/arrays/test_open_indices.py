@@ -51,6 +51,8 @@ def indices(low: int = -10, high: int = 10) -> Any:
     return RANDOM.integers(low, high, LENGTH)
 
 
+TABLE = RANDOM.normal(size=(10, 4))
+WHOLE = RANDOM.integers(0, 10, 10)
 X = RANDOM.normal(size=30)
 V = RANDOM.normal(size=30)
 
@@ -118,6 +120,25 @@ def test_source_for_jax_goes_by_indices() -> None:
     i = indices()
     found = scope["f"](jnp.asarray(X), jnp.asarray(i, float))[0]
     np.testing.assert_allclose(np.asarray(found), energy_gradient(X, i), rtol=1e-4)
+
+
+def test_functions_of_jax_take_indices_that_are_integers() -> None:
+    jax = pytest.importorskip("jax")
+    jnp, table = jax.numpy, jax.numpy.asarray(TABLE)
+
+    def f(x: Any, i: Any) -> Any:
+        y = x.reshape(10, 3)
+        return (
+            jnp.sum(jnp.sin(y[i]) * table[i, :3]) + jnp.sum(jnp.take(y, i, axis=0)[::2] ** 3) + jnp.sum(y[:, 1][i // 2])
+        )
+
+    gradient = acc.gradient(f)
+    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
+        for i in (indices(), indices()):
+            np.testing.assert_allclose(gradient(X, i), jax.grad(f)(jnp.asarray(X), i), rtol=1e-12, atol=1e-14)
+        assert len(gradient._compiled_programs()) == 1
+        short = np.array([2, 2, 7])
+        np.testing.assert_allclose(gradient(X, short), jax.grad(f)(jnp.asarray(X), short), rtol=1e-12, atol=1e-14)
 
 
 def test_a_file_goes_by_indices(tmp_path: Path) -> None:
@@ -197,10 +218,6 @@ def test_any_index_chooses_what_numpy_chooses(case: tuple[tuple[int, ...], list[
         assert len(gradient._compiled_programs()) == 1
 
 
-TABLE = RANDOM.normal(size=(10, 4))
-WHOLE = RANDOM.integers(0, 10, 10)
-
-
 @pytest.mark.parametrize(
     "f",
     [
@@ -256,6 +273,12 @@ def test_what_is_no_index_is_numpy_s_error(wrong: Any) -> None:
             gradient.batch(np.stack([X, X]), np.stack([indices() if known else wrong, wrong]))
         gradient(X, indices())
     assert len(gradient._compiled_programs()) == 1
+
+
+def test_a_check_leaves_indices_as_they_are() -> None:
+    report = acc.check(lambda x, i: np.sin(x[i]) * x[0], X, indices(), points=2)
+    assert report.passed
+    assert report.skipped == 0
 
 
 def test_short_indices_and_bodies_are_as_they_were() -> None:

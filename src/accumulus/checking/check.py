@@ -58,7 +58,8 @@ def check(
 
     Args:
         f: a function as for `accumulus.jacobian`.
-        arguments: where to begin; the other points are around, and the same scaled by -1, 0.1 and 10.
+        arguments: where to begin; the other points are around, and the same scaled by -1, 0.1 and 10. Arrays of whole
+            numbers that are used as indices are the same at all points, and not differentiated by.
         argnums, argnames: positions and names of the arguments to differentiate by; all numeric ones by default.
         static_argnums, static_argnames: of numbers that are passed to `f` as they are.
         keywords: arguments by keyword.
@@ -94,6 +95,9 @@ def check(
 
     try:
         recording = recorded(numbers)
+        if recording.uses_indices:  # which stay as they are: others may be out of range
+            static |= {k for k, x in enumerate(numbers) if isinstance(x, np.ndarray) and x.dtype.kind in "iu"}
+            recording = recorded(numbers)
     except MismatchError as error:
         finding = Finding("recording, function", 1, 1, math.inf, math.nan, "at its first use", str(error))
         return CheckReport(name, (finding,), 1, 0)

@@ -76,6 +76,11 @@ class Recording:
         """The program, of a function that was recorded with operations on arrays; None for one written out."""
         return self.program if self.program.scalars is None else None
 
+    @property
+    def uses_indices(self) -> bool:
+        """Return True if numbers among the arguments are used as indices."""
+        return any(guard.answer.startswith(("numbers ", "indices ")) for guard in self.guards)
+
     def as_scalars(self) -> Recording:
         """Return the recording with every operation on arrays written out, entry by entry."""
         if self.loops is None:

@@ -575,8 +575,7 @@ class Derivative:
             return True
         if self._kind.factored or self._is_closed or cases is None or first != "point":
             return False
-        guards = [guard for program in cases.programs for guard in program.recording.guards]
-        return any(guard.answer.startswith("numbers ") for guard in guards)
+        return any(program.recording.uses_indices for program in cases.programs)
 
     def sparsity(self, *examples: Any, **keywords: Any) -> Any:
         """Return where derivatives by arguments of these shapes can be other than zero, before anything is compiled.

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from accumulus.frontends.active import refuse
 from accumulus.frontends.decisions import order, whole
 from accumulus.frontends.jax.equations import Call, is_constant, records
-from accumulus.frontends.numpy.arrays import TracedArray
+from accumulus.frontends.numpy.arrays import TracedArray, as_array
+from accumulus.frontends.numpy.lookups import is_lookup
 from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.products import contract
 
@@ -201,6 +202,13 @@ def _gather(call: Call, x: Any, indices: Any) -> Any:
     if is_constant(indices):
         return at(indices)
     axes = numbers.start_index_map
+    if len(axes) == 1 and numbers.collapsed_slice_dims == axes and not numbers.operand_batching_dims:
+        (axis,), rest = axes, [length for k, length in enumerate(np.shape(x)) if k != axes[0]]
+        if [size for k, size in enumerate(sizes) if k != axis] == rest and is_lookup(indices.tape, indices):
+            found = _looked_up(x, indices[..., 0], axis)
+            if found is not None:
+                count = len(rest)
+                return np.moveaxis(found, range(found.ndim - count, found.ndim), numbers.offset_dims)
     if np.shape(indices)[-1] != 1 or np.shape(x)[axes[0]] - sizes[axes[0]] >= MOST_PLACES:
         return at(_decided(indices))
     last = np.shape(x)[axes[0]] - sizes[axes[0]]
@@ -208,6 +216,15 @@ def _gather(call: Call, x: Any, indices: Any) -> Any:
     chosen = _moved(call, lambda entries: _spread(entries[..., 0], call.shapes[0], batch), indices)
     result = _one_of(chosen, last, lambda place: at(np.full(np.shape(indices), place)))
     return np.where(_is_inside(chosen, last), result, _filling(call)) if _mode(call) == "FILL_OR_DROP" else result
+
+
+def _looked_up(x: Any, indices: Any, axis: int) -> Any:
+    """Entries along an axis by open indices, the axes of these first; None if some are out of range."""
+    moved = np.moveaxis(as_array(indices.tape, x), axis, 0)
+    try:
+        return moved[indices]
+    except IndexError:
+        return None
 
 
 def _filling(call: Call) -> Any:

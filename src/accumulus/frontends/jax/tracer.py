@@ -25,6 +25,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+from numpy.typing import NDArray
 
 from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.calls import function_of
@@ -53,6 +54,7 @@ WRITTEN_IN_JAX: Final = frozenset(
 #: How deep functions that are called by functions are looked into.
 DEEPEST: Final = 20
 _MISSING: Final = object()
+_REAL: Final = np.dtype(float)
 
 
 def is_of_jax(function: object) -> bool:
@@ -198,6 +200,8 @@ class _Jaxprs(Recorder):
     def __init__(self) -> None:
         #: By function and shapes: the function, what was traced last, and the context in which that is compiled.
         self._kept: dict[Hashable, tuple[Any, ClosedJaxpr | None, object]] = {}
+        #: By the same, positions of arguments that have to be integers.
+        self._whole: dict[Hashable, frozenset[int]] = {}
 
     def takes(self, function: object) -> bool:
         return is_of_jax(function)
@@ -217,7 +221,15 @@ class _Jaxprs(Recorder):
         with jax.enable_x64(True):
             try:
                 with _within(token):
-                    closed, structure = _written(function, arguments, [references is not None for references in inputs])
+                    is_traced = [references is not None for references in inputs]
+                    try:
+                        closed, structure = _written(function, arguments, is_traced, self._whole.get(key, frozenset()))
+                    except (TypeError, ValueError) as error:
+                        whole = frozenset(k for k, x in enumerate(arguments) if getattr(x, "dtype", _REAL).kind in "iu")
+                        if not whole or "integer" not in str(error):
+                            raise
+                        closed, structure = _written(function, arguments, is_traced, whole)
+                        self._whole[key] = whole
             except Exception as error:
                 if not _is_python(function):
                     raise
@@ -227,7 +239,9 @@ class _Jaxprs(Recorder):
                 ACTIVE.refusal = refusal
                 raise error from None
             if len(self._kept) >= MOST_KEPT:
-                self._kept.pop(next(iter(self._kept)), None)
+                oldest = next(iter(self._kept))
+                self._kept.pop(oldest, None)
+                self._whole.pop(oldest, None)
             self._kept[key] = function, closed, context if before is not None and _is_same(before, closed) else token
             traced = [TracedArray(tape, references) for references in inputs if references is not None]
             results = evaluated(closed.jaxpr, closed.consts, traced)
@@ -237,9 +251,10 @@ class _Jaxprs(Recorder):
         return numpy_tracer.RECORDER.references(tape, leaf)
 
     def evaluate(self, function: Any, arguments: Sequence[Any]) -> Any:
-        token = self._kept.get(_key(function, arguments), (None, None, object()))[-1]
+        key = _key(function, arguments)
+        token, whole = self._kept.get(key, (None, None, object()))[-1], self._whole.get(key, frozenset())
         with jax.enable_x64(True), _within(token):
-            call, given = _call(function, arguments, [_is_number(argument) for argument in arguments])
+            call, given = _call(function, arguments, [_is_number(argument) for argument in arguments], whole)
             try:
                 result = jax.tree.map(np.asarray, call(*given))
             except Exception:
@@ -293,12 +308,20 @@ def _narrows(call: Callable[..., Any], forms: tuple[Any, ...], token: object) ->
     return narrows(jax.make_jaxpr(call)(*(jax.ShapeDtypeStruct(*form) for form in forms)).jaxpr)
 
 
-def _call(function: Any, arguments: Sequence[Any], traced: Sequence[bool]) -> tuple[Callable[..., Any], list[Any]]:
-    """A compiled function of those arguments that are numbers, and these as arrays of doubles."""
+def _call(
+    function: Any, arguments: Sequence[Any], traced: Sequence[bool], whole: frozenset[int]
+) -> tuple[Callable[..., Any], list[Any]]:
+    """A compiled function of those arguments that are numbers, and these as arrays of doubles, or of integers.
+
+    Args:
+        whole: positions of arguments that have to be integers.
+
+    Raises:
+        TypeError: for those that are not.
+    """
     if isinstance(function, ClosedJaxpr):
         function = _of_jaxpr(function)
-    numbers = [np.asarray(x) for x, is_traced in zip(arguments, traced, strict=True) if is_traced]
-    given = [x.astype(complex if x.dtype.kind == "c" else float) for x in numbers]
+    given = [_as_input(x, k in whole) for k, x in enumerate(arguments) if traced[k]]
     if all(traced):
         return jax.jit(function), given
 
@@ -307,6 +330,15 @@ def _call(function: Any, arguments: Sequence[Any], traced: Sequence[bool]) -> tu
         return function(*(next(place) if is_traced else x for x, is_traced in zip(arguments, traced, strict=True)))
 
     return jax.jit(functools.update_wrapper(call, function, updated=())), given
+
+
+def _as_input(value: Any, is_whole: bool) -> NDArray[Any]:
+    array = np.asarray(value)
+    if not is_whole:
+        return array.astype(complex if array.dtype.kind == "c" else float)
+    if (array != np.trunc(array)).any():
+        raise TypeError(f"{array.flat[np.argmax(array != np.trunc(array))]} is used as an index, and is no integer")
+    return array.astype(np.int64)
 
 
 def _of_jaxpr(closed: ClosedJaxpr) -> Callable[..., Any]:
@@ -321,9 +353,9 @@ def _of_jaxpr(closed: ClosedJaxpr) -> Callable[..., Any]:
     return call
 
 
-def _written(function: Any, arguments: Sequence[Any], traced: Sequence[bool]) -> tuple[Any, Any]:
+def _written(function: Any, arguments: Sequence[Any], traced: Sequence[bool], whole: frozenset[int]) -> tuple[Any, Any]:
     """A function as a jaxpr of its numeric arguments, and the structure of its results."""
-    call, given = _call(function, arguments, traced)
+    call, given = _call(function, arguments, traced, whole)
     try:
         closed, shape = jax.make_jaxpr(call, return_shape=True)(*given)
     except _ASKED as error:
