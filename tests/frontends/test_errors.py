@@ -146,7 +146,7 @@ RETURNS = {
     "np.r_['0,2', x, x]": r"np\.concatenate",
     "SPARSE.multiply(x).power(2)": r"Recorded are A @ x",
     "scipy.optimize.root(lambda y: y - x, np.zeros(3)).x": r"scipy\.optimize\.root",
-    "scipy.optimize.brentq(lambda y: y - x[0], 0, 1)": r"scipy\.optimize\.brentq cannot",
+    "scipy.optimize.brentq(lambda y: y - x[0], 0, 1)": r"cannot call the root of <lambda>",
     "np.polynomial.Polynomial([1, 2, 3])(x)": r"np\.polynomial",
 }
 FUNCTIONS = {

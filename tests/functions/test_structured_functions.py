@@ -57,7 +57,10 @@ def test_every_name_of_linear_algebra_and_rotations_has_a_case():
 #: Rows of SciPy without a case, with reasons.
 OTHERS = {
     "scipy.fft": "Fourier transforms are complex; tests/frontends/numpy_functions/test_fourier.py",
-    "scipy.optimize": "rosen and its derivatives are formulas of NumPy's operations",
+    "scipy.optimize": "rosen and its derivatives are formulas of NumPy's operations; solvers have a file of their own",
+    "scipy.sparse": "matrices: tests/frontends/scipy_functions/test_sparse_products.py",
+    "scipy.sparse.linalg": "systems: tests/frontends/scipy_functions/test_sparse_systems.py",
+    "scipy.integrate": "solvers: tests/frontends/scipy_functions/test_solvers.py",
     "scipy.interpolate": "made of constant data: of traced data they are refused",
 }
 
