@@ -18,7 +18,7 @@ from accumulus.frontends.decisions import order, whole
 from accumulus.frontends.jax.equations import Call, is_constant, records
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
 from accumulus.frontends.numpy.lookups import is_lookup
-from accumulus.frontends.numpy.operands import references_of
+from accumulus.frontends.numpy.operands import concrete, depends, references_of
 from accumulus.frontends.numpy.products import contract
 
 #: Primitives that change entries, and what joins those that are there with those that come; None for replacement.
@@ -202,13 +202,10 @@ def _gather(call: Call, x: Any, indices: Any) -> Any:
     if is_constant(indices):
         return at(indices)
     axes = numbers.start_index_map
-    if len(axes) == 1 and numbers.collapsed_slice_dims == axes and not numbers.operand_batching_dims:
-        (axis,), rest = axes, [length for k, length in enumerate(np.shape(x)) if k != axes[0]]
-        if [size for k, size in enumerate(sizes) if k != axis] == rest and is_lookup(indices.tape, indices):
-            found = _looked_up(x, indices[..., 0], axis)
-            if found is not None:
-                count = len(rest)
-                return np.moveaxis(found, range(found.ndim - count, found.ndim), numbers.offset_dims)
+    if is_lookup(indices.tape, indices) and not numbers.operand_batching_dims:
+        found = _looked_up(x, indices, axes, sizes, windows)
+        if found is not None:
+            return np.moveaxis(found, range(found.ndim - len(windows), found.ndim), numbers.offset_dims)
     if np.shape(indices)[-1] != 1 or np.shape(x)[axes[0]] - sizes[axes[0]] >= MOST_PLACES:
         return at(_decided(indices))
     last = np.shape(x)[axes[0]] - sizes[axes[0]]
@@ -218,12 +215,27 @@ def _gather(call: Call, x: Any, indices: Any) -> Any:
     return np.where(_is_inside(chosen, last), result, _filling(call)) if _mode(call) == "FILL_OR_DROP" else result
 
 
-def _looked_up(x: Any, indices: Any, axis: int) -> Any:
-    """Entries along an axis by open indices, the axes of these first; None if some are out of range."""
-    moved = np.moveaxis(as_array(indices.tape, x), axis, 0)
+def _looked_up(x: Any, indices: Any, axes: Sequence[int], sizes: Sequence[int], windows: Sequence[int]) -> Any:
+    """Entries along one axis by open indices, the axes of these first; None if they are named in another way.
+
+    Args:
+        indices: of shape (…, number of named axes).
+        axes: which they name.
+        sizes: lengths of what is taken along each axis.
+        windows: axes that the result has.
+    """
+    given = [indices[..., k] for k in range(len(axes))]
+    (axis, places), *others = [pair for pair in zip(axes, given, strict=True) if depends(pair[1])]
+    starts = {k: np.unique(concrete(each)) for k, each in zip(axes, given, strict=True) if k != axis}
+    if others or sizes[axis] != 1 or axis in windows or any(len(start) != 1 for start in starts.values()):
+        return None
+    begins = [min(max(int(starts[k][0]), 0), n - sizes[k]) if k in starts else 0 for k, n in enumerate(np.shape(x))]
+    spans = zip(begins, sizes, strict=True)
+    within = tuple(slice(None) if k == axis else slice(begin, begin + n) for k, (begin, n) in enumerate(spans))
+    moved = np.moveaxis(as_array(indices.tape, x)[within], axis, 0)
     try:
-        return moved[indices]
-    except IndexError:
+        return moved.reshape(np.shape(x)[axis], *(sizes[k] for k in windows))[places]
+    except IndexError:  # which JAX does not raise
         return None
 
 
