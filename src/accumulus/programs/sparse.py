@@ -67,14 +67,18 @@ class Nonzeros:
 
     def opened(self, found: Opened, inputs: int) -> tuple[Nonzeros, NDArray[np.int64]]:
         """These, of which columns from a number of inputs on depend on indices; and references of their numbers."""
-        which = np.flatnonzero(self.columns >= inputs)
-        at = self.columns[which] - inputs
-        columns = self.columns.astype(np.int64)
-        columns[which] = found.first[at]
-        outputs, groups, ranks = np.full(len(columns), -1), np.full(len(columns), -1), np.zeros(len(columns), np.int64)
-        last = columns.copy()
-        groups[which], ranks[which], last[which] = found.groups[at], found.ranks[at], found.last[at]
-        outputs[which] = len(columns) + np.arange(len(which))
+        is_open = self.columns >= inputs
+        at = self.columns[is_open] - inputs
+        if is_open.all():
+            columns, groups, ranks, last = found.first[at], found.groups[at], found.ranks[at], found.last[at]
+            outputs = len(at) + np.arange(len(at))
+        else:
+            columns = self.columns.astype(np.int64)
+            outputs, groups, ranks, last = (np.full(len(columns), -1) for _ in range(4))
+            last[:] = columns
+            columns[is_open], last[is_open] = found.first[at], found.last[at]
+            groups[is_open], ranks[is_open] = found.groups[at], found.ranks[at]
+            outputs[is_open] = len(columns) + np.arange(len(at))
         keys = self.rows, columns, groups, ranks
         order: Any = slice(None) if _is_in_order(keys) else np.lexsort(keys[::-1])
         open_columns = OpenColumns(outputs[order], groups[order], last[order])
@@ -326,7 +330,7 @@ def _is_in_order(keys: Sequence[NDArray[Any]]) -> bool:
     is_equal = np.ones(max(len(keys[0]) - 1, 0), bool)
     for key in keys:
         step = np.diff(key)
-        if (step[is_equal] < 0).any():
+        if ((step < 0) & is_equal).any():
             return False
         is_equal &= step == 0
     return True
