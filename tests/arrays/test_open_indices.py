@@ -14,7 +14,7 @@ from hypothesis import given, settings
 import accumulus as acc
 from accumulus.arrays.jacobian import differentiate
 from accumulus.context import Context
-from accumulus.errors import AccumulusError, ArgumentError, CaseError, TraceError, VerificationError
+from accumulus.errors import ArgumentError, TraceError, VerificationError
 from accumulus.options import Options
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.program import Program
@@ -219,26 +219,24 @@ def test_any_index_chooses_what_numpy_chooses(case: tuple[tuple[int, ...], list[
 
 
 @pytest.mark.parametrize(
-    "f",
+    ("f", "is_short"),
     [
-        lambda x, i: TABLE[i] @ x[:4] + x[WHOLE[i]],
-        lambda x, i: np.take(x.reshape(6, 5), np.abs(i) // 2, axis=1),
-        np.take,
-        lambda x, i: x.take(i)[:, None] * TABLE[i, 1:3],
-        lambda x, i: np.bincount(np.abs(i), x[i] ** 2, 12),
-        lambda x, i: np.take_along_axis(x.reshape(10, 3), np.stack([i, i + 1, -i], axis=1) % 10, axis=0),
-        lambda x, i: np.take_along_axis(x, i % 30, axis=None),
-        lambda x, i: (
-            np.take(x.reshape(6, 5), np.abs(i[:3]) // 2, axis=-1) + np.take_along_axis(x[:6], abs(i[:6]) // 2, 0)[0]
-        ),
+        (lambda x, i: TABLE[i] @ x[:4] + x[WHOLE[i]], False),
+        (lambda x, i: np.take(x.reshape(6, 5), np.abs(i) // 2, axis=1), False),
+        (np.take, False),
+        (lambda x, i: x.take(i)[:, None] * TABLE[i, 1:3], False),
+        (lambda x, i: np.bincount(np.abs(i), x[i] ** 2, 12), False),
+        (lambda x, i: np.take_along_axis(x.reshape(10, 3), np.stack([i, i + 1, -i], axis=1) % 10, axis=0), False),
+        (lambda x, i: np.take_along_axis(x, i % 30, axis=None), False),
+        (lambda x, i: np.take(x.reshape(6, 5), np.abs(i[:3]) // 2, axis=-1) + np.take(x[:6], abs(i[:6]) // 2)[0], True),
     ],
     ids=["constants", "take along an axis", "take", "method", "bincount", "along", "flat", "short"],
 )
-def test_functions_that_take_indices(f: Any) -> None:
+def test_functions_that_take_indices(f: Any, is_short: bool) -> None:
     compiled = acc.compile(f)
     for i in (indices(-9, 10), indices(-9, 10)):
         np.testing.assert_allclose(compiled(X, i), f(X, i), rtol=1e-12)
-    assert len(compiled._compiled_programs()) <= 2
+    assert len(compiled._compiled_programs()) == 1 + is_short
 
 
 @pytest.mark.parametrize("ufunc", [np.add, np.subtract])
@@ -267,9 +265,9 @@ def test_entries_that_are_named_twice_are_changed_twice(ufunc: np.ufunc) -> None
 def test_what_is_no_index_is_numpy_s_error(wrong: Any) -> None:
     gradient = acc.gradient(energy)
     for known in (False, True):
-        with pytest.raises((IndexError, TypeError, AccumulusError)):
+        with pytest.raises(IndexError):
             gradient(X, wrong)
-        with pytest.raises((IndexError, TypeError, AccumulusError, CaseError)):
+        with pytest.raises(IndexError):
             gradient.batch(np.stack([X, X]), np.stack([indices() if known else wrong, wrong]))
         gradient(X, indices())
     assert len(gradient._compiled_programs()) == 1
@@ -279,6 +277,14 @@ def test_a_check_leaves_indices_as_they_are() -> None:
     report = acc.check(lambda x, i: np.sin(x[i]) * x[0], X, indices(), points=2)
     assert report.passed
     assert report.skipped == 0
+
+
+def test_threads_share_rows_by_indices() -> None:
+    i, x = RANDOM.integers(0, 1_000, 60_000), RANDOM.normal(size=1_000)
+    gradient = acc.gradient(lambda x, i: np.sum(np.sin(x[i])), threads=2, check=False)
+    expected = np.bincount(i, np.cos(x[i]), 1_000)
+    for _ in range(3):
+        np.testing.assert_allclose(gradient(x, i), expected, rtol=1e-12)
 
 
 def test_short_indices_and_bodies_are_as_they_were() -> None:

@@ -33,8 +33,6 @@ from accumulus.tape.tape import Tape
 #: Reference in the program that is made of what is not in it.
 _NOWHERE: Final = np.iinfo(np.int64).min
 #: Programs that are straight-line code, in words.
-#: Choices, at most, that rows by indices are written out as.
-MOST_CHOICES: Final = 20_000
 _WRITTEN_OUT: Final = (
     "a program that is written out operation by operation (to be planned by hand, of too many blocks, or for second "
     "derivatives of small systems of equations, factorisations and implicit functions)"
@@ -304,6 +302,10 @@ def _write(tape: Tape, part: _Part, at: Callable[[NDArray[np.int64]], list[int]]
         return
     if block.opaque is not None:
         raise OpaqueError.of(block.opaque.name, _WRITTEN_OUT)
+    if block.code in (GATHER, SCATTER):
+        raise SizeError(
+            "rows by indices that are not known are not written out one by one; expected a program of loops"
+        )
     if block.code in FACTORS:
         raise OpaqueError.of(FACTORISATIONS[block.code].name, _WRITTEN_OUT)
     found: list[int]
@@ -313,13 +315,11 @@ def _write(tape: Tape, part: _Part, at: Callable[[NDArray[np.int64]], list[int]]
     elif part.shape is not None:
         m, k, n = part.shape
         left, *others = map(at, columns)
-        rows = [left[k * i : k * i + k] for i in range(m)]  # of what goes by indices something else
+        rows = [left[k * i : k * i + k] for i in range(m)]
         if block.code == LOG_DETERMINANT:
             found = [*logarithm(tape, rows)]
         elif block.code == CHOLESKY:
             found = [entry for row in lower_factor(tape, rows) for entry in row]
-        elif block.code in (GATHER, SCATTER):
-            found = _by_indices(tape, block.code, (m, k, n), left, others[0])
         elif block.code == SOLVE:
             sides = [others[0][n * i : n * i + n] for i in range(k)]
             found = [entry for row in solutions(tape, rows, sides) for entry in row]
@@ -329,38 +329,3 @@ def _write(tape: Tape, part: _Part, at: Callable[[NDArray[np.int64]], list[int]]
     else:
         found = [applied(tape, block.code, operands) for operands in zip(*map(at, columns), strict=True)]
     values[part.results] = found
-
-
-def _by_indices(
-    tape: Tape, code: int, shape: tuple[int, int, int], entries: Sequence[int], indices: Sequence[int]
-) -> list[int]:
-    """Rows that indices choose, or sums of rows, as choices among all that there may be.
-
-    Raises:
-        SizeError: if these are too many.
-    """
-    m, k, n = shape
-    if m * k * n > MOST_CHOICES:
-        raise SizeError(
-            f"rows by indices that are not known, written out one by one, are {m * k * n:,} choices; expected at most "
-            f"{MOST_CHOICES:,}. Make the indices static (static_argnums), or take derivatives of arrays as loops"
-        )
-    counts = k if code == GATHER else m
-
-    def is_row(index: int, row: int) -> int:
-        here, there = (tape.apply("equal", index, tape.constant(row - back)) for back in (0, counts))
-        return tape.logical_or(here, there)
-
-    found: list[int] = []
-    for i in range(m):
-        for j in range(n):
-            if code == GATHER:
-                chosen = entries[j]
-                for row in range(1, k):
-                    chosen = tape.select(is_row(indices[i], row), entries[n * row + j], chosen)
-                found.append(chosen)
-            else:
-                zero = tape.constant(0.0)
-                terms = [tape.select(is_row(indices[row], i), entries[n * row + j], zero) for row in range(k)]
-                found.append(tape.sum(terms))
-    return found

@@ -515,9 +515,9 @@ class _Constants:
         self._array = array
 
     def __getitem__(self, index: Any) -> Any:
-        parts = index if isinstance(index, tuple) else (index,)
-        if any(isinstance(part, TracedArray) and not part.boolean and depends(part) for part in parts):
-            return as_array(ACTIVE.tape, self._array)[index]
+        for part in index if type(index) is tuple else (index,):  # in every turn of a loop, mostly of plain numbers
+            if type(part) is TracedArray and not part.boolean and depends(part):
+                return as_array(ACTIVE.tape, self._array)[index]
         return self._array[index]
 
 
