@@ -135,7 +135,7 @@ def _findings(
     chosen: Options,
     options: Given,
 ) -> tuple[list[Finding], int]:
-    """Findings at points of one case, and the number of points at which the function has values."""
+    """Return findings at points of one case, and the number of points at which the function has values."""
     programs = _programs_of_loops if recording.program.calls else _programs
     dense, others = programs(Trace(function, recording), tried, positions, chosen, options)
     problem = FlatProblem(function, recording, dense, positions)
@@ -151,7 +151,7 @@ def _findings(
 def _programs(
     trace: Trace, tried: Sequence[Point], positions: tuple[int, ...], chosen: Options, options: Given
 ) -> tuple[CompiledProgram, dict[str, CompiledProgram]]:
-    """The program of values and dense derivatives of a recording, and others that return the same, by comparison."""
+    """Return the program of values and dense derivatives, and programs of other kinds to compare it with."""
     found = plan(trace.linearize(positions), **{option: getattr(chosen, option) for option in OF_PLANS})
     rest: dict[str, Any] = {option: value for option, value in options.items() if option not in (*OF_PLANS, *OWN)}
     return trace.compile(found, chosen.target, values=True, **rest), {
@@ -179,7 +179,7 @@ def _programs_of_loops(
 
 
 def _representable(point: Sequence[Any], shapes: Sequence[tuple[int, ...] | None], dtype: str) -> Sequence[Any]:
-    """The point as the compiled code is given it: rounded to its type."""
+    """Return the point as the compiled code is given it: rounded to its type."""
     return [
         x if shape is None else np.asarray(x).astype(dtype).astype(np.float64)[()]
         for x, shape in zip(point, shapes, strict=True)
@@ -187,7 +187,7 @@ def _representable(point: Sequence[Any], shapes: Sequence[tuple[int, ...] | None
 
 
 def _points(arguments: Sequence[Any], shapes: Sequence[tuple[int, ...] | None], count: int) -> Iterator[Sequence[Any]]:
-    """The given arguments, others around them, and the same scaled."""
+    """Yield the given arguments, others around them, and the same scaled."""
     generator = np.random.default_rng(0)
     given = as_numpy(as_reals(arguments, shapes))
     yield given
@@ -219,7 +219,7 @@ def holds(recording: Recording, point: Point) -> bool:
 def by_case(
     recordings: Sequence[Recording], points: Sequence[Point], again: Callable[[Point], Recording]
 ) -> list[tuple[Recording, list[Point]]]:
-    """The points of each case, each with its recording.
+    """Return the points of each case, each with its recording.
 
     Args:
         recordings: that are known, that of the first point first.
@@ -266,7 +266,7 @@ def at_borders(cases: Sequence[tuple[Recording, Sequence[Point]]]) -> list[Point
 
 
 def merged(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Findings of one name as one, with the worst of them."""
+    """Return findings of one name as one, with the worst of them."""
     by_name: dict[str, Finding] = {}
     for each in findings:
         known = by_name.setdefault(each.name, Finding(each.name))

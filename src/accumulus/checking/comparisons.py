@@ -158,7 +158,7 @@ class FlatProblem:
             row += size
 
     def inputs(self, points: Sequence[Point]) -> Floats:
-        """Inputs of the recording, of shape (points, inputs)."""
+        """Return inputs of the recording, of shape (points, inputs)."""
         return np.stack([as_inputs(point, self.recording.argument_shapes) for point in points])
 
     def values(self, point: Point) -> Floats | None:
@@ -173,7 +173,7 @@ class FlatProblem:
         return outcome.entries if fits and outcome.is_real else None
 
     def moved(self, point: Point, column: int, value: complex) -> list[Any]:
-        """The point with another number in the place of a column's entry."""
+        """Return the point with another number in the place of a column's entry."""
         position, index = self.columns[column]
         changed = np.array(point[position], np.result_type(np.float64, type(value)))
         changed[index] = value
@@ -194,7 +194,7 @@ class FlatProblem:
         return np.concatenate(parts[:middle]), np.concatenate(parts[middle:])
 
     def jacobian(self, entries: Floats) -> Floats:
-        """The derivatives among the entries at one point as a matrix (rows, columns)."""
+        """Return the derivatives among the entries at one point as a matrix (rows, columns)."""
         return entries[self._places]
 
     def name(self, entry: int) -> str:
@@ -228,7 +228,7 @@ def flat(result: Any) -> Floats:
 def compare_programs(
     problem: FlatProblem, points: Sequence[Point], values: Sequence[Floats], others: Mapping[str, CompiledProgram]
 ) -> Iterator[Finding]:
-    """The recording with the function, the program with its tape in NumPy, batches and other programs with it.
+    """Yield the recording with the function, the program with its tape in NumPy, batches and other programs with it.
 
     Args:
         points: where.
@@ -268,7 +268,7 @@ def compare_programs(
 
 
 def compare_slopes(problem: FlatProblem, points: Sequence[Point]) -> Iterator[Finding]:
-    """The Jacobian with complex steps where the function is analytic, and with differences."""
+    """Yield the Jacobian with complex steps where the function is analytic, and with differences."""
     exact, rough = Finding("Jacobian, complex step"), Finding("Jacobian, differences")
     generator = np.random.default_rng(0)
     _, bounds = problem.interpreted(points)
@@ -337,7 +337,7 @@ def _complex_steps(problem: FlatProblem, point: Point, column: int) -> Floats | 
 
 
 def _by_point(result: Any, count: int) -> Floats:
-    """The result of a batch, of shape (entries, points)."""
+    """Return the result of a batch, of shape (entries, points)."""
     leaves = [np.reshape(leaf, (count, -1)) for _, leaf in flatten(result)[1]]
     return np.concatenate([np.empty((count, 0)), *leaves], axis=1, dtype=np.float64).T
 
@@ -429,7 +429,7 @@ class CheckReport:
         return all(finding.passed for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain data, fit for JSON."""
+        """Return the report as plain data, fit for JSON."""
         findings = [{**asdict(finding), "passed": finding.passed} for finding in self.findings]
         return {**asdict(self), "findings": findings, "passed": self.passed}
 

@@ -53,7 +53,7 @@ class Commands(TyperGroup):
         return [*super().list_commands(ctx), *ELSEWHERE]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of that name, None if there is none."""
+        """Return the command of that name, None if there is none."""
         if cmd_name not in ELSEWHERE:
             return super().get_command(ctx, cmd_name)
         command = typer.main.get_command(import_module(ELSEWHERE[cmd_name]).app)
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def reported(command: Callable[P, None]) -> Callable[P, None]:
-    """The command with errors and Ctrl-C turned into messages and exit codes."""
+    """Return the command with errors and Ctrl-C turned into messages and exit codes."""
 
     @functools.wraps(command)
     def run(*arguments: P.args, **options: P.kwargs) -> None:
@@ -229,7 +229,7 @@ def with_options(*names: str) -> Callable[[F], F]:
 
 
 def beyond_searches(options: Mapping[str, Any]) -> list[str]:
-    """The options that were given, of those that no search takes."""
+    """Return the options that were given, of those that no search takes."""
     beyond = [name for name in OPTIONS if name in options and name not in OF_SEARCHES]
     return [name for name in beyond if options[name] != _DEFAULTS[name]]
 
@@ -243,7 +243,7 @@ _SAFE_PATH: Final = "PYTHONSAFEPATH"
 
 @contextmanager
 def processes(jobs: int) -> Iterator[Executor | None]:
-    """A pool of so many processes, or None for one job, which is this process itself.
+    """Make a pool of so many processes; None for one job, which is this process itself.
 
     The processes do not hear a terminal's Ctrl-C: this one does, and what they are still doing when the context ends
     is of no use to anybody. Nor do they look for modules in the current directory, where files beside a graph may lie.

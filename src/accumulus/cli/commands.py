@@ -408,7 +408,7 @@ def _load(problem: str, shapes: list[str] | None, options: dict[str, Any]) -> Pr
 
 
 def _find(what: Problem, options: dict[str, Any], executor: Executor | None) -> tuple[Plan, bool]:
-    """The plan, and whether Ctrl-C ended the search, so that it is only the best so far."""
+    """Return the plan, and whether Ctrl-C ended the search, so that it is only the best so far."""
     from accumulus.search.find import plan as find
 
     chosen = {name: options[name] for name in OF_SEARCHES if name in options}
@@ -418,7 +418,7 @@ def _find(what: Problem, options: dict[str, Any], executor: Executor | None) -> 
 
 
 def _within(graph: DifferentiationGraph, time_limit: float) -> tuple[list[str], dict[str, float]]:
-    """The methods that keep to the time limit, or are quick anyway; and the seconds that the others would take."""
+    """Return the methods that keep to the time limit or are quick, and the seconds that each other one would take."""
     from accumulus.methods import methods as registered
     from accumulus.search.elimination import Workload
     from accumulus.search.registry import get

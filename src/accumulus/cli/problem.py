@@ -43,7 +43,7 @@ class UserCodeError(AccumulusError):
 
 
 def load_function(text: str, shapes: Sequence[str]) -> tuple[Callable[..., Any], list[Shape], Path]:
-    """The function that the command line names, the shapes of its arguments, and its file.
+    """Return the function that the command line names, the shapes of its arguments, and its file.
 
     Raises:
         typer.BadParameter: if the text names no function, or the shapes do not fit it.
@@ -75,7 +75,7 @@ def check_file(text: str) -> None:
 
 
 def parse_shape(text: str) -> Shape:
-    """The shape that a text means.
+    """Return the shape that a text means.
 
     >>> parse_shape("6"), parse_shape("3,3"), parse_shape("3x4"), parse_shape("scalar")
     ((6,), (3, 3), (3, 4), ())
@@ -198,7 +198,7 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def load_derivative(
     text: str, shapes: Sequence[str], options: Mapping[str, Any], *, every: bool
 ) -> tuple[Derivative, list[Any], Path]:
-    """The derivative that a command line names, arguments to record it with, and the file of its function.
+    """Return the derivative that a command line names, arguments to record it with, and the file of its function.
 
     Args:
         text: ``file.py:function``.
@@ -266,7 +266,7 @@ class Problem:
 
 
 def load_problem(text: str, shapes: Sequence[str], options: Mapping[str, Any]) -> Problem:
-    """The problem that the command line names.
+    """Return the problem that the command line names.
 
     Args:
         text: ``file.py:function``, ``graph.json`` or ``graph.graphml``.

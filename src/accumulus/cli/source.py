@@ -142,7 +142,7 @@ def _derivative(entry: str, by: str) -> str:
 
 
 def problem_source(problem: Problem, plan: Plan, target: str) -> str:
-    """The program in the target's language.
+    """Return the program in the target's language.
 
     For a function it maps the entries of its arguments to values and derivatives, flattened in C order. For a graph it
     maps the labels that are not known numbers, edge by edge, to the Jacobian, roots × terminals.
@@ -158,7 +158,7 @@ def problem_source(problem: Problem, plan: Plan, target: str) -> str:
 
 
 def source_of_loops(text: str, shapes: Sequence[str], target: str, options: Mapping[str, Any]) -> str | None:
-    """The program of a function of long arrays that is recorded as loops, in a language that has them; else None.
+    """Return the program of a function that is recorded as loops, in a language that has them; else None.
 
     Args:
         text: what the command line names.

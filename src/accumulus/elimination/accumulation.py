@@ -69,7 +69,7 @@ class Steps:
 
     @classmethod
     def of(cls, edges: int, is_product: NDArray[np.bool_], left: Integers, right: Integers) -> Steps:
-        """Steps from their columns."""
+        """Return steps from their columns."""
         columns = (array("i", ends.astype("i").tobytes()) for ends in (left, right))
         return cls(edges, bytearray(is_product.astype(np.uint8).tobytes()), *columns)
 
@@ -134,14 +134,14 @@ class SharedSteps(Steps):
     known: dict[tuple[bool, int, int], int] = field(default_factory=dict)
 
     def product(self, left: int, right: int) -> int:
-        """Reference of left · right."""
+        """Return the reference of left · right."""
         key = (True, left, right)
         if key not in self.known:
             self.known[key] = self._append(1, left, right)
         return self.known[key]
 
     def sum(self, left: int, right: int) -> int:
-        """Reference of left + right."""
+        """Return the reference of left + right."""
         key = (False, min(left, right), max(left, right))
         if key not in self.known:
             self.known[key] = self._append(0, left, right)
@@ -213,7 +213,7 @@ class Entries(Mapping[tuple[int, int], int]):
         return self._entries.keys()
 
     def values(self) -> ValuesView[int]:
-        """References in the order of their places."""
+        """Return references in the order of their places."""
         return self._entries.values()
 
     def items(self) -> ItemsView[tuple[int, int], int]:

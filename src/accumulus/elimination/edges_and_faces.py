@@ -76,7 +76,7 @@ class EdgeElimination:
             self._add(int(graph.sources[e]), int(graph.targets[e]), e)
 
     def edges(self) -> list[tuple[int, int]]:
-        """The edges ⟨j,i⟩ that have an intermediate end."""
+        """Return the edges ⟨j,i⟩ that have an intermediate end."""
         ends = self.intermediate
         return [(j, i) for j, row in enumerate(self.successors) for i in row if ends[j] or ends[i]]
 
@@ -117,7 +117,7 @@ class EdgeElimination:
         return str(self.graph.vertices[v]) if v in range(len(self.graph.vertices)) else f"vertex number {v}"
 
     def finish(self) -> Accumulation:
-        """The Jacobian, when no intermediate edge is left.
+        """Return the Jacobian, when no intermediate edge is left.
 
         Raises:
             OrderError: naming edges that are left.
@@ -180,8 +180,11 @@ def eliminate_edges(graph: DifferentiationGraph, sequence: Iterable[tuple[int, i
 
 
 def edges_of_vertex(elimination: EdgeElimination, k: int, side: Side = "back") -> list[tuple[int, int, Side]]:
-    """The edge eliminations that together eliminate vertex k: all edges into it from the back, or all edges out of
-    it from the front. Both make the same |P_k| · |S_k| products."""
+    """Return the edge eliminations that together eliminate vertex k.
+
+    They are all edges into it from the back, or all edges out of it from the front. Both make the same |P_k| · |S_k|
+    products.
+    """
     if side == "back":
         return [(j, k, "back") for j in elimination.predecessors[k]]
     return [(k, i, "front") for i in elimination.successors[k]]
@@ -190,7 +193,7 @@ def edges_of_vertex(elimination: EdgeElimination, k: int, side: Side = "back") -
 def edges_of_vertices(
     graph: DifferentiationGraph, order: Sequence[int], side: Side = "back"
 ) -> list[tuple[int, int, Side]]:
-    """The edge sequence that is the vertex elimination in the given order."""
+    """Return the edge sequence that is the vertex elimination in the given order."""
     elimination = EdgeElimination(graph)
     sequence = []
     for k in order:
@@ -264,22 +267,22 @@ class FaceElimination:
         return [v for v, label in enumerate(self.labels) if label >= 0]
 
     def faces(self) -> list[tuple[int, int]]:
-        """The faces that can be eliminated, in order of their numbers."""
+        """Return the faces that can be eliminated, in order of their numbers."""
         labels = self.labels
         return [(i, j) for i in self.vertices() for j in sorted(self.successors[i]) if labels[j] >= 0]
 
     def inner_predecessors(self, v: int) -> int:
-        """Number of faces into v; 0 below a root."""
+        """Return the number of faces into v; 0 below a root."""
         P = self.predecessors[v]
         return 0 if not P or self.labels[next(iter(P))] < 0 else len(P)
 
     def inner_successors(self, v: int) -> int:
-        """Number of faces out of v; 0 above a terminal."""
+        """Return the number of faces out of v; 0 above a terminal."""
         S = self.successors[v]
         return 0 if not S or self.labels[next(iter(S))] < 0 else len(S)
 
     def find(self, same_predecessors: int, same_successors: int) -> int | None:
-        """The vertex k with P_k = P of the first and S_k = S of the second."""
+        """Return the vertex k with P_k = P of the first and S_k = S of the second."""
         k = self._index.get((self._hash_p[same_predecessors], self._hash_s[same_successors]))
         if k is None or not self._equal(k, same_predecessors, same_successors):
             return None
@@ -360,7 +363,7 @@ class FaceElimination:
         return self.resolve(copy)
 
     def finish(self) -> Accumulation:
-        """The Jacobian, when no face is left.
+        """Return the Jacobian, when no face is left.
 
         Raises:
             OrderError: naming faces that are left.
@@ -502,7 +505,7 @@ def eliminate_faces(graph: DifferentiationGraph, sequence: Iterable[tuple[int, i
 
 
 def faces_of_edges(graph: DifferentiationGraph, sequence: Iterable[tuple[int, int, Side]]) -> list[tuple[int, int]]:
-    """The face sequence that is the edge elimination in the given order.
+    """Return the face sequence that is the edge elimination in the given order.
 
     Raises:
         OrderError: if an edge is not there, or cannot be eliminated from that side.

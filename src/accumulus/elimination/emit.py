@@ -62,7 +62,7 @@ class Guarded:
 
 
 def guarded(tape: Tape, label: int) -> int | Guarded:
-    """The label, taken apart if it is a select between a value and 0."""
+    """Return the label, taken apart if it is a select between a value and 0."""
     if label < 0:
         return label
     if tape.codes[label] == NEGATIVE:
@@ -100,7 +100,7 @@ def _open(label: int | Guarded) -> Guarded:
 
 
 def product(tape: Tape, a: int | Guarded, b: int | Guarded) -> int | Guarded:
-    """a · b; 0 wherever a factor is, whatever the other is there."""
+    """Return a · b; 0 wherever a factor is 0, whatever the other is there."""
     if isinstance(a, int) and isinstance(b, int):
         return tape.multiply(a, b)
     a, b = _open(a), _open(b)
@@ -112,7 +112,7 @@ def product(tape: Tape, a: int | Guarded, b: int | Guarded) -> int | Guarded:
 
 
 def total(tape: Tape, a: int | Guarded, b: int | Guarded) -> int | Guarded:
-    """a + b."""
+    """Return a + b."""
     if isinstance(a, int) and isinstance(b, int):
         return tape.add(a, b)
     a, b = _open(a), _open(b)
@@ -129,7 +129,7 @@ def total(tape: Tape, a: int | Guarded, b: int | Guarded) -> int | Guarded:
 
 
 def closed(tape: Tape, label: int | Guarded) -> int:
-    """The label as one reference."""
+    """Return the label as one reference."""
     if isinstance(label, int):
         return label
     return _select(tape, _all(tape, label.on), label.value, tape.constant(0.0)) if label.on else label.value
@@ -191,7 +191,7 @@ def emit(accumulation: Accumulation) -> Tape:
 
 
 def label_tape(graph: DifferentiationGraph) -> tuple[Tape, list[int]]:
-    """A tape with one input for each label of unknown value, and the reference of each edge's label."""
+    """Return a tape with one input for each label of unknown value, and the reference of each edge's label."""
     unknown = [e for e, kind in enumerate(graph.kinds.tolist()) if kind >= Kind.CONSTANT and e not in graph.constants]
     tape = Tape(len(unknown))
     position = {e: k for k, e in enumerate(unknown)}
@@ -214,7 +214,7 @@ def count(accumulation: Accumulation, objective: str) -> int:
 
 
 def parted(graph: DifferentiationGraph, eliminated: Collection[int]) -> tuple[DifferentiationGraph, tuple[int, ...]]:
-    """The graph whose Jacobian's entries are the labels that are left when some intermediates are gone.
+    """Return the graph whose Jacobian's entries are the labels that are left when some intermediates are gone.
 
     Returns:
         The graph, and the intermediates that are kept: the last of its roots, and of its terminals.
@@ -308,7 +308,7 @@ class Factors:
         references: NDArray[np.int64],
         tape: Tape,
     ) -> tuple[Factors, list[int]]:
-        """The factors, and the references of the labels that products are given, each once.
+        """Return the factors, and the references of the labels that products are given, each once.
 
         Args:
             linearization: of the whole.

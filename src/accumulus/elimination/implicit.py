@@ -50,7 +50,7 @@ from accumulus.tape.tape import Tape
 
 @cache
 def second_partial(code: int, first: int, second: int) -> Tape | None:
-    """A tape of the arguments of an operation whose one output is its second derivative; None where that is 0.
+    """Return a tape of the arguments of an operation whose one output is its second derivative; None where that is 0.
 
     Args:
         first, second: positions of the arguments; both have a derivative.
@@ -69,7 +69,7 @@ def second_partial(code: int, first: int, second: int) -> Tape | None:
 
 
 def instantiated(tape: Tape, template: Tape, arguments: Sequence[int]) -> int:
-    """The output of a template, recorded with these arguments."""
+    """Return the output of a template, recorded with these arguments."""
     before = len(tape)
     found = copied(template, tape, arguments)[0]
     check_orders(tape, before)
@@ -112,7 +112,7 @@ def newton_steps(tape: Tape, points: NDArray[np.float64] | None = None) -> dict[
 
 
 def _parted(tape: Tape) -> tuple[dict[int, int], list[int]] | None:
-    """Fixed solutions with what they are of, and fixed weights: what is attached to values, by its form alone."""
+    """Return what is attached to values: fixed solutions with their equations, and fixed weights."""
     attached = _attached(tape)
     if not attached:
         return {}, []
@@ -298,7 +298,7 @@ class _Writer:
         self._written: dict[tuple[int, Held], int] = {}
 
     def write(self, value: int, held: Held = frozenset()) -> int:
-        """The reference of a value where some solutions are held constant."""
+        """Return the reference of a value where some solutions are held constant."""
         written, waiting = self._written, [(value, held)]
         while waiting:
             at = waiting[-1]
@@ -333,7 +333,7 @@ class _Writer:
         return x, held & self._around[x]
 
     def _apply(self, k: int, held: Held) -> int:
-        """A value, whose operands are written."""
+        """Return a value, whose operands are written."""
         tape, result = self._tape, self.result
         if k < tape.inputs or not self._marked[k]:
             return k
@@ -344,7 +344,7 @@ class _Writer:
         return int(result.apply("attach", operands[0], result.constant(0.0))) if is_held else operands[0]
 
     def _system(self, solution: int) -> Held:
-        """The solutions that are found together with one, and held constant in its step."""
+        """Return the solutions that are found together with one, and held constant in its step."""
         if solution not in self._systems:
             tape, found, seen = self._tape, {solution}, set()
             waiting = [tape.second[solution]]

@@ -73,7 +73,7 @@ def successors(graph: DifferentiationGraph, vertices: int | Iterable[int]) -> tu
 
 
 def in_degrees(graph: DifferentiationGraph) -> list[int]:
-    """Number of edges that enter each vertex; parallel edges count one by one. In the notes D⁻.
+    """Return the number of edges that enter each vertex; parallel edges count one by one. In the notes D⁻.
 
     Degrees that count a simple block as one edge: `accumulus.theory.graphs.chains_and_blocks.block_degrees`.
     """
@@ -81,7 +81,7 @@ def in_degrees(graph: DifferentiationGraph) -> list[int]:
 
 
 def out_degrees(graph: DifferentiationGraph) -> list[int]:
-    """Number of edges that leave each vertex; parallel edges count one by one. In the notes D⁺."""
+    """Return the number of edges that leave each vertex; parallel edges count one by one. In the notes D⁺."""
     return [len(edges) for edges in graph.out_edges]
 
 
@@ -151,13 +151,13 @@ def terminals_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
 
 
 def root_degrees(graph: DifferentiationGraph) -> NDArray[np.int64]:
-    """Number of roots with a path to each vertex, (vertices,); in the notes the r-degree D_r⁻."""
+    """Return the number of roots with a path to each vertex, (vertices,); in the notes the r-degree D_r⁻."""
     sources, targets = graph.edges_in_order
     return _counted(len(graph.vertices), graph.roots, sources[::-1], targets[::-1])
 
 
 def terminal_degrees(graph: DifferentiationGraph) -> NDArray[np.int64]:
-    """Number of terminals with a path from each vertex, (vertices,); in the notes the t-degree D_t⁺."""
+    """Return the number of terminals with a path from each vertex, (vertices,); in the notes the t-degree D_t⁺."""
     sources, targets = graph.edges_in_order
     return _counted(len(graph.vertices), graph.terminals, targets, sources)
 
@@ -203,7 +203,7 @@ def levels(graph: DifferentiationGraph) -> list[int]:
 
 
 def level_sets(graph: DifferentiationGraph) -> list[tuple[int, ...]]:
-    """The vertices on each level, from the roots to the terminals; in the notes V⁰ = Y, V¹, …, Vʰ = X.
+    """Return the vertices on each level, from the roots to the terminals; in the notes V⁰ = Y, V¹, …, Vʰ = X.
 
     >>> level_sets(DifferentiationGraph([("y", "a"), ("a", "x"), ("y", "x")]))
     [(0,), (1,), (2,)]
@@ -226,7 +226,7 @@ def cross_level_edges(graph: DifferentiationGraph) -> tuple[int, ...]:
 def segmented(
     graph: DifferentiationGraph, side: Literal["tail", "head"] = "tail", *, shared: bool = False
 ) -> DifferentiationGraph:
-    """The graph with every cross-level edge cut into one edge for each level that it crosses.
+    """Return the graph with every cross-level edge cut into one edge for each level that it crosses.
 
     Args:
         side: which end the new vertices are copies of. From the "tail" (the source, the dependent variable) the unit
@@ -281,7 +281,7 @@ def segmented(
 
 
 def _namer(graph: DifferentiationGraph) -> Callable[[Hashable], str]:
-    """Gives names that the graph does not have yet: v′, v′2, v′3, …"""
+    """Return a function that makes names which the graph does not have yet: v′, v′2 and so on."""
     taken = set(graph.vertices)
     counts: dict[Hashable, int] = {}
 

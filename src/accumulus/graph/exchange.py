@@ -42,7 +42,7 @@ _KINDS = {kind.name.lower(): kind for kind in Kind if kind is not Kind.ABSENT}
 
 
 def to_networkx(graph: DifferentiationGraph) -> Any:
-    """The graph as a ``networkx.MultiDiGraph``, its vertices by name, the number of each edge as its key."""
+    """Return the graph as a ``networkx.MultiDiGraph``, its vertices by name, the number of each edge as its key."""
     import networkx
 
     made = networkx.MultiDiGraph(name=graph.name, roots=len(graph.roots), terminals=len(graph.terminals))
@@ -65,7 +65,7 @@ def to_networkx(graph: DifferentiationGraph) -> Any:
 def from_networkx(
     given: Any, roots: Iterable[Hashable] | None = None, terminals: Iterable[Hashable] | None = None
 ) -> DifferentiationGraph:
-    """A graph from a ``networkx.DiGraph`` or ``MultiDiGraph`` whose edges run from the dependent vertices.
+    """Return a graph from a ``networkx.DiGraph`` or ``MultiDiGraph`` whose edges run from the dependent vertices.
 
     Args:
         given: the digraph; an edge attribute `label` may be a symbol or a number. Edges are numbered by their keys
@@ -246,7 +246,7 @@ def _check_xml(content: bytes) -> None:
 
 
 def _read(content: bytes) -> Any:
-    """The file as a digraph of NetworkX, whose vertices are numbers where the file says so."""
+    """Return the file as a digraph of NetworkX, whose vertices are numbers where the file says so."""
     import networkx
     from networkx.readwrite.graphml import GraphMLReader
 

@@ -145,7 +145,7 @@ def _symbol(graph: DifferentiationGraph, edge: int) -> str | None:
 
 
 def _written_label(graph: DifferentiationGraph, edge: int) -> str | float:
-    """The symbol of an edge, its number, or the word for its kind."""
+    """Return the symbol of an edge, its number, or the word for its kind."""
     kind, symbol = Kind(int(graph.kinds[edge])), _symbol(graph, edge)
     if kind is Kind.CONSTANT and edge in graph.constants:
         return graph.constants[edge]
@@ -156,7 +156,7 @@ def _written_label(graph: DifferentiationGraph, edge: int) -> str | float:
 
 
 def graph_as_data(graph: DifferentiationGraph) -> dict[str, Any]:
-    """The graph by numbers, as lists, objects, numbers and text."""
+    """Return the graph by numbers, as lists, objects, numbers and text."""
     data: dict[str, Any] = {
         "name": graph.name,
         "vertices": _names(graph),
@@ -189,7 +189,7 @@ def graph_as_data(graph: DifferentiationGraph) -> dict[str, Any]:
 
 
 def graph_from_data(data: Any) -> DifferentiationGraph:
-    """The graph that `graph_as_data` wrote.
+    """Return the graph that `graph_as_data` wrote.
 
     Raises:
         GraphError: naming what is wrong with it.
@@ -248,7 +248,7 @@ def graph_from_data(data: Any) -> DifferentiationGraph:
 
 
 def _read_chosen(data: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """The mirror of a graph and the entries that are wanted, if they are given."""
+    """Return the mirror of a graph and the entries that are wanted, if they are given."""
     found: dict[str, Any] = {}
     if "mirror" in data:
         found["mirror"] = whole_numbers(data["mirror"], "mirror", count, GraphError, length=count)
@@ -276,7 +276,7 @@ def _read_label(label: Any, edge: int) -> Kind | str | float:
 
 
 def _read_tape(data: Any) -> Tape:
-    """The tape, built anew by its own builders: it comes out as it is written, or was never one."""
+    """Return the tape, built anew by its own builders: it comes out as it is written, or was never one."""
     if not isinstance(data, dict):
         raise GraphError(f"'tape' is {shortened(data)}; expected an object")
     check_keys(data, _TAPE_KEYS, "'tape'", GraphError)
@@ -314,7 +314,7 @@ def _read_tape(data: Any) -> Tape:
 
 
 def _written_number(value: Any) -> Any:
-    """A number that JSON does not have as text; everything else as it is."""
+    """Return a number that JSON does not have as text; everything else as it is."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -376,7 +376,7 @@ def save_graph(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
 
 
 def _form(path: str | PathLike[str], ends: Iterable[str]) -> tuple[str, str | None, str]:
-    """Module and functions of a file's form; the error for others lists some ends."""
+    """Return module and functions of a file's form; the error for others lists some ends."""
     if not isinstance(path, str | PathLike):
         raise ArgumentError(f"path is {path!r}; expected the name of a file")
     end = Path(path).suffix.lower()
@@ -443,7 +443,7 @@ def json_of(content: bytes, path: str | PathLike[str], error: type[AccumulusErro
 
 
 def read_bytes(path: str | PathLike[str], error: type[AccumulusError]) -> bytes:
-    """The content of a file that is not too large, and a file."""
+    """Return the content of a file that is not too large, and a file."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
         status = os.fstat(file.fileno())
@@ -465,7 +465,7 @@ def check_keys(data: Mapping[str, Any], known: tuple[str, ...], what: str, error
 def whole_numbers(
     given: Any, what: str, below: int, error: type[AccumulusError], length: int | None = None
 ) -> list[int]:
-    """A list of whole numbers from 0 to below − 1."""
+    """Return a list of whole numbers from 0 to below − 1."""
     if (
         not isinstance(given, list)
         or (length is not None and len(given) != length)
@@ -477,7 +477,7 @@ def whole_numbers(
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of a file, each of whose keys is there once."""
+    """Return an object of a file, each of whose keys is there once."""
     found = dict(pairs)
     if len(found) < len(pairs):
         key, times = Counter(key for key, _ in pairs).most_common(1)[0]

@@ -115,7 +115,7 @@ class Draws:
         return (self.bits(count) >> np.uint64(11)) < np.uint64(round(probability * (1 << 53)))
 
     def permutation(self, count: int) -> Integers:
-        """The numbers 0 … count − 1 in random order."""
+        """Return the numbers 0 … count − 1 in random order."""
         return np.argsort(self.bits(count), kind="stable")
 
     def distinct(self, bound: int, count: int, rows: int) -> Integers:
@@ -129,7 +129,7 @@ class Draws:
 
 
 def whole_number(name: str, value: Any, least: int | None = 1, most: int | None = None) -> int:
-    """The value as an int within bounds, or `ArgumentError`."""
+    """Return the value as an int within bounds, or `ArgumentError`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise ArgumentError(f"{name} is {value!r}; expected a whole number")
     if (least is not None and value < least) or (most is not None and value > most):
@@ -139,7 +139,7 @@ def whole_number(name: str, value: Any, least: int | None = 1, most: int | None 
 
 
 def fraction(name: str, value: Any) -> float:
-    """The value as a probability, or `ArgumentError`."""
+    """Return the value as a probability, or `ArgumentError`."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value <= 1:
         raise ArgumentError(f"{name} is {value!r}; expected a number from 0 to 1")
     return float(value)
@@ -165,7 +165,7 @@ class Generator:
         return {name: given.default for name, given in inspect.signature(self.function).parameters.items()}
 
     def __call__(self, **arguments: Any) -> DifferentiationGraph:
-        """The graph for these arguments; `ArgumentError` for one that the function does not have."""
+        """Return the graph for these arguments; `ArgumentError` for one that the function does not have."""
         unknown = sorted(arguments.keys() - self.parameters)
         if unknown:
             raise ArgumentError(f"{self.name} takes no argument {unknown[0]!r}; expected {', '.join(self.parameters)}")
@@ -176,7 +176,7 @@ _GENERATORS: Final[dict[str, Generator]] = {}
 
 
 def generator(function: Callable[P, DifferentiationGraph]) -> Callable[P, DifferentiationGraph]:
-    """Decorator that adds a function to the table under its name; the first line of its docstring describes it."""
+    """Add a function to the table under its name; the first line of its docstring says what it returns."""
     signature = inspect.signature(function)
     name = function.__name__
 
@@ -187,19 +187,20 @@ def generator(function: Callable[P, DifferentiationGraph]) -> Callable[P, Differ
         graph.name = f"{name}({', '.join(f'{key}={value}' for key, value in given.items())})"
         return graph
 
-    _GENERATORS[name] = Generator(name, (inspect.getdoc(function) or name).splitlines()[0], made)
+    summary = (inspect.getdoc(function) or name).splitlines()[0].removeprefix("Return ")
+    _GENERATORS[name] = Generator(name, summary[0].upper() + summary[1:], made)
     return made
 
 
 def generator_named(name: str) -> Generator:
-    """The generator of that name, or `UnknownNameError`."""
+    """Return the generator of that name, or `UnknownNameError`."""
     if not isinstance(name, str) or name not in _GENERATORS:
         raise unknown_name("generator", name, _GENERATORS)
     return _GENERATORS[name]
 
 
 def generate(name: str, **arguments: Any) -> DifferentiationGraph:
-    """A graph by the name of its generator.
+    """Return a graph by the name of its generator.
 
     Raises:
         UnknownNameError: for an unknown name; the message lists those that there are.
@@ -212,7 +213,7 @@ def generate(name: str, **arguments: Any) -> DifferentiationGraph:
 
 
 def generators() -> dict[str, str]:
-    """The registered generators: name → what it makes."""
+    """Return the registered generators: name → what it makes."""
     return {made.name: made.description for made in _GENERATORS.values()}
 
 
@@ -269,13 +270,13 @@ _GADGETS: Final = {"lion": _LION, "bat": _BAT}
 
 @generator
 def lion(vectors: bool = False) -> DifferentiationGraph:
-    """A small graph on which eliminating edges is better than any order of vertices: 11 products, not 12."""
+    """Return a small graph on which eliminating edges is better than any order of vertices: 11 products, not 12."""
     return gadgets("lion", 1, "apart", vectors)
 
 
 @generator
 def bat(vectors: bool = False) -> DifferentiationGraph:
-    """A small graph on which edges are better than vertices, and faces better than edges: 24, 23, at most 22."""
+    """Return a small graph on which edges are better than vertices, and faces better than edges: 24, 23, at most 22."""
     return gadgets("bat", 1, "apart", vectors)
 
 
@@ -402,7 +403,7 @@ def banded(intermediates: int = 50, bandwidth: int = 4, density: float = 1.0, se
 
 @generator
 def series_parallel(edges: int = 100, noise: int = 0, seed: int = 0) -> DifferentiationGraph:
-    """A series-parallel graph of one output and one input, grown at random, and edges that spoil it, if wanted.
+    """Return a series-parallel graph of one output and one input, grown at random, and edges that spoil it, if wanted.
 
     Optimum without noise: one product for each intermediate. Grown from one edge by putting a vertex on an edge, or
     beside it, half of the times each.
@@ -456,7 +457,7 @@ def _with_more(codes: Integers, count: int, wanted: int, draws: Draws) -> Differ
 
 
 def _first(codes: Integers, count: int) -> Integers:
-    """The first so many different ones, in their order."""
+    """Return the first so many different ones, in their order."""
     _, places = np.unique(codes, return_index=True)
     return codes[np.sort(places)[:count]]
 
@@ -520,7 +521,7 @@ def stencil(points: int | Sequence[int] = 20, steps: int = 5, periodic: bool = F
 
 @generator
 def butterfly(stages: int = 4) -> DifferentiationGraph:
-    """The fast Fourier transform's graph: 2ᵏ points, each stage joins pairs twice as far apart as the one before."""
+    """Return the fast Fourier transform's graph: 2ᵏ points; each stage joins pairs twice as far apart as the last."""
     stages = whole_number("stages", stages, most=24)
     points = np.arange(1 << stages)
     sources, targets = [], []
@@ -533,7 +534,7 @@ def butterfly(stages: int = 4) -> DifferentiationGraph:
 
 @generator
 def matrix_chain(sizes: int | Sequence[int] = 9, largest: int = 50, seed: int = 0) -> DifferentiationGraph:
-    """A product of dense matrices: a path of vector-valued vertices.
+    """Return a product of dense matrices: a path of vector-valued vertices.
 
     Optimum, for vertices, edges and faces alike: that of the matrix chain product, by dynamic programming (Godbole
     1973).
@@ -584,7 +585,7 @@ _VALUES: Final = {Kind.ONE: 1.0, Kind.MINUS_ONE: -1.0}
 def with_labels(
     graph: DifferentiationGraph, one: float = 0.2, minus_one: float = 0.1, constant: float = 0.1, seed: int = 0
 ) -> DifferentiationGraph:
-    """The graph with labels drawn anew: 1, −1, constants of unknown value, and variables for the rest.
+    """Return the graph with labels drawn anew: 1, −1, constants of unknown value, and variables for the rest.
 
     1 and −1 are drawn only between vertices of one size.
 
@@ -617,7 +618,7 @@ def with_labels(
 
 
 def with_sizes(graph: DifferentiationGraph, largest: int = 10, seed: int = 0) -> DifferentiationGraph:
-    """The graph with vector-valued vertices of 1 to `largest` entries, and all labels variable."""
+    """Return the graph with vector-valued vertices of 1 to `largest` entries, and all labels variable."""
     sizes = 1 + Draws(seed).below(whole_number("largest", largest), len(graph.vertices))
     return _changed(graph, np.full(len(graph.sources), Kind.VARIABLE, np.uint8), {}, sizes)
 

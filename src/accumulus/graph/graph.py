@@ -396,14 +396,14 @@ class DifferentiationGraph:
 
 
 def _fixed(numbers: Sequence[int] | NDArray[Any], dtype: type) -> NDArray[Any]:
-    """A copy that cannot be written to."""
+    """Return a copy that cannot be written to."""
     array: NDArray[Any] = np.array(numbers, dtype)
     array.flags.writeable = False
     return array
 
 
 def _whole(what: str, numbers: Sequence[int] | NDArray[Any], length: int, least: int, most: int) -> NDArray[np.int64]:
-    """An array of that many whole numbers in a range, or `GraphError`."""
+    """Return an array of that many whole numbers in a range, or `GraphError`."""
     try:
         given = np.asarray(numbers)
     except (ValueError, OverflowError):
@@ -470,7 +470,7 @@ def label_parts(label: Any, edge: Sequence[Any]) -> tuple[Kind, str | None, floa
 
 
 def mirrored_edges(graph: DifferentiationGraph) -> Integers:
-    """The mirror of each edge; itself, if its ends mirror each other.
+    """Return the mirror of each edge; itself, if its ends mirror each other.
 
     Raises:
         GraphError: if there is none.
@@ -573,7 +573,7 @@ def derive(
     edges: Iterable[tuple[int, int, int]],
     sizes: Sequence[int] | None = None,
 ) -> DifferentiationGraph:
-    """A graph whose edges carry labels of `graph`.
+    """Return a graph whose edges carry labels of `graph`.
 
     Args:
         vertices: names, by number.
@@ -608,7 +608,7 @@ def derive(
 
 
 def subgraph(graph: DifferentiationGraph, edges: Iterable[int]) -> DifferentiationGraph:
-    """The given edges of `graph` in ascending order, between the same lines of roots and terminals.
+    """Return the given edges of `graph` in ascending order, between the same lines of roots and terminals.
 
     Intermediates that no given edge touches are left out; names, labels and sizes stay.
 

@@ -144,7 +144,7 @@ class Edges(NamedTuple):
 
 
 def local_partials(tape: Tape, columns: Integers, *, keeping: bool = False) -> tuple[Tape, Edges]:
-    """The tape with the partial derivatives of all operations that depend on the columns; those that are not 0.
+    """Return the tape with the partial derivatives of all operations that depend on the columns; those that are not 0.
 
     Args:
         keeping: whether zeros that have a derivative are no zeros.
@@ -183,7 +183,7 @@ def _are_zero(tape: Tape, labels: Integers) -> NDArray[np.bool_]:
 
 
 def _recorded(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Tape, Edges]:
-    """The tape with the partial derivatives by the arguments that are chosen, (operations, 3)."""
+    """Return the tape with the partial derivatives by the arguments that are chosen, (operations, 3)."""
     operations, positions = np.nonzero(chosen)
     arguments = rows[operations, 1 + positions]
     # an argument that comes twice, as in x * x, has the sum of both derivatives
@@ -222,7 +222,7 @@ def _recorded(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Ta
 
 @cache
 def partial_of(code: int, position: int) -> tuple[Tape, int]:
-    """A tape of one operation on inputs and its partial derivative by one of them, and the reference of that."""
+    """Return a tape of one operation on inputs and its partial derivative by one of them, and the reference of that."""
     tape = Tape(OPERATIONS[code].arity)
     value = tape.apply_code(code, range(tape.inputs))
     label = partial(tape, value, position)

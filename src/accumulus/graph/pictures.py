@@ -46,7 +46,7 @@ _LOWERED: Final = str.maketrans("0123456789-−", "₀₁₂₃₄₅₆₇₈�
 
 
 def to_dot(graph: DifferentiationGraph) -> str:
-    """The graph in Graphviz's language.
+    """Return the graph in Graphviz's language.
 
     Vertices are called by their numbers, ``v0``, ``v1``, …, and carry their names as labels.
 
@@ -90,7 +90,7 @@ def digraph(
     terminals: Iterable[int],
     edges: Iterable[str],
 ) -> str:
-    """A directed graph in Graphviz's language.
+    """Return a directed graph in Graphviz's language.
 
     Args:
         title: of the picture.
@@ -121,7 +121,7 @@ def _edges(graph: DifferentiationGraph) -> Iterator[str]:
 
 
 def typeset(name: object) -> str:
-    """The name, its numbers as subscripts if it is made of letters with a number each.
+    """Return the name, its numbers as subscripts if it is made of letters with a number each.
 
     >>> [typeset(name) for name in ("v12", "v-2", "e3e7 + e1", "x[0]", "log1p")]
     ['v₁₂', 'v₋₂', 'e₃e₇ + e₁', 'x[0]', 'log1p']
@@ -155,7 +155,7 @@ _FILLS: Final = {
 
 
 def to_svg(graph: DifferentiationGraph) -> str | None:
-    """The picture; None for a graph that is empty, or larger than `LARGEST`.
+    """Return the picture; None for a graph that is empty, or larger than `LARGEST`.
 
     >>> picture = to_svg(DifferentiationGraph([("y", "a", "e1"), ("a", "x", 1.0)], name="f"))
     >>> picture.startswith("<svg"), picture.count("<rect"), picture.count("<path")
@@ -225,7 +225,7 @@ def _layout(graph: DifferentiationGraph) -> tuple[list[list[int]], list[list[int
 
 
 def _edge(graph: DifferentiationGraph, e: int, points: list[tuple[float, float]]) -> str:
-    """A line that leaves each point, and enters the next, upright; and its label."""
+    """Return a line that leaves each point, and enters the next, upright; and its label."""
     (x, y), (x1, y1) = points[0], points[-1]
     bends = [*points[1:-1], (x1, y1 - HIGH / 2.0 - 4.0)]
     way = f"M{x:.1f} {y + HIGH / 2.0:.1f}"
@@ -256,7 +256,7 @@ def _vertex(name: str, x: float, y: float, width: float, end: str) -> str:
 
 
 def _shown(name: str, size: int) -> str:
-    """A name as it is drawn: short, and with the size of a vector."""
+    """Return a name as it is drawn: short, and with the size of a vector."""
     text = typeset(printable(name))
     text = text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
     return f"{text} ×{size}" if size > 1 else text

@@ -22,10 +22,10 @@ def compile_with(compiler: Any) -> None:
 
 
 def compiled(function: _F) -> _F:
-    """A function of a kernel. Its annotations are the types that it is compiled for."""
+    """Return a function of a kernel. Its annotations are the types that it is compiled for."""
     return _COMPILER[0].compiled(function) if _COMPILER else function
 
 
 def primitive(function: _F) -> _F:
-    """A function that the compiler has code of its own for, by its name."""
+    """Return a function that the compiler has code of its own for, by its name."""
     return _COMPILER[0].primitive(function) if _COMPILER else function

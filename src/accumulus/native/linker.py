@@ -56,7 +56,7 @@ class UnknownObjectError(Exception):
 
 
 def is_supported() -> bool:
-    """True on a machine that the linker is made for."""
+    """Return True on a machine that the linker is made for."""
     return sys.platform == "linux" and platform.machine() == "x86_64" and ctypes.sizeof(ctypes.c_void_p) == 8
 
 
@@ -146,7 +146,7 @@ class _File:
         return self._names[start : self._names.index(b"\0", start)].decode()
 
     def in_memory(self, *, writable: bool) -> list[int]:
-        """The sections that are loaded."""
+        """Return the sections that are loaded."""
         flags = self.sections["flags"]
         if (flags & _THREAD_LOCAL).any():
             raise UnknownObjectError("the object file has variables of threads")

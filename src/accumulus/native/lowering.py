@@ -35,7 +35,7 @@ class _Fields(types.Type):
         super().__init__(f"{'Logged' if logged else ''}{kind.__module__}.{kind.__qualname__}")
 
     def can_convert_to(self, context: Any, other: Any) -> Any:
-        """A state is a state of its base classes, too: it begins with their fields."""
+        """Return a state is a state of its base classes, too: it begins with their fields."""
         is_base = isinstance(other, _Fields) and self.logged == other.logged and issubclass(self.kind, other.kind)
         return Conversion.safe if is_base else None
 
@@ -78,14 +78,14 @@ def type_of(annotation: Any) -> Any:
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """A function compiled for the types that its annotations say."""
+    """Return a function compiled for the types that its annotations say."""
     hints = get_type_hints(function, include_extras=True)
     result = type_of(hints.pop("return"))
     return numba.njit(result(*map(type_of, hints.values())), error_model="numpy")(function)
 
 
 def primitive(function: Callable[..., Any]) -> Any:
-    """The code that stands for a primitive."""
+    """Return the code that stands for a primitive."""
     return _PRIMITIVES[function.__name__]
 
 
@@ -270,7 +270,7 @@ _I64, _F64 = types.int64, types.float64
 
 
 def _on_word(result: Any, argument: Any, code: Callable[[Any, Any], Any]) -> Any:
-    """An operation on one word, in LLVM's terms."""
+    """Return an operation on one word, in LLVM's terms."""
 
     def operation(context: Any, value: Any) -> Any:
         return result(argument), lambda _context, builder, _signature, given: code(builder, given[0])

@@ -78,7 +78,7 @@ def _key(subject: str) -> str:
 
 @cache
 def _processor() -> str:
-    """The processor, and what makes code for it."""
+    """Return the processor, and what makes code for it."""
     return f"{version_of('llvmlite')} {sys.platform} {processor()}"
 
 

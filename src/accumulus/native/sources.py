@@ -52,7 +52,7 @@ def entry_of(subject: str) -> tuple[str, str]:
 
 @cache
 def digest(subject: str) -> str:
-    """A hash of all sources that the code of a kernel is made from, 64 hexadecimal digits.
+    """Return a hash of all sources that the code of a kernel is made from, 64 hexadecimal digits.
 
     Those are the kernel's module and what it imports from this library that is compiled, too. Of other modules the
     values count that a kernel takes: constants, and codes of the table of operations, to which rows can be added.
@@ -76,7 +76,7 @@ def digest(subject: str) -> str:
 
 @cache
 def _module(module: str) -> tuple[bytes | None, tuple[str, ...]]:
-    """The source of a module with the values that it takes from others, None if there is none; and what it imports."""
+    """Return the source of a module with the values it takes from others, or None, and what it imports."""
     try:
         text = PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text(encoding="utf-8")
     except OSError:

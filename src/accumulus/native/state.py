@@ -73,7 +73,7 @@ class Field:
 
     @classmethod
     def of(cls, place: int, annotation: Any) -> Field:
-        """The field with an annotation."""
+        """Return the field with an annotation."""
         axes: tuple[int, ...] = ()
         if get_origin(annotation) is Annotated:
             annotation, *more = get_args(annotation)
@@ -126,7 +126,7 @@ class Records(Generic[_R]):
         self.kind, self.words = kind, words
 
     def column(self, name: str) -> NDArray[Any]:
-        """A field of all records, one after the other: their own memory."""
+        """Return a field of all records, one after the other: their own memory."""
         field = self.kind.fields[name]
         column: NDArray[Any] = self.words[field.place :: len(self.kind.fields)]
         return column if field.kind is int else column.view(np.float64)
@@ -143,7 +143,7 @@ class Records(Generic[_R]):
     def __getitem__(self, k: slice) -> Records[_R]: ...
 
     def __getitem__(self, k: int | slice) -> _R | Records[_R]:
-        """The record at a place, or all from a place on: ``records[k:]``."""
+        """Return the record at a place, or all from a place on: ``records[k:]``."""
         width = len(self.kind.fields)
         if isinstance(k, slice):
             return Records(self.kind, self.words[k.start * width :])

@@ -19,25 +19,25 @@ _INTEGER, _FLOAT = struct.Struct("q"), struct.Struct("d")
 
 
 def signed(bits: int) -> int:
-    """The integer that the lowest 64 bits are."""
+    """Return the integer that the lowest 64 bits are."""
     return ((bits + (1 << 63)) & _MASK) - (1 << 63)
 
 
 @primitive
 def bits_of(value: float) -> int:
-    """The bits of a float, as an integer."""
+    """Return the bits of a float, as an integer."""
     return int(_INTEGER.unpack(_FLOAT.pack(value))[0])
 
 
 @primitive
 def float_of(bits: int) -> float:
-    """The float that an integer's bits are."""
+    """Return the float that an integer's bits are."""
     return float(_FLOAT.unpack(_INTEGER.pack(bits))[0])
 
 
 @primitive
 def population(bits: int) -> int:
-    """Number of ones."""
+    """Return the number of ones."""
     return (bits & _MASK).bit_count()
 
 
@@ -55,13 +55,13 @@ def shifted_right(bits: int, places: int) -> int:
 
 @primitive
 def wrapped(value: int) -> int:
-    """The integer that the lowest 64 bits of a sum or product are: machine integers are that already."""
+    """Return the integer that the lowest 64 bits of a sum or product are: machine integers are that already."""
     return signed(value)
 
 
 @compiled
 def bit(place: int) -> int:
-    """The word with a one at that place only; ``1 << 63`` is none in Python."""
+    """Return the word with a one at that place only; ``1 << 63`` is none in Python."""
     return wrapped(1 << place)
 
 
@@ -73,7 +73,7 @@ def without_lowest(bits: int) -> int:
 
 @compiled
 def scattered(x: int) -> int:
-    """A bijection of words that scatters bits (the finaliser of splitmix64, with other constants)."""
+    """Return a bijection of words that scatters bits (the finaliser of splitmix64, with other constants)."""
     x = wrapped((x ^ shifted_right(x, 30)) * 0x3F58476D1CE4E5B9)
     x = wrapped((x ^ shifted_right(x, 27)) * 0x14D049BB133111EB)
     return x ^ shifted_right(x, 31)
@@ -148,7 +148,7 @@ class _LoggedArray:
 
 @primitive
 def logged(state: _U) -> _U:
-    """The state, but numbers and elements that are written through it are logged: ``logged(state).uses[n] = 0``."""
+    """Return the state with every write through it logged: ``logged(state).uses[n] = 0``."""
     return cast("_U", _Logged(state))
 
 

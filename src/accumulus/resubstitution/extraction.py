@@ -113,7 +113,7 @@ class Extraction:
             pass
 
     def best(self) -> dict[int, Definition]:
-        """The cheapest choice so far, by value, of what the roots need."""
+        """Return the cheapest choice so far, by value, of what the roots need."""
         if not self._roots:
             return {}
         chosen = self._state.best_chosen
@@ -121,7 +121,7 @@ class Extraction:
         return {value: self._definitions[numbers[value]] for value in self._needed(chosen)}
 
     def exact(self, deadline: Deadline) -> tuple[dict[int, Definition], Least | None]:
-        """The cheapest choice so far or one that is cheaper, and what is known of all by the deadline."""
+        """Return the cheapest choice so far or one that is cheaper, and what is known of all by the deadline."""
         best = self.best()
         definitions = [self._definitions[number] for number in self._numbers.tolist()]
         found, least = cheaper(definitions, self._roots, best, self._prices, deadline)
@@ -186,7 +186,7 @@ def cheaper(
     prices: Sequence[int],
     deadline: Deadline,
 ) -> tuple[dict[int, Definition] | None, Least | None]:
-    """A choice that is cheaper than a known one, by value, and a bound on all; None for what is not found in time.
+    """Return a choice by value that is cheaper than a known one, and a bound; None for what is not found in time.
 
     Args:
         definitions: all that may be chosen, those of the known choice among them.

@@ -123,7 +123,7 @@ class _Finder:
                 yield _Pair(value, each, None if is_given else now)
 
     def _definitions(self) -> Iterator[Definition]:
-        """The given program, operation by operation."""
+        """Yield the given program, operation by operation."""
         base = self._values.base
         for r in range(base.tape.inputs, len(base.tape)):
             code, arguments = base.tape.codes[r], [self._meaning(a) for a in base.tape.arguments(r)]
@@ -255,7 +255,7 @@ class _Finder:
     # _Text ----------------------------------------------------------------------------------------------------------
 
     def text(self, pair: _Pair, written: Set[int], *, are_named: bool) -> Identity:
-        """An identity in words, of one pair.
+        """Return an identity in words, of one pair.
 
         Args:
             written: values of which the definitions are written out.
@@ -344,16 +344,16 @@ class _Text(NamedTuple):
         return self.parts or (self.bracketed(1),)
 
     def bracketed(self, least: int) -> str:
-        """The text without its sign, as a part of what has that level."""
+        """Return the text without its sign, as a part of what has that level."""
         return self.text if self.level >= least else f"({self.text})"
 
     def times(self, sign: int) -> _Text:
-        """It, or its negative."""
+        """Return the identity's value, or its negative."""
         return self._replace(sign=self.sign * sign)
 
 
 def _formula(definition: Definition, of: Callable[[int], _Text]) -> _Text:
-    """An operation on texts of its arguments."""
+    """Return an operation on texts of its arguments."""
     code, sign = definition.code, definition.sign
     arguments = [of(a) for a in definition.arguments]
     if code == COPY:

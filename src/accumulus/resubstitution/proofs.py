@@ -149,7 +149,7 @@ class _Comparison:
         self._nested = [_within_roots(each) for each in self._tapes]
 
     def equal(self, points: int) -> set[int]:
-        """Outputs that are equal at all of so many points."""
+        """Return outputs that are equal at all of so many points."""
         found = set(range(len(self._tapes[0].outputs)))
         unsure: list[_Root] = []
         if _SQRT in self._tapes[0].codes or _SQRT in self._tapes[1].codes:
@@ -387,7 +387,7 @@ class _Point(Partial):
         return (hash((mixed, self._seed)) ^ mixed >> 29) % self.prime
 
     def _some_root(self, a: int, b: int) -> tuple[Number, bool | None]:
-        """A root of a + b·i, and if that is a residue, whether its root is one."""
+        """Return a root of a + b·i, and if that is a residue, whether its root is one."""
         p = self.prime
         if not b:
             root = pow(a, (p + 1) // 4, p)
@@ -416,7 +416,7 @@ def _holds(x: Any) -> bool:
 
 
 def _random_prime(rng: random.Random) -> int:
-    """A prime that is 3 modulo 4, from `LEAST_PRIME` to twice that."""
+    """Return a prime that is 3 modulo 4, from `LEAST_PRIME` to twice that."""
     while True:
         number = rng.randrange(LEAST_PRIME, 2 * LEAST_PRIME) | 3
         half, ends = number // 2, (1, number - 1)

@@ -82,7 +82,7 @@ def with_relations(tape: Tape, kept_outputs: int = 0) -> Tape | None:
 
 
 def _forms(tape: Tape, kept_outputs: int) -> _Forms:
-    """The form of each reference in atoms; what is rounded as it is written is an atom, and what has too many."""
+    """Return the form of each reference in atoms; what is rounded when written, or has too many, is an atom."""
     fixed = as_written(tape, kept_outputs)
     forms: list[Form] = [{k: 1.0} for k in range(tape.inputs)]
     levels, is_linear = [0] * tape.inputs, [False] * tape.inputs
@@ -103,7 +103,7 @@ def _forms(tape: Tape, kept_outputs: int) -> _Forms:
 
 
 def _combined(code: int, arguments: list[Form]) -> Form | None:
-    """The form of an operation on forms; None if it has none."""
+    """Return the form of an operation on forms; None if it has none."""
     if code in (ADD, SUBTRACT):
         first, second = arguments
         sign = 1.0 if code == ADD else -1.0
@@ -194,7 +194,7 @@ def _related(roots: list[int], forms: list[Form]) -> dict[int, _Relation]:
 
 
 def _simple(weight: float) -> float:
-    """A coefficient, or the fraction that it is but for rounding."""
+    """Return a coefficient, or the fraction that it is but for rounding."""
     nearest = Fraction(weight).limit_denominator(LARGEST_DENOMINATOR)
     return float(nearest) if abs(weight - nearest) <= NEAR * max(1.0, abs(weight)) else weight
 
@@ -206,7 +206,7 @@ def _operations(coefficients: Iterable[float] | NDArray[np.float64], constant: f
 
 
 def _rewritten(tape: Tape, known: _Forms, relations: Mapping[int, _Relation]) -> Tape:
-    """The program with relations in the place of what made these forms, level by level."""
+    """Return the program with relations in the place of what made these forms, level by level."""
     written = Tape(tape.inputs)
     moved: dict[int, int] = {k: k for k in range(tape.inputs)}
 
@@ -240,7 +240,7 @@ def _rewritten(tape: Tape, known: _Forms, relations: Mapping[int, _Relation]) ->
 
 
 def _sum(tape: Tape, moved: Mapping[int, int], relation: _Relation) -> int:
-    """The reference of a combination."""
+    """Return the reference of a combination."""
     total = tape.constant(relation.constant) if relation.constant else None
     for reference, weight in relation.terms.items():
         term = moved[reference]
@@ -349,7 +349,7 @@ def _functions(angles: list[_Angle], targets: NDArray[np.int64], values: Reals) 
 
 
 def _matches(wanted: Reals, targets: NDArray[np.int64], values: Reals) -> list[tuple[int, int]]:
-    """References of which the value is a wanted one or its negative, and which of these."""
+    """Return references of which the value is a wanted one or its negative, and which of these."""
     near = targets[np.abs(np.abs(values[targets, 0]) - np.abs(wanted[0])) <= EQUAL]
     return [(r, way) for r in near.tolist() for way in (1, -1) if _is_equal(values[r], way * wanted)]
 
@@ -360,7 +360,7 @@ def _is_equal(one: Reals, two: Reals) -> bool:
 
 
 def _with_functions(tape: Tape, angles: list[_Angle], functions: dict[int, _Function]) -> Tape:
-    """The program with functions of sums in the place of what made their values."""
+    """Return the program with functions of sums in the place of what made their values."""
     written = Tape(tape.inputs)
     moved = list(range(tape.inputs))
 

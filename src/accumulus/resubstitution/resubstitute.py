@@ -98,7 +98,7 @@ class Resubstitution:
         self._checks: dict[tuple[int, int], Verification] = {}
 
     def _check(self, place: int, turn: int) -> Verification:
-        """The program where values are told, or at points where what is found is verified; functions by turns."""
+        """Return the values of the program at the points of a place; laws of functions are added by turns."""
         key = place, turn % len(self._tables)
         if key not in self._checks:
             self._checks[key] = Verification(
@@ -146,7 +146,7 @@ class Resubstitution:
         is_exact: bool = False,
         has_helpers: bool = False,
     ) -> Tape:
-        """The cheapest program found by value; one of those that are given if none is cheaper.
+        """Return the cheapest program found by value; one of those that are given if none is cheaper.
 
         Args:
             programs: some for the same; the more they differ, the better.
@@ -175,7 +175,7 @@ class Resubstitution:
     def cheaper(
         self, program: Tape, moves: int, deadline: Deadline, seed: int, finish: Callable[[Tape], Tape]
     ) -> Tape | None:
-        """A program that is cheaper than a given one by value, and is finished by rules; None if none is found.
+        """Return a program that is cheaper than a given one by value, and is finished by rules; None if none is found.
 
         As `cheapest`, by the widest tolerances only, and in fewer attempts.
 
@@ -307,7 +307,7 @@ WISHES: Final = 4
 
 
 def with_helpers(values: Values, program: Reading, seed: int) -> Tape | None:
-    """A program whose outputs are helpers for that one; None if there are none.
+    """Return a program whose outputs are helpers for that one; None if there are none.
 
     Args:
         program: the cheapest.

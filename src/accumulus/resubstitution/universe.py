@@ -198,7 +198,7 @@ def _growth(definition: Definition, off: Reals) -> Reals:
 
 
 def _in_order(chosen: Mapping[int, Definition], roots: Iterable[int]) -> list[int]:
-    """The values that some are made of, and these, each behind those that it is made of."""
+    """Return the values that some are made of, and these, each behind those that it is made of."""
     found: list[int] = []
     seen: set[int] = set()
     waiting = [(root, False) for root in roots]
@@ -315,7 +315,7 @@ class Candidates:
         self._excess = self.rounding.excess(self.values.definitions, self._all, slack)
 
     def extraction(self, seed: int) -> Extraction:
-        """The choice among them; where a value has none, more uncertain ones of programs are taken."""
+        """Return the choice among them; where a value has none, more uncertain ones of programs are taken."""
         values, start, known = self.values, self._start, self._known
         numbers, excess, factor = self._numbers, self._excess, self._factor
         preferred = start.own | values.fixed
@@ -351,7 +351,7 @@ class Candidates:
 
 
 def _without_circles(values: Values, allowed: Integers, preferred: Mapping[int, int]) -> Integers:
-    """A definition for each value that can be computed by some, made of values that come before it; rather some.
+    """Return a definition for each value that can be computed by some, made of values that come before it; rather some.
 
     Args:
         allowed: numbers of the definitions.

@@ -75,7 +75,7 @@ class Definition(NamedTuple):
 
 
 def normal(node: int, code: int, arguments: Sequence[int], sign: int) -> Definition:
-    """A definition, written in one way: signs of products outside, the first term of sums positive, numbers sorted."""
+    """Write a definition in one way: signs of products outside, first terms of sums positive, numbers sorted."""
     if code in (ADD, MULTIPLY):
         arguments = sorted(arguments, key=abs)
     if code in (MULTIPLY, DIVIDE):

@@ -37,7 +37,7 @@ LARGEST_CHAIN: Final = 64
 
 
 def canonical(tape: Tape, kept_outputs: int = 0, *, differentiated: bool = False) -> Tape:
-    """An equivalent tape without dead operations; see the module for what is rewritten.
+    """Return an equivalent tape without dead operations; see the module for what is rewritten.
 
     Args:
         kept_outputs: that many of the first outputs stay as they are computed, operation by operation.

@@ -271,7 +271,7 @@ def with_expressions_of(tape: Tape, other: Tape, outputs: Iterable[int]) -> Tape
 
 
 def _side_by_side(tape: Tape, other: Tape) -> tuple[Tape, list[int]]:
-    """A tape with another beside it, what both have once, and where the outputs of the other are on it."""
+    """Return a tape with another beside it, what both have once, and where the outputs of the other are on it."""
     both = tape.copy()
     marks, signed = needed(other), signed_zeros(other)
     moved = list(range(len(other)))

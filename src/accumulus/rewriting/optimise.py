@@ -171,7 +171,7 @@ class Network:
         self._perform(KEEP)
 
     def emitted(self) -> Tape:
-        """The best that was found, as a tape with the same inputs and outputs.
+        """Return the best that was found, as a tape with the same inputs and outputs.
 
         That is the tape as it was where operations that see the signs of zeros differ by these alone.
         """
@@ -389,7 +389,7 @@ def sketch(
 
 
 def tidied(tape: Tape, start: Tape, kept_outputs: int = 0) -> Tape:
-    """A tape with its numbers where they save products, and short ones beside which rounding has left others.
+    """Return a tape with its numbers where they save products, and short ones beside which rounding has left others.
 
     Args:
         tape: without dead operations. It need not be verified.

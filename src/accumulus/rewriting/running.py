@@ -38,7 +38,7 @@ Function = Callable[..., Any]
 
 
 def _size(z: Any) -> float:
-    """The magnitude; infinite where that of Python raises."""
+    """Return the magnitude; infinite where that of Python raises."""
     return math.hypot(z.real, z.imag)
 
 
@@ -164,7 +164,7 @@ def _comparison(code: int, x: Any, y: Any) -> tuple[Hashable, bool]:
 
 
 def _jump(code: int, arguments: Sequence[Any], seed: int) -> complex:
-    """An arbitrary number for each value of the arguments, with the parity of the operation."""
+    """Return an arbitrary number for each value of the arguments, with the parity of the operation."""
     sign = 1.0
     if OPERATIONS[code].parity == "odd":
         (z,) = arguments
@@ -241,7 +241,7 @@ class Run:
         _complete(state, self._compute)
 
     def outputs(self) -> tuple[Complexes, Reals]:
-        """Outputs and bounds on their errors, that of a constant being its own size, (points, outputs) each."""
+        """Return outputs and bounds on their errors, that of a constant being its own size, (points, outputs) each."""
         places = np.array(self.tape.outputs, np.int64)
         values = np.empty((len(places), len(self._at)), complex)
         values.real, values.imag = self.real[places], self.imaginary[places]
@@ -260,7 +260,7 @@ class Run:
                 part[r * count + p] = number
 
     def _value(self, reference: int, p: int) -> tuple[Any, float]:
-        """The value of a reference at a point, and the bound on its error."""
+        """Return the value of a reference at a point, and the bound on its error."""
         place = (reference if reference >= 0 else reference + len(self.is_truth)) * len(self._at) + p
         real, imaginary, errors, _ = self._parts
         if self.is_truth[reference]:
@@ -314,7 +314,7 @@ def _complete(state: RunningState, compute: Callable[[int], None]) -> None:
 
 
 def _of_reals(code: int, arguments: tuple[Any, ...], errors: tuple[float, ...]) -> tuple[Any, float]:
-    """The table's own function of what would be numbers if they were folded."""
+    """Return the table's own function of what would be numbers if they were folded."""
     run = OPERATIONS[code].evaluate
     if not all(map(math.isfinite, errors)):
         raise OverflowError

@@ -36,7 +36,7 @@ _SCALED: Final = (ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE)
 
 
 def with_scaled_forms(tape: Tape, kept_outputs: int = 0) -> Tape:
-    """The tape with values times the number that one of their users would multiply them by; itself if none can be.
+    """Return the tape with values times the number that one of their users multiplies by; itself if none can be.
 
     Args:
         tape: without dead operations.
@@ -223,7 +223,7 @@ UNITS: Final = 2.0
 
 
 def with_short_constants(tape: Tape, given: Iterable[float]) -> Tape:
-    """The tape with short numbers in the place of constants that are next to them; the tape itself if it has none.
+    """Return the tape with short numbers in the place of constants next to them; the tape itself if it has none.
 
     Args:
         given: constants that somebody has written, which stay.

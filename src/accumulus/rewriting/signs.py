@@ -83,19 +83,19 @@ class Definitions:
 
 
 def signed_tape(network: Definitions, tape: Tape) -> Tape:
-    """The network as a tape with the inputs and constants of another, whose operations do not matter."""
+    """Return the network as a tape with the inputs and constants of another, whose operations do not matter."""
     # an exact sum is computed as it stands: x - y where the node is its negative, and not y - x
     signs = np.where(network.exact & (network.codes == ADD), network.signs, 1)
     return _emitted(network, _order(network), signs, tape)
 
 
 def with_fewest_signs(tape: Tape) -> Tape:
-    """The tape, or that with few changes of sign: as it is it has fewer where a value is needed with both signs."""
+    """Return the tape with the fewest changes of sign: itself, or the one that moves them."""
     return min(tape, with_few_changes(tape), key=lambda each: each.operations)
 
 
 def with_few_changes(tape: Tape) -> Tape:
-    """The tape with as few changes of sign as can be found, its other operations being the same up to signs.
+    """Return the tape with as few changes of sign as can be found, its other operations being the same up to signs.
 
     It is not what builders would leave: they would move signs outwards.
     """
@@ -105,7 +105,7 @@ def with_few_changes(tape: Tape) -> Tape:
 
 
 def _network(tape: Tape) -> Definitions:
-    """The operations of a tape as nodes, for which changes of sign are signs of arguments."""
+    """Return the operations of a tape as nodes, for which changes of sign are signs of arguments."""
     # node 0 is none; then come inputs and operations, then constants
     rows, size, constants = rows_of(tape), len(tape), len(tape.constants)
     codes = rows[:, 0]
@@ -148,7 +148,7 @@ def _order(network: Definitions) -> Integers:
 
 
 def _signs(network: Definitions, order: Integers) -> Integers:
-    """The sign with which each node is computed: 1 as its value, -1 as the negative of that."""
+    """Return the sign with which each node is computed: 1 as its value, -1 as the negative of that."""
     signs = np.ones(len(network.codes), np.int64)
     # operations by position, then the outputs, then one node that stands for all inputs and never turns
     count, outputs = len(order), len(network.outputs)
@@ -217,7 +217,7 @@ def _perform(state: SignsState, mode: int) -> int:
 
 
 def _uses(arguments: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first use of each node, and the next use of the node that is used at each place; 0 ends a list."""
+    """Return the first use of each node, and the next use of the node that is used at each place; 0 ends a list."""
     heads, nexts = np.zeros(count + 1, np.int64), np.zeros(len(arguments), np.int64)
     places = np.flatnonzero(arguments)
     places = places[np.argsort(arguments[places], kind="stable")]
@@ -230,7 +230,7 @@ def _uses(arguments: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], 
 
 
 def _emitted(network: Definitions, order: Integers, signs: Integers, tape: Tape, *, verbatim: bool = False) -> Tape:
-    """The operations on a tape, each with the changes of sign that its arguments and its result take.
+    """Return the operations on a tape, each with the changes of sign that its arguments and its result take.
 
     Args:
         signs: with which each node is computed, (n,).
@@ -311,7 +311,7 @@ def _emitted(network: Definitions, order: Integers, signs: Integers, tape: Tape,
 
 
 def _constants(tape: Tape, numbers: NDArray[np.float64]) -> Integers:
-    """References of numbers as constants of the tape."""
+    """Return references of numbers as constants of the tape."""
     # by their bits, so that zeros of both signs are told apart
     distinct, which = np.unique(numbers.view(np.int64), return_inverse=True)
     return np.array([tape.constant(value) for value in distinct.view(np.float64)], np.int64)[which]
@@ -321,7 +321,7 @@ _LOSES: Final = np.array([row.zero_signs == "lost" for row in OPERATIONS])
 
 
 def written(network: Definitions, tape: Tape, meanings: Integers) -> Tape | None:
-    """The network as a tape on which zeros have the signs that they have on the tape that it was made from.
+    """Return the network as a tape on which zeros have the signs that they have on the tape that it was made from.
 
     Args:
         tape: that tape.

@@ -100,7 +100,7 @@ class Elimination:
         self._above[i] += self.sizes[j] * more
 
     def cost(self, k: int) -> Cost:
-        """The cost of eliminating k now."""
+        """Return the cost of eliminating k now."""
         above, below = self._above[k], self._below[k]
         variable = above >> 2 * _BITS
         constant = (above >> _BITS & _MASK) - variable
@@ -214,7 +214,7 @@ def cheapest_sweep(graph: DifferentiationGraph) -> Greedy:
 
 
 def sweep_counts(graph: DifferentiationGraph) -> tuple[dict[str, Priced], bool]:
-    """Counts of forward and of reverse elimination, and whether these are exact costs, not upper bounds.
+    """Return counts of forward and of reverse elimination, and whether these are exact costs, not upper bounds.
 
     Empty where vertices times ends exceed `COUNTED`.
 

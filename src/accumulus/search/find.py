@@ -44,8 +44,10 @@ _REPORTS: Final = 0.1
 
 
 def options_of_parts(options: Options) -> list[Options]:
-    """The options of all parts; every second has the next higher effort: small graphs gain from more starts,
-    large ones from slower cooling."""
+    """Return the options of all parts; every second part has the next higher effort.
+
+    Small graphs gain from more starts, large ones from slower cooling.
+    """
     higher = EFFORTS[min(EFFORTS.index(options.effort) + 1, len(EFFORTS) - 1)]
     alone = options.alone
     others = (
@@ -96,7 +98,7 @@ class OtherParts:
             self._failed(error)
 
     def best(self, own: Plan, interrupted: bool) -> tuple[Plan, bool]:
-        """The cheapest plan of all parts, and whether Ctrl-C ended the search.
+        """Return the cheapest plan of all parts, and whether Ctrl-C ended the search.
 
         Args:
             own: the plan of part 0.
@@ -139,7 +141,7 @@ class OtherParts:
                 self._failed(error)
 
     def complaint(self) -> str:
-        """The message about all failures."""
+        """Return the message about all failures."""
         first = self.failures[0]
         said = f"{type(first).__name__}: {first}" if str(first) else type(first).__name__
         others = len(self.failures) - 1
@@ -353,7 +355,7 @@ def find_plan(
 
 
 def _search(graph: DifferentiationGraph, context: Context) -> SearchResult:
-    """The result of the method, named after it; under "auto" after the method that found the result."""
+    """Return the result of the method, named after it; under "auto" after the method that found the result."""
     options = context.options
     with context.paused():  # imports its module
         method = get(options.method)

@@ -257,7 +257,7 @@ def plan_as_data(plan: Plan) -> dict[str, Any]:
 
 
 def plan_from_data(data: Mapping[str, Any], graph: DifferentiationGraph) -> Plan:
-    """The plan for `graph` that plain data describe, checked and verified.
+    """Return the plan for `graph` that plain data describe, checked and verified.
 
     Raises:
         PlanError: naming what is wrong.
@@ -346,7 +346,7 @@ def _read_entries(data: Any) -> dict[tuple[int, int], int]:
 
 
 def _moved(plan: Plan, graph: DifferentiationGraph) -> Plan:
-    """The plan for another graph of the same structure."""
+    """Return the plan for another graph of the same structure."""
     mine = plan.graph
     for what, a, b in (
         ("number of vertices", len(mine.vertices), len(graph.vertices)),
@@ -394,7 +394,7 @@ def _line(value: Any) -> str:
 
 
 def graph_hash(graph: DifferentiationGraph) -> str:
-    """The hash of a graph, 32 hexadecimal digits; equal ones are told apart by names only.
+    """Return the hash of a graph, 32 hexadecimal digits; equal ones are told apart by names only.
 
     >>> named = DifferentiationGraph([("y", "a"), ("a", "x", -1.0)], name="named")
     >>> graph_hash(named) == graph_hash(DifferentiationGraph([(2, 1), (1, 0, -1.0)]))
@@ -424,7 +424,7 @@ def graph_hash(graph: DifferentiationGraph) -> str:
 
 
 def _numbered_symbols(symbols: tuple[str | None, ...]) -> list[int]:
-    """The place of the first equal symbol for each edge, −1 for none; empty if there are no symbols at all."""
+    """Return the place of the first equal symbol for each edge, −1 for none; empty if there are no symbols at all."""
     if symbols.count(None) == len(symbols):
         return []
     first: dict[str, int] = {}

@@ -121,7 +121,7 @@ _REGISTERED: Final[dict[str, Method]] = {}
 
 
 def register(name: str, seconds: Callable[[Workload], float] | None = None) -> Callable[[Finder], Finder]:
-    """Decorator that registers a method under its name in `accumulus.methods.METHODS`.
+    """Register a method under its name in `accumulus.methods.METHODS`.
 
     Args:
         seconds: estimated time of a deterministic method, which cannot keep to a time limit.
@@ -137,7 +137,7 @@ def register(name: str, seconds: Callable[[Workload], float] | None = None) -> C
 
 
 def get(name: str) -> Method:
-    """The method of that name; its module is imported if it is not there yet.
+    """Return the method of that name; its module is imported if it is not there yet.
 
     Raises:
         UnknownNameError: if there is none; the message lists those that there are.
@@ -202,7 +202,7 @@ def auto(graph: DifferentiationGraph, context: Context) -> SearchResult:
 
 
 def _included(name: str) -> set[str]:
-    """The methods that a method begins with, and those that these begin with."""
+    """Return the methods that a method begins with, and those that these begin with."""
     begun = METHODS[name].starts_from
     return set(begun).union(*map(_included, begun))
 
@@ -210,7 +210,7 @@ def _included(name: str) -> set[str]:
 def _affordable(
     graph: DifferentiationGraph, options: Options, methods: list[Method], best: SearchResult
 ) -> list[tuple[Method, float]]:
-    """The deterministic methods that are worth their time, and the seconds that each takes, the fewest first."""
+    """Return the deterministic methods that are worth their time, and the seconds that each takes, the fewest first."""
     patient = options.effort == "thorough"
     if len(graph.sources) > _LARGEST and not patient:
         return []

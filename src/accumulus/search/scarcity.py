@@ -60,7 +60,7 @@ _SMALL: Final = 5_000
 
 
 def scarce_set(graph: DifferentiationGraph, context: Context) -> frozenset[int]:
-    """The intermediates to eliminate, so that few multiplications are left.
+    """Return the intermediates to eliminate, so that few multiplications are left.
 
     Args:
         graph: of scalar vertices.
@@ -151,7 +151,7 @@ def _conditional(graph: DifferentiationGraph) -> frozenset[int]:
 def _greedy(
     left: Elimination, always: frozenset[int], free: Sequence[int], context: Context
 ) -> tuple[frozenset[int], _Cost]:
-    """The best graph on the way to the Jacobian, the vertex that adds least eliminated next."""
+    """Return the best graph on the way to the Jacobian, the vertex that adds least eliminated next."""
     turn = random.Random(context.options.seed)
     known = {k: _added(left, k) for k in free}
     waiting = [(added, turn.random(), k) for k, added in known.items()]
@@ -189,7 +189,7 @@ def _annealed(
     cost: _Cost,
     context: Context,
 ) -> tuple[frozenset[int], _Cost]:
-    """The best of the sets that annealing comes by.
+    """Return the best of the sets that annealing comes by.
 
     Args:
         work: seconds of it to copy the graph.

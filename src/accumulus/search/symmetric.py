@@ -98,7 +98,7 @@ class PairsAnnealing(Annealing):
         return state.total
 
     def greedy(self) -> tuple[int, ...]:
-        """The value of the fewest products next, the one nearest to the result among equals."""
+        """Return the value of the fewest products next, the one nearest to the result among equals."""
         self._state.order[:] = np.arange(self.count)[::-1]
         self._call(GREEDY)
         return self._named(self._state.order)
@@ -158,7 +158,7 @@ def _rows(graph: SymmetricGraph, number: dict[int, int], count: int, words: int)
 
 
 def _words(bits: NDArray[np.uint8]) -> Integers:
-    """The last axis, of bits, as words of 64."""
+    """Return the last axis, of bits, as words of 64."""
     packed = np.packbits(bits, axis=-1, bitorder="little")
     found: Integers = packed.view(np.dtype(np.int64).newbyteorder("<")).astype(np.int64)
     return found
@@ -254,7 +254,7 @@ def _eliminated(graph: DifferentiationGraph, method: str, order: tuple[int, ...]
 
 
 def _cheapest(found: list[SearchResult], context: Context) -> SearchResult:
-    """The cheapest result under the objective; the first among equals."""
+    """Return the cheapest result under the objective; the first among equals."""
     options = context.options
     if not options.objective.on_tape:
         return min(found, key=lambda result: result.cost(options.objective))

@@ -82,7 +82,7 @@ MANY: Final = 8
 
 
 def greedy_orders(graph: DifferentiationGraph, objective: Objective, deadline: Deadline = FOREVER) -> list[Greedy]:
-    """The three orders, simplest first, without those that were given up or not finished before the deadline.
+    """Return the three orders, simplest first, without those that were given up or not finished before the deadline.
 
     An order is given up once it makes `MANY` times the products of the better sweep; where sweeps cannot be counted, a
     limit rises until one of the three stays below. Under objectives of eliminations, also once it costs more than an
@@ -98,7 +98,7 @@ def greedy_orders(graph: DifferentiationGraph, objective: Objective, deadline: D
     found: dict[str, Greedy] = {}
 
     def limit() -> Limit:
-        """The limit of the next order."""
+        """Return the limit of the next order."""
         known = [greedy.priced for greedy in found.values()]
         if not known:
             return Limit(products=most)
@@ -183,7 +183,7 @@ class Candidate:
 
 
 def cheapest_program(candidates: Sequence[Candidate], context: Context) -> SearchResult:
-    """The candidate of the cheapest program among those counted before the deadline; the simplest among equals."""
+    """Return the candidate of the cheapest program counted before the deadline; the simplest among equals."""
     options = context.options
     steps = [candidate.steps for candidate in candidates]
     fewest = min(steps)
@@ -223,7 +223,7 @@ def cheapest_program(candidates: Sequence[Candidate], context: Context) -> Searc
 def _counted(
     candidates: Sequence[SearchResult], cost_of: Callable[[SearchResult], int], deadline: Deadline
 ) -> list[tuple[int, SearchResult]]:
-    """The costs of the candidates that are counted before the deadline, at least one."""
+    """Return the costs of the candidates that are counted before the deadline, at least one."""
     counted = []
     for candidate in candidates:
         before = deadline.left
@@ -412,7 +412,7 @@ class Windows:
                         return
 
     def _whole(self) -> VertexElimination:
-        """The graph, nothing eliminated."""
+        """Return the graph, nothing eliminated."""
         return VertexElimination(self._graph, self._objective, deadline=self._deadline)
 
     def _arrange(self, rng: np.random.Generator | None) -> Integers:
@@ -563,5 +563,5 @@ def _search(graph: DifferentiationGraph, context: Context, candidates: list[Cand
 
 
 def _cheapest(candidates: list[Candidate]) -> Candidate:
-    """The cheapest candidate; the simplest among equals."""
+    """Return the cheapest candidate; the simplest among equals."""
     return min(candidates, key=lambda candidate: candidate.cost)

@@ -70,7 +70,7 @@ class CProject:
 
     @classmethod
     def of(cls, program: CompiledProgram, name: str, parameters: Sequence[str]) -> CProject:
-        """The project of a program, whose arguments are called so.
+        """Return the project of a program, whose arguments are called so.
 
         Raises:
             ArgumentError: if no function can have the name.
@@ -170,7 +170,7 @@ def _processor(native: bool) -> str:
 
 
 def source_of(program: CompiledProgram, name: str, segments: Any) -> CSource | LoopSource:
-    """The C of a program.
+    """Return the C of a program.
 
     Args:
         name: of its function.
@@ -181,7 +181,7 @@ def source_of(program: CompiledProgram, name: str, segments: Any) -> CSource | L
 
 
 def check_package_name(name: str) -> str:
-    """The name, or `ArgumentError` if it cannot be that of a function of C and of a Python package."""
+    """Return the name, or `ArgumentError` if it cannot be that of a function of C and of a Python package."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ArgumentError(
             f"the name is {name!r}; expected small letters, digits and _, beginning with a letter (--name gives one)"

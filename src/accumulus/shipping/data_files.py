@@ -45,7 +45,7 @@ class Arrays:
         self._size = 0
 
     def add(self, array: Any, dtype: Any = None) -> int:
-        """The position of a new array."""
+        """Return the position of a new array."""
         kept = np.ascontiguousarray(array, dtype)
         self.table.append([kept.dtype.newbyteorder("<").str, list(np.shape(array)), self._size])
         content = kept.astype(kept.dtype.newbyteorder("<"), copy=False).tobytes()
@@ -84,36 +84,36 @@ class Fields:
         return value
 
     def number(self, name: str, least: int = 0, most: int = 1 << 62) -> int:
-        """A whole number in a range."""
+        """Return a whole number in a range."""
         value = self.data.get(name)
         if type(value) is not int or not least <= value <= most:
             raise self._wrong(name, f"a whole number from {least} to {most}")
         return value
 
     def truth(self, name: str) -> bool:
-        """True or false."""
+        """Return True or false."""
         value = self.data.get(name)
         if not isinstance(value, bool):
             raise self._wrong(name, "true or false")
         return value
 
     def items(self, name: str) -> list[Any]:
-        """A list."""
+        """Return a list."""
         value = self.data.get(name)
         if not isinstance(value, list):
             raise self._wrong(name, "a list")
         return value
 
     def record(self, name: str) -> Fields:
-        """An object in it."""
+        """Return an object in it."""
         return Fields(self.data.get(name), f"'{name}' of {self.what}", self.arrays)
 
     def records(self, name: str) -> list[Fields]:
-        """A list of objects."""
+        """Return a list of objects."""
         return [Fields(each, f"'{name}' {k} of {self.what}", self.arrays) for k, each in enumerate(self.items(name))]
 
     def array(self, name: str, kinds: str = "i") -> NDArray[Any]:
-        """An array of numbers of certain kinds, with one axis."""
+        """Return an array of numbers of certain kinds, with one axis."""
         position = self.data.get(name)
         if type(position) is not int or not 0 <= position < len(self.arrays):
             raise self._wrong(name, f"the position of one of {len(self.arrays)} arrays")
@@ -123,7 +123,7 @@ class Fields:
         return found
 
     def shape(self, value: Any) -> tuple[int, ...]:
-        """A shape, as it was written."""
+        """Return a shape, as it was written."""
         if not isinstance(value, list) or len(value) > _MOST_AXES or any(type(n) is not int or n < 0 for n in value):
             raise FileError(f"{self.what} has the shape {shortened(value)}; expected whole numbers")
         return tuple(value)
@@ -184,7 +184,7 @@ def _digest(length: int, body: bytes) -> bytes:
 
 
 def _array(entry: Any, content: memoryview) -> NDArray[Any]:
-    """An array of the table, read-only."""
+    """Return an array of the table, read-only."""
     if not isinstance(entry, list) or len(entry) != 3 or not isinstance(entry[0], str):
         raise FileError(f"an array is told by {shortened(entry)}; expected its type, shape and place")
     name, sizes, at = entry

@@ -172,7 +172,7 @@ class LoadedDerivative(Derivative):
         *,
         opens_indices: bool = False,
     ) -> CompiledProgram:
-        """The program for arguments for which compiled guards say that there is none."""
+        """Return the program for arguments for which compiled guards say that there is none."""
         shapes = [np.shape(x) for x in examples]
         alike = [cases for cases in self._programs.values() if _fits(cases, examples)]
         if not alike:
@@ -268,7 +268,7 @@ def _form_as_data(form: Derivative, name: str, arrays: Arrays) -> dict[str, Any]
 
 
 def _derivative(record: Fields, constants: Constants) -> LoadedDerivative:
-    """The derivative that a file describes."""
+    """Return the derivative that a file describes."""
     name, options = record.text("name"), options_from_data(record.record("options"))
     function = SavedFunction(name, _signature(record, constants))
     asked, static = (_places(record, key) for key in ("asked", "static"))
@@ -294,7 +294,7 @@ def _derivative(record: Fields, constants: Constants) -> LoadedDerivative:
 
 
 def _add_programs(form: LoadedDerivative, record: Fields, constants: Constants) -> None:
-    """The programs for arguments of one shape."""
+    """Read the programs for arguments of one shape."""
     programs = tuple(
         [
             program_from_data(each, form._name, form._kind, form._options, constants)

@@ -87,12 +87,12 @@ _RUNNING: Final = ("sparse", "target", "dtype", "threads", "check_finite", "most
 
 
 def options_as_data(options: Options) -> dict[str, Any]:
-    """The options by which programs run."""
+    """Return the options by which programs run."""
     return {name: getattr(options, name) for name in _RUNNING}
 
 
 def options_from_data(record: Fields) -> Options:
-    """The options that data describe; those of the search are the defaults.
+    """Return the options that data describe; those of the search are the defaults.
 
     Raises:
         FileError: for what is no option, or no value of one.
@@ -103,7 +103,7 @@ def options_from_data(record: Fields) -> Options:
 
 
 def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
-    """A program as data.
+    """Return a program as data.
 
     Raises:
         ArgumentError: if its results hold what no file can.
@@ -138,7 +138,7 @@ def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
 
 
 def _forms_of(code: Compilable, arrays: Arrays) -> dict[str, Any]:
-    """Data of a form of code beside its tape: operations that are exact, or bodies as they are compiled."""
+    """Return data of a form of code beside its tape: operations that are exact, or bodies as they are compiled."""
     if isinstance(code, LoopNest):
         return {"bodies": [tape_as_data(body, arrays) for body in code.bodies]}
     return {"exact": arrays.add(sorted(code.exact), np.int64)}
@@ -252,7 +252,7 @@ class Saved:
 
 
 def program_from_data(record: Fields, name: str, kind: Kind, options: Options, constants: Constants) -> CompiledProgram:
-    """The program from a file: compiled when it is called, not planned.
+    """Return the program from a file: compiled when it is called, not planned.
 
     Args:
         record: the data.
@@ -299,7 +299,7 @@ def program_from_data(record: Fields, name: str, kind: Kind, options: Options, c
 
 
 def _code(tape: Program, record: Fields, options: Options) -> Compilable:
-    """The code of a program from a file, with exact operations or bodies as they were saved."""
+    """Return the code of a program from a file, with exact operations or bodies as they were saved."""
     if tape.scalars is not None:
         exact = record.array("exact").tolist()
         if any(not 0 <= reference < len(tape) for reference in exact):

@@ -33,7 +33,7 @@ _KINDS_OF_ARRAYS: Final = "biufc"
 
 
 def constant_as_data(value: Any, what: str, arrays: Arrays) -> Any:
-    """A constant as data.
+    """Return a constant as data.
 
     Args:
         what: it is, for messages.
@@ -83,7 +83,7 @@ class KnownClasses:
         self._given = {kind.__qualname__: kind for kind in given}
 
     def find(self, place: Any) -> type:
-        """The class at a place, without running anything.
+        """Return the class at a place, without running anything.
 
         Raises:
             FileError: if there is none.
@@ -116,7 +116,7 @@ class Constants:
         self._classes = classes
 
     def read(self, data: Any, within: Fields) -> Any:
-        """The constant that data describe.
+        """Return the constant that data describe.
 
         Raises:
             FileError: if they describe none.
@@ -165,7 +165,7 @@ _DICTS: Final = {"dict": dict, "OrderedDict": OrderedDict}
 
 
 def structure_as_data(structure: Structure, what: str, arrays: Arrays) -> Any:
-    """A structure as data.
+    """Return a structure as data.
 
     Args:
         what: it is the structure of, for messages.
@@ -214,7 +214,7 @@ def _container_as_data(container: Container, what: str, arrays: Arrays) -> dict[
 
 
 def structure_from_data(data: Any, within: Fields, constants: Constants) -> Structure:
-    """The structure that data describe.
+    """Return the structure that data describe.
 
     Raises:
         FileError: if they describe none, or need a class that is not there.

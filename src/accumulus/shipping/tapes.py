@@ -51,7 +51,7 @@ _SIZE: Final = 8
 
 
 def tape_as_data(tape: Tape | Program, arrays: Arrays) -> dict[str, Any]:
-    """A tape as data."""
+    """Return a tape as data."""
     if tape.scalars is not None:
         return {"tape": arrays.add(np.frombuffer(to_bytes(tape.scalars), np.uint8))}
     return {
@@ -94,7 +94,7 @@ def _block_as_data(block: Block, arrays: Arrays) -> dict[str, Any]:
 
 
 def tape_from_data(record: Fields) -> Program:
-    """The program that data describe.
+    """Return the program that data describe.
 
     Raises:
         FileError: if they describe none that can be computed.
@@ -116,7 +116,7 @@ def tape_from_data(record: Fields) -> Program:
 
 
 def scalars_from_data(record: Fields, *, in_loop: bool = False) -> Tape:
-    """The tape without blocks that data describe.
+    """Return the tape without blocks that data describe.
 
     Args:
         in_loop: whether it is the body of a loop, which may store truth values, as numbers.
@@ -238,7 +238,7 @@ def _check_fits(tape: Program, entries: int, what: str) -> None:
 
 
 def _column(data: Any, record: Fields) -> Column:
-    """A column of references."""
+    """Return a column of references."""
     if isinstance(data, list) and len(data) == 3 and all(type(n) is int and abs(n) < 1 << 48 for n in data):
         start, step, count = data
         if step in (-1, 0, 1) and count >= 0:

@@ -54,7 +54,7 @@ class Function:
         self._strided.restype, self._strided.argtypes = None, [ctypes.c_size_t, *(place * arrays), *more]
 
     def point(self, *given: Any) -> tuple[Any, ...]:
-        """The results at one point: an array, or a number, for each.
+        """Return the results at one point: an array, or a number, for each.
 
         Raises:
             ValueError: for an argument of another shape, or a point at which the program does not hold.
@@ -70,7 +70,7 @@ class Function:
         return tuple([result[()] for result in self._right(results)])
 
     def batch(self, *given: Any) -> tuple[Any, ...]:
-        """The results at many points: an array for each, with an axis of points in front.
+        """Return the results at many points: an array for each, with an axis of points in front.
 
         Arguments have that axis, too, or the shape of one point, if they are the same at all of them.
 
@@ -103,7 +103,7 @@ class Function:
         return tuple(self._right(results))
 
     def _space(self) -> list[Any]:
-        """A work space of this call's own, if the function takes one."""
+        """Return a work space of this call's own, if the function takes one."""
         return [] if self._work is None else [np.empty(self._work)]
 
     def _array(self, k: int, x: Any) -> Any:
@@ -113,7 +113,7 @@ class Function:
         return np.require(array, self._dtype, ["C", "A"])
 
     def _right(self, results: list[Any]) -> list[Any]:
-        """The results, where the program holds."""
+        """Return the results, where the program holds."""
         if self._guarded and not np.all(results.pop() > 0):
             raise ValueError(
                 f"{self._name} decides otherwise at such a point than where it was recorded; it was built for one case"

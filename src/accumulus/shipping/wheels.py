@@ -94,7 +94,7 @@ def _patterns(project: CProject) -> bytes:
 
 
 def _modules(project: CProject, parameters: Sequence[str]) -> dict[str, str]:
-    """The text of each file of the package."""
+    """Return the text of each file of the package."""
     name, program = project.name, project.program
     results, listed = program._results, ", ".join(parameters)
     returned = "".join(f"{each}, " for each in project.names)
@@ -193,7 +193,7 @@ def _expression(tree: Any, names: Sequence[str]) -> str:
 
 
 def _type(tree: Any, types: Sequence[str]) -> str:
-    """The type of results that `_expression` has not refused."""
+    """Return the type of results that `_expression` has not refused."""
     if tree is None or isinstance(tree, np.ndarray | np.generic):
         return "None" if tree is None else types[int(tree)]
     if type(tree) is tuple:
@@ -204,5 +204,5 @@ def _type(tree: Any, types: Sequence[str]) -> str:
 
 
 def _identifier(name: str, k: int) -> str:
-    """A parameter's name, or one for its position."""
+    """Return a parameter's name, or one for its position."""
     return name if name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_") else f"x{k}"

@@ -76,7 +76,7 @@ class MethodCosts:
         return cls(method or found.method, **found.costs, seconds=found.seconds, lower_bound=found.lower_bound)
 
     def cost(self, objective: str) -> int:
-        """The cost under one objective."""
+        """Return the cost under one objective."""
         return int(getattr(self, objective))
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def small_enough(graph: DifferentiationGraph, method: str) -> bool:
 
 
 def comparison_table(candidates: Iterable[MethodCosts], chosen: str | None = None) -> Table:
-    """The candidates as rows; the chosen one set off."""
+    """Return the candidates as rows; the chosen one set off."""
     rows = [
         (
             candidate.method,
@@ -179,7 +179,7 @@ class ByValueFacts:
 
     @classmethod
     def of(cls, by_value: ByValue) -> ByValueFacts:
-        """The facts; proves and tests the program, which takes a moment."""
+        """Return the facts; proves and tests the program, which takes a moment."""
         proof = by_value.proof
         values, definitions = (0, 0) if by_value.least is None else by_value.least[:2]
         counts = len(proof.outputs), sum(proof.outputs), proof.error, by_value.tested
@@ -217,7 +217,7 @@ def _shortened(text: str, width: int) -> str:
 
 
 def _power(error: float) -> str:
-    """The power of ten above a probability.
+    """Return the power of ten above a probability.
 
     >>> _power(3e-21)
     '1e-20'
@@ -272,7 +272,7 @@ class CaseFacts:
 
     @classmethod
     def of(cls, program: Compiled) -> CaseFacts:
-        """The case of a program."""
+        """Return the case of a program."""
         by_line: dict[tuple[str, int, str], list[str]] = {}
         for guard in program.recording.guards:
             by_line.setdefault(_line(guard), []).append(guard.answer)
@@ -285,7 +285,7 @@ def _line(guard: Guard) -> tuple[str, int, str]:
 
 
 def cases_table(cases: Iterable[CaseFacts]) -> Table:
-    """The cases as a table, those that ran most first."""
+    """Return the cases as a table, those that ran most first."""
     rows = []
     for case in sorted(cases, key=lambda case: -(case.calls + case.points)):
         printed = [str(condition) for condition in case.conditions[:CONDITIONS]]
@@ -309,7 +309,7 @@ class GraphSize:
 
     @classmethod
     def of(cls, graph: DifferentiationGraph) -> GraphSize:
-        """The numbers of `graph`."""
+        """Return the numbers of `graph`."""
         return cls(len(graph.roots), len(graph.intermediates), len(graph.terminals), len(graph.sources))
 
     def __str__(self) -> str:
@@ -340,7 +340,7 @@ class FunctionFacts:
 
     @classmethod
     def of(cls, program: Compiled) -> FunctionFacts:
-        """The facts of `program`."""
+        """Return the facts of `program`."""
         recording, options = program.recording, program.options
         return cls(
             argument_shapes=tuple(recording.argument_shapes),
@@ -379,7 +379,7 @@ class Shown:
         def __rich__(self) -> Group: ...
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain data, fit for JSON."""
+        """Return the report as plain data, fit for JSON."""
         return asdict(self)  # type: ignore[call-overload, no-any-return]  # reports are dataclasses
 
     def _repr_html_(self) -> str:
@@ -456,7 +456,7 @@ class Report(Shown):
 
     @classmethod
     def of(cls, program: Compiled) -> Report:
-        """The report on `program`; plans the methods that it compares with, which takes a moment."""
+        """Return the report on `program`; plans the methods that it compares with, which takes a moment."""
         linearization, plan, by_value = program.facts.linearization, program.facts.plan, program.facts.by_value
         nonzeros_of_root = Counter(root for root, _ in plan.accumulation.entries)
         return replace(
@@ -477,7 +477,7 @@ class Report(Shown):
 
     @classmethod
     def of_plan(cls, plan: Plan, seconds: Mapping[str, float], tape: Tape | None = None) -> Report:
-        """The report on a plan for a graph.
+        """Return the report on a plan for a graph.
 
         Args:
             plan: the plan.

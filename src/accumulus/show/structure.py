@@ -131,7 +131,7 @@ class StructureReport(Shown):
 
     @classmethod
     def of(cls, program: Compiled) -> StructureReport:
-        """The report on `program`."""
+        """Return the report on `program`."""
         recording, code, facts = program.recording, program.code, program.facts
         bodies = []
         for each in code.maps:

@@ -52,7 +52,7 @@ class Compiled(Protocol):
 
 
 def amount(value: int) -> str:
-    """A whole number with thousands separated.
+    """Return a whole number with thousands separated.
 
     >>> amount(12345)
     '12,345'
@@ -61,7 +61,7 @@ def amount(value: int) -> str:
 
 
 def counted(value: int, noun: str) -> str:
-    """A number with its noun.
+    """Return a number with its noun.
 
     >>> counted(1, "operation"), counted(2000, "operation")
     ('1 operation', '2,000 operations')
@@ -70,7 +70,7 @@ def counted(value: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time to three digits.
+    """Return a time to three digits.
 
     >>> duration(0.0123), duration(75.0), duration(3.21e-9), duration(0.9996)
     ('12.3 ms', '75.0 s', '3.21 ns', '1.00 s')
@@ -94,7 +94,7 @@ def change(cost: int, reference: int) -> str:
 
 
 def shape_text(shape: Sequence[int] | None) -> str:
-    """A shape in words.
+    """Return a shape in words.
 
     >>> shape_text(()), shape_text((6,)), shape_text((3, 4)), shape_text(None)
     ('number', '6', '3×4', 'passed as it is')
@@ -105,7 +105,7 @@ def shape_text(shape: Sequence[int] | None) -> str:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, marked: str | None = None) -> Table:
-    """A table whose first column holds names and whose other columns hold numbers.
+    """Return a table whose first column holds names and whose other columns hold numbers.
 
     Args:
         headings: of the columns.

@@ -82,8 +82,13 @@ Neighbours = Sequence[Mapping[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A way from a vertex to an end of the graph: the vertices behind the first, its share of the flow, and the level
-    of its first edge."""
+    """A path from a vertex to an end of the graph.
+
+    Attributes:
+        vertices: behind the first.
+        width: its share of the flow.
+        level: of its first edge.
+    """
 
     vertices: tuple[int, ...]
     width: int
@@ -91,7 +96,7 @@ class Path:
 
 
 def disjoint_paths(state: Elimination, v: int, neighbours: Neighbours) -> list[Path]:
-    """A maximum flow from a vertex to the ends of the graph, as paths; each vertex lets through as much as its size.
+    """Return a maximum flow from a vertex to the ends of the graph, as paths; a vertex lets its size through.
 
     Under "multiplications" no path leaves v through ±1.
 
@@ -180,7 +185,7 @@ class _Flow:
             del row[origin]
 
     def paths(self) -> list[Path]:
-        """The flow as paths; the graph is acyclic, so nothing else is in it."""
+        """Return the flow as paths; the graph is acyclic, so nothing else is in it."""
         out: dict[int, dict[int, int]] = {}
         for u, row in self.into.items():
             for origin, amount in row.items():
@@ -299,7 +304,7 @@ def pair_cost(size: int, above: Ways, below: Ways) -> int:
 
 
 def unmerged(graph: DifferentiationGraph, objective: Objective, deadline: Deadline = FOREVER) -> Elimination:
-    """The graph with the highest level of parallel edges instead of that of their sum.
+    """Return the graph with the highest level of parallel edges instead of that of their sum.
 
     Two edges 1 become a constant only where they are added up, which a program need not do. So what is a bound there is
     one for every program.
@@ -412,8 +417,10 @@ def bracketing_bound(
 
 
 def chosen_paths(state: Elimination, part: Sequence[int], columns: int) -> list[tuple[int, ...]]:
-    """Paths from roots to terminals through a part: all if they are few, else disjoint ones through each vertex, and as
-    many at random as there is room for."""
+    """Return paths from roots to terminals through a part of the graph.
+
+    They are all paths if these are few, else disjoint ones through each vertex, and random ones while there is room.
+    """
     found = all_paths(state, part, columns)
     if found is not None:
         return found

@@ -62,7 +62,7 @@ LONGER_LOW: Final = (1 << LONGER) - 1
 
 @compiled
 def residue(number: int) -> int:
-    """A number that is not negative, modulo the prime."""
+    """Return a number that is not negative, modulo the prime."""
     number = (number & PRIME) + (number >> PRIME_BITS)
     return number - PRIME if number >= PRIME else number
 

@@ -234,7 +234,7 @@ def _write(state: EliminationState, is_product: int, left: int, right: int) -> i
 
 @compiled
 def new_edge(state: EliminationState) -> int:
-    """Number of a record that is free."""
+    """Return the number of a record that is free."""
     e = state.free
     if e != 0:
         state.free = state.edges[e].next_out

@@ -44,7 +44,7 @@ class RoundingState(State):
 
 @compiled
 def _excess_at(state: RoundingState, k: int, p: int, worst: float) -> float:
-    """The excess of a definition at a point, if it is more than that at others; as `operation` of bounds has it."""
+    """Return the excess of a definition at a point, if it is more than that at others, as `operation` of bounds."""
     points, code = state.points, state.rows[k, CODE]
     i, j = state.rows[k, FIRST], state.rows[k, SECOND]
     x, by_first = state.reals[abs(i) * points + p], state.bounds[abs(i) * points + p]

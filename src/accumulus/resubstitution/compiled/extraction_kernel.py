@@ -57,7 +57,7 @@ class ExtractionState(State):
 
 @compiled
 def _pick(state: ExtractionState, count: int) -> int:
-    """A random number below another."""
+    """Return a random number below another."""
     return (shifted_right(random_bits(state.random), 32) * count) >> 32
 
 
@@ -157,7 +157,7 @@ def _redefine(state: ExtractionState, n: int, definition: int) -> None:
 
 @compiled
 def _promising(state: ExtractionState, n: int, target: int) -> int:
-    """A definition for a dead value: of some, the one with the fewest dead arguments, for its price; one at random."""
+    """Return a definition for a dead value: the one with the fewest dead arguments for its price, ties at random."""
     first = state.firsts[n]
     count = state.firsts[n + 1] - first
     best: int = state.chosen[n]

@@ -101,7 +101,7 @@ def _is_made(state: ValuePairsState, node: int, sign: float, way: int, i: int, j
 
 @compiled
 def _filter_place(key: int) -> int:
-    """The bit of a key among those of the filter."""
+    """Return the bit of a key among those of the filter."""
     return shifted_right(wrapped(key * SPREAD), 64 - FILTER_BITS)
 
 

@@ -133,7 +133,7 @@ def _form_place(state: ReadingState, code: int, first: int, second: int, third: 
 
 @compiled
 def _find_form(state: ReadingState, code: int, first: int, second: int, third: int) -> int:
-    """The value that a form makes; 0 if that is not known."""
+    """Return the value that a form makes; 0 if that is not known."""
     entry = state.form_table[_form_place(state, code, first, second, third)]
     if entry == 0:
         return 0
@@ -196,7 +196,7 @@ def _store(state: ReadingState, node: int, r: int, sign: float) -> None:
 
 @compiled
 def _new(state: ReadingState, r: int, sign: float, known: bool) -> int:
-    """A value that was not there before: that of a reference, or its negative."""
+    """Return a value that was not there before: that of a reference, or its negative."""
     node: int = state.count
     state.count += 1
     state.kinds[node] = OTHER
@@ -221,7 +221,7 @@ def _improve(state: ReadingState, node: int, r: int, sign: float) -> None:
 
 @compiled
 def _number_of(state: ReadingState, number: float) -> int:
-    """The value that is a number, or its negative."""
+    """Return the value that is a number, or its negative."""
     finite = abs(number) < math.inf
     magnitude = abs(number) if finite else number
     bits = bits_of(magnitude if magnitude == magnitude else math.nan)  # noqa: PLR0124
@@ -249,7 +249,7 @@ def _number_of(state: ReadingState, number: float) -> int:
 
 @compiled
 def _input_of(state: ReadingState, r: int) -> int:
-    """The value that is an input, or its negative."""
+    """Return the value that is an input, or its negative."""
     value = _find_form(state, OF_INPUT, r, 0, 0)
     if value == 0:
         sign = 1 if state.real[r * state.complex_points] > 0.0 else -1
@@ -263,7 +263,7 @@ def _input_of(state: ReadingState, r: int) -> int:
 
 @compiled
 def _value_of_reference(state: ReadingState, exact: bool, reference: int) -> int:
-    """The value of a reference or a constant of the tape."""
+    """Return the value of a reference or a constant of the tape."""
     if reference < 0:
         return _number_of(state, state.constants[-1 - reference])
     value: int = state.exact[reference] if exact else state.meanings[reference]
@@ -300,7 +300,7 @@ def _is_same_number(state: ReadingState, node: int, r: int, sign: float) -> bool
 
 @compiled
 def _find(state: ReadingState, r: int, sign: float) -> int:
-    """The value that a reference is at all points; 0 if there is none."""
+    """Return the value that a reference is at all points; 0 if there is none."""
     mask = (1 << state.table_bits) - 1
     own = _key_of(state.real[r * state.complex_points])
     for step in range(3):
@@ -365,7 +365,7 @@ def _trivial(state: ReadingState, code: int, a: int, b: int) -> int:
 
 @compiled
 def _value_of(state: ReadingState, r: int, code: int, a: int, b: int, c: int) -> int:
-    """The value of an operation on values."""
+    """Return the value of an operation on values."""
     value = _find_form(state, code, a, b, c)
     if value != 0:
         return value
@@ -382,7 +382,7 @@ def _value_of(state: ReadingState, r: int, code: int, a: int, b: int, c: int) ->
 
 @compiled
 def _exact_value(state: ReadingState, r: int, code: int, a: int, b: int, c: int) -> int:
-    """The value of what is rounded as it is written; 0 if no base has it."""
+    """Return the value of what is rounded as it is written; 0 if no base has it."""
     _normal(state, 0, code, a, b, c, 1)
     made = state.made[state.made_count]
     sign = made.sign

@@ -63,7 +63,7 @@ LOOK: Final = 24
 
 @compiled
 def pick(state: RewriteState, bound: int) -> int:
-    """A random number below a bound."""
+    """Return a random number below a bound."""
     return (shifted_right(random_bits(state.random), 24) & 0xFFFFFFFF) * bound >> 32
 
 
@@ -84,7 +84,7 @@ def enter(entry: TreeEntry, n: int, sign: int) -> None:
 
 @compiled
 def gather(state: RewriteState, tree: Records[TreeEntry], root: int, sums: bool) -> int:
-    """The terms of a sum, or the factors of a product, as the leaves of a tree; the number of its entries.
+    """Return the terms of a sum, or the factors of a product, as the leaves of a tree; the number of its entries.
 
     The sign of a term is that with which it counts; that of a factor is -1 if it divides. Terms and factors that are
     used elsewhere, too, are sometimes looked into.
@@ -119,7 +119,7 @@ def gather(state: RewriteState, tree: Records[TreeEntry], root: int, sums: bool)
 
 @compiled
 def rebuild(state: RewriteState, tree: Records[TreeEntry], count: int, sums: bool) -> int:
-    """The value of the root without the leaves that were removed; what has not changed stays as it is."""
+    """Return the value of the root without the leaves that were removed; what has not changed stays as it is."""
     neutral = ZERO if sums else ONE
     for place in range(count - 1, -1, -1):
         entry = tree[place]
@@ -139,7 +139,7 @@ def rebuild(state: RewriteState, tree: Records[TreeEntry], count: int, sums: boo
 
 @compiled
 def leaf(state: RewriteState, tree: Records[TreeEntry], count: int) -> int:
-    """A random leaf that was not removed, or -1."""
+    """Return a random leaf that was not removed, or -1."""
     start = pick(state, count)
     for t in range(count):
         place = start + t
@@ -152,7 +152,7 @@ def leaf(state: RewriteState, tree: Records[TreeEntry], count: int) -> int:
 
 @compiled
 def partner(state: RewriteState, tree: Records[TreeEntry], count: int, i: int, sums: bool) -> int:
-    """A leaf that the leaf i is paired with elsewhere, or -1."""
+    """Return a leaf that the leaf i is paired with elsewhere, or -1."""
     x, sign = tree[i].node, tree[i].sign
     place = state.heads[x]
     for _ in range(pick(state, 4)):
@@ -177,13 +177,13 @@ def partner(state: RewriteState, tree: Records[TreeEntry], count: int, i: int, s
 
 @compiled
 def signed_value(entry: TreeEntry) -> int:
-    """The value that a term of a sum contributes."""
+    """Return the value that a term of a sum contributes."""
     return entry.node * entry.sign
 
 
 @compiled
 def multiplied(state: RewriteState, a: int, b: int) -> int:
-    """a · b; a reciprocal that nothing uses becomes a division."""
+    """Return a · b; a reciprocal that nothing else uses becomes a division."""
     for _ in range(2):
         m = abs(b)
         new = state.uses[m] == 0
@@ -196,7 +196,7 @@ def multiplied(state: RewriteState, a: int, b: int) -> int:
 
 @compiled
 def product_of(state: RewriteState, a: int, b: int) -> int:
-    """a · b by an identity, or 0: (x + y) · (x - y)."""
+    """Return a · b by an identity, or 0: (x + y) · (x - y)."""
     if state.codes[a] != ADD or state.codes[b] != ADD:
         return 0
     x, y = state.arguments[a, 0], state.arguments[a, 1]
@@ -245,7 +245,7 @@ def split_quotient(state: RewriteState, count: int) -> int:
 
 @compiled
 def distribute(state: RewriteState, tree: Records[TreeEntry], count: int) -> bool:
-    """A sum among the factors of a product is multiplied out: two terms on the stack; whether there is one.
+    """Return a sum among the factors of a product is multiplied out: two terms on the stack; whether there is one.
 
     Sums with a number stay whole: x - 1 is often exact where its terms times a factor are not, and numbers that have
     been added to others are not told apart again.
@@ -270,7 +270,7 @@ COS: Final = BY_NAME["cos"].code
 
 @compiled
 def square_root_in(state: RewriteState, a: int) -> int:
-    """The node of which the value is the square, 0 if it is none; of the number 1, that."""
+    """Return the node of which the value is the square, 0 if it is none; of the number 1, that."""
     if a == ONE:
         return ONE
     if state.codes[a] != MULTIPLY:
@@ -281,7 +281,7 @@ def square_root_in(state: RewriteState, a: int) -> int:
 
 @compiled
 def sum_of(state: RewriteState, a: int, b: int) -> int:
-    """a + b by an identity, or 0: squares of sine and cosine, and differences of squares."""
+    """Return a + b by an identity, or 0: squares of sine and cosine, and differences of squares."""
     m, n = abs(a), abs(b)
     x, y = square_root_in(state, m), square_root_in(state, n)
     if x == 0 or y == 0:
@@ -339,7 +339,7 @@ def lacks(state: RewriteState, n: int, x: int, side: int) -> bool:
 
 @compiled
 def common_factor(state: RewriteState, count: int) -> int:
-    """A factor, or divisor, of several terms of a sum is taken out."""
+    """Return a factor, or divisor, of several terms of a sum is taken out."""
     i = leaf(state, state.tree, count)
     factors = gather(state, state.part, state.tree[i].node, False)
     f = leaf(state, state.part, factors)
@@ -390,7 +390,7 @@ def put(term: LinearTerm, m: int, coefficient: float) -> None:
 
 @compiled
 def combine_terms(state: RewriteState, n: int) -> int:
-    """A sum as a linear combination: what counts several times is added up, terms of one coefficient have it once.
+    """Write a sum as a linear combination: equal terms are added up, terms of one coefficient have it once.
 
     Sums and multiples that are used elsewhere, too, are sometimes looked into.
     """
@@ -461,7 +461,7 @@ def combine_terms(state: RewriteState, n: int) -> int:
 
 @compiled
 def select_within(state: RewriteState, n: int) -> int:
-    """An operation on choices under one condition becomes a choice between operations."""
+    """Return an operation on choices under one condition becomes a choice between operations."""
     code: int = state.codes[n]
     sign: int = state.signs[n]
     a, b = state.arguments[n, 0], state.arguments[n, 1]
@@ -486,7 +486,7 @@ def select_within(state: RewriteState, n: int) -> int:
 
 @compiled
 def select_outside(state: RewriteState, n: int) -> int:
-    """A choice between two operations becomes an operation on a choice: what both have in common comes out."""
+    """Return a choice between two operations becomes an operation on a choice: what both have in common comes out."""
     condition, a, b = state.arguments[n, 0], state.arguments[n, 1], state.arguments[n, 2]
     code = state.codes[abs(a)]
     sign: int = state.signs[n]

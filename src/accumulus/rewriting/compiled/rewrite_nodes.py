@@ -165,7 +165,7 @@ def home_of(state: RewriteState, n: int) -> int:
 
 @compiled
 def lookup(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
-    """The node with that definition, or minus the free place for it, less one."""
+    """Return the node with that definition, or minus the free place for it, less one."""
     table, mask = state.table, (1 << state.table_bits) - 1
     codes, arguments = state.codes, state.arguments
     place = home(state, code, a, b, c)
@@ -242,7 +242,7 @@ def intern(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
 
 @compiled
 def constant_node(state: RewriteState, value: float) -> int:
-    """The value of a number."""
+    """Return the value of a number."""
     if value < 0.0:
         return -intern(state, CONSTANT, bits_of(-value), 0, 0)
     return intern(state, CONSTANT, bits_of(value), 0, 0)
@@ -250,7 +250,7 @@ def constant_node(state: RewriteState, value: float) -> int:
 
 @compiled
 def number(state: RewriteState, a: int) -> float:
-    """The number that a constant stands for."""
+    """Return the number that a constant stands for."""
     value = float_of(state.arguments[abs(a), 0])
     return -value if a < 0 else value
 
@@ -273,7 +273,7 @@ def is_finite(value: float) -> bool:
 
 @compiled
 def make_product(state: RewriteState, a: int, b: int) -> int:
-    """The value of a · b."""
+    """Return the value of a · b."""
     sign = -1 if (a < 0) != (b < 0) else 1
     a, b = abs(a), abs(b)
     if a == ONE:
@@ -296,7 +296,7 @@ def make_product(state: RewriteState, a: int, b: int) -> int:
 
 @compiled
 def make_sum(state: RewriteState, a: int, b: int) -> int:
-    """The value of a + b."""
+    """Return the value of a + b."""
     if abs(a) == ZERO:
         return b
     if abs(b) == ZERO:
@@ -315,7 +315,7 @@ def make_sum(state: RewriteState, a: int, b: int) -> int:
 
 @compiled
 def make_quotient(state: RewriteState, a: int, b: int) -> int:
-    """The value of a / b."""
+    """Return the value of a / b."""
     sign = -1 if (a < 0) != (b < 0) else 1
     a, b = abs(a), abs(b)
     if b == ONE:
@@ -349,7 +349,7 @@ def make_quotient(state: RewriteState, a: int, b: int) -> int:
 
 @compiled
 def make_choice(state: RewriteState, condition: int, b: int, c: int) -> int:
-    """The value of b where the condition holds, and of c elsewhere."""
+    """Return the value of b where the condition holds, and of c elsewhere."""
     if b == c:
         return b
     sign = 1
@@ -364,7 +364,7 @@ def make_choice(state: RewriteState, condition: int, b: int, c: int) -> int:
 
 @compiled
 def make_node(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
-    """The value of an operation: simplified, in normal form, interned."""
+    """Return the value of an operation: simplified, in normal form, interned."""
     if code == ADD:
         return make_sum(state, a, b)
     if code == MULTIPLY:
@@ -438,7 +438,7 @@ def fuse_node(state: RewriteState, n: int) -> None:
 
 @compiled
 def release(state: RewriteState, n: int) -> None:
-    """A node is no sum any more, or dies: it takes up nothing."""
+    """Free the terms of a node that is no sum any more, or dies."""
     if state.fused[n]:
         logged(state).fused[n] = 0
         state.cost += state.credit
@@ -628,7 +628,7 @@ def settle(state: RewriteState) -> None:
 
 @compiled
 def meaning(state: RewriteState, reference: int) -> int:
-    """The value of a reference of the program that is read."""
+    """Return the value of a reference of the program that is read."""
     if reference >= 0:
         value: int = state.meanings[reference]
         return value
@@ -637,7 +637,7 @@ def meaning(state: RewriteState, reference: int) -> int:
 
 @compiled
 def keep_program(state: RewriteState) -> None:
-    """The program as it is now becomes the best."""
+    """Keep the program as it is now as the best."""
     count = state.next
     state.unkept = 0
     state.best = state.cost

@@ -74,7 +74,7 @@ def _put(state: RunningState, at: int, x: float, y: float, error: float, size: f
 
 @compiled
 def divide(state: RunningState, at: int, i: int, j: int) -> None:
-    """A quotient; none where rounding has left no digit of the divisor."""
+    """Write a quotient; none where rounding has left no digit of the divisor."""
     size, by_second = state.sizes[j], state.errors[j]
     if 2.0 * state.rounding * by_second >= size or size == 0.0:
         _put(state, at, math.nan, 0.0, math.inf, math.nan)
@@ -102,7 +102,7 @@ def _place(state: RunningState, reference: int) -> int:
 
 @compiled
 def _run_complex(state: RunningState, r: int, code: int) -> None:
-    """A sum, difference, product, quotient or change of sign at all points."""
+    """Write a sum, difference, product, quotient or change of sign at all points."""
     own, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
     real, imaginary, errors, sizes = state.real, state.imaginary, state.errors, state.sizes
     for p in range(state.points):
@@ -126,7 +126,7 @@ def _run_complex(state: RunningState, r: int, code: int) -> None:
 
 @compiled
 def _run_real(state: RunningState, r: int, code: int) -> None:
-    """A sum, difference, product, quotient or change of sign at all points."""
+    """Write a sum, difference, product, quotient or change of sign at all points."""
     own, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
     values = state.real
     for p in range(state.points):

@@ -54,7 +54,7 @@ class SignsState(State):
 
 @compiled
 def sign_at(state: SignsState, n: int, k: int) -> int:
-    """The sign with which an argument comes; 0 where there is none that matters."""
+    """Return the sign with which an argument comes; 0 where there is none that matters."""
     a = state.arguments[n, k]
     if a == 0:
         return 0

@@ -156,7 +156,7 @@ def join_word(to: Integers, source: Integers, words: int, constant: int, variabl
 
 @compiled
 def join_beyond(to: Integers, source: Integers, words: int, constant: int, variable: int) -> None:
-    """The third and later words."""
+    """Compute the third and later words."""
     for w in range(2, words):
         join_word(to[w:], source[w:], words, constant, variable)
 

@@ -189,7 +189,7 @@ def _eliminate(state: PairsState, rows: Integers, k: int) -> int:
 
 @compiled
 def keep_best(state: PairsState) -> None:
-    """The present order is the best one if it is."""
+    """Keep the present order if it is the best so far."""
     if state.total < state.best:
         state.best = state.total
         copy(state.best_order, state.order, state.values)

@@ -103,7 +103,7 @@ class Expression:
         return folded([self], lambda node, inner: sum(inner) + max(0, len(inner) - 1) * isinstance(node, Product))[self]
 
     def latex(self) -> str:
-        """The expression as LaTeX mathematics: products by juxtaposition, trailing digits as indices.
+        """Return the expression as LaTeX mathematics: products by juxtaposition, trailing digits as indices.
 
         >>> print((Symbol("e18") * (Symbol("e3") + Symbol("e4"))).latex())
         e_{18} (e_{3} + e_{4})
@@ -111,7 +111,7 @@ class Expression:
         return _written(self, latex_name, " ")
 
     def sympy(self) -> sympy.Expr:
-        """The expression in SymPy, over noncommutative symbols, since the order of factors is the path.
+        """Return the expression in SymPy, over noncommutative symbols, since the order of factors is the path.
 
         Raises:
             ExpressionError: if SymPy is not installed.
@@ -328,7 +328,7 @@ _TEX: Final = re.compile(r"([^\W\d_]+)_(?:\{(-?\w+)\}|(-?\w+))")
 
 
 def plain_name(name: object) -> str:
-    """A name without TeX's braces.
+    """Return a name without TeX's braces.
 
     >>> plain_name("e_{10}"), plain_name("v_{-2}"), plain_name("s_1"), plain_name("e18"), plain_name("a_b_c")
     ('e10', 'v-2', 's1', 'e18', 'a_b_c')
@@ -378,7 +378,7 @@ def _repeats(names: Sequence[str], groups: Iterable[Sequence[int]]) -> bool:
 
 
 def quoted(name: str) -> str:
-    """The name as it stands in text: in backquotes unless it is letters, digits, underscores and primes.
+    """Return the name as it stands in text: in backquotes unless it is letters, digits, underscores and primes.
 
     Backquotes and line breaks within a name have no spelling; they become quotes and spaces.
     """
@@ -388,7 +388,7 @@ def quoted(name: str) -> str:
 
 
 def latex_name(name: str) -> str:
-    r"""A name in LaTeX: trailing digits as an index, several letters upright.
+    r"""Return a name in LaTeX: trailing digits as an index, several letters upright.
 
     >>> print(latex_name("e18"), latex_name("v-2"), latex_name("flux_x"))
     e_{18} v_{-2} \mathrm{flux\_x}
@@ -429,7 +429,7 @@ class Statement:
 
 
 def parse(text: str, references: Collection[str] = (), *, start: int = 0, stop: int | None = None) -> Expression:
-    """The expression that the text, or its part from `start` to `stop`, stands for.
+    """Return the expression that the text, or its part from `start` to `stop`, stands for.
 
     Args:
         references: names that are references; all others are symbols.
@@ -480,7 +480,7 @@ def parse(text: str, references: Collection[str] = (), *, start: int = 0, stop: 
 
 
 def statements(text: str) -> Iterator[Statement]:
-    """The statements of a set, in order.
+    """Yield the statements of a set, in order.
 
     Raises:
         ExpressionError: pointing at a left side that is neither a name nor ∂root/∂terminal.
@@ -557,7 +557,7 @@ _CHEAP: Final = 2000
 
 
 def expand(expression: Expression, references: Definitions | None = None, limit: int = 100_000) -> Counter[Word]:
-    """The expression multiplied out: how often it counts every word of labels.
+    """Return the expression multiplied out: how often it counts every word of labels.
 
     Raises:
         ExpressionError: if there are more than `limit` words, counted with multiplicity.
@@ -598,12 +598,12 @@ def multiplied_out(parts: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, 
 
 
 def word_counts(expressions: Iterable[Expression], references: Definitions) -> dict[Expression, int]:
-    """Number of words, with multiplicity, of every subexpression."""
+    """Return the number of words, with multiplicity, of every subexpression."""
     return _values(expressions, references, lambda _: 1, prod, sum)
 
 
 def degrees(expressions: Iterable[Expression], references: Definitions) -> dict[Expression, int]:
-    """Number of labels in the longest word of every subexpression."""
+    """Return the number of labels in the longest word of every subexpression."""
     return _values(expressions, references, lambda _: 1, sum, max)
 
 

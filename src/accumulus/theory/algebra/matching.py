@@ -76,7 +76,7 @@ _PATHS: Final = 10_000
 def match(
     references: Mapping[str, Expression], entries: Mapping[Entry, Expression], graph: DifferentiationGraph
 ) -> Accumulation:
-    """The verified accumulation of `graph` that computes what is written; see `ExpressionSet.to_accumulation`."""
+    """Return the verified accumulation of `graph` that computes what is written; see `to_accumulation`."""
     matching = Matching(references, entries, graph)
     # one computation for each definition of a reference, not for each occurrence: different edges of one name apart
     computed: dict[Hashable, int] = {}
@@ -175,7 +175,7 @@ class Matching:
             self.entries[row, column] = (expression, *ends)
 
     def parts(self, where: Occurrence) -> list[Occurrence]:
-        """The operands, where they occur; for a reference what it stands for."""
+        """Return the operands, where they occur; for a reference what it stands for."""
         expression, s, t = where
         if isinstance(expression, Sum):
             return [(term, s, t) for term in expression.terms]
@@ -195,7 +195,7 @@ class Matching:
         return found[::-1]
 
     def edge(self, where: Occurrence) -> int:
-        """The edge that a symbol is where it occurs."""
+        """Return the edge that a symbol is where it occurs."""
         expression, s, t = where
         assert isinstance(expression, Symbol)
         return next(
@@ -265,7 +265,7 @@ class Matching:
         return joined
 
     def _closure(self, direction: Direction, vertex: int) -> frozenset[int]:
-        """The vertex and all that unit edges lead to from it."""
+        """Return the vertex and all that unit edges lead to from it."""
         key = (direction, vertex)
         if key not in self._closures:
             self._closures[key] = along_units(self.graph, self._units, vertex, direction)
@@ -283,13 +283,13 @@ class Matching:
 def along_units(
     graph: DifferentiationGraph, units: Sequence[bool], vertex: int, direction: Direction
 ) -> frozenset[int]:
-    """The vertex and all that unit edges join it to upwards or downwards."""
+    """Return the vertex and all that unit edges join it to upwards or downwards."""
     near, ends = (graph.in_edges, graph.sources) if direction == "up" else (graph.out_edges, graph.targets)
     return frozenset(reached([vertex], lambda v: [int(ends[e]) for e in near[v] if units[e]]))
 
 
 def unknown_label(name: str, known: Iterable[str]) -> ExpressionError:
-    """The error for a symbol that no edge is called."""
+    """Return the error for a symbol that no edge is called."""
     hint = str(unknown_name("label", name, known))
     return ExpressionError(hint if len(hint) < 300 else hint[:300] + " …")
 
@@ -365,7 +365,7 @@ _LARGEST_WRITTEN: Final = 10_000_000
 
 
 def shared_graph(references: Mapping[str, Expression], entries: Mapping[Entry, Expression]) -> DifferentiationGraph:
-    """The graph in which each symbol is one edge; see `ExpressionSet.to_graph`.
+    """Return the graph in which each symbol is one edge; see `ExpressionSet.to_graph`.
 
     A root that also starts what follows other edges, or that shares its vertex with another root, gets a vertex of
     its own with a unit edge, likewise a terminal.
@@ -422,7 +422,7 @@ def shared_graph(references: Mapping[str, Expression], entries: Mapping[Entry, E
 
 
 def split_graph(references: Mapping[str, Expression], entries: Mapping[Entry, Expression]) -> DifferentiationGraph:
-    """The graph in which every place of a symbol or reference is an edge; see `ExpressionSet.to_graph`."""
+    """Return the graph in which every place of a symbol or reference is an edge; see `ExpressionSet.to_graph`."""
     roots = dict.fromkeys(root for root, _ in entries)
     terminals = dict.fromkeys(terminal for _, terminal in entries)
     if sum(each.multiplications for each in (*references.values(), *entries.values())) > _LARGEST_WRITTEN:
@@ -445,7 +445,7 @@ def split_graph(references: Mapping[str, Expression], entries: Mapping[Entry, Ex
 
 
 def simple_accumulation(graph: DifferentiationGraph) -> Accumulation:
-    """The accumulation of a simple graph, from inside out; see `ExpressionSet.from_graph`."""
+    """Return the accumulation of a simple graph, from inside out; see `ExpressionSet.from_graph`."""
     elimination = EdgeElimination(graph)
     eliminate_series(elimination)
     P, S = elimination.predecessors, elimination.successors

@@ -83,7 +83,7 @@ class Relation:
 
     @classmethod
     def parse(cls, text: str) -> Relation:
-        """A relation in the notes' spelling: ``s1|s2s3``, ``s3s1|s2``, ``s3s1|s2s4``, ``s1|s2``, or direct ``s1s2``.
+        """Read a relation in the notes' spelling: ``s1|s2s3``, ``s3s1|s2``, ``s3s1|s2s4``, ``s1|s2``, direct ``s1s2``.
 
         Raises:
             ExpressionError: pointing at the character where the text stops being a relation.
@@ -182,7 +182,7 @@ def relations(subject: ExpressionSet | Accumulation, graph: DifferentiationGraph
 
 
 def relation_of(program: ValueProgram, joint: Joint) -> Relation:
-    """The relation that the factors at a joint have."""
+    """Return the relation that the factors at a joint have."""
     sides = (joint.left_factor, joint.left), (joint.right, joint.right_factor)
     before, after = (tuple(program.expression(v) for v in side if v is not None) for side in sides)
     return Relation(before, after, joint.direct)
@@ -284,7 +284,7 @@ class Dependencies:
         return shortest
 
     def explain_cycle(self) -> str:
-        """The cycle in words, a line for each step; empty if there is none."""
+        """Return the cycle in words, a line for each step; empty if there is none."""
         pairs = zip(self.cycle, (*self.cycle[1:], *self.cycle[:1]), strict=True)
         return "\n".join(
             f"  {node} waits for {other}" + (f": {self.reasons[node, other]}" if (node, other) in self.reasons else "")
@@ -295,7 +295,7 @@ class Dependencies:
 def elimination_dependencies(
     subject: ExpressionSet | Accumulation | Iterable[Relation], graph: DifferentiationGraph | None = None
 ) -> Dependencies:
-    """The elimination dependencies of an expression set, of an accumulation, or of relations given as such.
+    """Return the elimination dependencies of an expression set, of an accumulation, or of relations given as such.
 
     Given relations are taken as a list of what must not be broken, as in the notes: every face that they name is
     taken to be multiplied somewhere. Of a set, products of more than two factors are bracketed as
@@ -321,7 +321,7 @@ def elimination_dependencies(
 
 
 def program_dependencies(program: ValueProgram) -> Dependencies:
-    """The elimination dependencies of a program of products of two."""
+    """Return the elimination dependencies of a program of products of two."""
     live = program.live()
     nodes: dict[int, Node] = {}
     for v in live:
@@ -356,7 +356,7 @@ def program_dependencies(program: ValueProgram) -> Dependencies:
 
 
 def _cycle(stuck: Mapping[Node, tuple[Node, ...]], start: Node, longest: int) -> tuple[Node, ...]:
-    """The shortest way from `start` back to itself, by breadth."""
+    """Return the shortest way from `start` back to itself, by breadth."""
     came: dict[Node, Node | None] = {start: None}
     depth = {start: 1}
     queue: deque[Node] = deque([start])
@@ -419,7 +419,7 @@ class Violation:
 def lemma1_violations(
     subject: ExpressionSet | Accumulation, graph: DifferentiationGraph | None = None, limit: int = _LIMIT
 ) -> tuple[Violation, ...]:
-    """The pairs of factors that break Lemma 1, each with a cheaper set.
+    """Return the pairs of factors that break Lemma 1, each with a cheaper set.
 
     Raises:
         ExpressionError: if the graph has more than `limit` paths.
@@ -471,7 +471,7 @@ def lemma1_violations(
 
 
 def _rewritten(program: ValueProgram, joint: Joint) -> ValueProgram:
-    """The program without the product of the joint's two values, which the product with the sums replaces."""
+    """Return the program without the product of the joint's two values, which the product with the sums replaces."""
     # both products on their own, whatever else they are factors of
     wide = _only_added(program, joint)
     assert wide is not None
@@ -497,7 +497,7 @@ def _rewritten(program: ValueProgram, joint: Joint) -> ValueProgram:
 
 
 def _only_added(program: ValueProgram, joint: Joint) -> tuple[int, int] | None:
-    """The factors where the joint's values meet, if the values are these, or terms, or terms of terms, of these."""
+    """Return the factors where the joint's values meet, if the values are these, or their terms at any depth."""
 
     def has_term(value: int, term: int) -> bool:
         return term in postorder([value], lambda v: program.operands[v] if program.kinds[v] == SUM else ())
@@ -507,7 +507,7 @@ def _only_added(program: ValueProgram, joint: Joint) -> tuple[int, int] | None:
 
 
 def _replaced(program: ValueProgram, old: int, new: int) -> ValueProgram:
-    """The program with one value in the place of another, and without the paths that it then counts twice."""
+    """Return the program with one value in the place of another, and without the paths that it then counts twice."""
     items: dict[int, tuple[_Item, ...]] = {}
     # what uses the old product gets the paths of the new one, so that one comes first
     for v in dict.fromkeys((*postorder([new], program.operands.__getitem__), *program.live())):

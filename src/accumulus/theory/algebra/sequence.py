@@ -113,7 +113,7 @@ class LineReplay(FaceElimination):
         self._settle()
 
     def finish(self) -> Accumulation:
-        """The Jacobian, what runs between the same root and terminal added up.
+        """Return the Jacobian, what runs between the same root and terminal added up.
 
         Raises:
             OrderError: if a face is left.
@@ -124,7 +124,7 @@ class LineReplay(FaceElimination):
         return super().finish()
 
     def _made(self, label: int, i: int, j: int) -> int:
-        """A new vertex with P_i and S_j."""
+        """Return a new vertex with P_i and S_j."""
         k = self._vertex(label)
         for p in self.predecessors[i]:
             self._connect(p, k)
@@ -180,7 +180,7 @@ class FaceSequence:
 def elimination_sequence(
     subject: ExpressionSet | Accumulation, graph: DifferentiationGraph | None = None
 ) -> FaceSequence:
-    """The face elimination sequence that computes exactly what the set says, at the set's own cost.
+    """Return the face elimination sequence that computes exactly what the set says, at the set's own cost.
 
     What a set writes twice is computed once: the cost is that of ``subject.shared()``.
 
@@ -283,7 +283,7 @@ class _Needed:
         self.gone: set[int] = set()
 
     def drop(self, v: int) -> None:
-        """The paths of v go another way: so do those of all that needs it, and what only these need is not needed."""
+        """Send the paths of v another way, with those of all that needs it; what only these need is not needed."""
         stack = [v]
         while stack:
             v = stack.pop()
@@ -351,7 +351,7 @@ def least_splits(
     most: int = _SPLITS,
     states: int = _STATES,
 ) -> Splitting:
-    """The fewest splits found that let face elimination compute exactly the set.
+    """Return the fewest splits found that let face elimination compute exactly the set.
 
     Args:
         graph: of an expression set; its own `to_graph()` if not given.
@@ -380,8 +380,10 @@ def least_splits(
 
 
 def _searched(state: _State, splits: int, budget: Iterator[int]) -> _State | None:
-    """The state with everything eliminated, after at most so many splits; each state that is looked at takes one off
-    the budget."""
+    """Return the state with everything eliminated, after at most so many splits.
+
+    Each state that is looked at takes one off the budget.
+    """
     while state.join() or state.multiply() or state.add():
         pass
     if state.done():
@@ -538,7 +540,7 @@ class _State:
         self.splits.append((vertex, side, moved))
 
     def candidates(self) -> Iterator[tuple[int, Side, frozenset[int]]]:
-        """Splits worth trying: those that part the paths of what is in the way first."""
+        """Return splits worth trying: first those that part the paths of what is in the way."""
         natural: dict[tuple[int, Side, frozenset[int]], None] = {}
         single: dict[tuple[int, Side, frozenset[int]], None] = {}
         sides: tuple[tuple[Side, int], ...] = (("predecessors", -1), ("successors", 1))

@@ -98,7 +98,7 @@ class ExpressionSet:
 
     @classmethod
     def parse(cls, text: str) -> ExpressionSet:
-        """A set from text: one statement a line, ``s1 = …`` for a reference, ``∂y/∂x = …`` for an entry.
+        """Return a set from text: one statement a line, ``s1 = …`` for a reference, ``∂y/∂x = …`` for an entry.
 
         An expression without a left side is the derivative ∂y/∂x, and then the only entry. The grammar is that of
         `accumulus.theory.algebra.expression`.
@@ -128,7 +128,7 @@ class ExpressionSet:
 
     @classmethod
     def from_accumulation(cls, accumulation: Accumulation, names: Sequence[str] | None = None) -> ExpressionSet:
-        """The accumulation as expressions.
+        """Return the accumulation as expressions.
 
         Args:
             names: of the edges' labels, by number; those of `edge_names` if not given.
@@ -172,8 +172,10 @@ class ExpressionSet:
 
     @classmethod
     def from_graph(cls, graph: DifferentiationGraph) -> ExpressionSet:
-        """The nested expressions of a simple graph: one whose every root and terminal are joined by a series-parallel
-        graph that shares nothing with the others. Labels that the graph has twice stand twice.
+        """Return the nested expressions of a simple graph.
+
+        In a simple graph every root and terminal are joined by a series-parallel graph that shares nothing with the
+        others. Labels that the graph has twice stand twice.
 
         Raises:
             ExpressionError: naming a vertex of a complex block; any method's accumulation has expressions even then.
@@ -181,7 +183,7 @@ class ExpressionSet:
         return cls._written(simple_accumulation(graph), edge_names(graph, apart=False), bracketed=False)
 
     def to_accumulation(self, graph: DifferentiationGraph) -> Accumulation:
-        """The accumulation of `graph` that computes what is written, products from left to right.
+        """Return the accumulation of `graph` that computes what is written, products from left to right.
 
         Symbols are labels of the graph's edges, by the names of `edge_names`; a unit edge on a path may be left out.
 
@@ -192,7 +194,7 @@ class ExpressionSet:
         return match(self.references, self.entries, graph)
 
     def to_graph(self, symbols: Literal["shared", "split"] = "shared") -> DifferentiationGraph:
-        """The differentiation graph of the expressions: each product a path, each sum a block.
+        """Return the differentiation graph of the expressions: each product a path, each sum a block.
 
         Args:
             symbols: ``"shared"``: a symbol is one edge, wherever it stands, and references are what they stand for.
@@ -264,12 +266,12 @@ class ExpressionSet:
         )
 
     def words(self) -> int:
-        """Number of paths that the entries stand for, with multiplicity."""
+        """Return the number of paths that the entries stand for, with multiplicity."""
         counts = word_counts(self.entries.values(), self.references)
         return sum(counts[expression] for expression in self.entries.values())
 
     def latex(self) -> str:
-        """The set as a LaTeX ``align*`` environment, a line for each expression."""
+        """Return the set as a LaTeX ``align*`` environment, a line for each expression."""
         lines = [f"{latex_name(name)} &= {definition.latex()}" for name, definition in self.references.items()]
         for (root, terminal), expression in self.entries.items():
             derivative = f"\\frac{{\\partial {latex_name(str(root))}}}{{\\partial {latex_name(str(terminal))}}}"
@@ -284,7 +286,7 @@ class ExpressionSet:
         )
 
     def sympy(self) -> tuple[list[tuple[sympy.Symbol, sympy.Expr]], dict[Entry, sympy.Expr]]:
-        """The set in SymPy: replacements in the form of ``sympy.cse``, and the entries; needs SymPy."""
+        """Return the set in SymPy: replacements in the form of ``sympy.cse``, and the entries; needs SymPy."""
         replacements: Any = [
             (Reference(name).sympy(), definition.sympy()) for name, definition in self.references.items()
         ]
@@ -298,7 +300,7 @@ class ExpressionSet:
 
 
 def expressions(plan: Plan) -> ExpressionSet:
-    """A plan as mathematics: an expression for every nonzero, references for what is computed once.
+    """Return a plan as mathematics: an expression for every nonzero, references for what is computed once.
 
     >>> import accumulus as acc
     >>> graph = acc.DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")])
@@ -311,7 +313,7 @@ def expressions(plan: Plan) -> ExpressionSet:
 
 
 def _in_order(references: Mapping[str, Expression], entries: Mapping[Entry, Expression]) -> dict[str, Expression]:
-    """The references, each after those that it uses."""
+    """Return the references, each after those that it uses."""
     used: dict[str, tuple[str, ...]] = {}
     for name, expression in [*references.items(), *(("", entry) for entry in entries.values())]:
         inner = [node.name for node in postorder([expression], operands) if isinstance(node, Reference)]
@@ -358,8 +360,11 @@ def uses_of(accumulation: Accumulation) -> tuple[list[int], list[int]]:
 
 
 def _spliced(accumulation: Accumulation, bracketed: bool) -> tuple[list[int], set[int], set[int]]:
-    """Return how often each reference is used by what matters; those used once, by a step of their own kind, that
-    become part of it; and those that do not, since they are right factors and products stay `bracketed`."""
+    """Return how often each reference is used, those that become part of their only use, and those that do not.
+
+    Only uses by what matters count. A reference becomes part of a step of its own kind; a right factor does not where
+    products stay `bracketed`.
+    """
     steps = accumulation.steps
     first = steps.edges
     uses, user = uses_of(accumulation)
@@ -475,7 +480,7 @@ class _Values:
     def written(
         self, references: Mapping[str, Expression], entries: Mapping[Entry, Expression]
     ) -> tuple[dict[str, Expression], dict[Entry, Expression]]:
-        """The values as expressions, those that are used more than once as references."""
+        """Return the values as expressions, those that are used more than once as references."""
         parts: dict[int, list[int]] = {**{number: [] for number in self.symbols}, **self.products, **self.sums}
         roots = [self.numbers[entry] for entry in entries.values()]
         order = list(postorder(roots, lambda number: parts[number]))

@@ -111,7 +111,7 @@ class ValueProgram:
         return self._value(SUM, tuple(sorted(self.fit(term, start, end) for term in terms)), (start, end), False)
 
     def fit(self, value: int, start: int, end: int) -> int:
-        """The value from `start` to `end`, by unit edges before and after it."""
+        """Return the value from `start` to `end`, by unit edges before and after it."""
         before = self._units_between(start, self.ends[value][0], value, value)
         after = self._units_between(self.ends[value][1], end, value, value)
         return self.product([*before, value, *after]) if before or after else value
@@ -121,7 +121,7 @@ class ValueProgram:
         return sorted(postorder(self.entries.values(), lambda value: self.operands[value]))
 
     def uses(self) -> dict[int, list[int]]:
-        """The live products and sums that use each live value."""
+        """Return the live products and sums that use each live value."""
         uses: dict[int, list[int]] = {value: [] for value in self.live()}
         for value in uses:
             for operand in dict.fromkeys(self.operands[value]):
@@ -156,13 +156,13 @@ class ValueProgram:
         return total
 
     def expression(self, value: int) -> Expression:
-        """The value as an expression over labels and references: a reference itself where it is one."""
+        """Return the value as an expression over labels and references: a reference itself where it is one."""
         if len(self._expressions) < len(self):
             self._express()
         return self._expressions[value]
 
     def definitions(self) -> ExpressionSet:
-        """The whole program as expressions; references are the values that are used more than once."""
+        """Return the whole program as expressions; references are the values that are used more than once."""
         if len(self._expressions) < len(self):
             self._express()
         graph = self.graph
@@ -207,7 +207,7 @@ class ValueProgram:
         return known
 
     def _units_between(self, above: int, below: int, left: int, right: int) -> list[int]:
-        """The unit edges of a shortest way from one vertex to the other."""
+        """Return the unit edges of a shortest way from one vertex to the other."""
         if above == below:
             return []
         came: dict[int, int] = {above: -1}
@@ -229,7 +229,7 @@ class ValueProgram:
         return way[::-1]
 
     def _common(self, vertices: Sequence[int], direction: Direction) -> int:
-        """The nearest vertex from which (to which) unit edges lead to (from) all of the vertices."""
+        """Return the nearest vertex from which (to which) unit edges lead to (from) all of the vertices."""
         if len(set(vertices)) == 1:
             return vertices[0]
         common = frozenset.intersection(*(along_units(self.graph, self.units, v, direction) for v in set(vertices)))
@@ -242,7 +242,7 @@ class ValueProgram:
 
 
 def value_program(subject: Accumulation | ExpressionSet, graph: DifferentiationGraph | None = None) -> ValueProgram:
-    """The program of an accumulation, or of an expression set on a graph (by default its own `to_graph()`).
+    """Return the program of an accumulation, or of an expression set on a graph (by default its own `to_graph()`).
 
     Raises:
         ExpressionError: if what is multiplied or added does not meet, or the path sums are not those of the graph.
@@ -329,7 +329,7 @@ class RunningOrder:
 
 
 def running_order(program: ValueProgram) -> RunningOrder:
-    """The program in an order in which it can run in the line graph, products of several factors bracketed."""
+    """Return the program in an order in which it can run in the line graph, products of several factors bracketed."""
     best = None
     for preference in _PREFERENCES:
         run = _Run(program, preference)
@@ -343,7 +343,7 @@ def running_order(program: ValueProgram) -> RunningOrder:
 
 
 def bracketed(program: ValueProgram) -> ValueProgram:
-    """The program with products of two, as `running_order` brackets them."""
+    """Return the program with products of two, as `running_order` brackets them."""
     return running_order(program).program
 
 
@@ -426,7 +426,7 @@ class _Run:
         return progress
 
     def _allowed(self) -> Counter[tuple[int, int]]:
-        """The neighbouring segments that every path that has them multiplies next, with the products they stand in."""
+        """Return neighbouring segments that every path through them multiplies next, with their products."""
         allowed: Counter[tuple[int, int]] = Counter()
         for factors in self.lists.values():
             allowed.update(pair for pair in pairwise(factors) if min(pair) >= 0)
@@ -446,7 +446,7 @@ class _Run:
         return allowed
 
     def _ends(self, side: Literal[0, -1]) -> dict[int, set[int]]:
-        """The segments at the right (-1) or left (0) end of every value that is still to be computed."""
+        """Return the segments at the right (-1) or left (0) end of every value that is still to be computed."""
         ends: dict[int, set[int]] = {}
         for v in self.live:
             if v in self.lists:

@@ -52,7 +52,7 @@ class LineState(State):
 
 @compiled
 def common(a: Integers, b: Integers, words: int, x: int) -> int:
-    """The first element that two rows have in common, from x on; -1 if there is none."""
+    """Return the first element that two rows have in common, from x on; -1 if there is none."""
     w = x >> 6
     if w >= words:
         return -1
@@ -67,7 +67,7 @@ def common(a: Integers, b: Integers, words: int, x: int) -> int:
 
 @compiled
 def element(row: Integers, words: int, x: int) -> int:
-    """The first element of a row, from x on; -1 if there is none."""
+    """Return the first element of a row, from x on; -1 if there is none."""
     return common(row, row, words, x)
 
 
@@ -111,7 +111,7 @@ def _link(state: LineState, x: int) -> None:
 
 @compiled
 def _twin(state: LineState, x: int, start: int, end: int, above: Integers, beneath: Integers) -> int:
-    """A label but x with these ends, predecessors and successors; -1 if there is none."""
+    """Return a label but x with these ends, predecessors and successors; -1 if there is none."""
     words = state.words
     out, into = state.out[start * words :], state.into[end * words :]
     y = common(out, into, words, 0)
@@ -143,7 +143,7 @@ def _touch(state: LineState, near: Integers) -> None:
 
 @compiled
 def _free(state: LineState) -> int:
-    """The first number that no label has; -1 if there is none."""
+    """Return the first number that no label has; -1 if there is none."""
     for w in range(state.words):
         room = ~state.present[w]
         if room != 0:

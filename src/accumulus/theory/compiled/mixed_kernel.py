@@ -98,7 +98,7 @@ def _product(state: MixedState, i: int, j: int) -> None:
 
 @compiled
 def _fingerprint(state: MixedState) -> int:
-    """A number that is equal for equal line graphs, whatever the numbers of their labels."""
+    """Return a number that is equal for equal line graphs, whatever the numbers of their labels."""
     words, present, values = state.words, state.present, state.values
     total = 0
     x = element(present, words, 0)
@@ -125,13 +125,13 @@ ANY: Final = 1e300
 
 @compiled
 def _drawn(state: MixedState, number: int) -> int:
-    """A random number from 0 to number - 1."""
+    """Return a random number from 0 to number - 1."""
     return shifted_right(random_bits(state.random), 2) % number
 
 
 @compiled
 def _face_of(state: MixedState, item: int) -> tuple[int, int]:
-    """The first face that an item names and that is there; -1 for a label of it that is not."""
+    """Return the first face that an item names and that is there; -1 for a label of it that is not."""
     words, kind = state.words, item & KINDS
     v, p, s = (item >> KIND_BITS) & IDS, (item >> (KIND_BITS + ID_BITS)) & IDS, item >> (KIND_BITS + 2 * ID_BITS)
     into, far = state.into[v * words :], state.into[s * words :]
@@ -164,7 +164,7 @@ def _take(state: MixedState, item: int) -> None:
 
 @compiled
 def _found(state: MixedState) -> int:
-    """A random edge or face that is there now, as an item; nothing if no face is left."""
+    """Return a random edge or face that is there now, as an item; nothing if no face is left."""
     words, x = state.words, _drawn(state, state.words << 6)
     again = True
     while True:

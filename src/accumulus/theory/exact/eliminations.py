@@ -189,17 +189,17 @@ class OptimumProof:
             yield self.cost(level)
 
     def order(self) -> tuple[int, ...]:
-        """The best order that is known, of all intermediates."""
+        """Return the best order that is known, of all intermediates."""
         return (*(v for part in self._parts for v in part.order), *self._state.dead)
 
     def accumulation(self, level: Literal["edge", "face"]) -> Accumulation:
-        """The best edge or face elimination that is known."""
+        """Return the best edge or face elimination that is known."""
         if level == "edge":
             return eliminate_edges(self.graph, self._edges(self._parts))
         return eliminate_faces(self.graph, self.faces())
 
     def faces(self) -> list[tuple[int, int]]:
-        """The best face elimination that is known, for `accumulus.elimination.edges_and_faces.eliminate_faces`."""
+        """Return the best known face elimination, for `accumulus.elimination.edges_and_faces.eliminate_faces`."""
         elimination = FaceElimination(self.graph)
         # parts are independent: edges first, and then what only faces do
         faces = faces_of_edges(self.graph, self._edges(part for part in self._parts if part.faces is None))
@@ -212,7 +212,7 @@ class OptimumProof:
         return faces
 
     def _edges(self, parts: Iterable[_KnownPart]) -> list[tuple[int, int, Side]]:
-        """The best edge elimination of some parts: as it was found, or by their orders."""
+        """Return the best edge elimination of some parts: as it was found, or by their orders."""
         elimination, sequence = EdgeElimination(self.graph), list[tuple[int, int, Side]]()
         for part in parts:
             ordered = (each for k in part.order for each in edges_of_vertex(elimination, k))
@@ -363,7 +363,7 @@ class _Run:
                 yield
 
     def _repairs(self, patience: Patience) -> Generator[None]:
-        """The heuristic method of the level once more, thoroughly: it finds what a search from nothing does not."""
+        """Run the level's heuristic method once more, thoroughly: it finds what a search from nothing does not."""
         if patience == Patience():
             found = _BASES[self.level](self.best.graph, self._context.having(effort="thorough").part(_SHARE))
             cost = found.cost(self._context.options.objective)
@@ -380,7 +380,7 @@ class _Run:
 
 
 def _best_of(proof: OptimumProof, level: Level) -> SearchResult:
-    """The best plan, of the narrowest level that has one of its cost."""
+    """Return the best plan, of the narrowest level that has one of its cost."""
     narrowest = next(each for each in LEVELS if proof.cost(each) == proof.cost(level))
     if narrowest == "vertex":
         return SearchResult(proof.graph, "exact-vertex", proof.order())

@@ -81,7 +81,7 @@ class ReducedPart:
     cost: int
 
     def named(self, order: Iterable[int]) -> tuple[int, ...]:
-        """An order of the part's vertices by the numbers of the graph, with what is eliminated before."""
+        """Return an order of the part's vertices by the numbers of the graph, with what is eliminated before."""
         return (*self.first, *(v for k in order for v in self.members[k]))
 
 
@@ -100,7 +100,7 @@ def independent_parts(state: Elimination) -> list[tuple[int, ...]]:
 
 
 def reduced_part(state: Elimination, part: Sequence[int]) -> ReducedPart:
-    """A part of a graph, reduced; the graph itself stays as it is."""
+    """Return a part of a graph, reduced; the graph itself stays as it is."""
     whole = _extracted(state, part, {v: (v,) for v in range(len(state.sizes))}, [], 0)
     for _ in range(_ROUNDS):
         _eliminate_safe(whole)
@@ -115,7 +115,7 @@ def reduced_part(state: Elimination, part: Sequence[int]) -> ReducedPart:
 def _extracted(
     state: Elimination, part: Sequence[int], members: dict[int, tuple[int, ...]], first: list[int], cost: int
 ) -> ReducedPart:
-    """The vertices of a part and their neighbours, with numbers of their own."""
+    """Return the vertices of a part and their neighbours, with numbers of their own."""
     number = {v: k for k, v in enumerate(part)}
     edges = {}
     for v in part:
@@ -398,7 +398,7 @@ class LineSearch(PartSearch):
                 self.lower_bound = search.limit + 1
 
     def named_edges(self) -> list[tuple[int, int, Side]]:
-        """The best edge elimination that was found, by vertices of the graph."""
+        """Return the best edge elimination that was found, by vertices of the graph."""
         assert self.edges
         assert self.steps is not None
         sides: tuple[Side, Side] = ("front", "back")

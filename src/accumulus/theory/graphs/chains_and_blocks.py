@@ -63,9 +63,7 @@ class Part:
 
     @property
     def kind(self) -> str:
-        """The notes' word (definitions 3.1 to 3.3): "edge", "complex chain", "complex block", or one of "direct" and
-        "indirect" before "simple chain" or "simple block".
-        """
+        """The notes' word (definitions 3.1 to 3.3), such as "edge", "complex chain" or "indirect simple block"."""
         if self.shape is Shape.EDGE:
             return "edge"
         noun = "chain" if self.shape is Shape.SERIES else "block"
@@ -84,7 +82,7 @@ class Part:
         return self.shape is Shape.SERIES
 
     def walk(self) -> Iterator[Part]:
-        """The part and all parts nested in it, outer ones first, children in their order."""
+        """Yield the part and all parts nested in it, outer ones first, children in their order."""
         pending = [self]
         while pending:
             part = pending.pop()
@@ -165,7 +163,7 @@ class Reduction:
         self._reduce([entry, exit_])
 
     def parts(self) -> tuple[Part, ...]:
-        """The parts that are left, with all that is nested in them."""
+        """Return the parts that are left, with all that is nested in them."""
         tops = [part for row in self.out.values() for part in row.values()]
         made: dict[int, Part] = {}
         pending = [(part, False) for part in tops]
@@ -245,12 +243,12 @@ class Reduction:
             self._place(part)
 
     def _joined(self, shape: Shape, first: int, second: int) -> int:
-        """The composition of two parts; the first is nearer to the root in a series."""
+        """Return the composition of two parts; the first is nearer to the root in a series."""
         lowest = min(self._first[first], self._first[second])
         return self._new(shape, self.source[first], self.sink[second], lowest, (first, second))
 
     def _outermost(self, part: int) -> int:
-        """The current part that a part has been put into."""
+        """Return the current part that a part has been put into."""
         outer = self._outer
         while outer[part] != part:
             outer[part] = outer[outer[part]]
@@ -334,7 +332,7 @@ def decompose(graph: DifferentiationGraph, keep: Iterable[int] = ()) -> Decompos
 
 
 def block(graph: DifferentiationGraph, source: int, sink: int) -> Block | None:
-    """The block from one vertex to another, or None if they bound none: definition 3.1, literally.
+    """Return the block from one vertex to another, or None if they bound none: definition 3.1, literally.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.

@@ -74,7 +74,7 @@ class DominatorTree:
         self._jump[v] = self._jump[jump] if equal else parent
 
     def common(self, u: int, v: int) -> int:
-        """The deepest vertex that dominates both, each being taken to dominate itself; else the `origin`."""
+        """Return the deepest vertex that dominates both, each being taken to dominate itself; else the `origin`."""
         depth, jump, parent = self._depth, self._jump, self._parent
         if depth[u] < depth[v]:
             u, v = v, u
@@ -87,18 +87,18 @@ class DominatorTree:
         return u
 
     def ancestor(self, v: int, depth: int) -> int:
-        """The vertex at this depth that dominates v; the origin has depth 0, the starts depth 1."""
+        """Return the vertex at this depth that dominates v; the origin has depth 0, the starts depth 1."""
         depths, jump = self._depth, self._jump
         while depths[v] > depth:
             v = jump[v] if depths[jump[v]] >= depth else self._parent[v]
         return v
 
     def depth(self, v: int) -> int:
-        """Number of vertices that dominate v, itself included; −1 if no start reaches it."""
+        """Return the number of vertices that dominate v, itself included; −1 if no start reaches it."""
         return self._depth[v]
 
     def immediate(self, v: int) -> int:
-        """The closest vertex that dominates v and is not v; −1 for a start, or where there is none."""
+        """Return the closest vertex that dominates v and is not v; −1 for a start, or where there is none."""
         parent = self._parent[v]
         return NONE if parent == self.origin else parent
 
@@ -158,7 +158,7 @@ def _tree(
     edges: Sequence[Sequence[int]],
     ends: Sequence[int],
 ) -> DominatorTree:
-    """The tree of the graph in an order in which the ends of the edges at a vertex come before it."""
+    """Return the tree of the graph in an order in which the ends of the edges at a vertex come before it."""
     numbers = vertex_numbers(graph, starts)
     tree, first = DominatorTree(len(graph.vertices), numbers), set(numbers)
     for v in order:

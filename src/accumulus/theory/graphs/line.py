@@ -113,7 +113,7 @@ class LineGraph:
 
     @classmethod
     def of(cls, graph: DifferentiationGraph) -> LineGraph:
-        """The line graph of a graph. Edges on no path from a root to a terminal have a vertex, but no faces.
+        """Return the line graph of a graph. Edges on no path from a root to a terminal have a vertex, but no faces.
 
         An edge vertex is called by the label's symbol, else ⟨j,i⟩ by the names of its ends; added vertices are called
         by their roots and terminals.
@@ -191,7 +191,7 @@ class LineGraph:
         return tuple(found)
 
     def to_graph(self) -> DifferentiationGraph:
-        """The graph whose line graph this is, without its dead edges.
+        """Return the graph whose line graph this is, without its dead edges.
 
         Edges keep their order and labels, roots and terminals their order. If the line graph was made from a graph,
         vertices keep their names and sizes; otherwise labels are symbols, the names of the edge vertices, and
@@ -274,7 +274,7 @@ class LineGraph:
 
 
 def line_graph_to_dot(graph: LineGraph) -> str:
-    """The line graph in Graphviz's language; edges that nothing is adjacent to any more are left out."""
+    """Return the line graph in Graphviz's language; edges that nothing is adjacent to any more are left out."""
     faces = (f"v{i} -> v{j};" for i, j in graph.faces)
     names = [typeset(name) for name in graph.names]
     used = [v for v in range(len(names)) if graph.predecessors[v] or graph.successors[v] or v >= graph.edges]

@@ -108,7 +108,7 @@ class PathSet:
         return starts + sum(self._below[e] for e in self._from_edges)
 
     def overlap(self, edge: int) -> int:
-        """Number of the paths that go through the edge; in the notes the overlapping degree O_P(e).
+        """Return the number of the paths that go through the edge; in the notes the overlapping degree O_P(e).
 
         Raises:
             GraphError: for a number that is not an edge of the graph.
@@ -132,7 +132,7 @@ class PathSet:
         return tuple(sorted(found))
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
-        """The paths one by one, in the order of their edges' numbers; nothing is stored but the path at hand."""
+        """Yield the paths one by one, in the order of their edges' numbers; nothing is stored but the path at hand."""
         graph, below = self.graph, self._below
         for v in self._from_vertices:
             if v in self._to_vertices:
@@ -194,7 +194,7 @@ def paths_between_edges(graph: DifferentiationGraph, starts: int | Iterable[int]
 
 
 def paths_at(graph: DifferentiationGraph, vertex: int) -> PathSet:
-    """The adjacent edge paths of a vertex, one for each of its faces; in the notes P_{v_i} ≡ P_{v_i⁻→v_i⁺}.
+    """Return the adjacent edge paths of a vertex, one for each of its faces; in the notes P_{v_i} ≡ P_{v_i⁻→v_i⁺}.
 
     O_{P_{v_i}}(e) is the out-degree of the vertex for its incoming, the in-degree for its outgoing edges.
 
@@ -322,7 +322,7 @@ def local_jacobian(
     *,
     paths: Literal["direct", "all"] = "direct",
 ) -> LocalJacobian:
-    """The Jacobian of the vertices in `rows` with respect to those in `columns`; in the notes J⟨S₁|S₂⟩.
+    """Return the Jacobian of the vertices in `rows` with respect to those in `columns`; in the notes J⟨S₁|S₂⟩.
 
     Args:
         rows, columns: a vertex by number or several.

@@ -13,7 +13,7 @@ Near: TypeAlias = Sequence[Collection[int]] | Mapping[int, Collection[int]]
 
 
 def reached(starts: Iterable[int], following: Callable[[int], Iterable[int]]) -> set[int]:
-    """The starts, and all that can be reached from them.
+    """Return the starts, and all that can be reached from them.
 
     >>> sorted(reached([3], lambda v: [v - 1] if v > 1 else []))
     [1, 2, 3]
@@ -48,7 +48,7 @@ def topological_order(waiting: dict[int, int], following: Callable[[int], Iterab
 
 
 def longest_ways(order: Iterable[int], following: Callable[[int], Iterable[int]]) -> dict[int, int]:
-    """Number of edges of the longest way to each vertex from one that nothing leads to.
+    """Return the number of edges of the longest way to each vertex from one that nothing leads to.
 
     Args:
         order: all vertices, each before those that follow it.
@@ -78,12 +78,12 @@ class UnionFind:
         self._up = list(range(count))
 
     def new(self) -> int:
-        """A further number, in a class of its own."""
+        """Return a further number, in a class of its own."""
         self._up.append(len(self._up))
         return len(self._up) - 1
 
     def find(self, k: int) -> int:
-        """The least number of the class of k."""
+        """Return the least number of the class of k."""
         up = self._up
         while up[k] != k:
             up[k] = up[up[k]]

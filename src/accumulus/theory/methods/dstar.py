@@ -89,7 +89,7 @@ class Trees:
         self._counts: dict[Pair, int] = {}
 
     def add(self, label: int) -> int:
-        """A node that hangs nowhere yet."""
+        """Return a node that hangs nowhere yet."""
         self.labels.append(label)
         self.parents.append(_ABSENT)
         return len(self.labels) - 1
@@ -252,7 +252,7 @@ class _Side:
         self.union = 0
 
     def edges(self, end: int | None) -> list[int]:
-        """The edges from (to) intermediates and the given root (terminal), from (to) all if that is None."""
+        """Return the edges from (to) intermediates and the given root (terminal), from (to) all if that is None."""
         outer = self.outer.values() if end is None else [self.outer.get(end, {})]
         return [*self.inner, *(e for edges in outer for e in edges)]
 
@@ -473,7 +473,7 @@ class _Derivatives:
             downwards[i] = downwards.get(i, 0) | lost
 
     def _form(self, b: int, c: int, entries: int, above: int) -> tuple[list[int], int]:
-        """The edges of [b,c] in the first of the entries, and the entries in which it has just these."""
+        """Return the edges of [b,c] in the first of the entries, and the entries in which it has just these."""
         one = entries & -entries
         upwards = bool(one & above)
         same = entries & above if upwards else entries & ~above
@@ -499,7 +499,7 @@ class _Derivatives:
         return edges, same
 
     def _accumulate(self, b: int, c: int, edges: list[int]) -> int:
-        """Reference of the sum over paths from b to c, from the side with fewer products."""
+        """Return the reference of the sum over paths from b to c, from the side with fewer products."""
         sources, targets, labels = self.sources, self.targets, self.labels
         from_source = sum(sources[e] != b for e in edges) <= sum(targets[e] != c for e in edges)
         values: dict[int, int] = {}

@@ -237,7 +237,7 @@ class MixedAnnealing(Annealing):
         return seconds / (_PRODUCT * self.count * (self._products + 10))
 
     def accumulation(self, graph: DifferentiationGraph) -> Accumulation:
-        """The best sequence so far, run on the graph: as an edge elimination, if no item is a face."""
+        """Return the best sequence so far, run on the graph: as an edge elimination, if no item is a face."""
         by_faces = any(_parts(item)[0] == mixed.FACE for item in self.best[1])
         return self._by_faces(graph) if by_faces else self._by_edges(graph)
 

@@ -89,7 +89,7 @@ def factorize_faces(graph: DifferentiationGraph, direction: Direction = "backwar
 
 
 def factorization_order(graph: DifferentiationGraph, direction: Direction = "backward") -> list[int]:
-    """The intermediates in the order in which factorization makes them disappear into chains; dead ones last."""
+    """Return the intermediates in the order in which factorization makes them disappear into chains; dead ones last."""
     gone = _Factorization(graph).run(direction).gone
     seen = set(gone)
     return gone + [v for v in graph.intermediates if v not in seen]
@@ -192,7 +192,7 @@ class _Factorization(EdgeElimination):
         self._reduce([*near])
 
     def drawn(self) -> DifferentiationGraph:
-        """The graph that the strands are made of: copies of a vertex have primes, named strands are edges.
+        """Return the graph that the strands are made of: copies of a vertex have primes, named strands are edges.
 
         Labels are the graph's symbols, or e1, e2, … by edge where a variable has none; names are s1, s2, ….
         """
@@ -250,7 +250,7 @@ class _Factorization(EdgeElimination):
         return bool(self.intermediate[v]) and bool(self.successors[v])
 
     def _strands_at(self, v: int) -> tuple[list[int], list[int]]:
-        """The strands into a vertex and out of it."""
+        """Return the strands into a vertex and out of it."""
         return [self.successors[u][v] for u in self.predecessors[v]], list(self.successors[v].values())
 
     def _reduce(self, pending: list[int]) -> None:

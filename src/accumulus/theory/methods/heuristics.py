@@ -250,7 +250,7 @@ def _sides(state: EdgeElimination, j: int, i: int) -> list[Step]:
 def _views(
     graph: DifferentiationGraph, P: Sequence[Collection[int]], S: Sequence[Collection[int]]
 ) -> tuple[SideView, SideView]:
-    """The graph from the roots, and from the terminals."""
+    """Return the graph from the roots, and from the terminals."""
     roots = [bits.bit_count() for bits in index_ranges(graph)]
     terminals = [bits.bit_count() for bits in index_domains(graph)]
     return SideView(P, S, roots), SideView(S, P, terminals)

@@ -123,15 +123,15 @@ class Levelled:
         self._representatives: dict[tuple[int, int], NDArray[np.int64]] = {}
 
     def first(self, level: int) -> int:
-        """Number of the first vertex of a level."""
+        """Return the number of the first vertex of a level."""
         return self._first[level]
 
     def width(self, level: int) -> int:
-        """Number of vertices of a level."""
+        """Return the number of vertices of a level."""
         return self._first[level + 1] - self._first[level]
 
     def components(self, a: int, b: int) -> tuple[int, NDArray[np.int64]]:
-        """Connected components of what lies strictly between two levels: their number, and that of each vertex."""
+        """Return the number of components strictly between two levels, and the component of each vertex."""
         known = self._components.get((a, b))
         if known is None:
             if b - a == 2:
@@ -170,7 +170,7 @@ class Levelled:
         return int(number), label.astype(np.int64)
 
     def representatives(self, a: int, b: int) -> NDArray[np.int64]:
-        """A vertex of each component between two levels."""
+        """Return a vertex of each component between two levels."""
         known = self._representatives.get((a, b))
         if known is None:
             _, first = np.unique(self.components(a, b)[1], return_index=True)
@@ -291,7 +291,7 @@ class Levelled:
         return found
 
     def _direct(self, level: int, k: int, whole: tuple[int, int, int]) -> Matrix:
-        """The edges from one level to the next, as far as their ends on level k belong to a component."""
+        """Return the edges from one level to the next, as far as their ends on level k belong to a component."""
         a, b, component = whole
         label = self.components(a, b)[1]
         start = self._first[a + 1]
@@ -481,7 +481,7 @@ def multiply(elimination: EdgeElimination, rows: Iterable[int], middle: Iterable
 def _parts(
     graph: DifferentiationGraph, edges: list[tuple[int, int, int]], separate: bool
 ) -> list[list[tuple[int, int, int]]]:
-    """The edges (source, target, label), grouped by what only roots and terminals connect."""
+    """Return the edges (source, target, label), grouped by what only roots and terminals connect."""
     ends = {*graph.roots, *graph.terminals}
     if not separate:
         return [edges] if edges else []

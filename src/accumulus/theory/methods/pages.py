@@ -77,7 +77,7 @@ class Page:
                 yield (j, i), label
 
     def copy(self) -> Page:
-        """A page with the same edges."""
+        """Return a page with the same edges."""
         return self._restricted(dict(self.edges()))
 
     @property
@@ -126,7 +126,7 @@ class Page:
         return None if end is None else (start, end)
 
     def part(self, start: int, end: int) -> tuple[list[Page], str]:
-        """Steps 3 and 4: the pages that this one is parted into, and why; none if step 5 is due."""
+        """Return steps 3 and 4: the pages that this one is parted into, and why; none if step 5 is due."""
         above = reached([start], self.predecessors.__getitem__)
         below = reached([end], self.successors.__getitem__)
         roots, terminals = self.own_roots, self.own_terminals
@@ -216,7 +216,7 @@ class Page:
         return end not in reached(others, self.successors.__getitem__)
 
     def _level_sets(self, start: int, end: int) -> tuple[list[int], list[int]]:
-        """The vertices on the level of v_i that reach v_j, and those on the level of v_j that v_i reaches."""
+        """Return the vertices on the level of v_i that reach v_j, and those on the level of v_j that v_i reaches."""
         level = self.levels()
         above, below = reached([end], self.predecessors.__getitem__), reached([start], self.successors.__getitem__)
         upper = [v for v in self.inner if level[v] == level[start] and v in above]
@@ -251,7 +251,7 @@ class Page:
         return self._kept(lambda edge: all(v in ends or v not in self._fixed for v in edge))
 
     def _kept(self, wanted: Callable[[Pair], bool]) -> Page:
-        """The page of the paths all of whose edges are wanted."""
+        """Return the page of the paths all of whose edges are wanted."""
         page = self._restricted({edge: label for edge, label in self.edges() if wanted(edge)})
         live = reached(page.own_roots, page.successors.__getitem__) & reached(
             page.own_terminals, page.predecessors.__getitem__
@@ -277,7 +277,7 @@ class Page:
 
 
 def _halves(vertices: list[int]) -> tuple[list[int], list[int]]:
-    """The first half, which is the larger one, and the rest."""
+    """Return the first half, which is the larger one, and the rest."""
     half = (len(vertices) + 1) // 2
     return vertices[:half], vertices[half:]
 
@@ -285,8 +285,10 @@ def _halves(vertices: list[int]) -> tuple[list[int], list[int]]:
 def _unequalled(
     candidates: list[int], level: dict[int, int], degree: dict[int, int], *, first: bool, of: list[int] | None = None
 ) -> int | None:
-    """The candidate of largest degree that no other vertex (`of` which, by default the candidates) of its level
-    equals, on the first or the last level that has one."""
+    """Return the candidate of largest degree that no other vertex of its level equals.
+
+    It is on the first or the last level that has one. The other vertices are those of `of`, by default the candidates.
+    """
     highest: dict[int, list[int]] = {}
     for v in candidates if of is None else of:
         rivals = highest.setdefault(level[v], [])
@@ -347,7 +349,7 @@ class TracedPage:
 
 
 def trace_pages(graph: DifferentiationGraph, *, limit: int = _LIMIT) -> list[TracedPage]:
-    """The pages of a literal run, in the order of their making, each after every rule that changed it."""
+    """Return the pages of a literal run, in the order of their making, each after every rule that changed it."""
     strategy = _Strategy(graph, True, limit)
     strategy.trace = []
     strategy.accumulate(strategy.first_page(), None)
@@ -374,7 +376,7 @@ class _Strategy:
         self._names: dict[int, str] = {}
 
     def first_page(self) -> Page:
-        """The whole graph."""
+        """Return the whole graph."""
         page = Page(self.graph, self.steps, deadline=self._deadline)
         for e in self.graph.live_edges.nonzero()[0].tolist():
             page.add(int(self.graph.sources[e]), int(self.graph.targets[e]), e)

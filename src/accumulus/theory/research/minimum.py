@@ -98,7 +98,7 @@ class Words:
         self.inner = [p for p, pair in enumerate(self.pairs) if not pair.is_output and pair.longest > 1]
 
     def joined(self, left: int, right: int) -> int:
-        """Number of the word that is two words, one after the other."""
+        """Return the number of the word that is two words, one after the other."""
         return self._index[self.words[left].path + self.words[right].path[1:]]
 
     def members(self, pair: int, value: int) -> list[int]:
@@ -164,7 +164,7 @@ class Minimum:
 
 
 def true_minimum(graph: DifferentiationGraph, below: int | None = None, steps: int = _STEPS) -> Minimum:
-    """The least number of products of any program for the graph's Jacobian, all labels variable.
+    """Return the least number of products of any program for the graph's Jacobian, all labels variable.
 
     Args:
         below: only programs with fewer products are of interest; a bound from elsewhere saves the last proof.
@@ -193,7 +193,7 @@ def true_minimum(graph: DifferentiationGraph, below: int | None = None, steps: i
 
 
 def accumulation_of(words: Words, products: list[Product]) -> Accumulation:
-    """The program of some products as an accumulation, verified.
+    """Return the program of some products as an accumulation, verified.
 
     Raises:
         VerificationError: if the products do not make up the Jacobian; a mistake of the search.
@@ -236,7 +236,7 @@ def _joined(words: Words, before: int, left: int, after: int, right: int) -> int
 
 
 def _partition(wanted: int, parts: list[tuple[int, int]]) -> list[int]:
-    """References of parts whose disjoint union is wanted."""
+    """Return references of parts whose disjoint union is wanted."""
     if not wanted:
         return []
     lowest = wanted & -wanted
@@ -329,7 +329,7 @@ class _Pairs:
         return self.given - self.left
 
     def _own(self, word: int) -> int:
-        """The bit of a word's pair, if it is a product."""
+        """Return the bit of a word's pair, if it is a product."""
         return self.bit[self.words.words[word].pair] if self.words.words[word].cuts else 0
 
     def least(self) -> int:
@@ -337,7 +337,7 @@ class _Pairs:
         return self._bound(0, self.everything)
 
     def run(self, number: int) -> list[Product] | None:
-        """A program with at most so many products, if there is one."""
+        """Return a program with at most so many products, if there is one."""
         return self._decide(0, self.everything, number)
 
     def _outputs(self, allowed: int) -> int:
@@ -390,7 +390,7 @@ class _Pairs:
 
 
 def _least(masks: Iterator[int] | set[int]) -> tuple[int, ...]:
-    """The sets that include no other."""
+    """Return the sets that include no other."""
     kept: list[int] = []
     for mask in sorted(set(masks), key=int.bit_count):
         if not any(not other & ~mask for other in kept):
@@ -416,7 +416,7 @@ class _Products:
         self.seen: dict[tuple[int, frozenset[tuple[int, frozenset[int]]]], int] = {}
 
     def run(self) -> list[Product] | None:
-        """The products of a program, if there is one."""
+        """Return the products of a program, if there is one."""
         needs: Needs = {p: frozenset((self.words.pairs[p].products,)) for p in self.words.outputs}
         return self._pair(0, needs, [])
 

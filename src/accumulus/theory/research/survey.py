@@ -90,7 +90,7 @@ class ReducedGraph:
 
     @classmethod
     def parse(cls, key: str) -> ReducedGraph:
-        """The graph of a key.
+        """Return the graph of a key.
 
         Raises:
             GraphError: if the text is no key.
@@ -107,7 +107,7 @@ class ReducedGraph:
         return graph
 
     def named_edges(self) -> list[tuple[str, str]]:
-        """The edges between vertices y1, …, v1, …, x1, …."""
+        """Return the edges between vertices y1, …, v1, …, x1, …."""
         return [
             *((f"y{k}", f"v{v + 1}") for k, s in enumerate(self.roots, 1) for v in _members(s)),
             *((f"v{i + 1}", f"v{j + 1}") for i, j in self.inner),
@@ -115,7 +115,7 @@ class ReducedGraph:
         ]
 
     def graph(self) -> DifferentiationGraph:
-        """The differentiation graph, all labels variable."""
+        """Return the differentiation graph, all labels variable."""
         return DifferentiationGraph(
             self.named_edges(),
             [f"y{k}" for k in range(1, len(self.roots) + 1)],
@@ -124,7 +124,7 @@ class ReducedGraph:
         )
 
     def canonical(self) -> ReducedGraph:
-        """The least isomorphic graph."""
+        """Return the least isomorphic graph."""
         inner, ways = _ways(self.intermediates, self.inner)
         roots, terminals = min(
             (tuple(sorted(_image(s, way) for s in self.roots)), tuple(sorted(_image(s, way) for s in self.terminals)))
@@ -133,7 +133,7 @@ class ReducedGraph:
         return ReducedGraph(self.intermediates, inner, roots, terminals)
 
     def reversed(self) -> ReducedGraph:
-        """The graph with every edge turned round; not canonical."""
+        """Return the graph with every edge turned round; not canonical."""
         return ReducedGraph(self.intermediates, tuple((j, i) for i, j in self.inner), self.terminals, self.roots)
 
 
@@ -149,7 +149,7 @@ def reduced_graphs(edges: int) -> Iterator[ReducedGraph]:
 
 
 def random_reduced_graph(edges: int, rng: random.Random) -> ReducedGraph:
-    """A random reduced graph with so many edges (5 or more), in canonical form, no distribution promised.
+    """Return a random reduced graph with so many edges (5 or more), in canonical form, no distribution promised.
 
     Two to five intermediates, inner edges by chance; roots and terminals mostly with one or two edges, now and then
     several alike, since what is worth sharing depends on how many use it.
@@ -237,7 +237,7 @@ def _reach(k: int, inner: Edges) -> list[int]:
 
 @lru_cache(maxsize=1 << 16)
 def _ways(k: int, inner: Edges) -> tuple[Edges, tuple[tuple[int, ...], ...]]:
-    """The least image of the edges under renumbering, and every renumbering that gives it."""
+    """Return the least image of the edges under renumbering, and every renumbering that gives it."""
     colour = [0] * k
     for _ in range(k):
         finer = [
@@ -379,7 +379,7 @@ def decide(graph: DifferentiationGraph, steps: int = 1_000_000) -> Verdict:
 
 
 def shortest_faces(graph: DifferentiationGraph, at_least: int = 0, moves: int = sys.maxsize) -> tuple[int, list[Face]]:
-    """The shortest sequence of face eliminations that branch and bound finds (`accumulus.theory.exact.searches`).
+    """Return the shortest sequence of face eliminations, by branch and bound (`accumulus.theory.exact.searches`).
 
     Args:
         at_least: a bound that is known; a sequence that is no longer is the result.
@@ -405,7 +405,7 @@ def shortest_faces(graph: DifferentiationGraph, at_least: int = 0, moves: int = 
 
 
 def _followed(program: Accumulation | None) -> list[Face] | None:
-    """The faces that compute a program, if its dependencies are acyclic."""
+    """Return the faces that compute a program, if its dependencies are acyclic."""
     if program is None:
         return None
     try:
@@ -575,7 +575,7 @@ def _run(
 
 
 def read_results(path: str | os.PathLike[str], *, repair: bool = False) -> dict[str, Result]:
-    """The results in a file, by key of the graph; none if there is no file.
+    """Return the results in a file, by key of the graph; none if there is no file.
 
     Args:
         repair: cut off half a line at the end, which a killed run has left.
