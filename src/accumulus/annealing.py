@@ -40,8 +40,14 @@ class Annealed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Sweeps of the first run, their factor from run to run, and how many runs in a row without improvement end the
-    search, if not the first; whether a run is given up after a slice if it has won nothing by then."""
+    """A schedule of runs.
+
+    Attributes:
+        sweeps: of the first run.
+        growth: factor of the sweeps from run to run.
+        stalls: how many runs in a row without improvement end the search, if not the first.
+        gives_up: whether a run ends after a slice if it has won nothing by then.
+    """
 
     sweeps: float
     growth: float
@@ -186,6 +192,6 @@ def thresholds(count: int) -> NDArray[np.float64]:
 
 
 def seed_of(*parts: int) -> int:
-    """A random 62-bit number that depends on all parts, never 0."""
+    """Return a random 62-bit number that depends on all parts, never 0."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 2 | 1

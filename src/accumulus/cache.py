@@ -80,7 +80,7 @@ class _UntrustedError(OSError):
 
 
 def directory() -> Path:
-    """The cache directory.
+    """Return the cache directory.
 
     Raises:
         OSError: if neither the environment nor the system names a place.
@@ -278,7 +278,7 @@ def _without() -> Iterator[None]:
 
 @contextmanager
 def _folder(kind: Kind, create: bool = False) -> Iterator[_Folder]:
-    """The folder of a kind; an `OSError` if it is not there, or cannot be trusted."""
+    """Open the folder of a kind; an `OSError` if it is not there, or cannot be trusted."""
     top = directory()
     path = top / kind
     if create:
@@ -329,7 +329,7 @@ _TELLING: Final = (
 
 
 def code_version(packages: Iterable[str], folders: Iterable[str]) -> str:
-    """The versions of other packages, and of what is in folders of this one: its files, by size and time of change.
+    """Return the versions of other packages, and of files in folders of this one by size and time of change.
 
     Reading the files would take longer than all the rest of a look-up.
     """
@@ -349,7 +349,7 @@ def code_version(packages: Iterable[str], folders: Iterable[str]) -> str:
 
 @cache
 def version_of(package: str) -> str:
-    """The version of an installed package; empty if there is none of that name."""
+    """Return the version of an installed package; empty if there is none of that name."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:  # run from its sources, or not installed
@@ -358,7 +358,7 @@ def version_of(package: str) -> str:
 
 @cache
 def processor() -> str:
-    """The processor and its features, in the words of the system, or of LLVM where that has none."""
+    """Return the processor and its features, in the words of the system, or of LLVM where that has none."""
     try:
         # the first of the processors, which all are the same
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:

@@ -42,7 +42,7 @@ QUICKLY: Final = ("-O1", "-ftree-vectorize")
 
 @shows_options
 def external(f: Callable[..., Any], *examples: Any, name: str | None = None, **options: Unpack[Given]) -> Any:
-    """A function as a `casadi.Function` whose values and derivatives are computed by compiled code.
+    """Return a function as a `casadi.Function` whose values and derivatives are computed by compiled code.
 
     CasADi asks for derivatives as it needs them, and each is planned and compiled when it is first asked for: the
     Jacobian, for `casadi.jacobian` and products with it, and weights of the results times the Jacobian, whose own
@@ -127,7 +127,7 @@ def nlpsol(
 
 
 def _name(f: Any) -> str:
-    """A name that CasADi allows."""
+    """Return a name that CasADi allows."""
     own = f.name() if isinstance(f, ca.Function) else name_of(f)
     return own if ca.Function.check_name(own) else "f"
 
@@ -202,12 +202,12 @@ class _Nonzeros:
         self._last: tuple[Point, list[NDArray[Any]], list[SparsePattern | None]] | None = None
 
     def arrays(self, point: Point) -> list[NDArray[Any]]:
-        """The arrays before the matrices."""
+        """Return the arrays before the matrices."""
         found, _ = self._at(point)
         return found[: len(found) - self._count]
 
     def matrices(self, point: Point) -> list[Any]:
-        """The derivative of each result by each argument."""
+        """Return the derivative of each result by each argument."""
         found, patterns = self._at(point)
         return list(map(_Block.matrix, self.blocks, found[len(found) - self._count :], patterns))
 
@@ -255,7 +255,7 @@ class _Compiled:
         return _Nonzeros(self._derivative(value_and_jacobian, self.function, sparse="coo"), self.points)
 
     def values(self, point: Point) -> list[Any]:
-        """The results."""
+        """Return the results."""
         return [ca.DM(value) for value in self.nonzeros.arrays(point)]
 
     @cached_property
@@ -366,7 +366,7 @@ class _External(_Callback):
 
     @classmethod
     def of(cls, name: str, compiled: _Compiled) -> _External:
-        """A function of the user's."""
+        """Return a function of the user's."""
         inputs, outputs = (
             [_Place(shape, k) for k, shape in enumerate(shapes)] for shapes in (compiled.inputs, compiled.outputs)
         )
@@ -412,7 +412,7 @@ class _External(_Callback):
         return self._made[-1]
 
     def _block(self, result: _Place, argument: _Place) -> int | None:
-        """The derivative of the compiled function; None for zeros."""
+        """Return the derivative of the compiled function; None for zeros."""
         if result.position is None or argument.position is None:
             return None
         return result.position * len(self._compiled.inputs) + argument.position

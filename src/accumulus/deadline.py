@@ -127,8 +127,7 @@ class Deadline:
 
     @property
     def cut_short(self) -> str:
-        """The stage in which the clock ended a search of this call; empty if each has ended by itself, or by its
-        work."""
+        """The stage in which the clock ended a search of this call; empty if none."""
         return self._account.cut_short
 
     @property
@@ -159,16 +158,16 @@ class Deadline:
             raise OutOfTimeError
 
     def part(self, share: float) -> Self:
-        """A deadline after that share of the work that is left; its clock leaves something to what follows, too."""
+        """Return a deadline after that share of the work that is left; its clock leaves something for the rest."""
         until = self._account.now() + (1 + share) / 2 * self.clock_left
         return self._other(until, min(self._most, self._units_from_now(share * self.left)), share * self.seconds)
 
     def within(self, seconds: float) -> Self:
-        """A deadline after so many seconds of work, or this one if it is earlier."""
+        """Return a deadline after so many seconds of work, or this one if it is earlier."""
         return self._other(self._until, min(self._most, self._units_from_now(seconds)), min(seconds, self.seconds))
 
     def at_least(self, seconds: float) -> Self:
-        """This one, or one that many seconds from now, with their work, if that is later."""
+        """Return this deadline, or one that many seconds from now with its work, if that is later."""
         work = WORK * seconds
         until = max(self._until, self._account.now() + seconds)
         return self._other(until, max(self._most, self._units_from_now(work)), max(work, self.seconds))

@@ -151,7 +151,7 @@ class OpaqueError(TraceError, CompileError):
 
 
 def unknown_name(what: str, given: object, known: Iterable[str]) -> UnknownNameError:
-    """The error for a name that is not in a registry, with the closest known name and the whole list.
+    """Return the error for a name that is not in a registry, with the closest known name and the whole list.
 
     >>> print(unknown_name("method", "revers", ["forward", "reverse"]))
     unknown method 'revers'; did you mean 'reverse'? Known: forward, reverse.

@@ -145,7 +145,7 @@ class _Inside:
         self.__wrapped__ = given[0]
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Derivatives at one point."""
+        """Return derivatives at one point."""
         count = len(arguments)
         static: set[int | str] = {
             k % count if isinstance(k, int) else k
@@ -198,7 +198,7 @@ def _examples(shapes: Sequence[tuple[int, ...]]) -> list[Any]:
 
 
 def _in_order(wanted: Sequence[Any], examples: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-    """The numbers that a program takes, which are entries of the values as they are entries of the examples."""
+    """Return the numbers that a program takes, which are entries of the values as they are entries of the examples."""
     found: list[Any] = []
     for number in wanted:
         same = next((k for k, example in enumerate(examples) if example is number), None)
@@ -214,7 +214,7 @@ def _in_order(wanted: Sequence[Any], examples: Sequence[Any], values: Sequence[A
 
 
 def _computed(program: CompiledProgram) -> Compute:
-    """The arrays that a program writes at one point, from the numbers that it takes."""
+    """Return the arrays that a program writes at one point, from the numbers that it takes."""
     kernel, tape = program.kernel, program.tape
     forms = [jax_library.ShapeDtypeStruct((segment.length,), kernel.dtype) for segment in kernel.segments]
     emitted: Compute | None = None
@@ -249,7 +249,7 @@ def _computed(program: CompiledProgram) -> Compute:
 
 
 def _called(kernel: Kernel, forms: Sequence[Any]) -> Compute:
-    """A kernel, called by XLA."""
+    """Return a kernel, called by XLA."""
     widest = max(range(len(forms)), key=lambda k: int(forms[k].shape[0]), default=None)
     if widest is None or not forms[widest].shape[0]:
         return lambda *_: tuple(jnp.zeros(form.shape, form.dtype) for form in forms)
@@ -269,7 +269,7 @@ _KEPT: Final[list[Any]] = []
 
 @cache
 def _target(arguments: int, results: int, widest: int) -> str:
-    """The name under which JAX knows the function that XLA calls for so many arguments and results."""
+    """Return the name under which JAX knows the function that XLA calls for so many arguments and results."""
     name = f"accumulus_{arguments}_{results}_{widest}"
     address = ctypes.c_void_p(handler(arguments, results, widest))
     jax_library.ffi.register_ffi_target(name, jax_library.ffi.pycapsule(address), platform="cpu")
@@ -277,7 +277,7 @@ def _target(arguments: int, results: int, widest: int) -> str:
 
 
 def _address_of(kernel: Kernel) -> tuple[int, Any]:
-    """A function as `LLVMKernel.address` has it that calls the kernel in Python, and what it is there as long as."""
+    """Return a function in Python, as `LLVMKernel.address` has it, that calls the kernel, and what keeps it alive."""
     lengths, inputs = [segment.length for segment in kernel.segments], len(kernel.arguments)
     shapes = [*kernel.arguments, *((length,) for length in lengths)]
     kind = np.ctypeslib.as_ctypes_type(kernel.dtype)

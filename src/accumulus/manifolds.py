@@ -244,7 +244,7 @@ class Group(Manifold):
         raise NotImplementedError
 
     def _polynomial(self, delta: Any, order: int, xp: Any) -> Any:
-        """The exponential map up to an order, 1 or 2."""
+        """Return the exponential map up to an order, 1 or 2."""
         raise NotImplementedError
 
     def _log(self, x: Any, xp: Any) -> Any:
@@ -260,11 +260,11 @@ class Group(Manifold):
         raise NotImplementedError
 
     def _of_matrix(self, matrix: Any, xp: Any) -> Any:
-        """The element of an orthogonal matrix, or of a homogeneous one."""
+        """Return the element of an orthogonal matrix, or of a homogeneous one."""
         raise NotImplementedError
 
     def _generator(self, delta: Any, xp: Any) -> Any:
-        """The matrix of the Lie algebra."""
+        """Return the matrix of the Lie algebra."""
         raise NotImplementedError
 
 
@@ -295,7 +295,7 @@ def _cross(u: Any, v: Any, xp: Any) -> Any:
 
 
 def _series_near(square: Any, coefficients: Sequence[float], far: Any, xp: Any) -> Any:
-    """A power series of θ² where that is small, else `far`, a function of θ."""
+    """Return a power series of θ² where that is small, else `far`, a function of θ."""
     near = square <= NEAR
     angle = xp.sqrt(xp.where(near, 1.0, square))
     return xp.where(near, series(xp.where(near, square, 0.0), coefficients), far(angle))
@@ -707,14 +707,14 @@ def is_rotation(value: Any) -> bool:
 
 
 def quaternions_of(value: Any) -> Any:
-    """The quaternions of a ``Rotation``; anything else as it is."""
+    """Return the quaternions of a ``Rotation``; anything else as it is."""
     if not is_rotation(value):
         return value
     return value.quaternions if isinstance(value, Operand) else value.as_quat()  # type: ignore[attr-defined]
 
 
 def rotation_of(quaternions: Any) -> Any:
-    """The ``Rotation`` of unit quaternions, traced or not."""
+    """Return the ``Rotation`` of unit quaternions, traced or not."""
     if not isinstance(quaternions, Operand):
         return sys.modules[_MODULE].Rotation.from_quat(quaternions)
     from accumulus.frontends.scipy.spatial import TracedRotation

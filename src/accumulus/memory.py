@@ -39,7 +39,7 @@ def check_fits(size: int, what: str, instead: str) -> None:
 
 
 def of_bytes(size: int) -> str:
-    """A number of bytes as people read it.
+    """Return a number of bytes as people read it.
 
     >>> of_bytes(3 * 2**40), of_bytes(2**30 + 2**29)
     ('3 TiB', '1.5 GiB')

@@ -75,7 +75,7 @@ METHODS: Final[dict[str, Entry]] = {
 
 
 def methods() -> dict[str, str]:
-    """The methods, simplest first: name → what it does.
+    """Return the methods, simplest first: name → what it does.
 
     >>> print(*methods())
     forward reverse markowitz vertex edge-pushing symmetric edge face relative-markowitz lowest-fill-in lmmd momr

@@ -51,7 +51,7 @@ class Objective(StrEnum):
 
     @classmethod
     def of(cls, name: str) -> Objective:
-        """The objective of that name.
+        """Return the objective of that name.
 
         Raises:
             UnknownNameError: if there is none.
@@ -79,8 +79,7 @@ class Objective(StrEnum):
         return self is Objective.FMA
 
     def ranked(self, fma: int, multiplications: int) -> tuple[int, int]:
-        """The counts in the order in which they decide between two eliminations: its own, then the one that breaks
-        ties."""
+        """Return the counts in the order in which they decide: the objective's own, then the one that breaks ties."""
         return (fma, multiplications) if self.every_product else (multiplications, fma)
 
 
@@ -103,8 +102,9 @@ OF_PLANS: Final = ("method", "objective", "time_limit", "effort", "seed", "itera
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of planning, rewriting and compiling; each is documented at `accumulus.jacobian`, `iterations` at
-    `accumulus.plan`.
+    """Options of planning, rewriting and compiling.
+
+    Each is documented at `accumulus.jacobian`, `iterations` at `accumulus.plan`.
 
     Raises:
         UnknownNameError: for a name that is not among those that there are.
@@ -298,7 +298,7 @@ def _check_executor(executor: Any) -> None:
 
 
 def check_threads(threads: object) -> int:
-    """The number of threads, or `ArgumentError`."""
+    """Return the number of threads, or `ArgumentError`."""
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
         raise ArgumentError(f"threads is {threads!r}; expected a whole number of at least 1")
     return threads

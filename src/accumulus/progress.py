@@ -119,7 +119,7 @@ class ProgressLine:
                 self._wait(_TICK)
 
     def _done(self) -> float | None:
-        """The part of the seconds that are expected which has passed."""
+        """Return the part of the seconds that are expected which has passed."""
         return min(_ALMOST, (time.monotonic() - self._began) / self._expected) if self._expected else None
 
     def _text(self) -> str:
@@ -138,7 +138,7 @@ class _Terminal:
 
     @classmethod
     def on(cls, console: Console | None, text: str) -> _Terminal | None:
-        """The line on a console, if that is a terminal."""
+        """Return the line on a console, if that is a terminal."""
         from rich.console import Console
 
         console = Console(stderr=True) if console is None else console

@@ -66,7 +66,7 @@ class Lambdified:
         self.__doc__ = f"{'Value and Jacobian' if jacobian else 'Value'} of SymPy expressions by ({model.text})."
 
     def __call__(self, *arguments: Any) -> Any:
-        """The pair (value, Jacobian), or the value alone, for a number or an array in the place of each argument."""
+        """Return the pair (value, Jacobian), or the value alone, for a number or an array for each argument."""
         both = self.derivative(*self._packed([np.asarray(argument, float) for argument in arguments], ()))
         return both if self._has_jacobian else both[0]
 
@@ -84,7 +84,7 @@ class Lambdified:
         return both if self._has_jacobian else both[0]
 
     def _packed(self, arrays: Sequence[NDArray[Any]], points: tuple[int, ...]) -> list[NDArray[np.float64]]:
-        """The arguments of the derivative."""
+        """Return the arguments of the derivative."""
         if len(arrays) != len(self._arguments):
             raise ArgumentError(f"{len(arrays)} arguments are given; expected {len(self._arguments)}: {self._text}")
         for position, (array, argument) in enumerate(zip(arrays, self._arguments, strict=True)):
@@ -115,7 +115,7 @@ def lambdify(
     wrt: Any = None,
     **options: Unpack[Given],
 ) -> Lambdified:
-    """A compiled function that returns the values of SymPy expressions together with their Jacobian.
+    """Return a compiled function that returns the values of SymPy expressions together with their Jacobian.
 
     Args:
         args: as `sympy.lambdify` takes them: a symbol, or a list of symbols, and of lists and matrices of symbols.
@@ -154,7 +154,7 @@ def lambdify(
 def jacobian(
     exprs: Any, wrt: Any, *, symbols: Iterator[Any] | None = None, **options: Unpack[Given]
 ) -> tuple[list[tuple[Any, Any]], Any]:
-    """The Jacobian of SymPy expressions as expressions, with names for what they have in common.
+    """Return the Jacobian of SymPy expressions as expressions, with names for what they have in common.
 
     It is what is compiled otherwise: planned, rewritten to few operations, and written back. SymPy's means for the same
     are ``cse(Matrix(exprs).jacobian(wrt))``.

@@ -16,7 +16,7 @@ _PRIMES: Final = 3
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""The text with everything that cannot be seen spelled out, as `repr` spells it.
+    r"""Return the text with everything that cannot be seen spelled out, as `repr` spells it.
 
     Args:
         keep: characters that stay as they are all the same.
@@ -31,7 +31,7 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def fresh(name: str, taken: Container[object], begun: dict[str, int]) -> str:
-    """The name with primes behind it, so that it is not taken; with one prime and a number, once that is shorter.
+    """Return the name with primes behind it so that it is not taken; with a prime and a number once that is shorter.
 
     Args:
         begun: where the search for a number goes on, by name; so that many of one name take linear time.
@@ -71,7 +71,7 @@ def some_of(names: Iterable[str]) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""The text as HTML shows it, with what cannot be seen spelled out, and line breaks kept.
+    r"""Return the text as HTML shows it, with what cannot be seen spelled out, and line breaks kept.
 
     >>> print(escaped("<b>&\x1b"), escaped("two\nlines"))
     &lt;b&gt;&amp;\x1b two<br>lines
@@ -85,7 +85,7 @@ def stacked(*parts: str) -> str:
 
 
 def paragraph(text: str, *, bold: bool = False) -> str:
-    """A line of text.
+    """Return a line of text.
 
     >>> paragraph("a < b")
     '<p style="margin: 0.4em 0">a &lt; b</p>'
@@ -95,7 +95,7 @@ def paragraph(text: str, *, bold: bool = False) -> str:
 
 
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, marked: int | None = None) -> str:
-    """A table whose first column holds names and whose other columns hold numbers.
+    """Return a table whose first column holds names and whose other columns hold numbers.
 
     Args:
         headings: of the columns; none for a table without a head.

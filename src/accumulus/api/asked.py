@@ -78,7 +78,7 @@ def shows_choice(function: F) -> F:
 def derivative(
     f: Callable[..., Any], kind: Kind, argnums: int | Sequence[int] | None, asked: Asked | AskedOfMatrix
 ) -> Derivative:
-    """A derivative of `f` by the arguments at `argnums`, and by those that are asked for by name.
+    """Return a derivative of `f` by the arguments at `argnums`, and by those that are asked for by name.
 
     Raises:
         ArgumentError, UnknownNameError: for what is asked and does not exist or does not fit.
@@ -116,7 +116,7 @@ def options_and_choice(
 
 
 def dense(kind: Kind, given: Mapping[str, Any], beside: Iterable[str] = ()) -> Options:
-    """The options of a kind whose results are no matrices. `beside` are other names that the caller takes."""
+    """Return the options of a kind whose results are no matrices. `beside` are other names that the caller takes."""
     options = Options.of(beside, **given)
     if options.sparse is not None:
         raise ArgumentError(f"sparse is {given['sparse']!r} for {kind.name}, whose results are arrays; expected none")

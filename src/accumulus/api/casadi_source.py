@@ -41,7 +41,7 @@ def by_columns(shape: Shape) -> NDArray[np.intp]:
 
 
 def function_source(f: Callable[..., Any], examples: Sequence[Any], name: str, **options: Any) -> str:
-    """A function with first and second derivatives: ``name``, ``jac_name``, ``adj1_name`` and ``jac_adj1_name``.
+    """Return a function with first and second derivatives: ``name``, ``jac_name``, ``adj1_name`` and ``jac_adj1_name``.
 
     The last two are weights of the results times the Jacobian, and the Hessian of the results so weighted; they are
     left out where a function has derivatives of its own, which cannot be differentiated.
@@ -131,7 +131,7 @@ def _second(
 
 
 def nlp_source(f: Callable[..., Any], g: Callable[..., Any], x: Any, p: Any = None, **options: Any) -> str:
-    """The nonlinear program: minimise f(x, p) subject to bounds of x and of g(x, p).
+    """Return the nonlinear program: minimise f(x, p) subject to bounds of x and of g(x, p).
 
     Args:
         f: returns a number.
@@ -224,7 +224,7 @@ def _check_results(f: Any, g: Any, value: Sequence[Shape], constraints: Sequence
 
 
 def _of_lagrangian(f: Callable[..., Any], g: Callable[..., Any], options: Any) -> Derivative:
-    """The Hessian of sigma·f + multipliers·g; of Python functions as one function, whose arrays become loops."""
+    """Return the Hessian of sigma·f + multipliers·g; of Python functions as one function, whose arrays become loops."""
     plain = recorder_of(_of_lagrangian)
     if not (recorder_of(f) is recorder_of(g) is plain):
         return hessian_of_lagrangian(f, g, **options)
@@ -245,7 +245,7 @@ class WeightedSum:
         self._part = f if recorder_of(f) is recorder_of(leaves) else compiled(f)
 
     def __call__(self, *given: Any) -> Any:
-        """The sum, on numbers or traced values."""
+        """Return the sum, on numbers or traced values."""
         arguments, weights = given[: self._count], given[self._count :]
         if ACTIVE.tape is None:
             found = recorder_of(self._function).evaluate(self._function, arguments)
@@ -283,7 +283,7 @@ class _Written:
         pairs: Sequence[tuple[Shape, Shape]] = (),
         upper: bool = False,
     ) -> _Written:
-        """The program of a derivative.
+        """Return the program of a derivative.
 
         Args:
             pairs: of each sparse result, the shapes of what is differentiated and of the argument, if these are no
@@ -309,7 +309,7 @@ class _Written:
         return cls(name, source, patterns, list(results.shapes[:dense]), program.is_guarded)
 
     def called(self, arguments: Sequence[int], results: Sequence[int | str]) -> Called:
-        """A call of it."""
+        """Return a call of it."""
         return Called(self.source, self.name, arguments, results, self.guarded)
 
 
@@ -328,7 +328,7 @@ def _sorted(
 
 
 def _moved(segment: Segment, order: NDArray[np.intp], size: int) -> Segment:
-    """A result array whose entries are in another order; those without a place are left out."""
+    """Return a result array whose entries are in another order; those without a place are left out."""
     chosen = []
     for each in (segment.positions, segment.outputs):
         chosen.append(np.arange(each.start, each.stop) if isinstance(each, slice) else np.asarray(each, np.intp))

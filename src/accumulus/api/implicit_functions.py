@@ -25,7 +25,7 @@ _FORM: Final = (("guess", Parameter.POSITIONAL_OR_KEYWORD), ("parameters", Param
 def implicit(
     residual: Callable[..., Any], *, steps: int = 10, rtol: float = 1e-5, atol: float = 1e-8, **others: Any
 ) -> ImplicitFunction:
-    """The function y(p, …) for which ``residual(y, p, …)`` is zero, as a function of (guess, p, …).
+    """Return the function y(p, …) for which ``residual(y, p, …)`` is zero, as a function of (guess, p, …).
 
     It is called on numbers, or within functions that are compiled and differentiated. There it is `steps` steps of
     Newton's method from the guess, the same at all points, and its derivatives to any order are those of the implicit
@@ -93,7 +93,7 @@ class ImplicitFunction:
         self._compiled = compiled(self, check=False, optimise=False, effort="fast")
 
     def __call__(self, guess: Any = MISSING, *parameters: Any, **keywords: Any) -> Any:
-        """The root near a guess, in its structure."""
+        """Return the root near a guess, in its structure."""
         if keywords or guess is MISSING:
             given = ", ".join(keywords) if keywords else "no arguments"
             raise ArgumentError(

@@ -120,7 +120,7 @@ def _checked(method: Any, rtol: Any, atol: Any, max_steps: Any, failure: Any) ->
 
 
 def _on_numbers(f: Callable[..., Any], control: Control, event: Callable[..., Any] | None) -> Callable[..., Any]:
-    """The compiled function of an initial state, times and arguments; the same for the same function."""
+    """Return the compiled function of an initial state, times and arguments; the same for the same function."""
     try:
         return _kept(f, control, event)
     except TypeError:  # a function that cannot be hashed
@@ -172,7 +172,7 @@ class _Problem:
             )
 
     def recorded(self, event: Callable[..., Any] | None = None) -> Any:
-        """The states as traced values, in the structure of y0; or the time of an event and the state then."""
+        """Return the states as traced values, in the structure of y0; or the time of an event and the state then."""
         f, at = decided(self._f), decided(event)
 
         def equations(s: Any, y: Any) -> Any:
@@ -192,7 +192,7 @@ class _Problem:
         return time, self.arranged(references_of(self.tape, state))
 
     def _parted(self, body: Body, event: Callable[..., Any] | None) -> tuple[Tape, Tape | None]:
-        """The rates, checked, and what an event returns, of the same inputs."""
+        """Return the rates, checked, and what an event returns, of the same inputs."""
         if event is None:
             self._check_rates(body.structure, body.results)
             return body.tape, None
@@ -244,7 +244,7 @@ def _size(shape: tuple[int, ...]) -> int:
 
 @lru_cache(maxsize=_KEPT)
 def _system(rows: bytes, size: int, name: str) -> System:
-    """The system of a tape in bytes: equal right-hand sides are compiled once."""
+    """Return the system of a tape in bytes: equal right-hand sides are compiled once."""
     return System(from_bytes(rows), size, name)
 
 

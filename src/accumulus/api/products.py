@@ -26,7 +26,7 @@ from accumulus.programs.kinds import HVP, JVP, LINEAR_OPERATOR, TAYLOR, VJP, Kin
 
 @shows_manifolds
 def jvp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds]) -> Derivative:
-    """The value of `f` and the product of its Jacobian with directions: a function of (primals, tangents).
+    """Return the value of `f` and the product of its Jacobian with directions: a function of (primals, tangents).
 
     As ``jax.jvp(f, primals, tangents)``: `primals` are a tuple of all arguments, `tangents` one of the same structure,
     with None for what is not differentiated by; returned is the pair (value, tangent). Tangents with one more axis in
@@ -58,7 +58,7 @@ def jvp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds
 
 @shows_manifolds
 def vjp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds]) -> Derivative:
-    """The value of `f` and the product of weights with its Jacobian: a function of (primals, cotangents).
+    """Return the value of `f` and the product of weights with its Jacobian: a function of (primals, cotangents).
 
     As ``value, back = jax.vjp(f, *primals)`` and ``back(cotangents)`` in one: `primals` are a tuple of all arguments,
     `cotangents` have the structure of what `f` returns; returned is the pair (value, a tuple with the product by each
@@ -84,7 +84,7 @@ def vjp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds
 
 @shows_manifolds
 def hvp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds]) -> Derivative:
-    """The product of the Hessian of a function that returns one number with directions: of (primals, tangents).
+    """Return the product of the Hessian of a function that returns one number with directions: of (primals, tangents).
 
     As ``jax.jvp(jax.grad(f), primals, tangents)[1]``, by all arguments that have a tangent: the result has their
     structure, with None where the tangent is None. Several directions at once as in `jvp`. With the gradient:
@@ -110,7 +110,7 @@ def hvp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds
 
 @shows_options
 def taylor(f: Callable[..., Any], *given: Never, **options: Unpack[Given]) -> Derivative:
-    """The value of `f` along a path of its arguments and its Taylor coefficients: a function of (primals, series).
+    """Return a function of (primals, series): the value of `f` and its Taylor coefficients along a path.
 
     With x(t) = x₀ + x₁·t + x₂·t² + …, f(x(t)) is y₀ + y₁·t + y₂·t² + …. `primals` are a tuple of all arguments, x₀.
     `series` has the same structure, with one more axis in front: x₁, x₂, …, and None for what is constant. The
@@ -169,7 +169,7 @@ class Linearizations:
         self.__wrapped__ = derivative.__wrapped__
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """The Jacobian at one point, as an operator.
+        """Return the Jacobian at one point, as an operator.
 
         Raises:
             ArgumentError: while a function is recorded: operators are no arrays, and cannot be part of it.
@@ -189,7 +189,7 @@ class Linearizations:
 def linear_operator(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[Asked]
 ) -> Linearizations:
-    """The Jacobian of `f` as a linear operator of SciPy, as a function of the same arguments.
+    """Return the Jacobian of `f` as a linear operator of SciPy, as a function of the same arguments.
 
     At a point the operator is computed once; a product with it then takes a multiplication for each edge that is left
     of the differentiation graph, of which as many are eliminated as lowers that: never more than the Jacobian has

@@ -170,5 +170,5 @@ class Trace:
 
 
 def _alone(asked: Any) -> Any:
-    """The only one of several; all that is asked, where it is not a sequence of one."""
+    """Return the only one of several; all that is asked, where it is not a sequence of one."""
     return asked[0] if isinstance(asked, list | tuple) and len(asked) == 1 else asked

@@ -60,7 +60,7 @@ def _names(record: Callable[..., Any]) -> str:
 
 
 def _depends(values: Sequence[Any]) -> bool:
-    """True if anything depends on traced values, what functions close over included."""
+    """Return True if anything depends on traced values, what functions close over included."""
     functions = [each for each in values if isinstance(each, FunctionType)]
     return depends([*values, *(cell.cell_contents for each in functions for cell in cells(each))])
 
@@ -95,7 +95,7 @@ def _equations(
 
 
 def _shape(tape: Any, unknowns: Any) -> tuple[int, ...]:
-    """The shape of unknowns as SciPy has it, which makes a number an array."""
+    """Return the shape of unknowns as SciPy has it, which makes a number an array."""
     return np.shape(references_of(tape, unknowns) if depends(unknowns) else unknowns) or (1,)
 
 
@@ -185,7 +185,7 @@ def _quad(
     epsrel: float = 1.49e-8,
     limit: int = 50,
 ) -> Any:
-    """An integral, and the estimate of its error."""
+    """Return an integral, and the estimate of its error."""
     found = _equations(tape, func, (), args, a, b)
     if found is None:
         return NotImplemented
@@ -221,7 +221,7 @@ def _bracketed(
     maxiter: Any = None,
     **further: Any,
 ) -> Any:
-    """A root between two numbers."""
+    """Return a root between two numbers."""
     found = _equations(tape, f, (), args, a, b)
     if found is None:
         return NotImplemented
@@ -272,7 +272,7 @@ def _fsolve(
     full_output: int = 0,
     **options: Any,
 ) -> Any:
-    """A root near a guess, by MINPACK's hybrd; by hybrj if the Jacobian is given, which is compiled here."""
+    """Return a root near a guess, by MINPACK's hybrd; by hybrj if the Jacobian is given, which is compiled here."""
     shape = _shape(tape, x0)
     found = _equations(tape, func, shape, args, x0)
     if found is None:
@@ -326,7 +326,7 @@ def _root_of(
     tol: Any = None,
     options: Any = None,
 ) -> Any:
-    """A root near a guess, by a method of `scipy.optimize.root`."""
+    """Return a root near a guess, by a method of `scipy.optimize.root`."""
     has_pair = jac is True
     args = args if isinstance(args, tuple) else (args,)
     function = (lambda y, *given: fun(y, *given)[0]) if has_pair else fun

@@ -73,7 +73,7 @@ def tangent_derivative(
     on: On,
     into: On,
 ) -> Derivative:
-    """A derivative of a kind in the tangent spaces of arguments, and of results.
+    """Return a derivative of a kind in the tangent spaces of arguments, and of results.
 
     Args:
         argnums, names: arguments to differentiate by, as `Forms` takes them.
@@ -137,7 +137,7 @@ class _TangentForms(Forms):
         return [place for place in self._wanted if not isinstance(place, int) or place > 0]
 
     def of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Restructured | None, Sequence[Any]]:
-        """The function in the form that these arguments need, and the numbers in them."""
+        """Return the function in the form that these arguments need, and the numbers in them."""
         return super().of(*self._stored(arguments, keywords))
 
     def reader(self, arguments: Sequence[Any], keywords: Mapping[str, Any], call: Restructured | None) -> Reader | None:
@@ -160,7 +160,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _stored(value: Any, path: str, kind: type[_Quaternions] = _Quaternions) -> Any:
-    """A value with quaternions in the place of rotations, and arrays in that of lists of numbers."""
+    """Return a value with quaternions in the place of rotations, and arrays in that of lists of numbers."""
     if is_rotation(value):
         return kind(quaternions_of(value))
     if type(value) in (float, np.ndarray) or isinstance(value, StandIn):
@@ -215,7 +215,7 @@ class _OnManifolds:
         self._at_numbers = _AtNumbers(self, self)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Derivatives at one point, as part of a recording; at numbers by a program of their own."""
+        """Return derivatives at one point, as part of a recording; at numbers by a program of their own."""
         if ACTIVE.tape is None:
             return self._at_numbers(arguments, keywords)
         kind, options = self.kind, self.options
@@ -243,7 +243,7 @@ class _OnManifolds:
         return (_shown(value), found) if value is not None and kind.values else found
 
     def zeros(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The tangent vector 0 at each argument that is differentiated by, in the structure of this."""
+        """Return the tangent vector 0 at each argument that is differentiated by, in the structure of this."""
         found = []
         for place, on in zip(*self._places(arguments), strict=True):
             held = arguments[place] if isinstance(place, int) else keywords[place]
@@ -253,7 +253,7 @@ class _OnManifolds:
     def moved(
         self, deltas: Sequence[Any], arguments: Sequence[Any], keywords: Mapping[str, Any], value: Any = None
     ) -> Any:
-        """The result at arguments beside these, in local coordinates at `value` where it is in a manifold."""
+        """Return the result at arguments beside these, in local coordinates at `value` where it is in a manifold."""
         given, named = [*arguments], dict(keywords)
         places, manifolds = self._places(arguments)
         if value is None and self._into is not None:
@@ -287,7 +287,7 @@ class _OnManifolds:
         return self._part(*arguments, **keywords)
 
     def _places(self, arguments: Sequence[Any]) -> tuple[Sequence[int | str], list[On]]:
-        """The arguments that are differentiated by, and what `on` says of each."""
+        """Return the arguments that are differentiated by, and what `on` says of each."""
         on, wanted = self._on, self.wanted
         if self.kind.has_seeds:
             places: Sequence[int | str] = range(len(arguments))
@@ -327,7 +327,7 @@ class _AtNumbers:
         self._programs: tuple[Derivative, Derivative] | None = None
 
     def __call__(self, arguments: Sequence[Any], keywords: Mapping[str, Any], skipped: int = 0) -> Any:
-        """The result.
+        """Return the result.
 
         Args:
             skipped: arguments, the first, that the user's function does not take.
@@ -377,7 +377,7 @@ class _Folded(Derivative):
         return super()._into(given, keywords, out)
 
     def compile(self, *examples: Any, **keywords: Any) -> Any:
-        """The program for arguments of these shapes, see `Derivative.compile`."""
+        """Return the program for arguments of these shapes, see `Derivative.compile`."""
         if self._is_long(examples, keywords):
             found = self._loops.compile(*examples, **keywords)
             self._last_form = self._loops._last_form
@@ -409,7 +409,7 @@ class _Along(Derivative):
         self._tangents = function
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Derivatives at one point."""
+        """Return derivatives at one point."""
         own = {name: x for name, x in keywords.items() if name != "out" or not self._takes_out}
         return super().__call__(*self._with_zeros(arguments, own), **keywords)
 
@@ -419,7 +419,7 @@ class _Along(Derivative):
         return self._forms.takes_out
 
     def batch(self, *arguments: Any, in_axes: Any = "auto", transposed: bool = False, **others: Any) -> Any:
-        """Derivatives at many points, see `Derivative.batch`."""
+        """Return derivatives at many points, see `Derivative.batch`."""
         options = {name: others.pop(name) for name in ("out", "threads") if name in others}
         if others:
             arguments, others = placed(self._tangents, arguments, others, self._name)
@@ -447,11 +447,11 @@ class _Along(Derivative):
         return super().batch(first, *arguments, in_axes=given, transposed=transposed, **options, **others)
 
     def compile(self, *examples: Any, **keywords: Any) -> Any:
-        """The program for arguments of these shapes, after the tangent vectors, which come first."""
+        """Return the program for arguments of these shapes, after the tangent vectors, which come first."""
         return super().compile(*self._with_zeros(examples, keywords), **keywords)
 
     def prepared(self, *examples: Any, **keywords: Any) -> Any:
-        """The program, and its arguments, see `Derivative.prepared`."""
+        """Return the program, and its arguments, see `Derivative.prepared`."""
         return super().prepared(*self._with_zeros(examples, keywords), **keywords)
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
@@ -504,12 +504,12 @@ def _placed(
 
 
 def _axes_of(value: Any, entry: Any, transposed: bool) -> Any:
-    """The axes of points in an argument, in its structure: those of arrays by `entry`, as `in_axes` has it."""
+    """Return the axes of points in an argument, in its structure: those of arrays by `entry`, as `in_axes` has it."""
     return _with_axes(value, entry, transposed, lambda _, axis: axis)
 
 
 def _at_one(value: Any, entry: Any, transposed: bool) -> Any:
-    """An argument of the shapes that it has at one point."""
+    """Return an argument of the shapes that it has at one point."""
 
     def without(leaf: Any, axis: int | None) -> Any:
         shape = [*np.shape(leaf)]
@@ -552,7 +552,7 @@ def _of_primals(primals: Any, seeds: Any) -> None: ...
 
 
 def _restored(value: Any, *, unit: bool = False) -> Any:
-    """A value with rotations in the place of their quaternions, which are divided by their length if `unit`."""
+    """Return a value with rotations in the place of their quaternions, which are divided by their length if `unit`."""
     if type(value) is _Quaternions:
         return rotation_of(normalised(value.quaternions) if unit else value.quaternions)
     found = None if isinstance(value, np.ndarray | StandIn) else opened(value)
@@ -565,7 +565,7 @@ def _restored(value: Any, *, unit: bool = False) -> Any:
 
 
 def _shown(value: Any) -> Any:
-    """A value of a result as it is returned."""
+    """Return a value of a result as it is returned."""
     return _stored(value, "", _Rotations)
 
 
@@ -573,7 +573,7 @@ def _shown(value: Any) -> Any:
 
 
 def _walk(value: Any, on: On, path: str, visit: Visit) -> Any:
-    """A value with other leaves, each by its manifold; constants stay.
+    """Return a value with other leaves, each by its manifold; constants stay.
 
     Raises:
         ArgumentError: if `on` does not fit the value.
@@ -614,14 +614,14 @@ def _below(on: On, container: Container, path: str) -> list[On]:
 
 
 def _leaves(value: Any) -> list[Any]:
-    """The numbers in a value, in order."""
+    """Return the numbers in a value, in order."""
     found: list[Any] = []
     _walk(value, None, "", lambda leaf, *_: found.append(leaf))
     return found
 
 
 def _zero(leaf: Any, manifold: Manifold | None, path: str) -> Any:
-    """The tangent vector 0 at a leaf."""
+    """Return the tangent vector 0 at a leaf."""
     stored = leaf.quaternions if isinstance(leaf, _Quaternions) else quaternions_of(leaf)
     if stored is not leaf and manifold is not SO3:
         raise ArgumentError(f"{path} is a Rotation; expected accumulus.manifolds.SO3 for it, and not {manifold}")
@@ -631,7 +631,7 @@ def _zero(leaf: Any, manifold: Manifold | None, path: str) -> Any:
 
 
 def _moved(leaf: Any, manifold: Manifold | None, path: str, rest: Iterator[Any], order: int) -> Any:
-    """A point beside a leaf, in the direction of the next tangent vector."""
+    """Return a point beside a leaf, in the direction of the next tangent vector."""
     delta = next(rest)
     if manifold is None:
         return leaf + delta
@@ -640,7 +640,7 @@ def _moved(leaf: Any, manifold: Manifold | None, path: str, rest: Iterator[Any],
 
 
 def _linear(leaf: Any, manifold: Manifold | None, path: str, before: Iterator[Any]) -> Any:
-    """A leaf of the result in local coordinates at what it was before, to first order."""
+    """Return a leaf of the result in local coordinates at what it was before, to first order."""
     value = next(before)
     if manifold is None:
         return _as_numbers(leaf, manifold, path)

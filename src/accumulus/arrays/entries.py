@@ -41,7 +41,7 @@ class Entries:
         return len(self.heads)
 
     def chosen(self, which: NDArray[np.bool_]) -> Entries:
-        """Some of the entries."""
+        """Return some of the entries."""
         if which.all():
             return self
         values = None if self.values is None else selected(self.values, which)
@@ -49,7 +49,7 @@ class Entries:
 
 
 def selected(operands: Column, chosen: Column | NDArray[np.bool_]) -> Column:
-    """Some entries of a column, by position, or by a mask."""
+    """Return some entries of a column, by position, or by a mask."""
     if isinstance(chosen, Range) and isinstance(operands, Range):
         return Range(operands.start + operands.step * chosen.start, operands.step * chosen.step, chosen.count)
     if isinstance(chosen, Range):
@@ -92,7 +92,7 @@ class Products:
         self._starts: Integers = np.empty(0, np.int64)
 
     def chained(self, outer: Entries, inner: Entries, first: int, size: int) -> Entries | None:
-        """Derivatives through an array: of what depends on it, `outer`, and of itself, `inner`; None if there are none.
+        """Return derivatives through an array: `outer` of what depends on it, `inner` of itself; None for no terms.
 
         Args:
             first: reference of the array's first entry.
@@ -109,7 +109,7 @@ class Products:
         return Entries(selected(outer.heads, left), selected(inner.tails, right), values)
 
     def product(self, a: Column | None, b: Column | None) -> Column | None:
-        """Derivatives times others, one by one; None are ones."""
+        """Return derivatives times others, one by one; None are ones."""
         if a is None or b is None:
             return b if a is None else a
         for one, other in ((a, b), (b, a)):
@@ -130,11 +130,11 @@ class Products:
         return self.tape.compute(_where if sense else _where_not, [condition, values])
 
     def sum(self, a: Column, b: Column) -> Column:
-        """Derivatives plus others, one by one."""
+        """Return derivatives plus others, one by one."""
         return self._combined("add", a, b)
 
     def _combined(self, name: str, a: Column, b: Column) -> Column:
-        """An operation on two columns; of constants that are combined, what they stand for is known."""
+        """Return an operation on two columns; of constants that are combined, what they stand for is known."""
         x, y = self.tape.uniform(a), self.tape.uniform(b)
         if x is None or y is None:
             if self._is_rounded(a) or self._is_rounded(b):  # what is written by its value is another constant
@@ -182,7 +182,7 @@ class Products:
         return None
 
     def added(self, entries: Sequence[Entries]) -> list[Entries]:
-        """These derivatives with no place twice."""
+        """Return these derivatives with no place twice."""
         left: list[Entries] = []
         marks: list[Hashable] = []
         for each in entries:
@@ -219,14 +219,14 @@ class Products:
         return [Entries(*((tails, heads) if of_one else (heads, tails)), column(found.values))]
 
     def sums(self, terms: Integers, offsets: Integers) -> Integers:
-        """The sum of each group of terms, several each, given where they begin, and where those of the last end."""
+        """Return the sum of each group of several terms, given where groups begin and where the last one ends."""
         if len(terms) == 2 * (len(offsets) - 1):  # an addition needs no loop of its own
             pairs = terms.reshape(-1, 2)
             return references_in(self._combined("add", column(pairs[:, 0].copy()), column(pairs[:, 1].copy())))
         return self.tape.sums(terms, offsets)
 
     def grouped(self, terms: Integers, first: Integers) -> Integers:
-        """The sum of each group of terms, of which those at `first` are the first; single terms are their own."""
+        """Return the sum of each group of terms, whose first ones are at `first`; a single term is its own sum."""
         lengths = np.diff(np.append(first, len(terms)))
         several = lengths > 1
         results = terms[first]
@@ -235,14 +235,14 @@ class Products:
         return results
 
     def values(self, entries: Entries) -> Column:
-        """The values of entries, a constant if they are all 1."""
+        """Return the values of entries, a constant if they are all 1."""
         if entries.values is not None:
             return entries.values
         return Range(self.tape.constant(1.0), 0, len(entries))
 
 
 def _where(tape: Tape) -> Callable[[int, int], int]:
-    """The value where the condition holds, else 0."""
+    """Return the value where the condition holds, else 0."""
     return lambda condition, value: tape.select(condition, value, tape.constant(0.0))
 
 
@@ -251,7 +251,7 @@ def _where_not(tape: Tape) -> Callable[[int, int], int]:
 
 
 def _ends(operands: Column) -> tuple[int, int]:
-    """The least and the greatest reference of a column."""
+    """Return the least and the greatest reference of a column."""
     if isinstance(operands, Range):
         one, other = operands.start, operands.start + operands.step * (operands.count - 1)
         return min(one, other), max(one, other)
@@ -307,7 +307,7 @@ class Sorted:
     values: Integers
 
     def rows(self, dtype: type[np.signedinteger[Any]] = np.int64) -> NDArray[Any]:
-        """The row of each entry."""
+        """Return the row of each entry."""
         return np.repeat(np.arange(len(self.begins) - 1, dtype=dtype), np.diff(self.begins))
 
 
@@ -343,7 +343,7 @@ def sorted_entries(
 
 
 def distinct(rows: Integers, columns: Integers) -> tuple[Integers, Integers]:
-    """An order of places by rows and columns, and where in it each place comes first."""
+    """Return an order of places by rows and columns, and where in it each place comes first."""
     state = _placed([(rows, columns, Range(0, 1, len(rows)))], 0, int(rows.max(initial=-1)) + 1)
     _sort(state)
     order = state.placed

@@ -48,7 +48,7 @@ class Factored:
     inner: list[Integers]
 
     def between(self, *shapes: tuple[int, int]) -> list[Integers]:
-        """The arrays that are never computed, in these shapes."""
+        """Return the arrays that are never computed, in these shapes."""
         return [
             every[: rows * columns].reshape(rows, columns)
             for every, (rows, columns) in zip(self.inner, shapes, strict=True)
@@ -61,12 +61,12 @@ Link = tuple[int, int | None, Edge]
 
 
 def _from_left(heads: Integers, tails: Integers, matrix: Integers | Inverse) -> Dense:
-    """Derivatives of M·X by X."""
+    """Return derivatives of M·X by X."""
     return Dense(heads[np.newaxis], tails[np.newaxis], matrix)
 
 
 def _from_right(heads: Integers, tails: Integers, matrix: Integers | Inverse) -> Dense:
-    """Derivatives of X·M by X."""
+    """Return derivatives of X·M by X."""
     return Dense(heads[:, :, np.newaxis], tails[:, :, np.newaxis], matrix.T)
 
 
@@ -75,7 +75,7 @@ def _entries(heads: Integers, tails: Integers, values: Integers | None = None) -
 
 
 def lower_factor(factored: Factored) -> list[Link]:
-    """dL = L·Φ(L⁻¹·dA·L⁻ᵀ), Φ being the lower triangle with half the diagonal; A as its lower triangle makes it."""
+    """Return dL = L·Φ(L⁻¹·dA·L⁻ᵀ), Φ being the lower triangle with half the diagonal; A's lower triangle counts."""
     made, given, n = factored.made, factored.given, len(factored.given)
     symmetric, left, whole, halved = factored.between(*[(n, n)] * 4)
     lower = np.tri(n, dtype=bool)
@@ -128,7 +128,9 @@ def orthogonal(factored: Factored) -> list[Link]:
 
 
 def singular_vectors(factored: Factored) -> list[Link]:
-    """W = dA·V, P = Uᵀ·W; ds is its diagonal. With F_ij = 1 / (s_j² - s_i²), X_ij = F_ij·(s_j·P_ij + s_i·P_ji) and
+    """Write the derivatives of a singular value decomposition.
+
+    W = dA·V, P = Uᵀ·W; ds is its diagonal. With F_ij = 1 / (s_j² - s_i²), X_ij = F_ij·(s_j·P_ij + s_i·P_ji) and
     Y_ij = F_ij·(s_i·P_ij + s_j·P_ji): dV = V·Y, and dU = U·X + (W - U·P)·S⁻¹, the last for more rows than columns.
     """
     made, (m, n), (values, u, v) = factored.made, factored.given.shape, factored.values

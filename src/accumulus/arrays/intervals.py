@@ -42,7 +42,7 @@ class Intervals(Partial):
         return _is_finite(self.of(values))
 
     def of(self, values: Column) -> Interval:
-        """The interval of all values of a column."""
+        """Return the interval of all values of a column."""
         resume(self._tape, self, None, len(self._known), memory=lambda *_: self)
         return self._of(values, owners_in(self._tape.starts, values))
 
@@ -67,7 +67,7 @@ class Intervals(Partial):
         return _hull(self._outside(operands) if block < 0 else self._known[block] for block in owners)
 
     def _outside(self, operands: Column) -> Interval:
-        """The interval of inputs and constants among the values of a column."""
+        """Return the interval of inputs and constants among the values of a column."""
         references = references_in(operands)
         constants = self._tape.constants[-1 - references[references < 0]]
         if not np.isfinite(constants).all():

@@ -61,7 +61,7 @@ class Inverse:
         return self.system.T if self.is_transposed and self.system is not None else self.system
 
     def times(self, sides: Integers) -> Integers:
-        """The product with a matrix of references: the solutions of a system."""
+        """Return the product with a matrix of references: the solutions of a system."""
         system = self.direct
         return (
             self.tape.solve(self.given, sides) if system is None else self.tape.sparse_solve(system, self.given, sides)

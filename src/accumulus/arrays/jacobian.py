@@ -198,7 +198,7 @@ class _Accumulating:
         return ArrayJacobian(self.made, len(outputs), rows, columns, bodies, self.products.count, opened)
 
     def _opened(self) -> tuple[Opened | None, Integers]:
-        """Inputs by indices, and the references of these in the given program; derivatives by them are wanted."""
+        """Return the inputs taken by open indices, and references of the program by which derivatives are wanted."""
         parts: list[Opened] = []
         taken: list[Integers] = []
         groups = 0
@@ -243,7 +243,7 @@ class _Accumulating:
         self._add_edges(position, column(heads), terms, None)
 
     def _vertices(self, block: int) -> list[int]:
-        """The vertices of a block, in the order in which they can be computed."""
+        """Return the vertices of a block, in the order in which they can be computed."""
         return [*self._residuals.get(block, []), block]
 
     def _add_of_matrices(self, each: Map) -> None:
@@ -294,8 +294,10 @@ class _Accumulating:
         solutions: Integers,
         system: SparseSystem | None = None,
     ) -> None:
-        """Add the derivatives of X, where A·X = B: by the residual R = B - A·X they are A⁻¹, and those of R are -Xᵀ
-        by A and 1 by B, X being held constant. Of a sparse A those by stored entries are rows of -X.
+        """Add the derivatives of X, where A·X = B.
+
+        By the residual R = B - A·X they are A⁻¹, and those of R are -Xᵀ by A and 1 by B, X being held constant. Of a
+        sparse A those by stored entries are rows of -X.
         """
         (by, sides), (vertex,) = given, self._residuals[position]
         if not any(self._is_active(column(each)) for each in given):
@@ -355,7 +357,7 @@ class _Accumulating:
             self.active[every] = True
 
     def _all(self, vertex: int) -> Integers:
-        """References of all entries of an array."""
+        """Return references of all entries of an array."""
         start, size = self._place(vertex)
         return np.arange(start, start + size)
 
@@ -434,7 +436,7 @@ class _Accumulating:
         self._add_edges(position, column(heads), column(tails), None if values is None else column(values))
 
     def _active_parts(self, each: Map, own: Sequence[NDArray[np.bool_]]) -> tuple[list[int], list[int]]:
-        """Outputs and leaves of a recurrence that depend on what derivatives are wanted by."""
+        """Return outputs and leaves of a recurrence that depend on what derivatives are wanted by."""
         leaves = [references_in(leaf) for leaf in each.leaves]
         count, first = each.count, each.starts[0]
         outside = [r[~mine & (r >= 0)] for r, mine in zip(leaves, own, strict=True)]
@@ -475,7 +477,7 @@ class _Accumulating:
         return self._accumulated[key]
 
     def _heads(self, vertices: Sequence[int]) -> list[Heads]:
-        """The derivatives of arrays by those that they depend on, as they are now."""
+        """Return the derivatives of arrays by those that they depend on, as they are now."""
         of: dict[int, list[AnyEdge]] = {}
         for (head, _), entries in self.edges.items():
             of.setdefault(head, []).extend(entries)
@@ -555,7 +557,7 @@ class _Accumulating:
             self.edges.setdefault((head, source), []).append(part)
 
     def _sources(self, references: Integers) -> Integers:
-        """The arrays that references are in, and -3 where they depend on no input."""
+        """Return the arrays that references are in, and -3 where they depend on no input."""
         inside = (references >= 0) & self.active[np.maximum(references, 0)]
         return np.where(inside, np.searchsorted(self.given.starts, references, side="right") - 1, -3)
 
@@ -583,7 +585,7 @@ class _Accumulating:
             self._eliminate_vertex(vertex)
 
     def _cheapest(self, vertices: set[int]) -> tuple[int, int]:
-        """The array whose elimination costs least, and its products.
+        """Return the array whose elimination costs least, and its products.
 
         What a recurrence costs takes long to find where it is much; so it is looked for as far as it may be the least.
         """
@@ -640,8 +642,9 @@ class _Accumulating:
         return [written_out(each) for key in keys for each in self.edges[key]]
 
     def _pass_through(self, vertex: int) -> None:
-        """Derivatives of a recurrence's results by what it takes from outside, or of what depends on it by its results,
-        in the place of those by its steps.
+        """Put derivatives through a recurrence as a whole in the place of those by its steps.
+
+        They are those of its results by what it takes from outside, or of what depends on it by its results.
         """
         above, below = self._edges_at(vertex)
         if not above or not below:

@@ -68,12 +68,12 @@ def half_reduced(numbers: Any) -> Any:
 
 
 def reduced(numbers: Any) -> Any:
-    """The residues of numbers below 2⁶⁴, up to 4 above `PRIME`: several stand for the same."""
+    """Return the residues of numbers below 2⁶⁴, up to 4 above `PRIME`: several stand for the same."""
     return half_reduced(half_reduced(numbers))
 
 
 def of_numbers(numbers: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """The residues of floating-point numbers; of infinities and NaN some."""
+    """Return the residues of floating-point numbers; of infinities and NaN some."""
     fractions, exponents = np.frexp(np.where(np.isfinite(numbers), numbers, 0.7310585786300049))
     whole = (fractions * 2.0**53).astype(np.int64)
     magnitudes = reduced(np.abs(whole).astype(np.uint64))
@@ -88,7 +88,7 @@ def chunks(count: int) -> Sequence[slice]:
 
 
 def at(values: Residues, operands: Column, part: slice) -> Any:
-    """The residues of some entries of a column: one if it is the same for all."""
+    """Return the residues of some entries of a column: one if it is the same for all."""
     if not isinstance(operands, Range):
         return values[operands[part]].astype(np.uint64)
     if operands.step == 0:
@@ -110,7 +110,7 @@ class RandomInverses:
         self._known: dict[Hashable, tuple[Any, Any, Any]] = {}
 
     def times(self, matrix: NDArray[np.int64], system: SparseSystem | None, taken: Residues) -> Any:
-        """The product with a matrix of residues.
+        """Return the product with a matrix of residues.
 
         Args:
             matrix: references of the matrix whose inverse it is; of a sparse one of its stored entries.
@@ -144,7 +144,7 @@ def residues(
     generator: np.random.Generator,
     inverses: RandomInverses,
 ) -> Residues:
-    """The residue of each result that is wanted, or that one of these is computed from, at its reference.
+    """Return the residue of each result that is wanted, or that one of these is computed from, at its reference.
 
     Args:
         apart: constants that were rounded, and the residues of what they stand for.
@@ -219,7 +219,7 @@ def _computed(code: int, operands: Sequence[Any]) -> Any:
 
 
 def matrix_product(left: Any, right: Any) -> Any:
-    """The product of matrices of residues: by halves, sums of whose products are exact, of so many terms at once."""
+    """Return a product of matrices of residues: by halves, as many terms at once as have exact sums."""
     total = np.zeros((left.shape[0], right.shape[1]), np.uint64)
     for first in range(0, right.shape[0], TERMS):
         part = slice(first, first + TERMS)

@@ -139,13 +139,13 @@ class Recurrence:
         return found.reshape(-1)
 
     def direction(self, is_reverse: bool) -> Direction | None:
-        """Derivatives as a recurrence; None where there is none."""
+        """Return derivatives as a recurrence; None where there is none."""
         return self._reverse if is_reverse else self._forward
 
     # Which way --------------------------------------------------------------------------------------------------
 
     def cheapest(self, above: Sequence[Entries], below: Sequence[Entries], most: int) -> Way | None:
-        """The way of fewer products.
+        """Return the way of fewer products.
 
         Args:
             above: derivatives of what depends on it.
@@ -263,7 +263,7 @@ class Factor:
     conditions: tuple[Column, ...] = ()  # under which they count; else they are 0, whatever they are multiplied by
 
     def closed(self, products: Products, count: int) -> Column | None:
-        """The derivatives as entries have them: None if they are all 1."""
+        """Return the derivatives as entries have them: None if they are all 1."""
         if self.number is not None:
             return None if self.number == 1.0 else Range(products.tape.constant(self.number), 0, count)
         assert self.values is not None
@@ -280,7 +280,7 @@ class Factor:
         return () if self.values is None else (self.values, *self.conditions)
 
     def times(self, body: Tape, inputs: Sequence[int], other: int) -> int:
-        """The product, on the tape of a body; `inputs` are those of `columns`."""
+        """Return the product, on the tape of a body; `inputs` are those of `columns`."""
         if self.number is not None:
             return body.multiply(body.constant(self.number), other)
         product, zero = body.multiply(inputs[0], other), body.constant(0.0)
@@ -312,7 +312,7 @@ class BodyLabel:
 
 
 def opened_labels(tape: Tape, places: Sequence[int]) -> tuple[Tape, list[BodyLabel]]:
-    """A copy of a body's tape, and some of its outputs, taken apart where they are choices between a value and 0."""
+    """Return a copy of a body's tape and of some outputs, choices between a value and 0 taken apart."""
     body, labels = tape.copy(), []
     for output in [tape.outputs[place] for place in places]:
         found = guarded(body, output)
@@ -382,7 +382,7 @@ def reach(
     list_wakes: NDArray[np.bool_],
     most: int,
 ) -> Reached | None:
-    """The pairs of a recurrence; None if there are more than `most`.
+    """Return the pairs of a recurrence; None if there are more than `most`.
 
     Args:
         source: (slots, instances), the instance that an operand is a result of, below 0 if it is none.
@@ -428,7 +428,7 @@ def reach(
 
 
 def _marks(matrix: NDArray[np.bool_], words: int) -> Integers:
-    """The rows of a matrix as words of bits."""
+    """Return the rows of a matrix as words of bits."""
     bits = np.zeros((len(matrix), words * BITS), np.int64)
     bits[:, : matrix.shape[1]] = matrix
     marks: Integers = (bits.reshape(-1, words, BITS) << np.arange(BITS)).sum(axis=2)

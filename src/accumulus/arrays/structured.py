@@ -93,7 +93,7 @@ class Dense:
 
     @staticmethod
     def of(rows: Integers, columns: Integers, matrix: Integers) -> Dense:
-        """A rectangle."""
+        """Return a rectangle."""
         return Dense(rows.reshape(1, -1, 1), columns.reshape(1, -1, 1), matrix)
 
 
@@ -121,7 +121,7 @@ class Lookup:
 
 
 def of_product(left: Integers, right: Integers, results: Integers, matrices: tuple[Integers, Integers]) -> list[Dense]:
-    """Derivatives of a product of matrices by its left and its right factor.
+    """Return derivatives of a product of matrices by its left and its right factor.
 
     Args:
         left, right, results: references of (m, k), (k, n) and (m, n) entries.
@@ -133,7 +133,7 @@ def of_product(left: Integers, right: Integers, results: Integers, matrices: tup
 
 
 def parted(dense: Dense, owner: Callable[[Integers], Integers]) -> list[tuple[int, Dense]] | None:
-    """Derivatives by the arrays that the tails are in; None if they cannot be told apart along one axis, or come twice.
+    """Return derivatives by each array that tails are in; None if one axis does not tell them apart, or they repeat.
 
     Args:
         owner: from references to which array each is in; negative ones below -1 are left out.
@@ -192,7 +192,7 @@ def places(wanted: Integers, among: Integers) -> tuple[Integers, NDArray[np.bool
 
 
 def rectangle(entries: Entries, values: Callable[[Entries], Column]) -> Dense | None:
-    """These entries as a rectangle, if every head depends on every tail, once."""
+    """Return these entries as a rectangle, if every head depends on every tail, once."""
     count = len(entries)
     for one, other in ((entries.heads, entries.tails), (entries.tails, entries.heads)):
         # each head is there once: so all tails have to be one
@@ -315,7 +315,7 @@ class Structured:
     # Products ----------------------------------------------------------------------------------------------------
 
     def chained(self, outer: Edge, inner: Edge, first: int, size: int) -> list[Edge]:
-        """Derivatives through an array, see `Products.chained`."""
+        """Return derivatives through an array, see `Products.chained`."""
         found: Edge | None
         if isinstance(outer, Entries) and isinstance(inner, Entries):
             found = self.products.chained(outer, inner, first, size)
@@ -357,7 +357,7 @@ class Structured:
         return _renamed(outer, inner) if _renames(outer, inner) else None
 
     def _by_rectangle(self, outer: Dense, inner: Dense) -> Dense | None:
-        """A rectangle times anything dense: a product of matrices."""
+        """Return a rectangle times anything dense: a product of matrices."""
         p, m, q = inner.heads.shape
         rows, k = len(outer.rows), inner.factor.shape[1]
         at, known = places(inner.heads.reshape(-1), outer.columns)
@@ -417,7 +417,7 @@ class Structured:
         return Dense.of(rows, inner.columns, found)
 
     def _multiplied(self, left: Integers | Inverse, right: Integers | Inverse) -> Integers:
-        """The product of two matrices of references, or of an inverse and such a matrix."""
+        """Return the product of two matrices of references, or of an inverse and such a matrix."""
         if isinstance(left, Inverse):
             right = right.formed if isinstance(right, Inverse) else right
             self.products.count += left.work * right.shape[1]
@@ -431,7 +431,7 @@ class Structured:
         return self._scaled(np.broadcast_to(left, (m, n)), np.broadcast_to(right, (m, n)))
 
     def _scaled(self, left: Integers, right: Integers) -> Integers:
-        """The products of entries of two matrices."""
+        """Return the products of entries of two matrices."""
         found = self.products.product(column(left.copy()), column(right.copy()))
         assert found is not None
         return references_in(found).reshape(left.shape)
@@ -439,7 +439,7 @@ class Structured:
     # Rows by indices ---------------------------------------------------------------------------------------------
 
     def above_lookup(self, outer: Sequence[Edge], lookup: Lookup) -> Dense:
-        """Derivatives of some results by what rows are taken of, or added of: sums, or rows, by the same indices."""
+        """Return derivatives of some results by what rows are taken of, or added of: sums, or rows, by index."""
         rows, matrix = self._as_matrix(outer, lookup.heads)
         m, k, n = lookup.shape
         count = len(rows)
@@ -450,7 +450,7 @@ class Structured:
         )
 
     def below_lookup(self, lookup: Lookup, inner: Sequence[Edge]) -> Dense:
-        """Derivatives of rows by indices, or of their sums, by what the rows depend on: rows of derivatives."""
+        """Return derivatives of rows by indices, or of their sums, by what the rows depend on: rows of derivatives."""
         columns, matrix = self._as_matrix([_turned(each) for each in inner], lookup.tails)
         m, k, n = lookup.shape
         count = len(columns)
@@ -465,7 +465,7 @@ class Structured:
         return self.tape.scatter(terms, indices, rows)
 
     def _as_matrix(self, edges: Sequence[Edge], tails: Range) -> tuple[Integers, Integers]:
-        """The heads of derivatives by an array, and these as a matrix of references.
+        """Return the heads of derivatives by an array, and these as a matrix of references.
 
         Raises:
             SizeError: if it is too large.
@@ -487,7 +487,7 @@ class Structured:
     # What branches that are not taken have -----------------------------------------------------------------------
 
     def _is_guarded(self, one: Dense, other: Dense) -> bool:
-        """True if a branch that is not taken has 0 in one matrix, while in the other there may be no number.
+        """Return True if a branch that is not taken has 0 in one matrix, while in the other there may be no number.
 
         What is multiplied one by one is 0 there; in a sum of products it would be NaN.
         """
@@ -506,7 +506,7 @@ class Structured:
     # Sums --------------------------------------------------------------------------------------------------------
 
     def added(self, edges: Sequence[Edge]) -> list[Edge]:
-        """These derivatives, those of equal places added."""
+        """Return these derivatives, those of equal places added."""
         dense: list[Dense] = []
         marks: list[tuple[int, ...]] = []
         single: list[Entries] = []
@@ -537,7 +537,7 @@ class Structured:
         return [*dense, *(self.products.added(single) if single else [])]
 
     def rectangle(self, edges: Sequence[Edge]) -> Dense | None:
-        """Derivatives as one rectangle, rows and columns in order; None if they are something else."""
+        """Return derivatives as one rectangle, rows and columns in order; None if they are something else."""
         parts = [each if isinstance(each, Dense) else self._rectangle(each) for each in edges]
         known = [part for part in parts if part is not None]
         return beside(known) if len(known) == len(parts) else None
@@ -557,12 +557,12 @@ def _transposed(entries: Entries) -> Entries:
 
 
 def _is_aligned(outer: Dense, inner: Dense) -> bool:
-    """True if one depends on what the other is of, with the same copies."""
+    """Return True if one depends on what the other is of, with the same copies."""
     return outer.tails.shape == inner.heads.shape and np.array_equal(outer.tails, inner.heads)
 
 
 def _renames(outer: Entries, inner: Dense) -> bool:
-    """True if entries are ones, one for each head and tail, that give all heads of a dense edge another name."""
+    """Return True if entries are ones, one for each head and tail, that give all heads of a dense edge another name."""
     if outer.values is not None:
         return False
     heads, tails = references_in(outer.heads), references_in(outer.tails)
@@ -585,7 +585,7 @@ def _mark(edge: Dense) -> tuple[int, ...]:
 
 
 def _aligned_matrix(edge: Dense, other: Dense) -> Integers | None:
-    """The matrix of an edge in the order of another of the same places; None if their places differ."""
+    """Return the matrix of an edge in the order of another of the same places; None if their places differ."""
     if edge.heads.shape != other.heads.shape or edge.tails.shape != other.tails.shape:
         return None
     if np.array_equal(edge.heads, other.heads) and np.array_equal(edge.tails, other.tails):

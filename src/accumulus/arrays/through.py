@@ -27,7 +27,7 @@ MOST_BODIES: Final = 512
 
 
 def through(recurrence: Recurrence, way: Way, given: Sequence[Entries], products: Products) -> Entries:
-    """Derivatives that go through the recurrence: those of its results, or in reverse, by its results.
+    """Return derivatives that go through the recurrence: those of its results, or in reverse, by its results.
 
     Args:
         given: the entries that the way begins with.
@@ -152,7 +152,7 @@ class _Writer:
         self._follow(groups)
 
     def _write_rest(self, groups: Sequence[_Group]) -> None:
-        """A recurrence, in which each pair takes earlier ones of its column."""
+        """Write a recurrence, in which each pair takes earlier ones of its column."""
         step = self.direction.step_of[self.reached.instances[np.concatenate([group.pairs for group in groups])]]
         order = np.argsort(step, kind="stable") if len(groups) > 1 else np.arange(len(step))
         place = np.empty_like(order)
@@ -188,7 +188,7 @@ class _Writer:
             first += len(group.pairs)
 
     def _taken(self, group: _Group) -> list[Column]:
-        """The entries that pairs take of earlier ones."""
+        """Return the entries that pairs take of earlier ones."""
         instances, taken = self.reached.instances[group.pairs], []
         for slot in group.slots:
             earlier = self.reached.operands[group.pairs, slot]
@@ -197,7 +197,7 @@ class _Writer:
         return taken
 
     def _follow(self, groups: Sequence[_Group]) -> None:
-        """References of outputs that are copies of operands: where the first of them was computed."""
+        """Find outputs that are copies of operands: where the first of them was computed."""
         count = len(self.reached)
         to: Integers | None = None
         for group in groups:

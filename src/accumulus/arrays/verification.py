@@ -126,7 +126,7 @@ def _tangents(
     tangents: Residues,
     inverses: RandomInverses,
 ) -> Residues:
-    """The tangents of an array by those of what it depends on."""
+    """Return the tangents of an array by those of what it depends on."""
     total = np.zeros(length, np.uint64)
     for each in entries:
         if isinstance(each, Lookup):

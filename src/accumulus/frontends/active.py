@@ -85,7 +85,7 @@ def in_opaque() -> Iterator[None]:
 
 
 def refuse(message: str, kind: type[TraceError] = TraceError) -> TraceError:
-    """The error that names the user's line, quotes it and says `message`."""
+    """Return the error that names the user's line, quotes it and says `message`."""
     place = ACTIVE.place()
     error = kind(message if place is None else f"{place}{message}")
     ACTIVE.refusal = error, None if place is None else (place.file, place.line)
@@ -93,7 +93,7 @@ def refuse(message: str, kind: type[TraceError] = TraceError) -> TraceError:
 
 
 def swallowed(error: Exception) -> TraceError | None:
-    """The refusal that NumPy swallowed before it raised `error` of its own on the same line, or below it."""
+    """Return the refusal that NumPy swallowed before it raised `error` of its own on the same line, or below it."""
     module = type(error).__module__
     if ACTIVE.refusal is None or not (
         isinstance(error, TypeError | ValueError | IndexError)
@@ -177,7 +177,7 @@ _WRITTEN: Final = {
 
 
 def no_number(kind: str = "float") -> TraceError:
-    """A traced value was asked for its number, to be used as `kind`: float, int, index, complex, format, hash."""
+    """Return the error for a traced value whose number is needed as `kind`: float, int, index, complex and so on."""
     place = user_place()
     callee = None if place is None else place.callee
     name = str(getattr(callee, "__name__", ""))
@@ -228,7 +228,7 @@ ADVICE: Final = {
 
 
 def no_decision() -> TraceError:
-    """A traced value was asked whether it is true."""
+    """Return a traced value was asked whether it is true."""
     place = user_place()
     callee = None if place is None else place.callee
     source = "" if place is None else place.source
@@ -270,5 +270,5 @@ def _library_of(callee: object) -> str:
 
 
 def _public(module: str) -> str:
-    """The public part of a module's name."""
+    """Return the public part of a module's name."""
     return ".".join("np" if part == "numpy" else part for part in module.split(".") if not part.startswith("_"))

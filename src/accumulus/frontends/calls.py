@@ -65,7 +65,7 @@ def signature_of(function: Callable[..., Any]) -> tuple[inspect.Signature, tuple
 
 
 def _bound(table: Sequence[Row], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The arguments by name, as ``Signature.bind`` finds them; None where it has to: they do not fit, or by ``*``."""
+    """Return the arguments by name, as ``Signature.bind`` does; None where that has to be asked."""
     if len(arguments) > len(table):
         return None
     found: dict[str, Any] = {}
@@ -149,7 +149,7 @@ def placed(
 
 
 def positions_of(function: Callable[..., Any], names: Sequence[str], option: str) -> list[int | str]:
-    """The positions of parameters with these names; the names themselves of those by keyword only.
+    """Return the positions of parameters with these names; the names themselves of those by keyword only.
 
     Args:
         option: that the names were given for, for messages.
@@ -216,7 +216,7 @@ class Restructured:
         return *self.positional, *self.keywords.values()
 
     def place_of(self, part: int | str) -> tuple[Structure, range]:
-        """The structure of an argument, by position or by keyword, and which numbers are in it."""
+        """Return the structure of an argument, by position or by keyword, and which numbers are in it."""
         chosen = part if isinstance(part, int) else len(self.positional) + list(self.keywords).index(part)
         counts = [_count(structure) for structure in self.parts]
         start = sum(counts[:chosen])
@@ -257,7 +257,7 @@ class Restructured:
 
 
 def function_of(function: Any) -> Any:
-    """The user's function behind a `Restructured`; any other is itself."""
+    """Return the user's function behind a `Restructured`; any other is itself."""
     return function.function if isinstance(function, Restructured) else function
 
 
@@ -283,7 +283,7 @@ def restructured(
     *,
     accepts: Callable[[Any], bool] = lambda _: False,
 ) -> tuple[Restructured, list[Any]]:
-    """The function behind the structure of its arguments, and the numbers in these.
+    """Return the function behind the structure of its arguments, and the numbers in these.
 
     Args:
         static: positions and keywords of arguments that are passed on as they are.
@@ -355,7 +355,7 @@ class _Walk:
         return Branch(container, parts)
 
     def constant(self, value: Any, path: str) -> Structure:
-        """The structure of what is passed on as it is: a constant, or a container of constants."""
+        """Return the structure of what is passed on as it is: a constant, or a container of constants."""
         try:
             return Constant(constant_key(value, path), value)
         except ArgumentError:
@@ -429,18 +429,18 @@ class _Source:
         self._count = 0
 
     def fresh(self) -> str:
-        """A name that is not taken."""
+        """Return a name that is not taken."""
         self._count += 1
         return f"v{self._count}"
 
     def named(self, value: Any) -> str:
-        """A name for an object."""
+        """Return a name for an object."""
         name = self.fresh()
         self._objects[name] = value
         return name
 
     def function(self, head: str) -> Any:
-        """The function of these lines."""
+        """Return the function of these lines."""
         exec(f"def made({head}):\n    " + "\n    ".join(self.lines), self._objects)
         return self._objects["made"]
 
@@ -480,7 +480,7 @@ def _depth(structure: Structure) -> int:
 
 
 def _made(structure: Structure, leaves: Iterator[str], source: _Source) -> str:
-    """The expression of a tree."""
+    """Return the expression of a tree."""
     if isinstance(structure, Leaf):
         return next(leaves)
     if isinstance(structure, Constant):

@@ -214,7 +214,7 @@ class Observed:
         self.outside |= other.outside
 
     def found(self) -> list[Any]:
-        """The objects that are still there: others belonged to the run."""
+        """Return the objects that are still there: others belonged to the run."""
         return [value for ref in self.objects.values() if (value := ref()) is not None]
 
     def _see(self, frame: FrameType, event: str, argument: Any) -> None:
@@ -779,7 +779,7 @@ class Captured:
 
 
 def _change(label: str, before: Any, now: Any) -> str:
-    """A variable's name, with what it was and is where that is short."""
+    """Return a variable's name, with what it was and is where that is short."""
     texts = ["gone" if value is _ABSENT else _shown(value) for value in (before, now)]
     return label if "" in texts or texts[0] == texts[1] else f"{label} ({texts[0]}, now {texts[1]})"
 
@@ -797,7 +797,7 @@ def _name_of(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A number, a truth value or a short text as it is written; empty for all else."""
+    """Return a number, a truth value or a short text as it is written; empty for all else."""
     text = repr(value) if isinstance(value, _UNCHANGING) else ""
     return text if len(text) <= LONGEST_SHOWN else ""
 

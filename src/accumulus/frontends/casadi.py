@@ -47,7 +47,7 @@ _NAMES: Final = {getattr(ca, name): name for name in dir(ca) if name.startswith(
 
 
 def shape_of_matrix(sparsity: Any) -> tuple[int, ...]:
-    """The shape of the array that stands for a matrix.
+    """Return the shape of the array that stands for a matrix.
 
     >>> [shape_of_matrix(ca.Sparsity.dense(*size)) for size in [(1, 1), (3, 1), (1, 3), (2, 3)]]
     [(), (3,), (1, 3), (2, 3)]
@@ -97,14 +97,14 @@ class _Functions(Recorder):
 
 
 def _shaped(function: Any, results: Sequence[Any]) -> Any:
-    """The results as arrays: one, or a tuple of several."""
+    """Return the results as arrays: one, or a tuple of several."""
     shapes = [shape_of_matrix(function.sparsity_out(k)) for k in range(len(results))]
     shaped = [np.reshape(np.array(result), shape)[()] for result, shape in zip(results, shapes, strict=True)]
     return shaped[0] if len(shaped) == 1 else tuple(shaped)
 
 
 def _expanded(function: Any) -> Any:
-    """The function in scalar operations."""
+    """Return the function in scalar operations."""
     if function.has_free():
         names = ", ".join(map(str, function.get_free()[:8]))
         raise refuse(

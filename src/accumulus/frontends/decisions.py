@@ -49,8 +49,11 @@ References = NDArray[np.int64]
 
 
 class UnmergeableError(BaseException):
-    """A decision is taken in a branch that is recorded beside another; not an `Exception`, so that the user's code does
-    not catch it. Whoever merges catches it, and asks for the outer truth instead."""
+    """The sign that a decision is taken in a branch that is recorded beside another.
+
+    It is no `Exception`, so that the user's code does not catch it. What merges the branches does, and asks for the
+    outer truth instead.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ class Decisions:
         return bool(self.values(np.array(reference)))
 
     def is_chosen(self, reference: int, answer: str) -> bool:
-        """True if a number is made of constants by choices alone; then the conditions of these are kept as a guard.
+        """Return True if a number is made of constants by choices alone, whose conditions are kept as a guard then.
 
         Args:
             reference: of the number.
@@ -160,7 +163,7 @@ class Decisions:
         )
 
     def held(self) -> int:
-        """Reference of a number: 1 where all guards so far hold, else 0."""
+        """Return the reference of a number: 1 where all guards so far hold, else 0."""
         known, joined = self._joined
         if known < len(self.guards):
             new = [*([joined] if known else []), *islice(self.guards, known, None)]
@@ -202,7 +205,7 @@ def point_at(tape: Any, references: References) -> NDArray[np.float64] | None:
 
 
 def decisions_on(tape: Any) -> Decisions | None:
-    """The decisions of the recording on a tape; None if whatever asks is refused.
+    """Return the decisions of the recording on a tape; None if whatever asks is refused.
 
     Raises:
         TraceError: in a body that is recorded once and runs many times.
@@ -226,7 +229,7 @@ def decisions_on(tape: Any) -> Decisions | None:
 
 
 def truth(tape: Any, reference: int) -> bool:
-    """True if a truth value is true at the given point, kept as a guard.
+    """Return True if a truth value is true at the given point, kept as a guard.
 
     Args:
         tape: that is recorded on.
@@ -249,7 +252,7 @@ def truth(tape: Any, reference: int) -> bool:
 
 
 def whole(tape: Any, reference: int, kind: str = "int") -> int:
-    """A real number at the given point without its fraction, kept as a guard.
+    """Return a real number at the given point without its fraction, kept as a guard.
 
     Args:
         tape: that is recorded on.
@@ -280,7 +283,7 @@ def whole(tape: Any, reference: int, kind: str = "int") -> int:
 
 
 def _still(tape: Any, reference: int, answer: int, kind: str) -> int:
-    """True if a number without its fraction is still this one; or is it, as an index."""
+    """Return True if a number without its fraction is still this one; or is it, as an index."""
     here = tape.constant(answer)
     if kind == "index":
         return int(tape.apply("equal", reference, here))
@@ -374,7 +377,7 @@ def in_range(tape: Any, references: References, length: int) -> None:
 
 
 def order(tape: Any, references: Sequence[int] | References) -> list[int]:
-    """A permutation that sorts numbers at the given point, NaN last, equal ones as they come; kept as one guard.
+    """Return a permutation that sorts numbers at the given point, NaN last, equal ones as they come; kept as one guard.
 
     Args:
         tape: that is recorded on.
@@ -406,7 +409,7 @@ def order(tape: Any, references: Sequence[int] | References) -> list[int]:
 
 
 def listed(what: str, answer: NDArray[Any]) -> str:
-    """An answer of many numbers in words that tell different ones apart: the first, and a fingerprint of them all.
+    """Return an answer of many numbers in words that tell answers apart: the first ones, and a fingerprint of all.
 
     >>> listed("order", np.array([2, 0, 1]))
     'order 2 0 1'
@@ -450,7 +453,7 @@ def keep(tape: Any, conditions: References, answer: str) -> None:
 
 
 def apply_each(tape: Any, name: str, left: References, right: References) -> References:
-    """An operation of the table on each pair of entries of two arrays of one shape."""
+    """Return an operation of the table on each pair of entries of two arrays of one shape."""
     found: References = tape.map(lambda body: partial(body.apply, name), [left, right]) if left.size else left
     return found
 
@@ -461,13 +464,13 @@ def _distinct(references: References) -> References:
 
 
 def negated(tape: Any, conditions: References) -> References:
-    """True if each of some truth values is false."""
+    """Return True if each of some truth values is false."""
     found: References = tape.map(lambda body: body.logical_not, [conditions]) if conditions.size else conditions
     return found
 
 
 def conjunction(tape: Any, conditions: References) -> int:
-    """True if all of some truth values are true; pairs of them, then pairs of these, as arrays are computed."""
+    """Return True if all of some truth values are true; pairs of them, then pairs of these, as arrays are computed."""
     left = _distinct(conditions.reshape(-1))
     while len(left) > 1:
         half = len(left) // 2
@@ -476,7 +479,7 @@ def conjunction(tape: Any, conditions: References) -> int:
 
 
 def holds_of(tape: Tape | Program, guards: References) -> int:
-    """True if all guards hold: 1 or 0.
+    """Return True if all guards hold: 1 or 0.
 
     Args:
         tape: of a recording, or a copy.
@@ -487,7 +490,7 @@ def holds_of(tape: Tape | Program, guards: References) -> int:
 
 
 def condition_of(tape: Any, reference: int) -> int:
-    """The condition that `as_number` made a number of; or that the number is not 0, if a body has both within it."""
+    """Return the condition that `as_number` made a number of; that it is not 0, if a body has both within it."""
     if reference >= 0 and tape.operation(reference).name == "select" and (given := tape.arguments(reference)):
         return int(given[0])
     return int(tape.apply("not_equal", reference, tape.constant(0.0)))
@@ -529,7 +532,7 @@ class Choices:
         self._found: dict[int, tuple[int, ...] | None] = {}
 
     def conditions(self, reference: int) -> tuple[int, ...] | None:
-        """References of the truth values that make the number what it is at the given point; None of other numbers."""
+        """Return the truth values that make the number what it is at the given point; None for other numbers."""
         found, waiting = self._found, [reference]
         while waiting:
             following = self._next(waiting[-1])
@@ -577,7 +580,7 @@ class Choices:
 
 
 def decided(tape: Tape, holds: Collection[int]) -> tuple[Tape, Integers] | None:
-    """A tape without the choices that guards have decided; None if there are none.
+    """Return a tape without the choices that guards have decided; None if there are none.
 
     Args:
         tape: as it was recorded.

@@ -26,8 +26,10 @@ MOST_IN_BODY: Final = 5_000
 
 
 class LongBodyError(BaseException):
-    """A function that is recorded once and runs many times works on long arrays, or calls an opaque function, whose
-    name is its argument then; not an `Exception`, so that the user's code does not catch it."""
+    """The sign that a body, recorded once to run many times, works on long arrays or calls an opaque function.
+
+    The name of an opaque function is its argument. It is no `Exception`, so that the user's code does not catch it.
+    """
 
 
 class InnerTape(Tape):
@@ -87,7 +89,7 @@ class InnerTape(Tape):
         raise LongBodyError(name)
 
     def is_within(self, tape: object) -> bool:
-        """True if this is the body of something that is recorded on `tape`, however deep inside."""
+        """Return True if this is the body of something that is recorded on `tape`, however deep inside."""
         return self.outer is tape or (isinstance(self.outer, InnerTape) and self.outer.is_within(tape))
 
     def take(self, tape: Any, entries: Any, boolean: bool) -> Any:
@@ -113,7 +115,7 @@ class InnerTape(Tape):
         return self.apply("not_equal", place, self.constant(0.0)) if boolean else place
 
     def closed(self) -> tuple[Tape, NDArray[np.int64]]:
-        """The body as a tape on which all inputs come first, and the references that those behind its own stand for."""
+        """Return the body as a tape with all inputs first, and the references that inputs behind its own stand for."""
         rows = rows_of(self)
         taken = np.fromiter(self._taken.values(), np.int64)
         computed = np.flatnonzero(rows[:, 0] != INPUT)
@@ -182,7 +184,7 @@ class NestedTape(InnerTape):
 
 
 def replayed(program: Tape, tape: Any, given: Sequence[int]) -> list[int]:
-    """The outputs of a program, whose operations are written onto another tape.
+    """Return the outputs of a program, whose operations are written onto another tape.
 
     Args:
         given: references there of the program's inputs.

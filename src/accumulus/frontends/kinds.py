@@ -33,7 +33,7 @@ class StandIn:
 
 
 def shape_of(argument: object, name: str) -> tuple[int, ...] | None:
-    """The shape of a numeric argument, None for one that is passed on as it is.
+    """Return the shape of a numeric argument, None for one that is passed on as it is.
 
     Args:
         name: of the argument, for messages.
@@ -120,7 +120,7 @@ class Table:
     columns: tuple[int, ...] | None = field(compare=False)  # positions of the columns with numbers; None for a series
 
     def __call__(self, array: Any) -> Any:
-        """A table with these numbers; of one row of a table the series that it is, of one entry the number."""
+        """Return a table with these numbers; of one row of a table the series that it is, of one entry the number."""
         pandas, example = sys.modules["pandas"], self.example
         if not np.ndim(array):
             return array
@@ -148,7 +148,7 @@ class DataArray:
     example: Any = field(compare=False)  # the user's own
 
     def __call__(self, array: Any) -> Any:
-        """A data array with these numbers; of one entry of its first axis what `isel` selects."""
+        """Return a data array with these numbers; of one entry of its first axis what `isel` selects."""
         example = self.example
         while np.ndim(array) < example.ndim:  # points of a batch
             example = example.isel({example.dims[0]: 0}, drop=True)
@@ -160,7 +160,7 @@ def _column(array: Any) -> Any:
 
 
 def numbers_of_labelled(value: Any) -> tuple[NDArray[np.float64], Table | DataArray] | None:
-    """The numbers in a labelled array, and what makes one like it of others; None for what is none with numbers."""
+    """Return the numbers in a labelled array, and what labels others like it; None for other values."""
     if is_of(value, "xarray", "DataArray"):
         if not is_numeric(value.dtype) or not isinstance(value.data, np.ndarray):
             return None
@@ -240,13 +240,13 @@ _NUMBERS: Final = frozenset({float, int, np.float64, np.float32, np.float16, np.
 
 
 def as_leaf(value: Any) -> Any:
-    """A leaf of a result: an array for what holds one, everything else as it is."""
+    """Return a leaf of a result: an array for what holds one, everything else as it is."""
     jax = sys.modules.get("jax")
     return np.asarray(value) if jax is not None and isinstance(value, jax.Array) else array_in(value)
 
 
 def numbers_in(value: Any, name: str) -> tuple[Any, Callable[[Any], Any] | None]:
-    """An argument that is a leaf as a number or array, and what makes of an array what was written in its place.
+    """Return an argument that is a leaf as a number or array, and what makes of an array what was written in its place.
 
     A list of plain numbers, or of lists of as many, is one array; None is returned with what is an array, or no number.
 
@@ -284,7 +284,7 @@ def numbers_in(value: Any, name: str) -> tuple[Any, Callable[[Any], Any] | None]
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
-    """The shape of nested lists of plain numbers; None for anything else."""
+    """Return the shape of nested lists of plain numbers; None for anything else."""
     if set(map(type, value)) <= _NUMBERS:
         return (len(value),)
     if type(value[0]) is not list or not value[0]:
@@ -296,7 +296,7 @@ def _shape(value: Any) -> tuple[int, ...] | None:
 
 
 def as_nested_lists(array: Any) -> Any:
-    """An array as nested lists of its entries, traced or not; a number as itself.
+    """Return an array as nested lists of its entries, traced or not; a number as itself.
 
     >>> as_nested_lists(np.eye(2))
     [[1.0, 0.0], [0.0, 1.0]]
@@ -320,7 +320,7 @@ class Numbers(Protocol):
     """Source of random numbers: a `numpy.random.Generator`, or `Spread`."""
 
     def uniform(self, low: float, high: float, size: tuple[int, ...]) -> Any:
-        """An array of numbers between two."""
+        """Return an array of numbers between two."""
 
 
 class Spread:
@@ -330,7 +330,7 @@ class Spread:
         self._drawn = 0
 
     def uniform(self, low: float, high: float, size: tuple[int, ...]) -> NDArray[np.float64]:
-        """An array of numbers between two.
+        """Return an array of numbers between two.
 
         >>> Spread().uniform(-1.0, 1.0, (3,)).round(3)
         array([ 0.236, -0.528,  0.708])

@@ -96,13 +96,13 @@ def cells(function: FunctionType) -> list[CellType]:
 
 
 def dispatchers() -> frozenset[type]:
-    """The types of functions compiled by ``numba.njit``, which are the user's code; none if Numba is not loaded."""
+    """Return the types of functions compiled by ``numba.njit``, the user's code; none if Numba is not loaded."""
     registry = sys.modules.get("numba.core.registry")
     return frozenset() if registry is None else frozenset({registry.CPUDispatcher})
 
 
 def name_of(function: object) -> str:
-    """A function's name."""
+    """Return a function's name."""
     if isinstance(function, Restructured):
         return NameOfCall(name_of(function.function), function.names)
     return str(getattr(function, "__name__", type(function).__name__))
@@ -133,7 +133,7 @@ def numbered(name: str, k: int) -> str:
 
 
 def described(function: Callable[..., Any]) -> str:
-    """A function's name, with file and line where it has any."""
+    """Return a function's name, with file and line where it has any."""
     function = function_of(function)
     code = getattr(function, "__code__", None)
     where = f" ({code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
@@ -141,7 +141,7 @@ def described(function: Callable[..., Any]) -> str:
 
 
 def argument_name(function: Callable[..., Any], position: int) -> str:
-    """The argument at a position, with its name if it has one; the name of a number in an argument."""
+    """Return the argument at a position, with its name if it has one; the name of a number in an argument."""
     if isinstance(function, Restructured):
         return function.names[position]
     try:
@@ -171,7 +171,7 @@ def _is_of_library(module: str) -> bool:
 
 
 def user_place() -> Place | None:
-    """The innermost place of the running stack that is the user's; None if there is none."""
+    """Return the innermost place of the running stack that is the user's; None if there is none."""
     frame: FrameType | None = sys._getframe(1)
     library = ""
     while frame is not None and in_library(frame):
@@ -224,7 +224,7 @@ def user_traceback(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def user_entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
-    """The entries of `traceback` in the user's code, outermost first."""
+    """Yield the entries of `traceback` in the user's code, outermost first."""
     while traceback is not None:
         if not in_library(traceback.tb_frame):
             yield traceback
@@ -246,7 +246,7 @@ def _place(frame: FrameType, library: str) -> Place:
 
 
 def _expression(code: CodeType, instruction: int, frame: FrameType) -> tuple[str, int, int]:
-    """The source of an instruction, and the columns between which it stands if it is on one line."""
+    """Return the source of an instruction, and the columns between which it stands if it is on one line."""
     first, last, start, end = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)
     if first is None or last is None or start is None or end is None:
         return "", 0, 0

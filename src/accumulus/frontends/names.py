@@ -37,7 +37,7 @@ class NamedValues:
     lines: Mapping[int, tuple[str, int]]  # file and line that each operation was written by
 
     def described(self, reference: int) -> str:
-        """The name of an operation, or else the line that it comes from; empty if neither is known."""
+        """Return the name of an operation, or else the line that it comes from; empty if neither is known."""
         if reference in self.names:
             return self.names[reference]
         file, line = self.lines.get(reference, ("", 0))
@@ -106,7 +106,7 @@ class _Watch:
         self._at: tuple[str, int] | None = None
 
     def entered(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
-        """Called by Python for every new frame."""
+        """Note the names of a new frame; Python calls it."""
         del event, argument
         if ACTIVE.tape is None or not _is_of_a_file(frame):
             return None

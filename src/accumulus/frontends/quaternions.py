@@ -45,7 +45,7 @@ def half_angle(vectors: Any, xp: Any = np) -> tuple[Any, Any]:
 
 
 def angle_by_sine(axis: Any, w: Any, xp: Any = np) -> Any:
-    """The angle of a unit quaternion, at most half a turn, divided by the sine of its half."""
+    """Return the angle of a unit quaternion, at most half a turn, divided by the sine of its half."""
     quarter = xp.sqrt(0.5 + 0.5 * w)  # cosines of parts of the angle
     eighth = xp.sqrt(0.5 + 0.5 * quarter)
     ratio = 0.25 / (quarter * eighth * (1.0 + eighth))  # tan of a sixteenth, divided by the sine of a half
@@ -54,7 +54,7 @@ def angle_by_sine(axis: Any, w: Any, xp: Any = np) -> Any:
 
 
 def canonical_form(quaternions: Any, xp: Any = np) -> Any:
-    """The quaternions, or their negatives, of which the last entry is positive, or the first that is not 0."""
+    """Return the quaternions, or their negatives, of which the last entry is positive, or the first that is not 0."""
     x, y, z, w = (quaternions[..., k : k + 1] for k in range(4))
     negative: Any = z < 0.0
     for entry in (y, x, w):
@@ -68,7 +68,7 @@ def normalised(vectors: Any, xp: Any = np) -> Any:
 
 
 def parts(vectors: Any) -> list[Any]:
-    """The entries along the last axis, each of shape (..., 1)."""
+    """Return the entries along the last axis, each of shape (..., 1)."""
     return [vectors[..., k : k + 1] for k in range(np.shape(vectors)[-1])]
 
 
@@ -85,7 +85,7 @@ def composed(p: Any, q: Any, xp: Any = np) -> Any:
 
 
 def conjugate(q: Any, xp: Any = np) -> Any:
-    """The rotations back."""
+    """Return the rotations back."""
     return xp.concatenate([-q[..., :3], q[..., 3:]], axis=-1)
 
 

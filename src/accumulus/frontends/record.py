@@ -168,7 +168,7 @@ def _recorded(
     opens_indices: bool,
     tape: Program,
 ) -> tuple[Recording, TraceError | None]:
-    """The function as a program, which is empty so far, and the last error of the recorder that it caught, if any."""
+    """Return the function as an empty program, and the last error of the recorder that it caught, if any."""
     inputs = [None if shape is None else _inputs(place, shape) for shape, place in zip(shapes, slices, strict=True)]
     refusal: TraceError | None = None
     tape.locate = user_line
@@ -280,7 +280,7 @@ def _inputs(place: slice, shape: tuple[int, ...]) -> References:
 
 
 def outputs_of(recorder: Recorder, function: Any, tape: Any, path: str, leaf: Any) -> References:
-    """References of one leaf of the result."""
+    """Return references of one leaf of the result."""
     references = recorder.references(tape, leaf)
     if references is not None:
         return references

@@ -108,7 +108,7 @@ class Recording:
         return sum(map(math.prod, self.result_shapes))
 
     def unflatten(self, leaves: Sequence[T]) -> Any:
-        """The result's structure (scalar, array, list, tuple, named tuple, dict) with one of `leaves` for each leaf.
+        """Return a structure (scalar, array, list, tuple, named tuple, dict) with one of `leaves` for each leaf.
 
         Raises:
             ArgumentError: if their number is wrong.
@@ -163,10 +163,10 @@ class Recorder(ABC):
 
     @abstractmethod
     def references(self, tape: Any, leaf: Any) -> References | None:
-        """References of one leaf of a result of `run`; None if it does not stand for real numbers."""
+        """Return references of one leaf of a result of `run`; None if it does not stand for real numbers."""
 
     def evaluate(self, function: Any, arguments: Sequence[Any]) -> Any:
-        """The result on numbers, by other means than those of `run`: recordings are compared with it."""
+        """Return the result on numbers, by other means than those of `run`: recordings are compared with it."""
         return function(*arguments)
 
     def holds(self, function: Any) -> object:

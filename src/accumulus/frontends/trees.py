@@ -52,7 +52,7 @@ Structure = Leaf | Constant | Branch
 
 
 def flatten(tree: Any) -> tuple[Structure, list[tuple[str, Any]]]:
-    """The structure of a result, and its leaves in order, each with how to get there: ``[0]['a']``.
+    """Return the structure of a result, and its leaves in order, each with how to get there: ``[0]['a']``.
 
     Raises:
         ArgumentError: for a container that holds itself.
@@ -95,7 +95,7 @@ def entered(tree: Any, path: str, above: list[int]) -> None:
 
 
 def unflatten(structure: Structure, leaves: Sequence[T]) -> Any:
-    """The tree of that structure with these leaves.
+    """Return the tree of that structure with these leaves.
 
     Raises:
         ArgumentError: if their number is wrong.
@@ -120,21 +120,21 @@ def paths(structure: Structure, path: str = "") -> Iterator[str]:
 
 
 def without_lists(structure: Structure) -> Structure:
-    """The structure with an array in the place of each list of numbers."""
+    """Return the structure with an array in the place of each list of numbers."""
     if isinstance(structure, Branch):
         return Branch(structure.container, tuple(map(without_lists, structure.parts)))
     return Leaf() if isinstance(structure, Leaf) and structure.written is as_nested_lists else structure
 
 
 def grafted(structure: Structure, other: Structure) -> Structure:
-    """The structure with another one in the place of each leaf."""
+    """Return the structure with another one in the place of each leaf."""
     if isinstance(structure, Branch):
         return Branch(structure.container, tuple([grafted(part, other) for part in structure.parts]))
     return other if isinstance(structure, Leaf) else structure
 
 
 def together(structures: Sequence[Structure]) -> Structure:
-    """The structure of a tuple of trees."""
+    """Return the structure of a tuple of trees."""
     container, _ = opened(tuple(structures)) or (None, ())
     assert container is not None
     return Branch(container, tuple(structures))
@@ -162,7 +162,7 @@ def _tree(structure: Structure, leaves: Iterator[Any]) -> Any:
 
 
 def identity(value: Hashable) -> Hashable:
-    """A key that is the same for values with which every function computes the same.
+    """Return a key that is the same for values with which every function computes the same.
 
     To Python 0.0 and -0.0 are equal, and so are 1, 1.0 and True, while NaN is not equal to itself. Here they are told
     apart, and NaN is itself: alone, and within tuples, frozen sets and data classes that are compared by their fields.
@@ -250,7 +250,7 @@ def register(
 
 
 def opened(value: Any) -> Opened | None:
-    """A container, and what it holds; None for what is no container.
+    """Return a container, and what it holds; None for what is no container.
 
     >>> container, parts = opened({"a": 1.0, "b": 2.0})
     >>> container.labels, list(parts), container.build(["x", "y"])
@@ -336,7 +336,7 @@ def _other_dict_of(kind: Any, base: type[dict[Any, Any]], keys: Sequence[Any], p
 
 
 def _object(value: Any, declared: Iterable[Any], after: str) -> Opened:
-    """An object with declared fields: these, and the other attributes that it was given."""
+    """Return an object with declared fields: these, and the other attributes that it was given."""
     kind = type(value)
     static = {each.name: bool((each.metadata or {}).get("static")) for each in declared}
     names = [name for name in static if hasattr(value, name)]
@@ -356,7 +356,7 @@ def _object(value: Any, declared: Iterable[Any], after: str) -> Opened:
 
 
 def _constructed(kind: Any, declared: Iterable[Any], after: str) -> frozenset[str] | None:
-    """The attributes that are arguments of the constructor, if it may compute others from them; None if it does not."""
+    """Return the attributes that are a constructor's arguments if it may compute others from them; else None."""
     code = getattr(kind.__init__, "__code__", None)
     own = code is not None and not code.co_filename.startswith(("<string>", "<attrs generated"))
     takes_self = any(getattr(getattr(each, "default", None), "takes_self", False) for each in declared)
@@ -398,7 +398,7 @@ def _unflattened(unflatten: Callable[[Any, Any], Any], rest: Any, parts: Sequenc
 
 
 def _elsewhere(value: Any) -> Opened | None:
-    """A container that is registered with JAX or optree; None if it is not, or neither is loaded."""
+    """Return a container that is registered with JAX or optree; None if it is not, or neither is loaded."""
     if type(value) in (dict, OrderedDict, defaultdict):
         return None
     jax = sys.modules.get("jax.tree_util")

@@ -56,7 +56,7 @@ def explained(
 
 
 def _loops_around(file: str, line: int) -> list[Loop]:
-    """The loops around a line in its function, the outermost first."""
+    """Return the loops around a line in its function, the outermost first."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):
@@ -139,7 +139,7 @@ def _difference(record: Callable[[Program], Any], program: Program, loop: Loop, 
 
 
 def _first_difference(tape: Tape, first: int, second: int, end: int) -> tuple[int, str] | None:
-    """The first operation of a turn that is another in the turn before, and in what; None if there is none."""
+    """Return the first operation of a turn that is another in the turn before, and in what; None if there is none."""
     for k in range(max(second - first, end - second)):
         one, other = first + k, second + k
         if one >= second:
@@ -171,7 +171,7 @@ def _way(reference: int, begin: int) -> str:
 
 
 def _written(loop: Loop) -> str:
-    """The loop as `acc.scan`, or as `acc.map` where its turns hand nothing on."""
+    """Return the loop as `acc.scan`, or as `acc.map` where its turns hand nothing on."""
     node = loop.node
     appended = _appended(node.body)
     lists = [call.func.value for call in appended]  # type: ignore[attr-defined]
@@ -249,7 +249,7 @@ def _changed(body: Sequence[ast.stmt]) -> set[str]:
 
 
 def _appended(body: Sequence[ast.stmt]) -> list[ast.Call]:
-    """Calls that append to a list."""
+    """Return calls that append to a list."""
     return [
         node
         for statement in body

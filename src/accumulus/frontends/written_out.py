@@ -126,7 +126,7 @@ def _quoted(line: Line) -> str:
 
 
 def _outside() -> int:
-    """Number of frames up the stack to the code that called this package."""
+    """Return the number of frames up the stack to the code that called this package."""
     level, frame = 1, sys._getframe(1)
     while frame is not None and in_library(frame) and frame.f_back is not None:
         level, frame = level + 1, frame.f_back

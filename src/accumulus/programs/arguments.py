@@ -109,7 +109,7 @@ class Arguments:
         return shape
 
     def _numbers(self, argument: Any, k: int) -> NDArray[Any]:
-        """An argument as an array of its own dtype."""
+        """Return an argument as an array of its own dtype."""
         self._shape(argument, k)
         # whole numbers beyond 64 bits would be objects to NumPy
         return np.array(float(argument)) if isinstance(argument, int) else np.asarray(argument)
@@ -130,7 +130,7 @@ def axes_of_points(
     transposed: bool,
     name: str,
 ) -> Axes:
-    """The axes of points of a batch's arguments.
+    """Return the axes of points of a batch's arguments.
 
     Args:
         shapes: of the arguments as they were given; None for those that are passed to the function as they are.
@@ -170,12 +170,12 @@ def axes_of_points(
 
 
 def at_one_point(shape: Shape, axis: int | None) -> Shape:
-    """The shape without the axis of points."""
+    """Return the shape without the axis of points."""
     return shape if axis is None else (*shape[:axis], *shape[axis + 1 :])
 
 
 def _given(in_axes: Any, shapes: Sequence[Shape | None], name: str) -> Axes:
-    """The axes that the caller gave, counted from the first."""
+    """Return the axes that the caller gave, counted from the first."""
     if in_axes is None or isinstance(in_axes, int):
         entries = [None if shape is None else in_axes for shape in shapes]
     elif isinstance(in_axes, list | tuple):

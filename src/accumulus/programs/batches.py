@@ -106,7 +106,7 @@ def in_parts(
     threads: int,
     progress: Callable[[Progress], object] | bool | None,
 ) -> Sequence[NDArray[Any]]:
-    """The arrays that a kernel writes for a batch, part by part.
+    """Return the arrays that a kernel writes for a batch, part by part.
 
     Args:
         arguments: how they are checked and converted.
@@ -141,7 +141,7 @@ def arrays_of_points(
     out: Sequence[NDArray[Any]] | None = None,
     threads: int = 1,
 ) -> tuple[NDArray[Any], ...]:
-    """The arrays that a kernel writes for a batch, of shape (points, length)."""
+    """Return the arrays that a kernel writes for a batch, of shape (points, length)."""
     X, _ = arguments.batch(given, axes, False)
     shared = [axes[k] is None for k in arguments.numeric]
     return kernel.batch(*X, shared=shared, out=out, threads=threads)
@@ -198,7 +198,7 @@ def _divided(whole: int, most: int) -> list[int]:
 
 
 def _compute(program: Any, axes: Axes, *arguments: Any) -> tuple[NDArray[Any], ...]:
-    """The arrays of one chunk of points; other chunks have the other threads."""
+    """Return the arrays of one chunk of points; other chunks have the other threads."""
     found: tuple[NDArray[Any], ...] = program.arrays_along(axes, arguments)
     return found
 

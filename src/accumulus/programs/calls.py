@@ -38,7 +38,7 @@ class BatchPoints:
     threads: int  # that may share them
 
     def some(self, which: NDArray[np.intp]) -> BatchPoints:
-        """Some of the points."""
+        """Return some of the points."""
         X = [
             x if same else np.take(x, which, -1 if self.transposed else 0)
             for x, same in zip(self.X, self.shared, strict=True)
@@ -56,19 +56,19 @@ class BatchPoints:
         return BatchPoints(X, self.shared, False, self.threads)
 
     def between(self, first: int, last: int) -> BatchPoints:
-        """The points from the first to the one before the last, where they run along the first axis."""
+        """Return the points from the first to the one before the last, where they run along the first axis."""
         X = [x if same else x[first:last] for x, same in zip(self.X, self.shared, strict=True)]
         return BatchPoints(X, self.shared, False, self.threads)
 
     def one(self, which: int) -> list[NDArray[Any]]:
-        """The arrays at one point."""
+        """Return the arrays at one point."""
         return [
             x if same else x[..., which] if self.transposed else x[which]
             for x, same in zip(self.X, self.shared, strict=True)
         ]
 
     def inputs(self, count: int) -> NDArray[np.float64]:
-        """The inputs of the recording, (points, inputs)."""
+        """Return the inputs of the recording, (points, inputs)."""
         columns = [
             np.broadcast_to(x, (count, *x.shape)) if same else np.moveaxis(x, -1, 0) if self.transposed else x
             for x, same in zip(self.X, self.shared, strict=True)
@@ -76,7 +76,7 @@ class BatchPoints:
         return np.concatenate([column.reshape(count, -1) for column in columns], axis=1, dtype=np.float64)
 
     def run(self, kernel: Kernel) -> tuple[NDArray[Any], ...]:
-        """The arrays that a kernel makes of the points."""
+        """Return the arrays that a kernel makes of the points."""
         return kernel.batch(*self.X, shared=self.shared, threads=self.threads, transposed=self.transposed)
 
 
@@ -153,7 +153,7 @@ _MEMORY: Final = _Memory()
 
 
 def _truths(count: int, transposed: bool, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An array of one number a point, which this thread uses until it asks for another."""
+    """Return an array of one number a point, which this thread uses until it asks for another."""
     size = count * dtype.itemsize
     if len(_MEMORY.entries) < size:
         _MEMORY.entries = aligned((size,), np.dtype(np.uint8))
@@ -161,7 +161,7 @@ def _truths(count: int, transposed: bool, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def elsewhere(recording: Recording, name: str, arguments: Sequence[Any], where: str = "this point") -> CaseError:
-    """The error for a point where a guard fails, which names the first that does.
+    """Return the error for a point where a guard fails, which names the first that does.
 
     Args:
         arguments: at the point.
@@ -184,12 +184,12 @@ FastPath = Callable[..., Any]
 
 
 def no_fast_path(*arguments: Any) -> Any:
-    """The fast path where there is none."""
+    """Return the fast path where there is none."""
     return NotImplemented
 
 
 def one_point(kernel: Kernel, results: Results, ran: Ran | None = None, *, matrices: bool = True) -> FastPath:
-    """The fast path for the numeric arguments of one point.
+    """Return the fast path for the numeric arguments of one point.
 
     Args:
         ran: counts calls of a guarded program, whose last array says whether its guards hold; where they do not, its
@@ -245,7 +245,7 @@ def one_point(kernel: Kernel, results: Results, ran: Ran | None = None, *, matri
 
 
 def _where_guards_hold(compute: Callable[..., Any], dtype: Any, ran: Ran) -> Callable[..., Any]:
-    """A function that takes arguments and results: NotImplemented where guards fail, and counts where they hold."""
+    """Return a function of arguments and results: counts where guards hold, NotImplemented where they fail."""
     empty = np.empty
 
     def call(*arrays: Any) -> Any:
@@ -259,7 +259,7 @@ def _where_guards_hold(compute: Callable[..., Any], dtype: Any, ran: Ran) -> Cal
 
 
 def beside_constants(fast: FastPath, shapes: Sequence[object], arguments: Sequence[Any]) -> FastPath:
-    """The fast path for all arguments; those without a shape must be identical (``is``) to the ones given here."""
+    """Return the fast path for all arguments; those without a shape must be identical (``is``) to these."""
     constants = [(k, arguments[k]) for k, shape in enumerate(shapes) if shape is None]
     numeric = [k for k, shape in enumerate(shapes) if shape is not None]
     if any(isinstance(constant, np.ndarray) for _, constant in constants):
@@ -283,7 +283,7 @@ def many_points(
     transposed: bool,
     settle: Settle | None = None,
 ) -> Callable[[Sequence[Any], Any, int], Any]:
-    """The fast path for batches on one thread: called with numeric arguments, `out`, and the number of threads.
+    """Return the fast path for batches on one thread: called with numeric arguments, `out`, and the number of threads.
 
     Args:
         settle: of a guarded program, what is done about points where guards fail.
@@ -298,7 +298,7 @@ def many_points(
         kernel = GuardedKernel(kernel, settle)
 
     def points_of(arguments: Sequence[Any], threads: int) -> int:
-        """The number of points; -1 if the slow path has to take them."""
+        """Return the number of points; -1 if the slow path has to take them."""
         points = arguments[leading] if len(arguments) == expected else None
         if type(points) is not np.ndarray or not points.ndim:
             return -1
@@ -340,7 +340,7 @@ def many_points(
 def _settled(
     compute: Callable[..., Any], settle: Settle, shared: tuple[bool, ...], transposed: bool, dtype: Any
 ) -> Callable[..., Any]:
-    """A function that takes arguments and results of a batch, at all points of which they are right then."""
+    """Return a function that takes arguments and results of a batch, at all points of which they are right then."""
     expected, leading = len(shared), shared.index(False)
 
     def call(*arrays: Any) -> Any:

@@ -78,7 +78,7 @@ class Cases:
         return self.programs[0].recording.argument_shapes
 
     def at(self, arguments: Sequence[Any]) -> CompiledProgram | None:
-        """The program for a point; None if none is."""
+        """Return the program for a point; None if none is."""
         for program in self.recent:
             if not program.is_guarded or program.holds(arguments):
                 self.prefer(program)
@@ -118,7 +118,7 @@ class Cases:
         return programs[-1]
 
     def _too_many(self, program: CompiledProgram, most: int) -> TooManyCasesError:
-        """The error that names the lines which were answered in most ways."""
+        """Return the error that names the lines which were answered in most ways."""
         answers: dict[tuple[str, int, str], set[object]] = {}
         for each in (*self.programs, program):
             by_line: dict[tuple[str, int, str], list[str]] = {}
@@ -138,13 +138,13 @@ class Cases:
         )
 
     def kernel(self, lead: CompiledProgram, make: Callable[[BatchPoints], CompiledProgram]) -> Kernel:
-        """The kernel for batches: points go to the program for which they are; arguments as for `_settled`."""
+        """Return the kernel for batches: points go to the program for which they are; arguments as for `_settled`."""
         if not self.is_guarded:
             return lead.kernel
         return GuardedKernel(lead.kernel, _settled(self, lead, make), lambda: self.parts)
 
     def parted(self, points: BatchPoints) -> NDArray[Any] | None:
-        """The position among the programs of that to which each point belongs, -1 if none does; None if not known."""
+        """Return the position of the program for each point, -1 where there is none; None if not known."""
         if self._parting is None or self._parting[0] is not self.programs:
             first, programs = self.programs[0], self.programs
             cache = first.options.caches
@@ -154,7 +154,7 @@ class Cases:
         return None if kernel is None or programs is not self.programs else points.run(kernel)[0].reshape(-1)
 
     def fast_batch(self, axes: Axes, transposed: bool, make: Callable[[BatchPoints], CompiledProgram]) -> FastPath:
-        """The fast path for batches, see `CompiledProgram.fast_batch`; `make` as for `_settled`."""
+        """Return the fast path for batches, see `CompiledProgram.fast_batch`; `make` as for `_settled`."""
         first = self.programs[0]
         if not self.is_guarded:
             return first.fast_batch(axes, transposed)
@@ -174,7 +174,7 @@ class Cases:
         return call
 
     def fast(self, *, matrices: bool = True) -> FastPath:
-        """The fast path for one point, see `accumulus.programs.calls`; it tries one program after the other."""
+        """Return the fast path for one point, see `accumulus.programs.calls`; it tries one program after the other."""
         name = "fast" if matrices else "fast_nonzeros"
         first: FastPath = getattr(self.programs[0], name)
         if not self.is_guarded or first is no_fast_path:
@@ -364,7 +364,7 @@ def _form(shapes: Sequence[tuple[int, ...]]) -> str:
 
 
 def _parting_kernel(recordings: Sequence[Recording], options: Options, cache: bool) -> Kernel | None:
-    """A kernel of one entry a point: the position of the recording that holds there, -1 if none does.
+    """Return a kernel of one entry a point: the position of the recording that holds there, -1 if none does.
 
     Args:
         recordings: of one function, for arguments of one shape.
@@ -394,7 +394,7 @@ def _parting_kernel(recordings: Sequence[Recording], options: Options, cache: bo
 
 
 def _copied(recording: Recording, common: Tape) -> int:
-    """The truth value that all guards of a recording hold, recorded on another tape."""
+    """Return the truth value that all guards of a recording hold, recorded on another tape."""
     tape = recording.scalars.copy()
     tape.outputs = [holds_of(tape, np.array(tape.outputs[recording.results :]))]
     tape, _ = without_dead(tape, ())

@@ -126,7 +126,7 @@ def _as_loops(recording: Recording, preparation: Preparation) -> Recording:
 
 
 def _products(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> list[Start]:
-    """Recordings that a product with the Jacobian may begin with: the recording as it is, and with fewer operations."""
+    """Return recordings that a product with the Jacobian may begin with: as recorded, and with fewer operations."""
     short = shortened(recording, preparation, BEFORE[1])
     return starts_of(short or recording, kind, selection, preparation, short is not None)
 
@@ -139,7 +139,7 @@ def _second_products(
     preparation: Preparation,
     points: NDArray[np.float64],
 ) -> tuple[Recording, list[Start]]:
-    """The gradient of a recording, and what products with its Jacobian may begin with.
+    """Return the gradient of a recording, and what products with its Jacobian may begin with.
 
     The graph of a gradient that has a mirror is there, too. Its gradient is that of reverse mode, operation by
     operation, which the other one's plan has rearranged: now one, now the other makes the shorter program.
@@ -176,7 +176,7 @@ def _expanded(
 def _with_mirror(
     recording: Recording, first: Kind, selection: Selection, preparation: Preparation
 ) -> Linearization | None:
-    """The graph of a gradient that has a mirror, by directions."""
+    """Return the graph of a gradient that has a mirror, by directions."""
     if not is_mirrored(recording.scalars) or not recording.is_number:
         return None
     with preparation.stage("linearize"):
@@ -259,7 +259,7 @@ def _of_blocks(
 
 
 def _may_be_long(recording: Recording) -> bool:
-    """True if many operations are on entries of long arrays, and their derivatives may take too many products."""
+    """Return True if many operations are on entries of long arrays, with too many products of derivatives."""
     if not _works_on_arrays(recording):
         return False
     tape = recording.scalars
@@ -267,7 +267,7 @@ def _may_be_long(recording: Recording) -> bool:
 
 
 def _is_long_along_seeds(recording: Recording, kind: Kind, selection: Selection) -> bool:
-    """True if products of operations on long arrays, with directions or weights, take too many operations.
+    """Return True if products of operations on long arrays, with directions or weights, take too many operations.
 
     Along one direction a function takes twice its operations, and a gradient three to four times those of its function.
     """
@@ -278,6 +278,6 @@ def _is_long_along_seeds(recording: Recording, kind: Kind, selection: Selection)
 
 
 def _works_on_arrays(recording: Recording) -> bool:
-    """True if many operations that were written out are on entries of long arrays."""
+    """Return True if many operations that were written out are on entries of long arrays."""
     unrolled = recording.unrolled
     return recording.loops is None and 0 < unrolled and 4 * unrolled >= recording.scalars.operations

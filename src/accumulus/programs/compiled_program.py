@@ -151,7 +151,7 @@ class CompiledProgram:
         return getattr(self.facts, "by_value", None)
 
     def _segments(self) -> list[Segment]:
-        """The kernel's arrays: results, and whether all guards hold, which is the tape's last output."""
+        """Return the kernel's arrays: results, and whether all guards hold, which is the tape's last output."""
         if not self.is_guarded:
             return self._results.segments
         last = len(self.code.tape.outputs) - 1
@@ -166,7 +166,7 @@ class CompiledProgram:
         return tuple(f"{name}_{k}" if count > 1 else name for name, count in names for k in range(count))
 
     def __call__(self, *arguments: Any, out: Any = None) -> Any:
-        """Derivatives at one point; arguments of the shapes that the program was compiled for.
+        """Return derivatives at one point; arguments of the shapes that the program was compiled for.
 
         Args:
             out: arrays to write the results to, see `Derivative.__call__`.
@@ -282,7 +282,7 @@ class CompiledProgram:
         return one_point(self.kernel, self._results, self.ran if self.is_guarded else None, matrices=matrices)
 
     def rebuilt(self, arrays: Sequence[Any]) -> Any:
-        """The result at one point, from the array of each segment as the kernel writes it, or one that is like it."""
+        """Return the result at one point, from the array of each segment as the kernel writes it, or one like it."""
         return self._results.rebuild(arrays, None)
 
     def nonzeros(self, *arguments: Any) -> Any:
@@ -318,7 +318,7 @@ class CompiledProgram:
         return self._results.pattern
 
     def fast_batch(self, axes: Axes, transposed: bool, settle: Settle | None = None) -> FastPath:
-        """The fast path for numeric arguments with such axes of points, see `accumulus.programs.calls`.
+        """Return the fast path for numeric arguments with such axes of points, see `accumulus.programs.calls`.
 
         Args:
             settle: what is done about points where guards fail; given if there are any.
@@ -338,7 +338,7 @@ class CompiledProgram:
         threads: int | None = None,
         transposed: bool = False,
     ) -> Any:
-        """Derivatives at many points, see `Derivative.batch`; the program knows of no shapes but its own.
+        """Return derivatives at many points, see `Derivative.batch`; the program knows of no shapes but its own.
 
         Raises:
             ArgumentError: for a wrong shape or dtype, of an argument or of `out`; without `in_axes`, where it is not
@@ -390,7 +390,7 @@ class CompiledProgram:
         return self._results.rebuild(arrays, points, transposed)
 
     def _alone(self, arguments: Sequence[Any]) -> Kernel:
-        """The kernel without its array of guards, which refuses points where one fails."""
+        """Return the kernel without its array of guards, which refuses points where one fails."""
         if not self.is_guarded:
             return self.kernel
 
@@ -419,13 +419,13 @@ class CompiledProgram:
         return (one.structure, one.result_shapes) == (two.structure, two.result_shapes)
 
     def union_of_patterns(self, others: Sequence[CompiledProgram]) -> Nonzeros:
-        """The structural nonzeros of several programs, in results of one shape."""
+        """Return the structural nonzeros of several programs, in results of one shape."""
         width = self.recording.program.inputs
         given = [each._derivation for each in (self, *others)]
         return reduce(lambda union, other: union.union(other, width), [each.nonzeros for each in given if each])
 
     def laid_out(self, pattern: Nonzeros) -> CompiledProgram:
-        """A program whose sparse results have this pattern, compiled anew; itself if they have it."""
+        """Return a program whose sparse results have this pattern, compiled anew; itself if they have it."""
         assert self._derivation is not None
         results = _laid_out(self._derivation, self.options, pattern)
         if [each.length for each in results.segments] == [each.length for each in self._results.segments]:
@@ -450,7 +450,7 @@ class CompiledProgram:
     def arrays_along(
         self, axes: Axes, arguments: Sequence[Any], kernel: Kernel | None = None
     ) -> tuple[NDArray[Any], ...]:
-        """The arrays of a batch, of shape (points, length), before they are results; `kernel` as for `batch_along`."""
+        """Return a batch's arrays, (points, length), before they are results; `kernel` as for `batch_along`."""
         return arrays_of_points(kernel or self._alone(arguments), self._arguments, axes, arguments)
 
     def lazy_batch(self, axes: Axes, arguments: Sequence[Any], travels: Any = None) -> Any:
@@ -488,7 +488,7 @@ class CompiledProgram:
         return programs_as_html(f"Program of {self.name}", [self])
 
     def source(self, target: str | None = None, name: str = "f") -> str:
-        """The program as text in a target's language, by default that which it is compiled for.
+        """Return the program as text in a target's language, by default that which it is compiled for.
 
         Args:
             target: of `accumulus.targets.languages`: "c", "cuda", "jax", "numpy" or "llvm".
@@ -527,7 +527,7 @@ def _share_memory(arguments: Sequence[Any], arrays: Sequence[NDArray[Any]]) -> b
 
 
 def _laid_out(given: Derivation, options: Options, pattern: Nonzeros | None = None) -> Results:
-    """The layout of results, with structural nonzeros of sparse ones where a pattern has them, too."""
+    """Return the layout of results, with structural nonzeros of sparse ones where a pattern has them, too."""
     return Results(
         given.recording,
         given.nonzeros,

@@ -178,14 +178,14 @@ def straight_line(
 
 
 def _without(tape: Tape, skipped: int) -> Tape:
-    """A tape without its first outputs."""
+    """Return a tape without its first outputs."""
     wanted = tape.copy()
     del wanted.outputs[:skipped]
     return wanted
 
 
 def _emitted(start: Start, preparation: Preparation) -> tuple[Plan, Tape]:
-    """The plan of a start, and its derivatives on a tape."""
+    """Return the plan of a start, and its derivatives on a tape."""
     plan = start.plan
     if plan is None:
         with preparation.stage("plan"):
@@ -225,7 +225,7 @@ def _optimised(
     rounds: Rounds,
     others: Callable[[], Iterable[Tape]],
 ) -> tuple[StraightLine, bool, ByValue | None]:
-    """The code of a tape, whether it was in the cache, and what is known if it was rewritten by value."""
+    """Return the code of a tape, whether it was in the cache, and what is known if it was rewritten by value."""
     options = preparation.options
     kept = values if options.exact_order else 0
     recalled, by_value = False, None

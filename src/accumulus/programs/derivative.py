@@ -122,7 +122,7 @@ class Derivative:
         return self._watched.holder
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Derivatives at one point, of shape (result shape, argument shape) for each result and argument.
+        """Return derivatives at one point, of shape (result shape, argument shape) for each result and argument.
 
         Arguments may be given by keyword, as to `f`; those that its signature has before them get their defaults.
 
@@ -163,7 +163,7 @@ class Derivative:
         return self._call(arguments, keywords)
 
     def _into(self, given: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
-        """A call whose results are written to arrays of the caller."""
+        """Return a call whose results are written to arrays of the caller."""
         if ACTIVE.tape is not None:
             raise ArgumentError(
                 f"out is given to {self.__name__} within a function that is recorded, whose values are no arrays of "
@@ -173,7 +173,7 @@ class Derivative:
         return form._written(numbers, out)
 
     def _written(self, numbers: tuple[Any, ...], out: Any) -> Any:
-        """The results for arguments by position, written to arrays of the caller."""
+        """Return the results for arguments by position, written to arrays of the caller."""
         last = self._last
         if last is not None and self._watched.is_current and None not in last[0].argument_shapes:
             result = last[1].fast_into(numbers, out)
@@ -182,7 +182,7 @@ class Derivative:
         return self._compiled(numbers, "point")[1].into(numbers, out)
 
     def _call(self, given: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """The slow path of a call."""
+        """Return the slow path of a call."""
         if ACTIVE.tape is not None:
             return self._nested(given, keywords)
         form, arguments = self._form_of(given, keywords)
@@ -215,7 +215,7 @@ class Derivative:
         return is_current
 
     def _nested(self, given: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """A call while a function is recorded: the derivative is part of that."""
+        """Return a call while a function is recorded: the derivative is part of that."""
         from accumulus.programs.nesting import derivative_within
 
         last = self._last_form
@@ -248,7 +248,7 @@ class Derivative:
         transposed: bool = False,
         **keywords: Any,
     ) -> Any:
-        """Derivatives at many points: one more axis, of points, in front of all results.
+        """Return derivatives at many points: one more axis, of points, in front of all results.
 
         Args:
             arguments, keywords: as for one point; those that differ from point to point with one more axis, of points.
@@ -297,7 +297,7 @@ class Derivative:
         return form._batch(numbers, in_axes, out, threads, transposed)
 
     def _read_form(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Derivative, tuple[Any, ...]]:
-        """The derivative by numbers by position, and these, by a reader where there is one."""
+        """Return the derivative by numbers by position, and these, by a reader where there is one."""
         for read, form in self._readers:
             numbers = read(arguments, keywords)
             if numbers is not None:
@@ -311,7 +311,7 @@ class Derivative:
     def _batch(
         self, arguments: tuple[Any, ...], in_axes: InAxes, out: Any, threads: int | None, transposed: bool
     ) -> Any:
-        """The slow path of a batch, of arguments in the form of numbers by position.
+        """Return the slow path of a batch, of arguments in the form of numbers by position.
 
         Of arrays elsewhere the first point is fetched or computed now: the function is recorded there.
         """
@@ -359,7 +359,7 @@ class Derivative:
         return result
 
     def compile(self, *examples: Any, **keywords: Any) -> Any:
-        """The program for arguments of these shapes, compiled now for one point if it is not yet there.
+        """Return the program for arguments of these shapes, compiled now for one point if it is not yet there.
 
         Where the function decides on values, it is that of the case to which these arguments belong. The code for
         batches is compiled with the first batch. It is a `CompiledProgram`; for containers and keywords a
@@ -374,7 +374,7 @@ class Derivative:
         return FormedProgram(program, self._forms, call)  # type: ignore[arg-type]  # a form's function is one
 
     def prepared(self, *examples: Any, **keywords: Any) -> tuple[CompiledProgram, tuple[Any, ...]]:
-        """The program for arguments by position alone, and the numbers among these that it takes, in its order."""
+        """Return the program for positional arguments, and which numbers it takes of these, in its order."""
         form, numbers = self._form_of(examples, keywords)
         _, program = form._compiled(numbers, "point")
         shapes = program.recording.argument_shapes
@@ -393,7 +393,7 @@ class Derivative:
                 self._readers = ((read, form), *self._readers[: MOST_FAST - 1])
 
     def _form_of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Derivative, tuple[Any, ...]]:
-        """The derivative by numbers and arrays by position, and these: of plain arguments, this one."""
+        """Return the derivative by numbers and arrays by position, and these: of plain arguments, this one."""
         if self._forms is None:
             return self, tuple(arguments)
         call, numbers = self._forms.of(arguments, keywords)
@@ -411,7 +411,7 @@ class Derivative:
     def _compiled(
         self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...] = (), points: int = 1
     ) -> tuple[Cases, CompiledProgram]:
-        """The program for one point, and all for arguments of its shapes."""
+        """Return the program for one point, and all for arguments of its shapes."""
         self._renew()
         key = key_of_examples(examples, static_positions(self._static, len(examples)), self._name)
         cases = self._programs.get(key)
@@ -433,7 +433,7 @@ class Derivative:
         return cases, program
 
     def _further(self, given: tuple[Any, ...], shared: tuple[bool, ...], points: BatchPoints) -> CompiledProgram:
-        """The program for the first of some points of a batch, recorded there if there is none.
+        """Return the program for the first of some points of a batch, recorded there if there is none.
 
         Args:
             given: arguments of one point, of which the constant ones count.
@@ -637,7 +637,7 @@ class Derivative:
         at_once: bool = False,
         opens_indices: bool = False,
     ) -> Recorded:
-        """Recording and selection that programs are made of."""
+        """Return recording and selection that programs are made of."""
         with preparation.stage("trace"):
             recording = self._record(examples, at_once=at_once, opens_indices=opens_indices)
         selection, shapes = self._selected(recording), recording.argument_shapes
@@ -685,7 +685,7 @@ class _Chunks:
     lengths: list[int]
 
     def arrays_along(self, axes: Axes, arguments: Sequence[Any]) -> tuple[NDArray[Any], ...]:
-        """The arrays of a chunk, see `CompiledProgram.arrays_along`."""
+        """Return the arrays of a chunk, see `CompiledProgram.arrays_along`."""
         first = [*map(first_point, arguments, axes)]
         cases, program = self.derivative._compiled(first, "batch", self.shared)
         if [segment.length for segment in program.kernel.segments] != self.lengths:

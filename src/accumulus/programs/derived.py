@@ -1,6 +1,4 @@
-"""Recordings of derivatives: what a derivative computes, on a tape or as loops, to be differentiated once more or to be
-part of another recording.
-"""
+"""Recordings of derivatives, to be differentiated once more or to be part of another recording."""
 
 from __future__ import annotations
 
@@ -118,7 +116,7 @@ def _layout(recording: Recording, kind: Kind, selection: Selection, nonzeros: No
 
 
 def _entries(layout: Results, computed: NDArray[np.int64], zero: int) -> NDArray[np.int64]:
-    """References of all entries of results, one array after the other."""
+    """Return references of all entries of results, one array after the other."""
     parts = [np.empty(0, np.int64)]
     for segment in layout.segments:
         entries = np.full(segment.length, zero, np.int64)
@@ -168,7 +166,7 @@ def check_number(recording: Recording, kind: Kind, name: str) -> None:
 
 
 def points_around(point: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A point and one beside it."""
+    """Return a point and one beside it."""
     spread = 1e-3 * (1.0 + (np.arange(1, len(point) + 1) * _GOLDEN) % 1.0)
     return np.stack([point, point * (1.0 + spread) + spread * (point == 0)])
 

@@ -74,7 +74,7 @@ class DirectionForms(Forms):
         return
 
     def of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Restructured, Sequence[Any]]:
-        """The function in the form of these primals and seeds, and the numbers in them.
+        """Return the function in the form of these primals and seeds, and the numbers in them.
 
         Raises:
             ArgumentError: if they are not two, the primals no tuple, or tangents have another structure than these.
@@ -123,7 +123,7 @@ class DirectionForms(Forms):
 
 
 def _named(seeds: Seeds) -> Callable[..., Any]:
-    """A function of primals and seeds, for the names in messages."""
+    """Return a function of primals and seeds, for the names in messages."""
     return {Seeds.TANGENTS: _of_tangents, Seeds.SERIES: _of_series}.get(seeds, _of_cotangents)
 
 
@@ -143,7 +143,7 @@ def signature_of(kind: Kind) -> inspect.Signature:
 
 
 def _without_constants(structure: Structure) -> Structure:
-    """The structure of derivatives: None for what is no number."""
+    """Return the structure of derivatives: None for what is no number."""
     if isinstance(structure, Branch):
         return Branch(structure.container, tuple(map(_without_constants, structure.parts)))
     return Leaf() if isinstance(structure, Leaf) else _NOTHING
@@ -204,7 +204,7 @@ def _are_alike(one: Structure, other: Structure) -> bool:
 
 
 def settled_seeds(recording: Recording, call: Directed, selection: Selection, kind: Kind, name: str) -> Selection:
-    """The selection with the number of directions or weights, their shapes checked.
+    """Return the selection with the number of directions or weights, their shapes checked.
 
     Args:
         recording: of the function, with inputs for seeds.

@@ -38,13 +38,13 @@ MOST: Final = 1_000_000
 
 
 def compiled(f: Callable[..., Any], kind: Kind, name: str, by: int | tuple[int, ...] = ()) -> Derivative:
-    """A derivative of a function that is known to be recorded as it is."""
+    """Return a derivative of a function that is known to be recorded as it is."""
     forms = Forms(f, name, by, None, (), ())
     return Derivative(f, kind, forms, Options.of(check=False, watch=False, progress=False))
 
 
 def in_row(tape: Any, *values: Any) -> NDArray[np.int64]:
-    """References of the entries of all values, one after the other."""
+    """Return references of the entries of all values, one after the other."""
     return np.concatenate([references_of(tape, each).reshape(-1) for each in values])
 
 
@@ -108,14 +108,14 @@ class Equations:
         return TracedArray(tape, np.array(replayed(self._tape, tape, in_row(tape, *given).tolist()), np.int64))
 
     def program(self, kind: Kind, by: int | tuple[int, ...] = ()) -> CompiledProgram:
-        """The function, or a derivative of it by some arguments, compiled."""
+        """Return the function, or a derivative of it by some arguments, compiled."""
         key = kind.name, by
         if key not in self._programs:
             self._programs[key] = compiled(self, kind, self.name, by).compile(*self.examples)
         return self._programs[key]
 
     def by_parameters(self, chosen: tuple[int, ...]) -> Equations:
-        """Derivatives by some parameters: of each, those of all results."""
+        """Return derivatives by some parameters: of each, those of all results."""
         position = len(self.sizes)
         jacobian = compiled(self, JACOBIAN, self.name, position)
         recording = record(lambda *given: jacobian(*given)[:, list(chosen)].T.reshape(-1), self.examples)
@@ -138,11 +138,11 @@ class Call:
         self._derivatives: dict[tuple[int, ...], Opaque] = {}
 
     def computed(self, x: Floats) -> Floats:
-        """The results, in any shape."""
+        """Return the results, in any shape."""
         raise NotImplementedError
 
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
-        """The function that computes some columns of the Jacobian."""
+        """Return the function that computes some columns of the Jacobian."""
         raise NotImplementedError
 
     def __call__(self, numbers: Floats) -> Floats:
@@ -191,7 +191,7 @@ class Recorded(Call):
         return found
 
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
-        """The Jacobian by these arguments, recorded within a function of all of them."""
+        """Return the Jacobian by these arguments, recorded within a function of all of them."""
         jacobian = partial(_jacobian, self._function, self.name, self.argument_count, columns)
         return Recorded(jacobian, self.name, self.argument_count, self.result_count * len(columns), self.returns_nan)
 

@@ -42,7 +42,7 @@ Integers = NDArray[np.int64]
 def taylor_recording(
     recording: Recording, selection: Selection, preparation: Preparation, points: NDArray[np.float64] | None = None
 ) -> Recording:
-    """The values of a recording and their Taylor coefficients, as a recording of the same arguments.
+    """Return the values of a recording and their Taylor coefficients, as a recording of the same arguments.
 
     Args:
         recording: with arguments that are coefficients of others.
@@ -71,7 +71,7 @@ def taylor_recording(
 def _of_scalars(
     recording: Recording, selection: Selection, preparation: Preparation, points: NDArray[np.float64] | None
 ) -> tuple[Tape, Integers]:
-    """A tape with the outputs of a recording, and the coefficients of its results, (order, results)."""
+    """Return a tape with the outputs of a recording, and the coefficients of its results, (order, results)."""
     values, order = recording.results, selection.seed_count
     inputs = inputs_of(recording, selection.positions)
     with preparation.stage("linearize"):
@@ -101,7 +101,7 @@ def _by_derivatives(
     preparation: Preparation,
     points: NDArray[np.float64] | None,
 ) -> tuple[Tape, Integers]:
-    """The tape, and coefficients of its results: derivatives by t of a function of t, one after the other.
+    """Return the tape, and coefficients of its results: derivatives by t of a function of t, one after the other.
 
     Solutions of equations have derivatives of every order in that way, whatever has found them.
     """
@@ -162,7 +162,7 @@ class _Writing:
         self._moves[references] = True
 
     def at(self, references: Integers, k: int) -> Integers:
-        """The coefficients of t^k of some values."""
+        """Return the coefficients of t^k of some values."""
         if not k:
             return self.moving.at(references)
         found: Integers = np.where(references < 0, self._zero, self._coefficients[k - 1, np.maximum(references, 0)])
@@ -302,8 +302,10 @@ class _Writing:
         return found
 
     def _add_factor(self, shape: tuple[int, int, int], matrix: Integers) -> list[Integers]:
-        """Write L of L·Lᵀ = A: L_k is L_0·Φ(L_0⁻¹·R·L_0⁻ᵀ), Φ being the lower triangle with half the diagonal, and R
-        what is left of A_k without the products of L_1, …, L_(k-1).
+        """Write the coefficients of L, where L·Lᵀ = A.
+
+        L_k is L_0·Φ(L_0⁻¹·R·L_0⁻ᵀ), Φ being the lower triangle with half the diagonal, and R what is left of A_k
+        without the products of L_1, …, L_(k-1).
         """
         n, made = shape[0], self.made
         found = [made.cholesky(self.at(matrix, 0).reshape(n, n))]
@@ -335,7 +337,7 @@ class _Writing:
         return found
 
     def _expanded(self, each: Map, active: list[int]) -> Tape:
-        """A body with the coefficients of its outputs, one after the other, behind these.
+        """Return a body with the coefficients of its outputs, one after the other, behind these.
 
         Its inputs are the leaves, then the coefficients of those that are active.
         """

@@ -96,7 +96,7 @@ class Forms:
         return tuple([place for place in self.static if isinstance(place, int)])
 
     def of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Restructured | None, Sequence[Any]]:
-        """The function in the form that these arguments need, and the numbers in them.
+        """Return the function in the form that these arguments need, and the numbers in them.
 
         None is returned with arguments by position that are numbers, arrays and constants.
 
@@ -146,7 +146,7 @@ class Forms:
 
 
 def settled_function(function: Callable[..., Any], numbers: Sequence[Any], *, check: bool) -> Callable[..., Any]:
-    """A function with arrays for lists of numbers, where it makes no difference to the user's, or that takes no lists.
+    """Return a function with arrays for lists of numbers, where that makes no difference to the user's.
 
     SciPy's functions take lists for arrays, and call the user's function with arrays; what is called directly gets
     lists, of which sums and multiples are something else.
@@ -224,7 +224,7 @@ def _as_names(names: str | Sequence[str], option: str) -> Sequence[str]:
 
 
 def axes_of_numbers(call: Restructured, numbers: Sequence[Any], in_axes: Any, transposed: bool, name: str) -> InAxes:
-    """The axes of points of the numbers in a call, from those of its arguments.
+    """Return the axes of points of the numbers in a call, from those of its arguments.
 
     Args:
         in_axes: as `Derivative.batch` takes it: for each argument by position an axis, or None, or a container of those
@@ -261,7 +261,7 @@ def axes_of_numbers(call: Restructured, numbers: Sequence[Any], in_axes: Any, tr
 
 
 def _axes_below(structure: Structure, entry: Any, what: str) -> list[int | None]:
-    """The axis of each number in a structure, from one for all of them or a container of axes."""
+    """Return the axis of each number in a structure, from one for all of them or a container of axes."""
     if isinstance(structure, Constant):
         return []
     if entry is None or isinstance(entry, int):
@@ -307,7 +307,7 @@ class FormedProgram:
         return getattr(self.program, name)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Derivatives at one point; with `out`, written there, see `Derivative.__call__`."""
+        """Return derivatives at one point; with `out`, written there, see `Derivative.__call__`."""
         numbers = None if self._read is None else self._read(arguments, keywords)
         if numbers is not None:
             result = self._fast(*numbers)
@@ -331,7 +331,7 @@ class FormedProgram:
         transposed: bool = False,
         **keywords: Any,
     ) -> Any:
-        """Derivatives at many points, see `Derivative.batch`."""
+        """Return derivatives at many points, see `Derivative.batch`."""
         numbers = self._numbers(arguments, keywords)
         axes = in_axes
         if self._structure is not None:

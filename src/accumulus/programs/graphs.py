@@ -57,7 +57,7 @@ _KERNELS: Final = (
 def linearized(
     recording: Recording, kind: Kind, selection: Selection, name: str, *, joined: bool = True, keeping: bool = False
 ) -> Linearization:
-    """The graph of a kind of derivative by the selected arguments; the rest is as for `linearize_arguments`."""
+    """Return the graph of a kind of derivative by the selected arguments; the rest is as for `linearize_arguments`."""
     skipped = sum(int(np.prod(shape)) for shape in recording.result_shapes[: kind.skipped])
     found = linearize_arguments(recording, selection, name, skipped, joined=joined, keeping=keeping)
     if kind.seeds is Seeds.TANGENTS:
@@ -118,13 +118,13 @@ def inputs_of(recording: Recording, argnums: Sequence[int]) -> NDArray[np.int64]
 
 
 def entries_of_seeds(recording: Recording, selection: Selection) -> NDArray[np.int64]:
-    """Inputs of the tape that are entries of directions or weights: a row for each."""
+    """Return inputs of the tape that are entries of directions or weights: a row for each."""
     parts = [inputs_of(recording, [seed]).reshape(selection.seed_count, -1) for seed in selection.seeds]
     return np.concatenate(parts, axis=1)
 
 
 def in_directions(recording: Recording, selection: Selection, found: Linearization) -> Linearization:
-    """The graph by directions: these are its terminals."""
+    """Return the graph by directions: these are its terminals."""
     graph = found.graph
     count = selection.seed_count
     labels = entries_of_seeds(recording, selection)
@@ -150,7 +150,7 @@ def in_directions(recording: Recording, selection: Selection, found: Linearizati
 
 
 def _weighted(recording: Recording, selection: Selection, found: Linearization) -> Linearization:
-    """The graph of weighted results: these are its roots."""
+    """Return the graph of weighted results: these are its roots."""
     graph, tape = found.graph, found.tape.copy()
     count = selection.seed_count
     weights = entries_of_seeds(recording, selection)
@@ -177,7 +177,7 @@ def _weighted(recording: Recording, selection: Selection, found: Linearization) 
 
 
 def plan_of(linearization: Linearization, context: Context) -> Plan:
-    """The plan by which derivatives of a kind are accumulated; verified.
+    """Return the plan by which derivatives of a kind are accumulated; verified.
 
     The one of a Hessian is that of the Jacobian of the gradient's recording, of whose entries those of one triangle are
     kept (`accumulus.programs.results`).
@@ -254,7 +254,7 @@ class Start:
 
 
 def shortened(recording: Recording, preparation: Preparation, rounds: Rounds) -> Recording | None:
-    """The recording with fewer operations, to be differentiated; None where that is not to be had or not safe."""
+    """Return the recording with fewer operations, to be differentiated; None where there is no safe one."""
     if not _may_be_rewritten(preparation.options) or not _is_short(recording):
         return None
     tape = recording.scalars
@@ -282,7 +282,7 @@ def starts_of(
 def along_seeds(
     found: Linearization, kind: Kind, selection: Selection, preparation: Preparation, is_short: bool
 ) -> Start:
-    """The product that runs through a graph from the seeds; of several at once as planned."""
+    """Return the product that runs through a graph from the seeds; of several at once as planned."""
     options = preparation.options
     if selection.seed_count > 1 or not _may_be_rewritten(options):
         return Start(found, None, is_short)
@@ -299,7 +299,7 @@ def rounds_of(start: Start, kind: Kind) -> Rounds:
 
 
 def _formed(recording: Recording, found: Linearization, selection: Selection, preparation: Preparation) -> Plan | None:
-    """The plan that forms the Jacobian and multiplies it; None if there is none, or it would take too long to try."""
+    """Return the plan that forms the Jacobian and multiplies it; None if there is none, or trying takes too long."""
     if not _is_short(recording):
         return None
     with preparation.stage("linearize"):

@@ -116,7 +116,7 @@ class System(Equations):
         return int(apart.max(initial=0)), int((-apart).max(initial=0))
 
     def augmented(self, plain: int, by_parameter: tuple[int, ...]) -> System:
-        """The system with its variational equations.
+        """Return the system with its variational equations.
 
         Args:
             plain: columns of the sensitivities without a rate of their own: those by the initial state and time.
@@ -213,7 +213,7 @@ class System(Equations):
         )
 
     def blocks(self, equations: int, p: Floats) -> Callable[[float, Floats], Floats]:
-        """The diagonal blocks of the Jacobian of some equations: as bands, (bands, equations), above each other."""
+        """Return the diagonal blocks of the Jacobian of some equations: as bands, (bands, equations), stacked."""
         base, (lower, upper) = self.base, self.base.bands
         n, by_state = base.size, base.by_state
         distance = np.subtract.outer(np.arange(n), np.arange(n))
@@ -392,7 +392,7 @@ class Solution(Call):
         self.result_count = times * system.size
 
     def split(self, x: Any) -> tuple[Any, Any, Any]:
-        """Initial state, times and parameters of a row of arguments, traced or not."""
+        """Return initial state, times and parameters of a row of arguments, traced or not."""
         n = self.system.size
         return x[:n], x[n : n + self.times], x[n + self.times :]
 
@@ -402,11 +402,11 @@ class Solution(Call):
         return self.system.states(y0, t, p, self.control)
 
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
-        """The sensitivities."""
+        """Return the sensitivities."""
         return Sensitivities(self, columns)
 
     def recorded(self, tape: Any, y0: Any, t: Any, p: Any) -> Any:
-        """The states as traced values, (times, size)."""
+        """Return the states as traced values, (times, size)."""
         given = in_row(tape, y0, t, p)
         found = call_block(tape, self, given)
         return TracedArray(tape, found.reshape(self.times, self.system.size))
@@ -440,7 +440,7 @@ class Sensitivities(Call):
         return np.stack(self._arranged(system.rates, states, found, t, p), axis=-1)
 
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
-        """The derivative of a program that calls the solution of the variational equations."""
+        """Return the derivative of a program that calls the solution of the variational equations."""
         return Recorded(self._recorded, self.name, self.argument_count, self.result_count, self.returns_nan).slopes(
             columns
         )
@@ -468,7 +468,7 @@ class Sensitivities(Call):
         ]
 
     def _arranged(self, rates: Callable[..., Any], states: Any, found: Any, t: Any, p: Any) -> list[Any]:
-        """The columns, (times, size) each, in the order in which they are wanted."""
+        """Return the columns, (times, size) each, in the order in which they are wanted."""
         n, times = self._solution.system.size, self._solution.times
         columns = []
         for k in self._columns:
@@ -530,7 +530,7 @@ class EventTime(Call):
         return np.array([time])
 
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
-        """The derivative by the implicit function theorem."""
+        """Return the derivative by the implicit function theorem."""
         jacobian = partial(self._recorded, columns)
         return Recorded(jacobian, self.name, self.argument_count, len(columns), self.returns_nan)
 
@@ -541,13 +541,13 @@ class EventTime(Call):
         return (-by_rest / by_time)[list(columns)]
 
     def _at(self, s: Any, x: Any) -> Any:
-        """The function at the solution at a time, of traced values."""
+        """Return the function at the solution at a time, of traced values."""
         y0, t, p = self._solution.split(x)
         times = np.concatenate([t[:1], s.reshape(1)])
         return self._event(s, self._solution.recorded(ACTIVE.tape, y0, times, p)[1], p)[0]
 
     def recorded(self, tape: Any, y0: Any, t: Any, p: Any) -> tuple[Any, Any]:
-        """The time of the event and the state then, as traced values."""
+        """Return the time of the event and the state then, as traced values."""
         given = in_row(tape, y0, t, p)
         time = call_block(tape, self, given)
         times = TracedArray(tape, np.concatenate([references_of(tape, t)[:1], time]))

@@ -140,7 +140,7 @@ class NativeFunction:
         return types.Dispatcher(self._dispatcher)
 
     def _for_numba(self) -> Any:
-        """A function that Numba compiles: checks shapes, makes results, and calls the machine code."""
+        """Return a function that Numba compiles: checks shapes, makes results, and calls the machine code."""
         kernel, points = self._kernel, self._points
         names = [f"x{k}" for k in range(len(kernel.arguments))]
         refused = f"raise ValueError('an argument of {self._shown} has another shape than it was compiled for')"

@@ -88,7 +88,7 @@ class _Taken:
     def recorded(
         self, function: Callable[..., Any], tape: Any, inputs: Sequence[NDArray[np.int64] | None]
     ) -> tuple[NDArray[np.int64], tuple[tuple[int, ...], ...], Structure]:
-        """The function on a tape: references of its results, one after the other, their shapes and their structure.
+        """Record the function on a tape: references of its results in a row, their shapes, and their structure.
 
         Args:
             inputs: references there that the arguments stand for.
@@ -110,7 +110,7 @@ class _Taken:
 
 
 def one_by_one(arrays: Iterable[NDArray[np.int64] | None]) -> NDArray[np.int64]:
-    """The entries of all arrays."""
+    """Return the entries of all arrays."""
     parts = [each.reshape(-1) for each in arrays if each is not None]
     return np.concatenate([np.empty(0, np.int64), *parts])
 
@@ -128,7 +128,7 @@ def _shape(argument: Any, name: str) -> tuple[int, ...] | None:
 
 
 def _nested(function: Callable[..., Any], taken: _Taken, outer: Any) -> tuple[Recording, NDArray[np.int64]]:
-    """The function on a tape of its own, and references around of its inputs.
+    """Return the function on a tape of its own, and references around of its inputs.
 
     The tape has an input for each entry of the arguments, and then one for each value that it takes from around it.
     """
@@ -150,7 +150,7 @@ def _nested(function: Callable[..., Any], taken: _Taken, outer: Any) -> tuple[Re
 def _nested_in_blocks(
     function: Callable[..., Any], taken: _Taken, outer: Program
 ) -> tuple[Recording, NDArray[np.int64]]:
-    """Recording on the tape around, where arrays are recorded as such, of copies of the arguments."""
+    """Return recording on the tape around, where arrays are recorded as such, of copies of the arguments."""
     copies = [None if each is None else _copied(outer, each) for each in taken.entries]
     outputs, shapes, structure = taken.recorded(function, outer, copies)
     tape, further = _parted(outer, one_by_one(copies), outputs)
@@ -159,7 +159,7 @@ def _nested_in_blocks(
 
 
 def _copied(tape: Program, references: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Copies of values under references of their own."""
+    """Return copies of values under references of their own."""
     if not references.size:
         return references
     tape.copies += 1
@@ -168,7 +168,7 @@ def _copied(tape: Program, references: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _parted(outer: Program, copies: NDArray[np.int64], outputs: NDArray[np.int64]) -> tuple[Program, NDArray[np.int64]]:
-    """The program of what depends on copies, and the references around of its further inputs.
+    """Return the program of what depends on copies, and the references around of its further inputs.
 
     Args:
         outer: the tape around.
@@ -265,7 +265,7 @@ def derivative_within(
 def _derived_as_loops(
     recording: Recording, kind: Kind, selection: Selection, preparation: Preparation
 ) -> Recording | None:
-    """Recording of derivatives as loops; None if there are none, or too many."""
+    """Return recording of derivatives as loops; None if there are none, or too many."""
     found: Recording | None = recording
     if kind.seeds is Seeds.SERIES:
         as_loops = recording.loops is not None and not has_attached(recording.loops)

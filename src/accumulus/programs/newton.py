@@ -54,7 +54,7 @@ def root(
     rtol: float,
     atol: float,
 ) -> Any:
-    """The root of a residual near a guess, as traced values in the guess's structure; NaN where it was not found.
+    """Return the root of a residual near a guess, in the guess's structure, as traced values; NaN if not found.
 
     Args:
         residual: a function of what has the guess's structure, and of the parameters.
@@ -117,7 +117,7 @@ def root(
 
 
 def _unknowns(tape: Tape, path: str, leaf: Any, name: str) -> NDArray[np.int64]:
-    """References of a leaf of the guess."""
+    """Return references of a leaf of the guess."""
     boolean = leaf.boolean if isinstance(leaf, Traced) else as_numbers(leaf, path).dtype.kind in "bc"
     if boolean or np.iscomplexobj(leaf):
         raise ArgumentError(f"guess{path} for {name} is {type(leaf).__name__} {leaf!r:.60}; expected real numbers")
@@ -148,7 +148,7 @@ def _checked_pattern(equations: Tape, count: int, name: str) -> NDArray[np.bool_
 
 
 def _newton(equations: Tape, count: int, steps: int, rtol: float, atol: float) -> Tape:
-    """The iteration, from the guess and what residuals take to the root.
+    """Return the iteration, from the guess and what residuals take to the root.
 
     Args:
         equations: residuals and their Jacobian, of these inputs.

@@ -70,7 +70,7 @@ class JacobianOperator(LinearOperator):
         self._products = products
 
     def matvec(self, x: Any) -> Any:
-        """The product with a vector of shape (columns,) or (columns, 1).
+        """Return the product with a vector of shape (columns,) or (columns, 1).
 
         Raises:
             ArgumentError: for another shape, or what is no array of numbers; so do all other products.
@@ -78,25 +78,25 @@ class JacobianOperator(LinearOperator):
         return super().matvec(self._checked(x, 1))
 
     def rmatvec(self, x: Any) -> Any:
-        """The product of the transposed Jacobian with a vector of shape (rows,) or (rows, 1)."""
+        """Return the product of the transposed Jacobian with a vector of shape (rows,) or (rows, 1)."""
         return self._transpose().matvec(x)
 
     def matmat(self, X: Any) -> Any:
-        """The product with a matrix of shape (columns, k)."""
+        """Return the product with a matrix of shape (columns, k)."""
         return super().matmat(self._checked(X, 2))
 
     def rmatmat(self, X: Any) -> Any:
-        """The product of the transposed Jacobian with a matrix of shape (rows, k)."""
+        """Return the product of the transposed Jacobian with a matrix of shape (rows, k)."""
         return self._transpose().matmat(X)
 
     def dot(self, x: Any) -> Any:
-        """The product with a vector, a matrix, a number, or another operator."""
+        """Return the product with a vector, a matrix, a number, or another operator."""
         if not isinstance(x, LinearOperator) and not np.isscalar(x):
             x = self._checked(x, 0)
         return super().dot(x)
 
     def _checked(self, x: Any, axes: int) -> Any:
-        """A vector (1), a matrix (2) or either (0), of as many rows as there are columns."""
+        """Return a vector (1), a matrix (2) or either (0), of as many rows as there are columns."""
         rows, columns = self.shape
         try:
             array = np.asanyarray(x)
@@ -138,7 +138,7 @@ class JacobianOperator(LinearOperator):
 
 
 def _real(product: Callable[[Matrix], Matrix], X: Matrix) -> Matrix:
-    """A real product with what may be complex."""
+    """Return a real product with what may be complex."""
     X = np.asarray(X)
     if np.iscomplexobj(X):
         parts = product(np.hstack([X.real, X.imag]))

@@ -51,7 +51,7 @@ class Posed:
         return cls(made.name, recording, recorded.kind, recorded.selection, linearization, made.options, made.seconds)
 
     def compile(self, plan: Plan) -> CompiledProgram:
-        """The program by a plan for this graph, which is verified first.
+        """Return the program by a plan for this graph, which is verified first.
 
         Raises:
             VerificationError: if the plan does not compute the derivatives of that graph.
@@ -69,7 +69,7 @@ class Posed:
 
 
 def sparsity_of(recorded: Recorded) -> Any:
-    """A SciPy matrix of True at the structural nonzeros, or several in the structure of the derivatives.
+    """Return a SciPy matrix of True at the structural nonzeros, or several in the structure of the derivatives.
 
     Raises:
         ArgumentError: for products with a Jacobian, which have no pattern of its own.
@@ -85,7 +85,7 @@ def sparsity_of(recorded: Recorded) -> Any:
 
 
 def _of_loops(recorded: Recorded) -> tuple[Recording, Nonzeros] | None:
-    """Recording that is differentiated, and its nonzeros, of loops; None where these are to be written out."""
+    """Return recording that is differentiated, and its nonzeros, of loops; None where these are to be written out."""
     recording, kind, selection, preparation, *_ = recorded
     if recording.loops is None:
         return None
@@ -99,7 +99,7 @@ def _of_loops(recorded: Recorded) -> tuple[Recording, Nonzeros] | None:
 
 
 def _of_scalars(recorded: Recorded) -> tuple[Recording, Nonzeros]:
-    """Recording that is differentiated, and its nonzeros, written out entry by entry."""
+    """Return recording that is differentiated, and its nonzeros, written out entry by entry."""
     recording, found = graph_of(recorded)
     nonzeros = Nonzeros.of(found, _connected(found))
     if found.graph.mirror is None:

@@ -96,7 +96,7 @@ class Preparation:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """A block that is timed and told as the stage of this name."""
+        """Time a block as the stage of this name."""
         self._stage = name
         self._line.update(name)
         self.context.enter(name)

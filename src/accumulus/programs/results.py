@@ -213,7 +213,7 @@ class Results:
     def rebuild(
         self, arrays: Sequence[NDArray[Any]], points: int | None, transposed: bool = False, *, matrices: bool = True
     ) -> Any:
-        """The structure of results from one flat array for each segment; `points` is None for one point.
+        """Return the structure of results from one flat array for each segment; `points` is None for one point.
 
         Args:
             matrices: whether sparse derivatives become matrices, or stay the values of their nonzeros.
@@ -226,7 +226,7 @@ class Results:
         return unflatten(self.structure, results) if self._join is None else self._join(results)
 
     def check_out(self, out: Any, points: int | None, transposed: bool = False) -> tuple[NDArray[Any], ...]:
-        """The caller's arrays, one for each segment, or `ArgumentError`.
+        """Return the caller's arrays, one for each segment, or `ArgumentError`.
 
         Those of a batch are returned as (points, length) or transposed; of one point, `points` being None, as they are.
         """
@@ -252,7 +252,7 @@ class Results:
         )
 
     def _arrays_in(self, out: Any) -> Sequence[Any]:
-        """The arrays in a sequence of them, or in the structure of the results."""
+        """Return the arrays in a sequence of them, or in the structure of the results."""
         if isinstance(out, np.ndarray):
             return (out,)
         if type(out) in (list, tuple) and all(isinstance(array, np.ndarray) for array in out):
@@ -274,7 +274,7 @@ class Results:
 
 
 def _structures(recording: Recording, kind: Kind, selection: Selection) -> tuple[Structure, Structure]:
-    """The structure of the derivatives, and that of all that is returned."""
+    """Return the structure of the derivatives, and that of all that is returned."""
     results = recording.structure
     if kind.skipped:
         assert isinstance(results, Branch)

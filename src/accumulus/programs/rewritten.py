@@ -53,7 +53,7 @@ def rewritten(
     kept_outputs: int = 0,
     others: Callable[[], Iterable[Tape]] = tuple,
 ) -> Rewritten:
-    """The tape with fewer operations; arguments are those of `rewrite`."""
+    """Return the tape with fewer operations; arguments are those of `rewrite`."""
     options = context.options
     cached = options.caches
     with context.paused():
@@ -112,7 +112,7 @@ def _derivatives(
     method: str,
     context: Context,
 ) -> Tape:
-    """A function with its derivatives, accumulated by a method.
+    """Return a function with its derivatives, accumulated by a method.
 
     Args:
         function: the same as the one that is given with its graph.
@@ -135,7 +135,7 @@ def _accumulation(linearization: Linearization, method: str, context: Context) -
 
 
 def _function(linearization: Linearization, context: Context) -> Tape:
-    """The function by rules, where what its derivatives round as it is written stays, as the sign of |x| does."""
+    """Return the function rewritten by rules; what its derivatives round as written stays, as the sign of |x| does."""
     tape = linearization.tape.copy()
     own = np.frombuffer(needed(tape), bool)
     outputs = tape.outputs
@@ -156,12 +156,12 @@ def _places(linearization: Linearization, accumulation: Accumulation) -> dict[tu
 
 
 def primal_operations(tape: Tape, values: int) -> frozenset[int]:
-    """References of the operations that the first `values` outputs need: those of the function itself."""
+    """Return references of the operations that the first `values` outputs need: those of the function itself."""
     return frozenset(_operations(tape, tape.outputs[:values]).tolist())
 
 
 def without_dead(tape: Tape, chosen: Collection[int]) -> tuple[Tape, frozenset[int]]:
-    """The operations that the outputs need, none of them rewritten; and those of `chosen` by their new references."""
+    """Return the operations that outputs need, not rewritten, and the new references of those in `chosen`."""
     live = _operations(tape, tape.outputs)
     place = np.full(len(tape), -1)
     place[: tape.inputs] = np.arange(tape.inputs)

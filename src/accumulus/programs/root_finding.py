@@ -60,7 +60,7 @@ class Integral(Call):
         return np.array(found).T
 
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
-        """The derivative under the integral sign; error estimates have none."""
+        """Return the derivative under the integral sign; error estimates have none."""
         chosen = tuple(k - 2 for k in columns if k >= 2)
         if chosen and chosen not in self._further:
             self._further[chosen] = Integral(self._integrand.by_parameters(chosen), self._options)
@@ -107,7 +107,7 @@ class Root(Call):
         return found
 
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
-        """The derivative of the implicit function theorem; what the solver begins with has none."""
+        """Return the derivative of the implicit function theorem; what the solver begins with has none."""
         jacobian = partial(self._recorded, columns)
         return Recorded(jacobian, self.name, self.argument_count, self.result_count * len(columns))
 
@@ -126,7 +126,7 @@ class Root(Call):
 
 
 def stationary(residuals: Equations, unknowns: int) -> Equations:
-    """The gradient of half the sum of squares of residuals r(y, p), by y."""
+    """Return the gradient of half the sum of squares of residuals r(y, p), by y."""
 
     def half(y: Any, p: Any) -> Any:
         values = residuals(y, p)

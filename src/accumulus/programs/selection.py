@@ -64,7 +64,7 @@ class Selection:
 def checked_argnums(
     argnums: int | Sequence[int] | Selection, shapes: Sequence[tuple[int, ...] | None], name: str
 ) -> Selection:
-    """The arguments to differentiate by, counted from the first.
+    """Return the arguments to differentiate by, counted from the first.
 
     Args:
         argnums: as users give them; a selection is checked.
@@ -92,7 +92,7 @@ def checked_argnums(
 
 
 def arranged(call: Restructured, asked: int | str | Sequence[int | str], name: str) -> Selection:
-    """The numbers in some arguments of a call, whose derivatives are arranged as these are.
+    """Return the numbers in some arguments of a call, whose derivatives are arranged as these are.
 
     Args:
         asked: positions of arguments, or their names by keyword; one alone, or several.

@@ -40,7 +40,7 @@ class OpenColumns:
     last: NDArray[np.int64]
 
     def chosen(self, which: Any, before: int) -> OpenColumns:
-        """Some of them, counted from a column."""
+        """Return some of them, counted from a column."""
         return OpenColumns(self.outputs[which], self.groups[which], self.last[which] - before)
 
 
@@ -66,7 +66,7 @@ class Nonzeros:
         return cls(np.repeat(np.arange(len(roots)), counts), columns, outputs)
 
     def opened(self, found: Opened, inputs: int) -> tuple[Nonzeros, NDArray[np.int64]]:
-        """These, of which columns from a number of inputs on depend on indices; and references of their numbers."""
+        """Return these with columns from a number of inputs on by indices, and references of their numbers."""
         is_open = self.columns >= inputs
         at = self.columns[is_open] - inputs
         if is_open.all():
@@ -106,7 +106,7 @@ class Nonzeros:
         )
 
     def union(self, other: Nonzeros, width: int) -> Nonzeros:
-        """The places of both, row by row; of no output. `width` is the number of columns."""
+        """Return the places of both, row by row; of no output. `width` is the number of columns."""
         places = np.union1d(self._places(width), other._places(width))
         return Nonzeros(places // width, places % width, np.zeros(len(places), np.intp))
 
@@ -131,7 +131,7 @@ class Nonzeros:
         return Nonzeros(self.rows, self.columns, np.where(taken, self.outputs[found], self.outputs))
 
     def mirrored(self, inputs: NDArray[np.int64], skipped: int) -> Nonzeros:
-        """The places of a symmetric matrix, of which these are on and below the diagonal; arguments as above."""
+        """Return the places of a symmetric matrix, of which these are on and below the diagonal; arguments as above."""
         place = np.zeros(int(inputs.max(initial=0)) + 1, np.int64)
         place[inputs] = np.arange(len(inputs))
         rows, columns = self.rows.astype(np.int64) - skipped, place[self.columns]
@@ -199,7 +199,7 @@ class SparsePattern:
         return cls(shape, rows[order], columns[order], fmt), order
 
     def __len__(self) -> int:
-        """Number of structural nonzeros."""
+        """Return the number of structural nonzeros."""
         return len(self.rows)
 
     @cached_property
@@ -264,7 +264,7 @@ class OpenPattern:
     format: SparseFormat
 
     def __len__(self) -> int:
-        """Number of the numbers that a call computes."""
+        """Return the number of the numbers that a call computes."""
         return len(self.rows) + len(self.open)
 
     @classmethod

@@ -42,8 +42,9 @@ class Watched:
         at_once: bool = False,
         opens_indices: bool = False,
     ) -> Recording:
-        """Record the function; from now on its captured values, and attributes of objects among the examples, are
-        watched. See `accumulus.frontends.record.record`.
+        """Record the function, and watch what it captures from now on; see `accumulus.frontends.record.record`.
+
+        Attributes of objects among the examples are watched, too.
         """
         objects = {id(x): x for x in (*self._objects, *filter(is_changeable, examples))}
         captured = self.captured
@@ -73,7 +74,7 @@ class Watched:
         return self.captured is None or self.captured.is_current()
 
     def while_current(self, fast: Callable[..., Any]) -> Callable[..., Any]:
-        """A fast path that returns NotImplemented once a watched value has changed."""
+        """Return a fast path that returns NotImplemented once a watched value has changed."""
         if not self.captured:
             return fast
         is_current = self.captured.is_current

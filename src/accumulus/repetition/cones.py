@@ -184,7 +184,7 @@ class Cones:
         state.forms = np.zeros(self.count, np.int64)
 
     def forms(self, labels: Integers, inputs: int = 0) -> Integers:
-        """A hash of each cone: of its operations, and of the labels of what it takes.
+        """Return a hash of each cone: of its operations, and of the labels of what it takes.
 
         Args:
             labels: of all cones.
@@ -285,7 +285,7 @@ class Recurrence:
 
 
 def recurrence_of(cones: Cones, labels: Integers, chosen: Integers) -> Recurrence | None:
-    """The recurrence that some cones are; None if they are no periodic sequence.
+    """Return the recurrence that some cones are; None if they are no periodic sequence.
 
     Args:
         labels: the class of each cone.
@@ -435,7 +435,7 @@ def classes_of(cones: Cones, most: int) -> Iterator[Classes]:
 
 
 def _by_levels(cones: Cones, labels: Integers, most: int) -> Classes | None:
-    """The classes, those that take their own results parted by levels; None if these are more than so many."""
+    """Return the classes, those that take their own results parted by levels; None if these are more than so many."""
     around = _on_cycles(labels, *_edges(cones, labels))[labels]
     levels = np.where(around, cones.levels(), 0)
     if len(np.unique(levels[around])) > most:
@@ -444,7 +444,7 @@ def _by_levels(cones: Cones, labels: Integers, most: int) -> Classes | None:
 
 
 def _with_recurrences(cones: Cones, labels: Integers) -> Classes | None:
-    """The classes with recurrences in the place of those that depend on each other; None if they are none."""
+    """Return the classes with recurrences in the place of those that depend on each other; None if they are none."""
     starts, to = _edges(cones, labels)
     component = _components(_on_cycles(labels, starts, to), starts, to)
     if component is None:

@@ -75,7 +75,7 @@ def by_instance(program: Program, results: int | None = None) -> Program:
 
 
 def _may_be_parted(block: Block) -> bool:
-    """True for operations on entries, and for short sums of equally many terms."""
+    """Return True for operations on entries, and for short sums of equally many terms."""
     if block.offsets is None:
         return not _is_whole(block)
     lengths = np.diff(block.offsets)
@@ -83,12 +83,12 @@ def _may_be_parted(block: Block) -> bool:
 
 
 def _is_whole(block: Block) -> bool:
-    """True for recurrences, calls, and what works on matrices."""
+    """Return True for recurrences, calls, and what works on matrices."""
     return block.body is not None or block.shape is not None
 
 
 def _is_wider(block: Block, count: int) -> bool:
-    """True if an instance has more than one of its results, or of its terms."""
+    """Return True if an instance has more than one of its results, or of its terms."""
     return _may_be_parted(block) and (block.count > count or block.code == SUM)
 
 

@@ -21,7 +21,7 @@ _Value = TypeVar("_Value")
 
 
 def as_blocks(cones: Cones, classes: Classes) -> Program | None:
-    """The program as blocks; None if a recurrence has no one body."""
+    """Return the program as blocks; None if a recurrence has no one body."""
     writing = _Writing(cones, classes)
     labels = classes.labels
     instances = np.argsort(labels, kind="stable")
@@ -48,12 +48,12 @@ class _Writing:
         self._is_taken = taken_elsewhere(cones, _instances(cones, classes)) if classes.recurrences else np.ones(0, bool)
 
     def result(self) -> Program:
-        """The program."""
+        """Return the program."""
         self._made.outputs = self._at(np.array(self._cones.tape.outputs, np.int64))
         return self._made
 
     def _at(self, references: Integers) -> Integers:
-        """References to the program that is made."""
+        """Return references to the program that is made."""
         constant = references < 0
         found = np.where(constant, 0, self._moved[np.where(constant, 0, references)])
         if constant.any():
@@ -118,7 +118,7 @@ class _Writing:
     # Recurrences -------------------------------------------------------------------------------------------------
 
     def add_recurrence(self, given: Recurrence) -> bool:
-        """A block for all instances of a recurrence; whether they have one body."""
+        """Return a block for all instances of a recurrence; whether they have one body."""
         cones = self._cones
         operands = _Operands(cones, given)
         if not operands.is_regular:

@@ -45,7 +45,7 @@ Column = Range | References
 
 
 def column(references: References) -> Column:
-    """A column of operands, as a range where it is one; what is handed over must not be changed any more."""
+    """Return a column of operands, as a range where it is one; what is handed over must not be changed any more."""
     flat = references.reshape(-1)
     count = len(flat)
     start = int(flat[0]) if count else 0
@@ -64,12 +64,12 @@ def _has_step(references: References, step: int) -> bool:
 
 
 def references_in(operands: Column) -> References:
-    """The references of a column one by one."""
+    """Return the references of a column one by one."""
     return operands.references if isinstance(operands, Range) else operands
 
 
 def own(references: References) -> Column:
-    """A column that stays what it is when the array changes: users' arrays are filled item by item."""
+    """Return a column that stays what it is when the array changes: users' arrays are filled item by item."""
     found = column(references)
     return found if isinstance(found, Range) else found.copy()
 
@@ -145,7 +145,7 @@ def check_steps(operands: Sequence[Column], start: int, outputs: int, steps: Ref
 
 
 def relative(operands: Column, start: int) -> Column:
-    """A column whose references to results from `start` on are counted from there."""
+    """Return a column whose references to results from `start` on are counted from there."""
     if isinstance(operands, Range):
         ends = operands.start, operands.start + operands.step * (operands.count - 1)
         if max(ends) < start:

@@ -57,7 +57,7 @@ class Map:
         return not self.is_sum and self.shape is None
 
     def operands(self, tape: Program) -> Sequence[Column]:
-        """The columns that it takes."""
+        """Return the columns that it takes."""
         return self.leaves if self.is_body else tape.blocks[self.blocks[0]].operands
 
     def arrays(self, tape: Program) -> Sequence[int]:
@@ -66,7 +66,7 @@ class Map:
 
 
 def fuse(tape: Program) -> list[Map]:
-    """The maps of a program, in an order in which they can be computed; what no output needs is in none."""
+    """Return the maps of a program, in an order in which they can be computed; what no output needs is in none."""
     blocks = tape.blocks
     levels: list[int] = []
     used = np.zeros(len(blocks), bool)
@@ -135,7 +135,7 @@ def _note(block: Block, operands: Column, outputs: dict[int, set[int]], position
 
 
 def entry_by_entry(tape: Program, block: Block, operands: Column) -> int | None:
-    """The block whose results a column is, one for each instance in their order; None if it is anything else."""
+    """Return the block whose results a column is, one for each instance in their order; None if it is anything else."""
     if block.code in _ALONE or not isinstance(operands, Range) or operands.start < 0:
         return None
     sources = tape.owners(operands)
@@ -179,7 +179,7 @@ def _write_body(
 
 
 def _leaf(each: Map, known: dict[Hashable, list[int]], operands: Column) -> int:
-    """The place of a column among the leaves of a map; equal ones are one."""
+    """Return the place of a column among the leaves of a map; equal ones are one."""
     alike = known.setdefault(fingerprint(operands), [])
     place = next((k for k in alike if are_equal(each.leaves[k], operands)), None)
     if place is None:
@@ -190,7 +190,7 @@ def _leaf(each: Map, known: dict[Hashable, list[int]], operands: Column) -> int:
 
 
 def _write_recurrence(tape: Program, each: Map, taken: set[int], signed: bool) -> None:
-    """The body of a recurrence, as far as somebody takes what it computes: others, or the recurrence itself."""
+    """Write the body of a recurrence, as far as others, or the recurrence itself, take what it computes."""
     (position,) = each.blocks
     block = tape.blocks[position]
     given = block.body
@@ -223,7 +223,7 @@ def _write_recurrence(tape: Program, each: Map, taken: set[int], signed: bool) -
 
 
 def _reached(body: Tape, outputs: list[int]) -> set[int]:
-    """Inputs and operations that outputs of a body depend on."""
+    """Return inputs and operations that outputs of a body depend on."""
     found = {output for output in outputs if output >= 0}
     for reference in range(len(body) - 1, body.inputs - 1, -1):
         if reference in found:
@@ -242,7 +242,7 @@ def _outputs_in(block: Block, operands: Column) -> set[int]:
 
 
 def _applied(body: Tape, code: int, references: list[int]) -> int:
-    """An operation; what was a truth value in one body and a number between two is a truth value again."""
+    """Return an operation; what was a truth value in one body and a number between two is a truth value again."""
     truth, zero = max(references), min(references)
     if code in (_EQUAL, _NOT_EQUAL) and body.is_boolean(truth) and zero < 0 and body.value_of(zero) == 0.0:
         return truth if code == _NOT_EQUAL else body.logical_not(truth)

@@ -464,7 +464,7 @@ class _Numbers(Domain):
 
 
 def whole_indices(numbers: Any, rows: int) -> NDArray[np.int64]:
-    """Indices of rows, counted modulo how many there are; of what is no number some."""
+    """Return indices of rows, counted modulo how many there are; of what is no number some."""
     with np.errstate(invalid="ignore"):
         found: NDArray[np.int64] = np.asarray(numbers).astype(np.int64)
     return found if not found.size or (found.min() >= 0 and found.max() < rows) else found % rows

@@ -76,7 +76,7 @@ def _marked(tape: Tape, rows: Integers, roots: Integers) -> bytearray:
 
 
 def _spread(tape: Tape, rows: Integers, marks: NDArray[np.bool_], handed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Marks of operations handed to those arguments, from the last operation to the first."""
+    """Hand marks of operations to those arguments, from the last operation to the first."""
     to, handed = rows[::-1, 1:], handed[::-1]
     start = np.broadcast_to(np.arange(len(tape) - 1, tape.inputs - 1, -1)[:, np.newaxis], to.shape)
     # where an operation takes fewer arguments, a reference of 0 stands for an input
@@ -85,13 +85,13 @@ def _spread(tape: Tape, rows: Integers, marks: NDArray[np.bool_], handed: NDArra
 
 
 def seeing_zero_signs(tape: Tape) -> Integers:
-    """References of the operations that see the signs of zeros, of those that the outputs need."""
+    """Return references of the operations that see the signs of zeros, of those that the outputs need."""
     found = np.flatnonzero(_SEES_ZERO_SIGNS[np.frombuffer(tape.codes, np.uint8)])
     return found[np.frombuffer(needed(tape), bool)[found]] if len(found) else found
 
 
 def signed_zeros(tape: Tape) -> NDArray[np.bool_]:
-    """True where the sign of a zero reaches an operation that sees it, or one that is it. Undefined for inputs."""
+    """Return True where the sign of a zero reaches an operation that sees it, or is it; inputs are undefined."""
     marks = np.zeros(len(tape), bool)
     marks[seeing_zero_signs(tape)] = True
     if not marks.any():
@@ -108,7 +108,7 @@ def signed_rows(tape: Tape, start: int = 0) -> Integers:
 
 
 def settled(tape: Tape) -> Tape:
-    """A tape of builders with `signed_zeros`, recorded anew without, except where signs of zeros matter.
+    """Return a tape of builders with `signed_zeros`, recorded anew without, except where signs of zeros matter.
 
     An operation that is needed both ways is recorded once, unless it is simpler without signs: x for ``x + 0``.
     """
@@ -165,7 +165,7 @@ def lasting(tape: Tape) -> NDArray[np.bool_]:
 
 
 def of_all_orders(tape: Tape) -> Tape:
-    """The tape without first derivatives in other words: ``attach(x, d)`` being x where that has `lasting` ones."""
+    """Return the tape without first derivatives in other words: ``attach(x, d)`` is x if that has `lasting` ones."""
     kept = lasting(tape)
     again = [
         k
@@ -186,7 +186,7 @@ def of_all_orders(tape: Tape) -> Tape:
 
 
 def unattached(tape: Tape, *, keeping: bool = False) -> tuple[Tape, Integers]:
-    """The tape after differentiation, ``attach(x, d)`` being x; and the new reference of each old one.
+    """Return the tape after differentiation, ``attach(x, d)`` being x; and the new reference of each old one.
 
     Args:
         keeping: whether `lasting` ones stay, for further derivatives.

@@ -74,7 +74,7 @@ class Moving:
         self._moved[these] = references - _NOWHERE
 
     def at(self, references: References) -> References:
-        """References to the program that is made."""
+        """Return references to the program that is made."""
         constant = references < 0
         found = self._moved[np.maximum(references, 0)]
         found += _NOWHERE
@@ -83,7 +83,7 @@ class Moving:
         return found
 
     def column_at(self, operands: Column) -> Column:
-        """A column of the program that is made."""
+        """Return a column of the program that is made."""
         if isinstance(operands, Range) and operands.step == 0:
             return Range(int(self.at(np.array([operands.start]))[0]), 0, operands.count)
         return column(self.at(references_in(operands)))
@@ -123,7 +123,7 @@ def _constants_in(used: Sequence[Column], count: int) -> NDArray[np.bool_]:
 
 
 def replayed_blocks(program: Program, made: Program, given: References) -> References:
-    """The outputs of a program over arrays, whose blocks are written onto another.
+    """Return the outputs of a program over arrays, whose blocks are written onto another.
 
     Args:
         given: references there of the program's inputs.

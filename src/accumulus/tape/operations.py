@@ -133,7 +133,7 @@ class Operation:
         return _evaluator(self.numpy, self.arity)
 
     def evaluate(self, *arguments: Any) -> Any:
-        """The value, by NumPy, elementwise and without warnings."""
+        """Return the value, by NumPy, elementwise and without warnings."""
         with np.errstate(all="ignore"):
             return self.by_numpy(*arguments)
 
@@ -164,14 +164,14 @@ def _rows() -> list[Operation]:
     def elementary(
         name: str, numpy: str, partials: tuple[str | None, ...], *domain: tuple[float, float], **columns: Any
     ) -> None:
-        """The row of a function that C99 and SymPy have, of the same name if no other is given."""
+        """Enter the row of a function that C99 and SymPy have, of the same name if no other is given."""
         usual = {"c": name, "sympy": name}
         row(name, numpy, f"@{columns.get('c', name)}", partials, *domain, **(usual | columns))
 
     def special(
         name: str, scipys: str, partials: tuple[str | None, ...], *domain: tuple[float, float], **columns: Any
     ) -> None:
-        """The row of a function of SciPy's; the first of two arguments is a whole constant order."""
+        """Enter the row of a function of SciPy's; the first of two arguments is a whole constant order."""
         usual = {"c": name, "special": True, "arguments": ("order", "real")[-len(partials) :]}
         row(name, f"special.{scipys}", f"@{name}", partials, *domain, **(usual | columns))
 

@@ -52,7 +52,7 @@ def rows_of(tape: Tape, start: int = 0) -> Integers:
 
 
 def moved(references: Any, to: Integers) -> Integers:
-    """New place of each reference, constants being where they were."""
+    """Return new place of each reference, constants being where they were."""
     old = np.asarray(references, np.int64)
     new: Integers = old.copy()
     new[old >= 0] = to[old[old >= 0]]
@@ -68,7 +68,7 @@ def commands(count: int, code: Any = 0, first: Any = 0, second: Any = 0, third: 
 
 
 def extended(tape: Tape, rows: Integers, given: Any = None) -> tuple[Tape, Integers]:
-    """A copy of the tape with operations appended, each simplified as the tape's builders do; and the values.
+    """Return a copy of the tape with operations appended, each simplified as the tape's builders do; and the values.
 
     Args:
         tape: what is copied; its outputs are, too.
@@ -147,7 +147,7 @@ class _Writer:
 
 
 def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:
-    """An array of that length that begins with one."""
+    """Return an array of that length that begins with one."""
     grown = np.empty((room, *array.shape[1:]), array.dtype)
     grown[: len(array)] = array
     return grown

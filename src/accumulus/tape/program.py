@@ -395,11 +395,11 @@ class Program:
             self.locate = before
 
     def lines_of(self, blocks: Iterable[int]) -> Lines:
-        """The lines that some blocks come from."""
+        """Return the lines that some blocks come from."""
         return frozenset().union(*(self.lines[block] for block in blocks))
 
     def __len__(self) -> int:
-        """Number of inputs and results; references below it are valid."""
+        """Return the number of inputs and results; references below it are valid."""
         return self._size if self.scalars is None else len(self.scalars)
 
     @property
@@ -459,21 +459,21 @@ class Program:
         return np.asarray(self.constants[-1 - references])
 
     def constant(self, value: float) -> int:
-        """Reference of a constant; equal ones (zeros of either sign apart) have one reference."""
+        """Return the reference of a constant; equal ones (zeros of either sign apart) have one reference."""
         if self.scalars is not None:
             return self.scalars.constant(value)
         known = self._references.get(_BYTES(value))
         return int(self.constant_array(np.float64(value))) if known is None else known
 
     def constant_apart(self, value: float) -> int:
-        """Reference of a constant that is no other's, though others may be equal."""
+        """Return the reference of a constant that is no other's, though others may be equal."""
         self.begin_loops()
         self._values.append(np.array([value]))
         self._constant_count += 1
         return -self._constant_count
 
     def constant_array(self, values: NDArray[np.float64] | np.float64) -> References:
-        """References of many constants, in their shape, ascending; of equal arrays the same."""
+        """Return references of many constants, in their shape, ascending; of equal arrays the same."""
         numbers = np.ascontiguousarray(values, np.float64)
         flat = numbers.reshape(-1)
         if len(flat) > 1 and (flat.view(np.int64) == flat.view(np.int64)[0]).all():
@@ -510,7 +510,7 @@ class Program:
         return self._append(code, tuple(operands), len(operands[0]), None)
 
     def sums(self, terms: References, offsets: Any) -> References:
-        """The sum of each segment of the terms; segments have at least one.
+        """Return the sum of each segment of the terms; segments have at least one.
 
         Args:
             offsets: where each begins, and where the last one ends.
@@ -519,7 +519,7 @@ class Program:
         return self._append(SUM, (own(terms),), len(where) - 1, where).references
 
     def scan(self, body: Tape, operands: Callable[[list[Range]], Sequence[Column]], steps: Any) -> list[Range]:
-        """A recurrence: a body for each of many instances, which are computed step by step.
+        """Return a recurrence: a body for each of many instances, which are computed step by step.
 
         Args:
             body: of one instance; its inputs are the operands, its outputs the results. It must not change any more.
@@ -553,7 +553,7 @@ class Program:
         return [_range(start + k * count, count) for k in range(outputs)]
 
     def matmul(self, left: References, right: References) -> References:
-        """The product of a matrix of references and another; of at least one entry each.
+        """Return the product of a matrix of references and another; of at least one entry each.
 
         >>> tape = Program(inputs=6)
         >>> tape.outputs = tape.matmul(np.arange(4).reshape(2, 2), np.arange(4, 6).reshape(2, 1)).ravel()
@@ -565,7 +565,7 @@ class Program:
         return self.of_matrices(MATMUL, (m, k, n), [left, right]).reshape(m, n)
 
     def solve(self, matrix: References, sides: References) -> References:
-        """The solutions X of ``matrix @ X = sides``, for n × n and n × m references; LAPACK's, never written out.
+        """Return the solutions X of ``matrix @ X = sides``, for n × n and n × m references, by LAPACK.
 
         >>> tape = Program(inputs=6)
         >>> tape.outputs = tape.solve(np.arange(4).reshape(2, 2), np.arange(4, 6).reshape(2, 1)).ravel()
@@ -577,7 +577,7 @@ class Program:
         return self.of_matrices(SOLVE, (n, n, m), [matrix, sides]).reshape(n, m)
 
     def log_determinant(self, matrix: References) -> tuple[int, int]:
-        """The sign of a determinant, and the logarithm of its magnitude."""
+        """Return the sign of a determinant, and the logarithm of its magnitude."""
         n = len(matrix)
         sign, logarithm = self.of_matrices(LOG_DETERMINANT, (n, n, 0), [matrix]).tolist()
         return sign, logarithm
@@ -590,7 +590,7 @@ class Program:
         return np.where(np.tri(n, dtype=bool), found, self.constant(0.0))
 
     def gather(self, matrix: References, indices: References) -> References:
-        """The rows of a matrix that indices choose, which are numbers of the program, counted modulo its rows.
+        """Return the rows of a matrix that indices choose, which are numbers of the program, counted modulo its rows.
 
         >>> tape = Program(inputs=5)
         >>> tape.outputs = tape.gather(np.arange(3).reshape(3, 1), np.array([3, 4])).ravel()
@@ -602,7 +602,7 @@ class Program:
         return self.of_matrices(GATHER, (m, k, n), [matrix, indices]).reshape(m, n)
 
     def scatter(self, terms: References, indices: References, rows: int) -> References:
-        """A matrix of so many rows, to each of which the terms are added whose index says so; others are 0.
+        """Return a matrix of so many rows, to each of which the terms are added whose index says so; others are 0.
 
         >>> tape = Program(inputs=4)
         >>> tape.outputs = tape.scatter(np.arange(2).reshape(2, 1), np.array([2, 3]), 3).ravel()
@@ -614,19 +614,19 @@ class Program:
         return self.of_matrices(SCATTER, (rows, k, n), [terms, indices]).reshape(rows, n)
 
     def factorise(self, code: int, matrix: References) -> list[References]:
-        """The parts of a factorisation, see `accumulus.tape.factorisations`."""
+        """Return the parts of a factorisation, see `accumulus.tape.factorisations`."""
         row, (m, n) = FACTORISATIONS[code], matrix.shape
         found = self.of_matrices(code, (m, n, 0), [matrix])
         parts = np.split(found, np.cumsum(row.sizes(m, n))[:-1])
         return [part.reshape(shape) for part, shape in zip(parts, row.shapes(m, n), strict=True)]
 
     def sparse_solve(self, system: SparseSystem, data: References, sides: References) -> References:
-        """The solutions of a system with a sparse matrix, given its stored entries, for n × m right-hand sides."""
+        """Return the solutions of a sparse system, given stored entries, for n × m right-hand sides."""
         n, m = sides.shape
         return self.of_matrices(SPARSE_SOLVE, (n, n, m), [data, sides], system).reshape(n, m)
 
     def call(self, opaque: Opaque, numbers: References) -> References:
-        """The results of an opaque function for a condition and arguments; what calls it is never written out."""
+        """Return an opaque function's results for a condition and arguments; such calls are never written out."""
         shape = 1, 1 + opaque.argument_count, opaque.result_count
         return self.of_matrices(CALL, shape, [numbers], opaque)
 
@@ -637,7 +637,7 @@ class Program:
         operands: Sequence[References],
         opaque: Opaque | SparseSystem | None = None,
     ) -> References:
-        """The results of a block that works on matrices, row by row, or of a call."""
+        """Return the results of a block that works on matrices, row by row, or of a call."""
         if code != MATMUL:
             self.begin_loops()
             self.is_long = True
@@ -652,7 +652,7 @@ class Program:
         operands: Sequence[Any],
         shape: tuple[int, ...] | None = None,
     ) -> References:
-        """A formula on arrays of references, broadcast: what its builder writes onto a tape for one instance."""
+        """Return a formula on arrays of references, broadcast: what its builder writes onto a tape for one instance."""
         if shape is None:
             shape = np.broadcast_shapes(*map(np.shape, operands))
         if not shape:
@@ -679,13 +679,13 @@ class Program:
         return self.extend(body, operands)[0]
 
     def uniform(self, operands: Column) -> float | None:
-        """The number that a column is for all instances, if it is one."""
+        """Return the number that a column is for all instances, if it is one."""
         if isinstance(operands, Range) and operands.step == 0 and operands.start < 0:
             return self.value_of(operands.start)
         return None
 
     def extend(self, body: Tape, operands: Sequence[Column]) -> list[Column]:
-        """A block for each operation of a tape, whose inputs the operands are; columns of the tape's outputs."""
+        """Return a block for each operation of a tape, whose inputs the operands are; columns of the tape's outputs."""
         count = len(operands[0])
         columns: list[Column] = list(operands)
 
@@ -739,7 +739,7 @@ class Program:
         return self._scalar(name, operands) if hasattr(Tape, name) else self._scalar("apply", operands, name)
 
     def _scalar(self, builder: str, operands: Sequence[int], *before: str) -> int:
-        """Reference of what a builder of `Tape` makes of some values."""
+        """Return the reference of what a builder of `Tape` makes of some values."""
         if self.scalars is not None:
             return int(getattr(self.scalars, builder)(*before, *operands))
         segment = self._segment
@@ -751,7 +751,7 @@ class Program:
         return segment.there[found] if found >= 0 else self.constant(segment.constants[-1 - found])
 
     def sum(self, terms: Iterable[int]) -> int:
-        """The terms added from left to right; 0 if there are none."""
+        """Return the terms added from left to right; 0 if there are none."""
         if self.scalars is not None:
             return self.scalars.sum(terms)
         found = [*terms]
@@ -783,7 +783,7 @@ class Program:
         return reference >= 0 and self.operation(reference).result == "boolean"
 
     def _maker(self, reference: int) -> tuple[int, tuple[int, ...]] | None:
-        """The code and the arguments of the operation that made a value, if it is one."""
+        """Return the code and the arguments of the operation that made a value, if it is one."""
         if reference < self.inputs:
             return None
         if self.scalars is not None:

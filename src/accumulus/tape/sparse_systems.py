@@ -75,7 +75,7 @@ class SparseSystem:
         return 8 * int(stored)
 
     def matrix(self, data: Floats) -> Any:
-        """The matrix, in SciPy's format by columns; None where only factors are known."""
+        """Return the matrix, in SciPy's format by columns; None where only factors are known."""
         from scipy.sparse import csc_array
 
         if self._held is None:
@@ -111,7 +111,7 @@ class SparseSystem:
         return float(onenormest(each)) if self.size > 1 else abs(float(solve(np.ones(1))[0]))
 
     def factors(self, data: Floats, warns: bool = True) -> Any:
-        """The factors of a matrix, or None if it is singular or not finite."""
+        """Return the factors of a matrix, or None if it is singular or not finite."""
         for held, known in self._known:
             if np.array_equal(held, data):
                 return known

@@ -68,7 +68,7 @@ def products(pattern: NDArray[np.bool_]) -> int:
 
 
 def _implicit(tape: Tape, a: Rows, b: Rows, solutions: Rows, triangular: _Triangular) -> Rows:
-    """The solutions x, to be differentiated as A⁻¹·(b - A·x) with A⁻¹ and this x constant: dx is A⁻¹·(db - dA·x).
+    """Return the solutions x, to be differentiated as A⁻¹·(b - A·x) with constant A⁻¹ and x: dx is A⁻¹·(db - dA·x).
 
     A⁻¹ is not formed: the residual goes through the elimination's constant factors, as the right-hand side did.
     """
@@ -92,7 +92,7 @@ def _fixed(tape: Tape, entry: int) -> int:
 
 
 def _cofactors(tape: Tape, a: Rows) -> tuple[Rows, int]:
-    """The adjugate and the determinant of a matrix of at most three rows."""
+    """Return the adjugate and the determinant of a matrix of at most three rows."""
     n = len(a)
     if n == 0:
         return [], tape.constant(1.0)
@@ -167,7 +167,7 @@ class _Triangular:
             b[i] = [tape.multiply(entry, self._reciprocals[i]) for entry in b[i]]
 
     def inverse(self) -> Rows:
-        """The inverse of the matrix, by n³ products at most: of the factors first, columns exchanged last."""
+        """Return the inverse of the matrix, by n³ products at most: of the factors first, columns exchanged last."""
         tape, n = self.tape, len(self.rows)
         result = [[tape.constant(float(i == j)) for j in range(n)] for i in range(n)]
         for k in range(n):
@@ -195,7 +195,7 @@ class _Triangular:
             b[i] = [tape.multiply(entry, reciprocals[i]) for entry in b[i]]
 
     def determinant(self, pivots: Sequence[int]) -> int:
-        """The product of the pivots and of what is left, with the sign of the permutation."""
+        """Return the product of the pivots and of what is left, with the sign of the permutation."""
         product, steps = self.sign, self._steps
         for pivot in pivots[:steps]:
             product = self.tape.multiply(product, pivot)
@@ -264,7 +264,7 @@ class _Triangular:
 
 
 def determinant(tape: Tape, a: Rows) -> int:
-    """The determinant by elimination, with the derivatives of a polynomial, which divides by no pivot.
+    """Return the determinant by elimination, with the derivatives of a polynomial, which divides by no pivot.
 
     First derivatives are those of the elimination, with a tiny number in the place of pivots that are 0.
     """
@@ -279,7 +279,7 @@ def determinant(tape: Tape, a: Rows) -> int:
 
 
 def _minors(tape: Tape, rows: Rows) -> int:
-    """A determinant by all minors of the last rows: sums of products alone, 2ⁿ·n/2 of them."""
+    """Return a determinant by all minors of the last rows: sums of products alone, 2ⁿ·n/2 of them."""
     found = {0: tape.constant(1.0)}
     for row in reversed(rows):
         terms: dict[int, list[int]] = {}
@@ -310,7 +310,7 @@ def lower_factor(tape: Tape, a: Rows) -> Rows:
 
 
 def logarithm(tape: Tape, a: Rows) -> tuple[int, int]:
-    """The sign and the logarithm of a determinant, whose derivative is the trace of A⁻¹·dA."""
+    """Return the sign and the logarithm of a determinant, whose derivative is the trace of A⁻¹·dA."""
     zero = tape.constant(0.0)
     triangular = _Triangular(tape, a, [[] for _ in a])
     pivots = [row[k] for k, row in enumerate(triangular.rows)]

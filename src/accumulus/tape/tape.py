@@ -153,7 +153,7 @@ class Tape:
     # Reading ---------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Number of inputs and operations; references below it are valid."""
+        """Return the number of inputs and operations; references below it are valid."""
         return len(self.codes)
 
     @property
@@ -162,11 +162,11 @@ class Tape:
         return len(self.codes) - self.inputs
 
     def operation(self, reference: int) -> Operation:
-        """The row of the table that made `reference`."""
+        """Return the row of the table that made `reference`."""
         return OPERATIONS[self.codes[reference]]
 
     def arguments(self, reference: int) -> tuple[int, ...]:
-        """References of the arguments of the operation at `reference`; empty for inputs."""
+        """Return references of the arguments of the operation at `reference`; empty for inputs."""
         arity = OPERATIONS[self.codes[reference]].arity
         if arity == 1:
             return (self.first[reference],)
@@ -186,7 +186,7 @@ class Tape:
         return np.array([known[-1 - r] for r in references.ravel().tolist()], float).reshape(references.shape)
 
     def is_boolean(self, reference: int) -> bool:
-        """True if `reference` is the result of a comparison or of a logical operation."""
+        """Return True if `reference` is the result of a comparison or of a logical operation."""
         return reference >= 0 and _BOOLEAN[self.codes[reference]]
 
     def __str__(self) -> str:
@@ -207,7 +207,7 @@ class Tape:
         return f"{'x' if reference < self.inputs else 't'}{reference}"
 
     def copy(self) -> Tape:
-        """An independent tape with the same references."""
+        """Return an independent tape with the same references."""
         other = Tape.__new__(Tape)
         other.inputs = self.inputs
         other.signed_zeros = other.folded_zero_signs = other.literal = False
@@ -218,7 +218,7 @@ class Tape:
         return other
 
     def emptied(self) -> Tape:
-        """A tape with the same inputs and references of constants, and no operations."""
+        """Return a tape with the same inputs and references of constants, and no operations."""
         return Tape.of_rows(self.inputs, np.zeros((self.inputs, 4), np.int64), self.constants, ())
 
     # Writing ---------------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ class Tape:
             self.signed_zeros = before
 
     def constant(self, value: float) -> int:
-        """Reference of the constant `value`; equal values (zeros of either sign apart) have one reference."""
+        """Return the reference of the constant `value`, one for equal values; zeros of either sign differ."""
         value = float(value)
         key = _key(value)
         reference = self._constant_references.get(key)
@@ -244,7 +244,7 @@ class Tape:
         return reference
 
     def constant_array(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
-        """References of many constants, in their shape."""
+        """Return references of many constants, in their shape."""
         bits = np.ascontiguousarray(values).reshape(-1).view(np.int64)
         if len(bits) and (bits == bits[0]).all():  # zeros, ones: looked up once
             return np.full(values.shape, self.constant(values.flat[0]), np.int64)
@@ -275,7 +275,7 @@ class Tape:
         operands: Sequence[Any],
         shape: tuple[int, ...] | None = None,
     ) -> NDArray[np.int64]:
-        """A formula on each entry of references and arrays of them, broadcast, to a shape if it is known."""
+        """Return a formula on each entry of references and arrays of them, broadcast, to a shape if it is known."""
         if shape is None:
             shape = np.broadcast_shapes(*map(np.shape, operands))
         write = build(self)
@@ -290,7 +290,7 @@ class Tape:
         return np.array(list(map(write, *columns)), np.int64).reshape(shape)
 
     def apply(self, name: str, *arguments: int) -> int:
-        """Reference of the operation `name` of the table on `arguments`, simplified.
+        """Return the reference of the operation `name` of the table on `arguments`, simplified.
 
         Raises `UnknownNameError` for a name that is not in the table, `ArgumentError` for a wrong number of arguments.
         """
@@ -307,7 +307,7 @@ class Tape:
         return self._general(code, arguments) if builder is None else builder(self, *arguments)
 
     def add(self, a: int, b: int) -> int:
-        """a + b."""
+        """Return a + b."""
         if a > b:
             a, b = b, a
         if a < 0:
@@ -325,7 +325,7 @@ class Tape:
         return self._record(ADD, a, b)
 
     def subtract(self, a: int, b: int) -> int:
-        """a - b."""
+        """Return a - b."""
         if b < 0:
             return self.add(a, self.constant(-self.constants[-1 - b]))
         if a < 0 and self._is_nothing(a):
@@ -343,7 +343,7 @@ class Tape:
         return self._record(SUBTRACT, a, b)
 
     def multiply(self, a: int, b: int) -> int:
-        """a · b."""
+        """Return a · b."""
         if a > b:
             a, b = b, a
         codes = self.codes
@@ -369,7 +369,7 @@ class Tape:
         return self._record(MULTIPLY, a, b)
 
     def divide(self, a: int, b: int) -> int:
-        """a / b."""
+        """Return a / b."""
         if b < 0:
             divisor = self.constants[-1 - b]
             if a < 0:
@@ -392,7 +392,7 @@ class Tape:
         return self._record(DIVIDE, a, b)
 
     def negative(self, a: int) -> int:
-        """-a."""
+        """Return -a."""
         if a < 0:
             return self.constant(-self.constants[-1 - a])
         if self.codes[a] == NEGATIVE:
@@ -400,7 +400,7 @@ class Tape:
         return self._record(NEGATIVE, a, 0)
 
     def power(self, a: int, b: int) -> int:
-        """a to the power b; what remains is made cheap by `accumulus.rewriting.canonical`."""
+        """Return a to the power b; what remains is made cheap by `accumulus.rewriting.canonical`."""
         if b < 0 <= a:
             exponent = self.constants[-1 - b]
             if exponent == 0.0:
@@ -418,7 +418,7 @@ class Tape:
         return self._general(POWER, (a, b))
 
     def select(self, condition: int, a: int, b: int) -> int:
-        """a where `condition` holds, else b."""
+        """Return a where `condition` holds, else b."""
         if condition < 0:
             return a if self.constants[-1 - condition] else b
         if a == b:
@@ -442,7 +442,7 @@ class Tape:
         return self._general(BY_NAME["logical_not"].code, (a,))
 
     def logical_and(self, a: int, b: int) -> int:
-        """a and b."""
+        """Return a and b."""
         if a > b:
             a, b = b, a
         if a < 0:
@@ -450,7 +450,7 @@ class Tape:
         return a if a == b else self._general(BY_NAME["logical_and"].code, (a, b))
 
     def logical_or(self, a: int, b: int) -> int:
-        """a or b."""
+        """Return a or b."""
         if a > b:
             a, b = b, a
         if a < 0:
@@ -458,14 +458,14 @@ class Tape:
         return a if a == b else self._general(BY_NAME["logical_or"].code, (a, b))
 
     def sum(self, terms: Iterable[int]) -> int:
-        """The terms added from left to right; 0 if there are none."""
+        """Return the terms added from left to right; 0 if there are none."""
         total = None
         for term in terms:
             total = term if total is None else self.add(total, term)
         return self.constant(0.0) if total is None else total
 
     def _is_nothing(self, constant: int) -> bool:
-        """True if ``constant + x`` is x for all x: of signed zeros that is so for -0 alone."""
+        """Return True if ``constant + x`` is x for all x: of signed zeros that is so for -0 alone."""
         value = self.constants[-1 - constant]
         if self.literal or value != 0.0:
             return False
@@ -529,7 +529,7 @@ def _latex_operation(latex: str, arguments: list[str]) -> str:
 
 
 def _latex_name(tape: Tape, reference: int) -> str:
-    """An input, an operation, or a constant, which is bracketed where a sign or a power of ten would mislead."""
+    """Return an input, an operation, or a constant, which is bracketed where a sign or a power of ten would mislead."""
     if reference >= 0:
         return f"{'x' if reference < tape.inputs else 't'}_{{{reference}}}"
     text = f"{tape.value_of(reference):.15g}"
@@ -573,7 +573,7 @@ def to_bytes(tape: Tape) -> bytes:
 
 
 def from_bytes(content: bytes) -> Tape:
-    """The tape that `to_bytes` was given, with the same references.
+    """Return the tape that `to_bytes` was given, with the same references.
 
     Raises:
         ValueError: if the bytes are not those of a tape: of another length, with operations that do not exist, or that

@@ -61,7 +61,7 @@ class _Arithmetic:
         self._partials: dict[int, list[tuple[int, int]]] = {}
 
     def at(self, value: int, k: int) -> int:
-        """The coefficient of t^k."""
+        """Return the coefficient of t^k."""
         if not k:
             return value
         return self._series[value][k] if self._is_moving(value) else self._zero
@@ -77,7 +77,7 @@ class _Arithmetic:
                     self._series[value].append(self._coefficient(tape.operation(value).name, value, k))
 
     def _needs(self, outputs: Sequence[int], order: int) -> dict[int, int]:
-        """The last coefficient that is needed of each operation; partial derivatives are written down for that."""
+        """Return the last coefficient that is needed of each operation; partial derivatives are written for that."""
         tape, found = self._tape, dict[int, int]()
         waiting = [(output, order) for output in outputs]
         while waiting:
@@ -112,7 +112,7 @@ class _Arithmetic:
         return found
 
     def _quotient(self, value: int) -> tuple[int, int] | None:
-        """The constant c and the value q, where the only partial derivative is c/q."""
+        """Return the constant c and the value q, where the only partial derivative is c/q."""
         tape, partials = self._tape, self._partials[value]
         if len(partials) != 1:
             return None
@@ -123,7 +123,7 @@ class _Arithmetic:
         return (c, q) if self._is_moving(q) and not self._is_moving(c) else None
 
     def _power(self, value: int) -> float | None:
-        """The exponent of a power, if it is a number that is not whole, so that the base is not 0."""
+        """Return the exponent of a power, if it is a number that is not whole, so that the base is not 0."""
         tape = self._tape
         if tape.operation(value).name != "power" or tape.arguments(value)[1] >= 0:
             return None
@@ -167,7 +167,7 @@ class _Arithmetic:
         return tape.multiply(share, tape.sum(terms))
 
     def _convolved(self, a: int, b: int, powers: range, k: int, *, weighted: bool = False) -> int:
-        """The sum of a_j·b_{k-j}, or of j·a_j·b_{k-j}."""
+        """Return the sum of a_j·b_{k-j}, or of j·a_j·b_{k-j}."""
         tape, terms = self._tape, []
         for j in powers:
             one, other = self.at(a, j), self.at(b, k - j)

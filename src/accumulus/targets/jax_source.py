@@ -33,7 +33,7 @@ _LINE: Final = 110
 
 
 def source(unit: Unit, name: str = "f") -> str:
-    """A Python module with the function `name`, as text: of the arguments at one point, to a tuple of flat arrays.
+    """Return a Python module with the function `name`, as text: of one point's arguments, to a tuple of flat arrays.
 
     Numbers are those of the arguments' dtype, and XLA rounds as it likes.
 
@@ -75,7 +75,7 @@ def _loops(unit: Unit, name: str) -> str:
 
 
 def _module(name: str, parameters: Sequence[str], tables: Sequence[str], lines: Sequence[str]) -> str:
-    """The text of a module with a function."""
+    """Return the text of a module with a function."""
     text = "\n".join(lines)
     called = [each.replace("np.", "jnp.") for each in helpers(text)]
     imports = ["import jax", *(["import numpy as np"] if tables or "np." in text.replace("jnp.", "") else [])]
@@ -166,7 +166,7 @@ def jax_function(tape: Tape, segments: Sequence[Segment], dtype: str) -> Callabl
 
 @cache
 def _spelled(code: int) -> Callable[..., Any]:
-    """An operation of the table as a function of JAX's arrays."""
+    """Return an operation of the table as a function of JAX's arrays."""
     import jax
     import jax.numpy as jnp
 

@@ -277,7 +277,7 @@ class Kernel(ABC):
         return
 
     def point(self) -> Callable[..., Any] | None:
-        """A compiled function of arguments and result arrays, for quick calls at one point; None if there is none.
+        """Return a compiled function of arguments and result arrays for calls at one point; None if there is none.
 
         It takes arrays, and numbers for arguments of shape (). It returns None, or NotImplemented if the
         arguments have to be checked or converted in Python; then nothing was stored.
@@ -289,7 +289,7 @@ class Kernel(ABC):
         """Results at one point: an array of its shape for each argument → one of shape (length,) for each segment."""
 
     def _point(self, x: Sequence[Any]) -> list[NDArray[Any]]:
-        """The arguments of one point as arrays of the kernel's dtype, or `ArgumentError` for a wrong shape."""
+        """Return the arguments of one point as arrays of the kernel's dtype, or `ArgumentError` for a wrong shape."""
         given = [np.require(entry, self.dtype, ["C", "A", "E"]) for entry in x]
         if tuple(entry.shape for entry in given) != self.arguments:
             shapes = ", ".join(str(entry.shape) for entry in given)
@@ -298,7 +298,7 @@ class Kernel(ABC):
         return given
 
     def many(self, shared: tuple[bool, ...], transposed: bool) -> Callable[..., Any] | None:
-        """A compiled function of arguments and result arrays, for quick batches on one thread; None if there is none.
+        """Return a compiled function of arguments and result arrays for batches on one thread; None if there is none.
 
         It takes arrays whose first axis are the points, or the last one if `transposed`, and numbers for arguments of
         shape () that are shared. It returns None, or NotImplemented if the arguments have to be checked or
@@ -353,7 +353,7 @@ class Kernel(ABC):
         return arrays
 
     def _points(self, X: Sequence[NDArray[Any]], shared: tuple[bool, ...], transposed: bool) -> int:
-        """Number of points of a batch."""
+        """Return the number of points of a batch."""
         if not len(X) == len(shared) == len(self.arguments):
             raise ArgumentError(
                 f"{len(X)} arguments were given, {len(shared)} of them marked as shared or not; the kernel takes "

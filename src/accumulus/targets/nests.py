@@ -204,7 +204,7 @@ class Nests:
 
 
 def _stretches(references: NDArray[np.int64]) -> list[tuple[int, Range]] | None:
-    """References in stretches that follow each other, each with where it begins; None if they are too many."""
+    """Return references in stretches that follow each other, each with where it begins; None if they are too many."""
     count = len(references)
     if not count:
         return []
@@ -397,7 +397,7 @@ class OfMatrices:
 
 
 def placed(places: Entries, shape: tuple[int, int]) -> _Operand:
-    """The place of a matrix: its shape, first entry and strides, or a table."""
+    """Return the place of a matrix: its shape, first entry and strides, or a table."""
     if isinstance(places, tuple):
         start, step = places
         places = (start + step * np.arange(shape[0] * shape[1])).astype(np.int32)

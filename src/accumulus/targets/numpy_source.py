@@ -63,7 +63,7 @@ class Labels:
 
 
 def source(unit: Unit, name: str = "f", labels: Labels | None = None) -> str:
-    """A Python module with the function `name`, as text. It takes x, or a0, a1, … if there are several arguments.
+    """Return a Python module with the function `name`, as text; it takes x, or a0, a1, … for several arguments.
 
     Args:
         labels: names of its arguments, and comments.
@@ -96,7 +96,7 @@ def source(unit: Unit, name: str = "f", labels: Labels | None = None) -> str:
 
 
 def _imports(*texts: str) -> list[str]:
-    """Imports that the texts of a module need."""
+    """Return the imports that the texts of a module need."""
     special = ["from scipy import special"] if any("special." in text for text in texts) else []
     return ["import numpy as np", *special]
 
@@ -215,7 +215,7 @@ class BodyPrinter:
         return repr(number) if math.copysign(1.0, number) > 0 else self.negative(number)
 
     def negative(self, number: float) -> str:
-        """A number below zero."""
+        """Return a number below zero."""
         return f"({number!r})"
 
     def template(self, code: int) -> str:
@@ -223,7 +223,7 @@ class BodyPrinter:
         return str(getattr(OPERATIONS[code], self.spelling))
 
     def line(self, reference: int) -> str:
-        """The line of one operation.
+        """Return the line of one operation.
 
         Raises:
             CompileError: for an operation that the library does not have.
@@ -255,11 +255,11 @@ class _PointPrinter(BodyPrinter):
         self._dtype = dtype
 
     def negative(self, number: float) -> str:
-        """A number below zero."""
+        """Return a number below zero."""
         return repr(number)
 
     def line(self, reference: int) -> str:
-        """The line of one operation."""
+        """Return the line of one operation."""
         tape = self._tape
         if tape.codes[reference] != _SELECT or self._dtype == "float64":
             return super().line(reference)
@@ -389,7 +389,7 @@ class ArrayPrinter:
         return f"np.add.reduceat({terms}, {self._table(offsets[:-1])})"
 
     def _turns(self, number: int, lines: list[str], values: list[str], count: int, width: int) -> None:
-        """A loop over the steps of a recurrence, whose lines compute the values of one step."""
+        """Write a loop over the steps of a recurrence, whose lines compute the values of one step."""
         own = f"own{number}"
         self._lines += [
             f"own = {own} = np.zeros(({len(values)}, {count}))",
@@ -466,7 +466,7 @@ class ArrayPrinter:
     # Operands --------------------------------------------------------------------------------------------------------
 
     def _table(self, numbers: NDArray[np.int64] | NDArray[np.float64]) -> str:
-        """The name of an array of constants."""
+        """Return the name of an array of constants."""
         key = str(numbers.dtype).encode() + numbers.tobytes()
         if key not in self._tables:
             self._tables[key] = f"_TABLE{len(self._tables)}"
@@ -480,7 +480,7 @@ class ArrayPrinter:
         return self._tables[key]
 
     def _column(self, operands: Column) -> str:
-        """The expression of what all instances take; one number may stand for all."""
+        """Return the expression of what all instances take; one number may stand for all."""
         references = references_in(operands)
         constant = references < 0
         if constant.all():
@@ -539,7 +539,7 @@ class ArrayPrinter:
 
 
 def _pieces(references: NDArray[np.int64], owners: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64]]] | None:
-    """References as pieces of arrays that follow each other, each with its owner; None if these are many."""
+    """Return references as pieces of arrays that follow each other, each with its owner; None if these are many."""
     apart = (np.diff(references) != 1) & (owners[1:] >= 0)  # of constants any are one table
     ends = np.flatnonzero(apart | (np.diff(owners) != 0)) + 1
     if len(ends) >= min(MOST_PIECES, len(references) - 1):

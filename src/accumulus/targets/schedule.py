@@ -445,7 +445,7 @@ def runs(
 
 
 def width(tape: Tape, samples: int = 3) -> float:
-    """Number of operations that could be done at once, roughly: the mean over depths of some stretches of the tape."""
+    """Return roughly how many operations could be done at once: a mean over depths of stretches of the tape."""
     rows = rows_of(tape)
     stretch = min(STRETCH, tape.operations)
     starts = np.linspace(tape.inputs, len(tape) - stretch, samples).astype(np.int64)
@@ -485,7 +485,7 @@ def fuse_products(rows: Integers, order: Integers, wanted: Integers, exact: Coll
 
 
 def _depths(rows: Integers, order: Integers) -> Integers:
-    """Number of operations of its stretch that come before each, on the longest chain; larger in later stretches."""
+    """Return how many operations of its stretch come before each on the longest chain; more in later stretches."""
     depth = [0] * len(rows)
     arity, arguments = TAKEN[rows[order, 0]].tolist(), rows[order, 1:].tolist()
     base = highest = 0
@@ -508,7 +508,7 @@ def _depths(rows: Integers, order: Integers) -> Integers:
 def _slots(
     inputs: int, rows: Integers, order: Integers, starts: Integers, lengths: Integers, wanted: Integers
 ) -> tuple[Integers, int]:
-    """A slot for each value, free again after the last run that needs it; and how many there are."""
+    """Return a slot for each value, free again after the last run that needs it; and how many there are."""
     run_of = np.repeat(np.arange(len(starts)), lengths)
     last = np.full(len(rows), -1)
     last[order] = run_of

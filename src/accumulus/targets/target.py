@@ -94,14 +94,14 @@ def languages() -> tuple[str, ...]:
 
 
 def check_target(name: str) -> str:
-    """The name, or `UnknownNameError` with the names that there are."""
+    """Return the name, or `UnknownNameError` with the names that there are."""
     if name not in TARGETS and name not in SOURCES:
         raise unknown_name("target", name, languages())
     return name
 
 
 def target_of(name: str) -> Target:
-    """The target of that name.
+    """Return the target of that name.
 
     Raises:
         UnknownNameError: if there is none.
@@ -154,7 +154,7 @@ def compile_tape(
 
 
 def _compiled(unit: Unit, target: str) -> Kernel:
-    """The kernel of a straight line; operations that reach a jump are rounded by themselves."""
+    """Return the kernel of a straight line; operations that reach a jump are rounded by themselves."""
     rounded = np.flatnonzero(np.frombuffer(as_written(unit.tape), np.uint8)).tolist()
     return _checked(unit, target).compile(replace(unit, exact=unit.exact.union(rounded)))
 
@@ -198,7 +198,7 @@ def emit_source(
 
 
 def _checked(unit: Unit, name: str) -> Target:
-    """The target of a name, if it can have such a program."""
+    """Return the target of a name, if it can have such a program."""
     target = target_of(name)
     if unit.dtype not in target.dtypes:
         raise unknown_name("dtype", unit.dtype, target.dtypes)

@@ -50,7 +50,7 @@ class ReachState(State):
 
 @compiled
 def next_of_operand(state: ReachState, s: int, i: int) -> int:
-    """The next column that an operand has something of, with the head moved there."""
+    """Return the next column that an operand has something of, with the head moved there."""
     heads, ends, words = state.heads, state.ends, state.words
     output = state.source_output[s * state.count + i]
     word, bit = output // BITS, 1 << (output % BITS)
@@ -81,7 +81,7 @@ def begin(state: ReachState, i: int) -> int:
 
 @compiled
 def smallest(state: ReachState, i: int) -> int:
-    """The next column of an instance."""
+    """Return the next column of an instance."""
     heads, ends, column = state.heads, state.ends, NONE
     for s in range(state.slots):
         column = min(column, next_of_operand(state, s, i))

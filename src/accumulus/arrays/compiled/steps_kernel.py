@@ -32,7 +32,7 @@ class StepsState(State):
 
 @compiled
 def operate(state: StepsState, k: int) -> int:
-    """The value of one operation."""
+    """Return the value of one operation."""
     registers, kind = state.registers, state.operations[k, 0]
     a: int = registers[state.operations[k, 1]]
     if kind == SAME:

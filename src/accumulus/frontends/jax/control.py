@@ -74,7 +74,7 @@ def _call(call: Call, *operands: Any) -> Any:
 
 
 def known_function(function: Any) -> Callable[..., Any] | None:
-    """The function of NumPy or SciPy that a function of JAX is by its name and its numbers, if there is one."""
+    """Return the function of NumPy or SciPy that a function of JAX is by its name and its numbers, if there is one."""
     if not isinstance(function, ClosedJaxpr):
         return None
     name, _, file = str(getattr(function.jaxpr.debug_info, "func_src_info", "")).partition(" at ")
@@ -194,7 +194,7 @@ def _while(call: Call, *operands: Any) -> Any:
 
 
 def _asked(condition: ClosedJaxpr, asked: list[Any], body: ClosedJaxpr, shared: list[Any], state: list[Any]) -> Any:
-    """A loop whose number of steps depends on the arguments: that at the given point, kept as guards.
+    """Return a loop whose number of steps depends on the arguments: that at the given point, kept as guards.
 
     Of several loops at once, by `jax.vmap`, each goes on as long as its own condition holds.
     """
@@ -216,7 +216,7 @@ def _asked(condition: ClosedJaxpr, asked: list[Any], body: ClosedJaxpr, shared: 
 
 
 def _chosen(holds: Any, following: Any, before: Any) -> Any:
-    """The entries of loops that go on, and those before of loops that have ended."""
+    """Return the entries of loops that go on, and those before of loops that have ended."""
     return (
         following
         if holds.all()
@@ -515,7 +515,7 @@ def _of_all(call: Call, results: list[Any]) -> list[Any]:
 
 
 def _of_active(call: Call, operands: Any) -> tuple[Any, list[Any], list[Any]]:
-    """The call as a function of the operands that are differentiated by: their variables, and their values."""
+    """Return the call as a function of the operands that are differentiated by: their variables, and their values."""
     closed, known = single(call.equation), values_of(call.equation, operands)
     active = [v for v in closed.jaxpr.invars if not is_constant(known[v]) and v.aval.dtype.kind == "f"]
     if any(not is_constant(known[v]) and v not in active for v in closed.jaxpr.invars):
@@ -537,5 +537,5 @@ def _direction(call: Call, x: Any) -> Any:
 
 
 def _attached(call: Call, value: Any, slope: Any) -> Any:
-    """A value with the derivative of something else."""
+    """Return a value with the derivative of something else."""
     return apply(call.tape, ELEMENTWISE["attach"], [value, slope])

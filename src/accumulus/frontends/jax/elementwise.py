@@ -32,7 +32,7 @@ def _same(call: Call, *operands: Any) -> Any:
 
 @records("div")
 def _divide(call: Call, x: Any, y: Any) -> Any:
-    """A quotient; that of whole numbers is cut off towards zero."""
+    """Return a quotient; that of whole numbers is cut off towards zero."""
     return np.divide(x, y) if call.kinds[0] == "f" else (x - np.fmod(x, y)) / y
 
 
@@ -44,7 +44,7 @@ def _integer_power(call: Call, x: Any, **_: Any) -> Any:
 
 @records("round")
 def _round(call: Call, x: Any) -> Any:
-    """The nearest whole number; halves go to the even one, or away from zero."""
+    """Return the nearest whole number; halves go to the even one, or away from zero."""
     if int(call.params["rounding_method"]) == 1:
         return np.rint(x)
     return np.where(x < 0, -np.floor(0.5 - x), np.floor(x + 0.5))
@@ -52,7 +52,7 @@ def _round(call: Call, x: Any) -> Any:
 
 @records("select_n")
 def _select(call: Call, which: Any, *cases: Any) -> Any:
-    """The case whose number is given, entry by entry."""
+    """Return the case whose number is given, entry by entry."""
     result = cases[0]
     for number, case in enumerate(cases[1:], 1):
         chosen = which if call.operands[0] == "b" else np.equal(which, number)
@@ -84,7 +84,7 @@ def _convert(call: Call, x: Any) -> Any:
 
 @records("stop_gradient")
 def _stop_gradient(call: Call, x: Any) -> Any:
-    """A value whose derivatives of all orders are zero."""
+    """Return a value whose derivatives of all orders are zero."""
     return x if is_constant(x) or x.boolean else apply(call.tape, ELEMENTWISE["attach"], [x, 1.0])
 
 

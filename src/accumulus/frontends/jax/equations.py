@@ -37,7 +37,7 @@ _OURS: Final = (PACKAGE_DIRECTORY, f"{Path(jax.__file__).parent}{os.sep}")
 
 
 def _frame(equation: Any) -> Any:
-    """The innermost frame that is neither JAX's nor of this package."""
+    """Return the innermost frame that is neither JAX's nor of this package."""
     traceback = getattr(getattr(equation, "source_info", None), "traceback", None)
     for frame in () if traceback is None else traceback.frames:
         name = frame.file_name.replace("\\", "/")
@@ -52,7 +52,7 @@ def _frame(equation: Any) -> Any:
 
 
 def _place_of(equation: Any) -> Place | None:
-    """The place of an equation; None if JAX does not know it."""
+    """Return the place of an equation; None if JAX does not know it."""
     frame = _frame(equation)
     if frame is None:
         return None
@@ -148,7 +148,7 @@ def is_constant(value: Any) -> bool:
 
 
 def evaluated(jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
-    """The results of a jaxpr, emitted to the tape that is recorded on.
+    """Return the results of a jaxpr, emitted to the tape that is recorded on.
 
     Args:
         jaxpr: an open one.
@@ -173,7 +173,7 @@ def evaluated(jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) ->
 
 
 def _read_by(row: Row | None, equation: Any) -> Sequence[Any]:
-    """The operands of an equation that are needed."""
+    """Return the operands of an equation that are needed."""
     atoms: Sequence[Any] = equation.invars if row is None or row.reads is None else row.reads(equation)
     return atoms
 
@@ -214,20 +214,20 @@ def _results(equation: Any, row: Row | None, operands: Sequence[Any]) -> Sequenc
 
 
 def _kind(aval: Any) -> str:
-    """The kind of the entries: "f", "b", "i", "u" or "c"; "V" of others, such as keys of random numbers."""
+    """Return the kind of the entries: "f", "b", "i", "u" or "c"; "V" of others, such as keys of random numbers."""
     kind = getattr(getattr(aval, "dtype", None), "kind", "V")
     return "f" if kind == "V" and jax.dtypes.issubdtype(aval.dtype, np.floating) else str(kind)
 
 
 def _constant(value: Any) -> Any:
-    """A constant as NumPy's array, unless it is one of JAX's own kinds."""
+    """Return a constant as NumPy's array, unless it is one of JAX's own kinds."""
     if hasattr(value, "dtype") and jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended):
         return value
     return np.asarray(value)
 
 
 def value_of(tape: Any, result: Any, aval: Any) -> Any:
-    """A result as the value of a variable: a traced array, or an array of the variable's type."""
+    """Return a result as the value of a variable: a traced array, or an array of the variable's type."""
     if result is None or not hasattr(aval, "shape"):
         return result
     shape = tuple(aval.shape)
@@ -244,7 +244,7 @@ def value_of(tape: Any, result: Any, aval: Any) -> Any:
 
 
 def single(equation: Any) -> ClosedJaxpr:
-    """A jaxpr of one equation, of the operands that are no literals."""
+    """Return a jaxpr of one equation, of the operands that are no literals."""
     variables = list(dict.fromkeys(atom for atom in equation.invars if not isinstance(atom, Literal)))
     jaxpr = jax.make_jaxpr(lambda: ())().jaxpr
     outvars = list(filter(is_used, equation.outvars))
@@ -257,13 +257,13 @@ def is_used(variable: Any) -> bool:
 
 
 def values_of(equation: Any, operands: Sequence[Any]) -> dict[Any, Any]:
-    """The values of the operands that are no literals, by their variables."""
+    """Return the values of the operands that are no literals, by their variables."""
     pairs = zip(equation.invars, operands, strict=True)
     return {atom: value for atom, value in pairs if not isinstance(atom, Literal)}
 
 
 def by_jax(equation: Any, operands: Sequence[Any]) -> list[Any]:
-    """The results of an equation on constants, computed by JAX."""
+    """Return the results of an equation on constants, computed by JAX."""
     closed, given = single(equation), values_of(equation, operands)
     with jax.ensure_compile_time_eval():
         found = iter(jaxpr_as_fun(closed)(*(given[variable] for variable in closed.jaxpr.invars)))
@@ -285,7 +285,7 @@ def narrows(jaxpr: Any) -> bool:
 
 
 def inner_jaxprs(equation: Any) -> Iterator[Any]:
-    """The open jaxprs that an equation calls."""
+    """Yield the open jaxprs that an equation calls."""
     for value in equation.params.values():
         for item in value if isinstance(value, list | tuple) else (value,):
             if isinstance(item, ClosedJaxpr):

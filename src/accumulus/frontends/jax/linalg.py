@@ -25,7 +25,7 @@ def _of_system(equation: Any) -> list[Any]:
 
 @records("custom_linear_solve", folds=False, reads=_of_system)
 def _system(call: Call, *operands: Any) -> Any:
-    """The solution as an implicit function: the columns of the matrix are its products with unit vectors."""
+    """Return the solution as an implicit function: the columns of the matrix are its products with unit vectors."""
     count = call.params["const_lengths"].matvec
     times = call.params["jaxprs"].matvec
     constants, sides = operands[:count], operands[count:]
@@ -56,7 +56,7 @@ def _system(call: Call, *operands: Any) -> Any:
 
 
 def _alike(matrix: Any, zero: int) -> list[list[list[int]]]:
-    """The unknowns of systems that have nothing to do with each other; those with equal matrices together."""
+    """Return the unknowns of systems that have nothing to do with each other; those with equal matrices together."""
     size = len(matrix)
     linked = matrix != zero
     left, found = set(range(size)), []

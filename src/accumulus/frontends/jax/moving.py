@@ -35,7 +35,7 @@ MOST_PLACES: Final = 64
 
 
 def _moved(call: Call, function: Callable[[Any], Any], x: Any) -> Any:
-    """A function of NumPy that moves entries, on an array or on references; of several results a list."""
+    """Return a function of NumPy that moves entries, on an array or on references; of several results a list."""
     if is_constant(x):
         return function(x)
     found = function(references_of(call.tape, x, x.boolean))
@@ -45,7 +45,7 @@ def _moved(call: Call, function: Callable[[Any], Any], x: Any) -> Any:
 
 
 def _joined(call: Call, parts: Any, function: Callable[[Any], Any]) -> Any:
-    """A function of several arrays that moves entries."""
+    """Return a function of several arrays that moves entries."""
     if all(map(is_constant, parts)):
         return function(parts)
     boolean = call.operands[0] == "b"
@@ -54,7 +54,7 @@ def _joined(call: Call, parts: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def _spread(entries: Any, shape: tuple[int, ...], axes: Any) -> Any:
-    """An array along the given axes of a larger shape."""
+    """Return an array along the given axes of a larger shape."""
     lengths = dict(zip(axes, entries.shape, strict=True))
     return np.broadcast_to(entries.reshape([lengths.get(k, 1) for k in range(len(shape))]), shape)
 
@@ -95,7 +95,7 @@ def _join(call: Call, *parts: Any) -> Any:
 
 
 def _padded(entries: Any, filling: Any, config: Any) -> Any:
-    """An array with entries before, behind and between; fewer than none are taken away."""
+    """Return an array with entries before, behind and between; fewer than none are taken away."""
     for axis, (low, high, inside) in enumerate(config):
         length = entries.shape[axis]
         inner = max(length + inside * (length - 1), 0)
@@ -122,7 +122,7 @@ def _iota(call: Call, *_: Any) -> Any:
 
 @records("dynamic_slice", "dynamic_update_slice")
 def _dynamic_slice(call: Call, x: Any, *operands: Any) -> Any:
-    """A window of an array; or the array with others in their place there."""
+    """Return a window of an array; or the array with others in their place there."""
     update, starts = (None, operands) if call.name == "dynamic_slice" else (operands[0], operands[1:])
     sizes = call.params["slice_sizes"] if update is None else np.shape(update)
     most = [length - size for length, size in zip(np.shape(x), sizes, strict=True)]
@@ -172,7 +172,7 @@ def _is_inside(number: Any, last: int) -> Any:
 
 
 def _decided(indices: Any) -> NDArray[np.int64]:
-    """The numbers of entries at the given point, kept as guards."""
+    """Return the numbers of entries at the given point, kept as guards."""
     found = [whole(indices.tape, reference) for reference in indices.references.reshape(-1).tolist()]
     return np.array(found, np.int64).reshape(indices.shape)
 
@@ -337,7 +337,7 @@ def _scatter(call: Call, x: Any, indices: Any, updates: Any) -> Any:
 
 
 def _changed(call: Call, x: Any, places: NDArray[np.int64], given: Any, function: Any) -> Any:
-    """An array with entries that are others, or joined with others."""
+    """Return an array with entries that are others, or joined with others."""
     shape = np.shape(x)
     if is_constant(x) and is_constant(given):
         result = np.array(x).reshape(-1)
@@ -428,7 +428,7 @@ def _dot_general(call: Call, x: Any, y: Any) -> Any:
 
 
 def product(call: Call, operands: list[tuple[Any, str]], result: str) -> Any:
-    """The sum of products in which axes of one label belong together, over all that are not in the result."""
+    """Return the sum of products in which axes of one label belong together, over all that are not in the result."""
     labelled = [(references_of(call.tape, x), labels) for x, labels in operands]
     return TracedArray(call.tape, np.asarray(contract(call.tape, labelled, result), np.int64))
 
@@ -510,7 +510,7 @@ def _window(call: Call, x: Any) -> Any:
 def _windows(
     shape: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
 ) -> tuple[NDArray[np.int64], ...]:
-    """Indices of all windows: of shape (places along each axis, entries along each axis)."""
+    """Return indices of all windows: of shape (places along each axis, entries along each axis)."""
     axes, found = len(shape), []
     for k, (length, size, stride, step) in enumerate(zip(shape, sizes, strides, dilation, strict=True)):
         count = max((length - (size - 1) * step - 1) // stride + 1, 0)

@@ -100,7 +100,7 @@ def _top(module: Any) -> str:
 
 
 def _owner(kind: type) -> str:
-    """The library of a class, or that of the first class it inherits from that is of one written in JAX."""
+    """Return the library of a class, or that of the first class it inherits from that is of one written in JAX."""
     owners = [_top(base.__module__) for base in kind.__mro__]
     return next((owner for owner in owners if owner in WRITTEN_IN_JAX), owners[0])
 
@@ -167,7 +167,7 @@ def _named(code: CodeType, scope: dict[str, Any], instance: Any) -> Iterator[Any
 
 
 def _attribute(value: Any, name: str) -> Any:
-    """An attribute, found without running anything of the user's."""
+    """Return an attribute, found without running anything of the user's."""
     if value is _MISSING:
         return _MISSING
     if isinstance(value, ModuleType):
@@ -311,7 +311,7 @@ def _narrows(call: Callable[..., Any], forms: tuple[Any, ...], token: object) ->
 def _call(
     function: Any, arguments: Sequence[Any], traced: Sequence[bool], whole: frozenset[int]
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """A compiled function of those arguments that are numbers, and these as arrays of doubles, or of integers.
+    """Return a compiled function of those arguments that are numbers, and these as arrays of doubles, or of integers.
 
     Args:
         whole: positions of arguments that have to be integers.
@@ -354,7 +354,7 @@ def _of_jaxpr(closed: ClosedJaxpr) -> Callable[..., Any]:
 
 
 def _written(function: Any, arguments: Sequence[Any], traced: Sequence[bool], whole: frozenset[int]) -> tuple[Any, Any]:
-    """A function as a jaxpr of its numeric arguments, and the structure of its results."""
+    """Return a function as a jaxpr of its numeric arguments, and the structure of its results."""
     call, given = _call(function, arguments, traced, whole)
     try:
         closed, shape = jax.make_jaxpr(call, return_shape=True)(*given)

@@ -81,7 +81,7 @@ def _sees_object(caller: FrameType) -> bool:
 
 
 def method_of(name: str) -> Callable[..., Any]:
-    """The method of arrays that is NumPy's function of the same name."""
+    """Return the method of arrays that is NumPy's function of the same name."""
     function = getattr(np, name)
 
     def method(self: TracedArray, *arguments: Any, **keywords: Any) -> Any:
@@ -132,7 +132,7 @@ class AnyArray(Traced, NDArrayOperatorsMixin):
         return [row.tolist() if isinstance(row, AnyArray) else row for row in rows] if rows.ndim else rows.item()
 
     def copy(self, order: str = "C") -> Any:
-        """A copy that can be written to."""
+        """Return a copy that can be written to."""
         return self.moved(lambda entries: entries.copy())
 
     def __copy__(self) -> Any:
@@ -146,11 +146,11 @@ class AnyArray(Traced, NDArrayOperatorsMixin):
         return self.moved(lambda entries: entries.reshape(*shape, order=order))
 
     def transpose(self, *axes: Any) -> Any:
-        """The axes in another order, a view."""
+        """Return the axes in another order, a view."""
         return self.moved(lambda entries: entries.transpose(*axes))
 
     def flatten(self, order: Any = "C") -> Any:
-        """A copy with one axis."""
+        """Return a copy with one axis."""
         return self.moved(lambda entries: entries.flatten(order))
 
 
@@ -291,7 +291,7 @@ class TracedArray(AnyArray):
         return columns().TracedColumn(self)
 
     def _objects(self) -> NDArray[Any]:
-        """A plain array of traced scalars."""
+        """Return a plain array of traced scalars."""
         kind = TracedBoolean if self.boolean else TracedScalar
         items = np.empty(self.size, object)
         items[:] = [kind(self.tape, r) for r in self.references.ravel().tolist()]
@@ -338,8 +338,10 @@ class TracedArray(AnyArray):
         return False
 
     def _choose(self, condition: TracedArray | TracedBoolean, value: Any) -> None:
-        """Set the entries where a traced condition holds to one value, or to those of a selection by it: both are
-        recorded, and chosen from."""
+        """Set the entries where a traced condition holds to one value, or to those of a selection by it.
+
+        Old and new entries are recorded, and chosen from.
+        """
         self.check_writable()
         value = getattr(value, "everything", value)
         mask = references_of(self.tape, condition, boolean=True)
@@ -410,7 +412,7 @@ class TracedArray(AnyArray):
     # Making other arrays -----------------------------------------------------------------------------------
 
     def astype(self, dtype: Any, **options: Any) -> Any:
-        """A copy of another type: float64, bool, or, if constant, whatever NumPy makes of it."""
+        """Return a copy of another type: float64, bool, or, if constant, whatever NumPy makes of it."""
         wanted = np.dtype(dtype)
         if wanted == np.float64 or wanted.kind == "b":
             boolean = wanted.kind == "b"
@@ -454,7 +456,7 @@ class Flat:
 
 
 def _array_of_scalar(tape: Tape, value: Any, arguments: Any, keywords: Any) -> TracedArray:
-    """The array of shape () that holds a scalar."""
+    """Return the array of shape () that holds a scalar."""
     entries, boolean = entries_of(tape, value)
     return TracedArray(tape, np.array(entries, np.int64), boolean=boolean)
 

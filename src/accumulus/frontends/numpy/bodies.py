@@ -104,14 +104,14 @@ def recorded_body(
 
 
 def _is_boolean(leaf: Any, path: str) -> bool:
-    """True if a leaf of a result is truth values; others have to be real numbers."""
+    """Return True if a leaf of a result is truth values; others have to be real numbers."""
     if isinstance(leaf, Traced):
         return bool(leaf.boolean)
     return as_numbers(leaf, path, "fiubO").dtype.kind == "b"
 
 
 def as_numbers(leaf: Any, path: str, kinds: str = "fiubc") -> NDArray[Any]:
-    """A leaf of a result of one instance as an array.
+    """Return a leaf of a result of one instance as an array.
 
     Raises:
         ArgumentError: if it is not numbers.
@@ -127,7 +127,7 @@ def as_numbers(leaf: Any, path: str, kinds: str = "fiubc") -> NDArray[Any]:
 
 
 def instances(tape: Any, body: Body, columns: Sequence[Column], count: int) -> Any:
-    """The results of a body for so many instances, in the function's structure, each with one more axis in front.
+    """Return a body's results for so many instances, in the function's structure, with one more axis in front.
 
     Args:
         columns: what the instances take, one for each input of the body that is its own.
@@ -165,7 +165,7 @@ def _written_out(tape: Tape, body: Tape, operands: Sequence[Column], count: int)
 
 
 def _in_blocks(tape: Any, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:
-    """A block for each operation; what depends on constants only is computed, and what is the same for all is once."""
+    """Write a block for each operation; constants are computed, and what is the same for all instances is once."""
     columns: list[Column | None] = list(operands)
     numbers: dict[int, Any] = {}  # values of what is constant, a number or one for each instance
     for k, operand in enumerate(operands):

@@ -83,7 +83,7 @@ def _joined_from(ending: bool, site: Any, others: Sequence[Later]) -> Any:
 
 
 def _known(value: Any, truth: bool) -> Later:
-    """A value whose truth is known where this is called."""
+    """Return a value whose truth is known where this is called."""
     return lambda: truth if getattr(value, "boolean", False) else value
 
 
@@ -141,7 +141,7 @@ class Loop:
         self._ended: int | None = None
 
     def leave(self) -> bool:
-        """True: the flag of an exit.
+        """Set the flag of an exit, and return True.
 
         Raises:
             UnmergeableError: in a branch, if this loop is not merged.
@@ -263,7 +263,7 @@ def _callee(function: Any) -> Any:
 
 
 def _calling(original: Any) -> Callable[..., Any]:
-    """A function whose first argument is called."""
+    """Return a function whose first argument is called."""
 
     def function(first: Any, *arguments: Any, **keywords: Any) -> Any:
         return original(_callee(first), *arguments, **keywords)
@@ -409,7 +409,7 @@ def _is_standard(function: FunctionType) -> bool:
 
 
 def _class(cls: type) -> tuple[Any, bool]:
-    """A class: its own ``__init__`` is transformed if nothing else makes its objects."""
+    """Return a class: its own ``__init__`` is transformed if nothing else makes its objects."""
     if cls in BUILTINS or cls in _CONSUMING:
         return BUILTINS.get(cls, cls), cls not in _CONSUMING
     initial: Any = getattr(cls, "__init__", None)
@@ -432,7 +432,7 @@ def _class(cls: type) -> tuple[Any, bool]:
 
 
 def _watched(function: Any, target: Any, *arguments: Any, **keywords: Any) -> Any:
-    """A call in a branch of what may change its arguments, or something else."""
+    """Return a call in a branch of what may change its arguments, or something else."""
     owner = getattr(function, "__self__", None)
     if type(owner) in _CONTAINERS or type(owner) is np.ndarray:
         note(owner)
@@ -484,7 +484,7 @@ def _note_argument(argument: Any) -> None:
 
 
 def _written(container: Any, items: bool = False) -> Any:
-    """A container that is written into; with its `items` if these may be changed, too."""
+    """Return a container that is written into; with its `items` if these may be changed, too."""
     if ACTIVE.merging:
         _note_written(container)
         if items and type(container) in (list, dict):
@@ -522,7 +522,7 @@ class _Constants:
 
 
 def _owner(value: Any, items: bool = False) -> Any:
-    """An object of which an attribute is set."""
+    """Return an object of which an attribute is set."""
     if ACTIVE.merging:
         kind = type(value)
         attributes = getattr(value, "__dict__", None)
@@ -534,7 +534,7 @@ def _owner(value: Any, items: bool = False) -> Any:
 
 
 def _new(container: Any) -> Any:
-    """A list, dict or set that was just made."""
+    """Return a list, dict or set that was just made."""
     if ACTIVE.merging:
         made(container)
     return container

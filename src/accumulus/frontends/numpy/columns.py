@@ -63,12 +63,12 @@ class TracedDtype(ExtensionDtype):  # type: ignore[misc]
 
     @classmethod
     def construct_array_type(cls) -> Any:
-        """The class of its arrays."""
+        """Return the class of its arrays."""
         return TracedColumn
 
     @classmethod
     def construct_from_string(cls, string: str) -> TracedDtype:
-        """It has no name in code."""
+        """Raise, since the type has no name in code."""
         raise TypeError(f"no traced type is called {string!r}")
 
     def _get_common_dtype(self, dtypes: Sequence[Any]) -> TracedDtype | None:
@@ -138,7 +138,7 @@ class TracedColumn(NDArrayOperatorsMixin, ExtensionArray):  # type: ignore[misc]
         return TracedColumn(TracedArray(self.values.tape, taken, boolean=self.values.boolean))
 
     def copy(self) -> TracedColumn:
-        """A copy that can be written to."""
+        """Return a copy that can be written to."""
         return TracedColumn(self.values.copy())
 
     def view(self, dtype: Any = None) -> TracedColumn:
@@ -153,7 +153,7 @@ class TracedColumn(NDArrayOperatorsMixin, ExtensionArray):  # type: ignore[misc]
         return wrapped(self.values.astype(kind)) if isinstance(kind, np.dtype) else super().astype(dtype, copy)
 
     def to_numpy(self, dtype: Any = None, copy: bool = False, na_value: Any = no_default) -> Any:
-        """The traced array; where pandas asks on its own behalf, masks of rows are decided, and numbers refused."""
+        """Return the traced array; where pandas asks for itself, masks of rows are decided and numbers refused."""
         if na_value is no_default:
             return self.values.astype(dtype or self.values.dtype) if copy or dtype else self.values
         if not self.values.boolean and depends(self.values):

@@ -103,7 +103,7 @@ for _name, _conjugated in (("matvec", None), ("vecmat", 0)):
 
 
 def _expanded(tape: Tape, operands: Sequence[Any], product: Callable[[Sequence[Any]], Any]) -> Any:
-    """The product of complex operands, by those of their parts."""
+    """Return the product of complex operands, by those of their parts."""
     for k, operand in enumerate(operands):
         if holds_complex(operand):
             re, im = (
@@ -150,7 +150,7 @@ def _einsum(
 
 @implements_complex(np.prod)
 def _prod(tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-    """The product along one axis, several, or all."""
+    """Return the product along one axis, several, or all."""
     a = as_array(tape, a)
     axes = range(a.ndim) if axis is None else [k % a.ndim for k in np.atleast_1d(axis)]
     kept = [k for k in range(a.ndim) if k not in axes]
@@ -162,7 +162,7 @@ def _prod(tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = No
 
 @implements_complex(np.cumprod)
 def _cumprod(tape: Tape, a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    """The running product along one axis, or of all entries."""
+    """Return the running product along one axis, or of all entries."""
     lines = np.ravel(as_array(tape, a)) if axis is None else np.moveaxis(as_array(tape, a), axis, -1)
     running = [lines[..., 0]]
     for k in range(1, lines.shape[-1]):
@@ -174,7 +174,7 @@ def _cumprod(tape: Tape, a: Any, axis: int | None = None, dtype: Any = None, out
 def _var(
     tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
 ) -> Any:
-    """The mean squared distance from the mean."""
+    """Return the mean squared distance from the mean."""
     a = as_array(tape, a)
     apart = a - np.mean(a, axis=axis, keepdims=True)
     total = np.sum(apart.real * apart.real + apart.imag * apart.imag, axis=axis, keepdims=keepdims)
@@ -192,14 +192,14 @@ def _refused_truth(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
 
 @implements_complex(np.angle)
 def _angle(tape: Tape, z: Any, deg: bool = False) -> Any:
-    """The angle to the positive real axis, in (-π, π]."""
+    """Return the angle to the positive real axis, in (-π, π]."""
     result = UFUNCS[np.log](tape, parts_of(tape, z)).im
     return result * (180.0 / np.pi) if deg else result
 
 
 @implements_complex(np.where)
 def _where(tape: Tape, condition: Any, x: Any = None, y: Any = None) -> Any:
-    """x where the condition holds, else y."""
+    """Return x where the condition holds, else y."""
     if x is None or y is None:
         raise refuse(unsupported(np.where))
     if holds_complex(condition):
@@ -213,7 +213,7 @@ def _rounded(tape: Tape, a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 def _normed(tape: Tape, x: Any, *arguments: Any, **keywords: Any) -> Any:
-    """The norm of the absolute values, which is that of the vector or matrix unless it is a spectral one."""
+    """Return the norm of the absolute values, which is that of the vector or matrix unless it is a spectral one."""
     return np.linalg.norm(np.absolute(as_array(tape, x)), *arguments, **keywords)
 
 
@@ -245,7 +245,7 @@ for _function, _formula in FORMULAS.items():
 
 
 def _enter_writing(function: Callable[..., Any], source: int) -> None:
-    """A function that writes what its argument number `source` is into its first argument."""
+    """Enter a function that writes what its argument number `source` is into its first argument."""
 
     @implements_complex(function)
     def record(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
@@ -302,13 +302,13 @@ MOST_ROWS: Final = 4
 
 
 def _doubled(a: Any) -> Any:
-    """The real matrix that does to real and imaginary parts, one above the other, what `a` does."""
+    """Return the real matrix that does to real and imaginary parts, one above the other, what `a` does."""
     return np.block([[a.real, -a.imag], [a.imag, a.real]])
 
 
 @implements_complex(np.linalg.solve)
 def _solve(tape: Tape, a: Any, b: Any) -> Any:
-    """The solution of a·x = b."""
+    """Return the solution of a·x = b."""
     matrix, side = as_array(tape, a) + 0j, as_array(tape, b) + 0j
     if matrix.shape[-1] == 1:
         return side / (matrix[..., 0] if side.ndim == 1 else matrix)
@@ -322,14 +322,14 @@ def _solve(tape: Tape, a: Any, b: Any) -> Any:
 
 @implements_complex(np.linalg.inv)
 def _inv(tape: Tape, a: Any) -> Any:
-    """The inverse."""
+    """Return the inverse."""
     a = as_array(tape, a)
     return _solve(tape, a, np.broadcast_to(np.eye(a.shape[-1]), a.shape))
 
 
 @implements_complex(np.linalg.det)
 def _det(tape: Tape, a: Any) -> Any:
-    """The determinant, by cofactors, of up to four rows."""
+    """Return the determinant, by cofactors, of up to four rows."""
     a = as_array(tape, a)
     n = a.shape[-1]
     if n > MOST_ROWS:

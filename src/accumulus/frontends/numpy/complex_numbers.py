@@ -78,7 +78,7 @@ class _Complex(Traced, NDArrayOperatorsMixin):
         raise TypeError("a complex number is no real one: write z.real, or abs(z)")
 
     def conj(self) -> Any:
-        """The conjugate."""
+        """Return the conjugate."""
         return np.conjugate(self)
 
     conjugate = conj
@@ -216,7 +216,7 @@ class ComplexArray(_Complex, AnyArray):
         return make_complex(self.tape, self.re.item(*index), self.im.item(*index))
 
     def astype(self, dtype: Any, **options: Any) -> Any:
-        """A copy of another type: complex128, bool, or, if constant, whatever NumPy makes of it."""
+        """Return a copy of another type: complex128, bool, or, if constant, whatever NumPy makes of it."""
         wanted = np.dtype(dtype)
         if wanted == self.dtype:
             return self.copy()
@@ -283,7 +283,7 @@ def make_complex(tape: Tape, re: Any, im: Any) -> Any:
 
 
 def _scalar(tape: Tape, part: Any) -> Any:
-    """A part as a number, or as a real scalar: a truth value counts 1 or 0."""
+    """Return a part as a number, or as a real scalar: a truth value counts 1 or 0."""
     if type(part) is TracedScalar:
         return part
     return make_scalar(tape, int(references_of(tape, part)))
@@ -374,7 +374,7 @@ def _log(tape: Tape, z: Pair) -> Pair:
 
 
 def _scaled(formula: Formula, before: float = 1.0, after: float = 1.0) -> Formula:
-    """A formula of z times a number, times a number."""
+    """Return a formula of z times a number, times a number."""
 
     def scaled(tape: Tape, z: Pair) -> Pair:
         argument = z if before == 1.0 else Pair(z.re * before, z.im * before)
@@ -534,7 +534,7 @@ _ORDER: Final = frozenset(["less", "less_equal", "greater", "greater_equal", "ma
 
 
 def _call(tape: Tape, ufunc: np.ufunc, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """A universal function of operands of which at least one is complex."""
+    """Return a universal function of operands of which at least one is complex."""
     formula = UFUNCS.get(ufunc)
     if formula is None:
         if ufunc.__name__ in _ORDER:

@@ -153,7 +153,7 @@ class CustomFunction:
             return self._function(*arguments)
 
     def arrays(self, result: Any) -> list[NDArray[Any]]:
-        """The arrays of a result, in their order.
+        """Return the arrays of a result, in their order.
 
         Raises:
             ArgumentError: if there is anything else in it.
@@ -172,7 +172,7 @@ class CustomFunction:
         return arrays
 
     def rule(self, order: int, name: str) -> CustomFunction:
-        """The function that computes its Jacobian.
+        """Return the function that computes its Jacobian.
 
         Args:
             order: of the derivative that it would be, of a function of that name.
@@ -189,7 +189,7 @@ class CustomFunction:
         return self._rule
 
     def _number(self, argument: Any, position: int) -> Any:
-        """An argument as the function is given it."""
+        """Return an argument as the function is given it."""
         array = np.asarray(argument)
         if array.dtype.kind not in "fiub":
             raise ArgumentError(
@@ -199,7 +199,7 @@ class CustomFunction:
         return np.array(array, np.float64)[()]
 
     def _recorded(self, tape: Any, entries: Sequence[References]) -> Any:
-        """A call while something is recorded."""
+        """Return a call while something is recorded."""
         check_callable(tape, self.__name__)
         flat = np.concatenate([np.empty(0, np.int64), *(each.reshape(-1) for each in entries)])
         shapes = tuple([each.shape for each in entries])
@@ -211,7 +211,7 @@ class CustomFunction:
         return unflatten(structure, [make(tape, part if part.ndim else int(part)) for part in parts])
 
     def _example(self, point: Floats | None, shapes: Sequence[Shape]) -> Any:
-        """A result of the form that it has for arguments of these shapes."""
+        """Return a result of the form that it has for arguments of these shapes."""
         if self._shapes is not None:
             zeros = tuple([np.zeros(shape) for shape in self._shapes])
             return zeros if self._is_tuple else zeros[0]
@@ -348,7 +348,7 @@ def _rule_of(derivative: Callable[..., Any] | None, jvp: Callable[..., Any] | No
 
 
 def _by_columns(jvp: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """The arrays of a Jacobian, by derivatives along unit directions."""
+    """Return the arrays of a Jacobian, by derivatives along unit directions."""
     shapes = [np.shape(argument) for argument in arguments]
     columns: list[list[NDArray[Any]]] = []  # of each entry of the arguments, of each array of the result
     for direction in np.eye(sum(map(math.prod, shapes))):
@@ -379,7 +379,7 @@ def _checked_shapes(shape: Any) -> list[Shape]:
 
 
 def _split(entries: NDArray[Any], shapes: Sequence[Shape]) -> list[NDArray[Any]]:
-    """A row of entries in parts, one for each shape."""
+    """Return a row of entries in parts, one for each shape."""
     return [entries[place] for place in _slices(shapes)]
 
 

@@ -105,7 +105,7 @@ _and, _or, _not = map(operation, ["logical_and", "logical_or", "logical_not"])
 def near_zero(
     series: str, x: Any, closed: Callable[[Any], Any], radius: float, *, even: bool = True, factor: Any = None
 ) -> Any:
-    """A function of a scalar by its power series for |x| < radius, elsewhere by its closed form.
+    """Return a function of a scalar by its power series for |x| < radius, elsewhere by its closed form.
 
     `closed` is given the truth value of that; see `accumulus.tape.partials`.
     """
@@ -128,12 +128,12 @@ def _trunc(x: Any) -> Any:
 
 
 def _on_the_other_side(remainder: Any, y: Any) -> Any:
-    """True if what fmod leaves has another sign than the divisor, so that a floor is one less than what is cut off."""
+    """Return True if what fmod leaves has not the divisor's sign, so that the floor is one less than its quotient."""
     return _or(_and(remainder < 0, 0 < y), _and(0 < remainder, y < 0))
 
 
 def _remainder(x: Any, y: Any) -> Any:
-    """x % y, rounded as NumPy rounds it: what fmod leaves, and y added where that has another sign."""
+    """Return x % y, rounded as NumPy rounds it: what fmod leaves, and y added where that has another sign."""
     remainder = _fmod(x, y)
     value = remainder + _select(_on_the_other_side(remainder, y), y, 0.0)
     # a remainder of zero has the sign of y; a derivative knows nothing of it
@@ -142,7 +142,7 @@ def _remainder(x: Any, y: Any) -> Any:
 
 
 def _floor_divide(x: Any, y: Any) -> Any:
-    """x // y, rounded as NumPy rounds it: a multiple of y, less the remainder, is divided, not x itself."""
+    """Return x // y, rounded as NumPy rounds it: a multiple of y, less the remainder, is divided, not x itself."""
     remainder = _fmod(x, y)
     quotient = (x - remainder) / y - _select(_on_the_other_side(remainder, y), 1.0, 0.0)
     below = _floor(quotient)
@@ -159,7 +159,7 @@ def _rint(x: Any) -> Any:
 
 
 def logaddexp(x: Any, y: Any, exp: Callable[[Any], Any], unit: float) -> Any:
-    """max + log1p(exp(min - max)); both chosen by one comparison, so that the partials at x = y are a half each."""
+    """Return max + log1p(exp(min - max)); one comparison chooses both, so that partials at x = y are ½."""
     first = y <= x
     larger, difference = _select(first, x, y), _select(first, y - x, x - y)
     equal_infinities = _and(x == y, _abs(x) == math.inf)  # whose difference is NaN
@@ -201,7 +201,7 @@ _COMPOSED: Final[dict[str, tuple[Callable[..., Any], tuple[Interval, ...]]]] = {
 
 
 def composed(name: str, formula: Callable[..., Any], domain: tuple[Interval, ...]) -> Elementwise:
-    """The row of a formula on traced scalars."""
+    """Return the row of a formula on traced scalars."""
     boolean = name.startswith(("greater", "is", "logical"))
     kind = TracedBoolean if name.startswith("logical") else TracedScalar
 
@@ -237,7 +237,7 @@ ELEMENTWISE["fraction"] = composed("fraction", lambda x: x - _trunc(x), (REAL,))
 
 
 def row_of(ufunc: np.ufunc) -> Elementwise | None:
-    """The row of a universal function, if it has one; SciPy is not imported for that."""
+    """Return the row of a universal function, if it has one; SciPy is not imported for that."""
     name = ufunc.__name__
     if getattr(np, name, None) is ufunc:
         return ELEMENTWISE.get(name)
@@ -249,7 +249,7 @@ def row_of(ufunc: np.ufunc) -> Elementwise | None:
 
 
 def apply(tape: Tape, row: Elementwise, operands: Sequence[Any]) -> Any:
-    """The result of `row` on operands of any kind, broadcast."""
+    """Return the result of `row` on operands of any kind, broadcast."""
     pairs = [entries_of(tape, operand) for operand in operands]
     if row.of_booleans is not None and all(boolean for _, boolean in pairs):
         row = ELEMENTWISE[row.of_booleans]
@@ -260,13 +260,13 @@ def apply(tape: Tape, row: Elementwise, operands: Sequence[Any]) -> Any:
 
 
 def applied(tape: Tape, name: str, *operands: Any) -> Any:
-    """The result of an operation of the tape on real operands of any kind, broadcast."""
+    """Return the result of an operation of the tape on real operands of any kind, broadcast."""
     entries = [entries_of(tape, operand)[0] for operand in operands]
     return make(tape, map_references(tape, lambda tape: partial(tape.apply, name), entries))
 
 
 def of_special(name: str) -> Callable[..., Any]:
-    """A function of `scipy.special`, which is imported when one is called: that takes a tenth of a second."""
+    """Return a function of `scipy.special`, which is imported when one is called: that takes a tenth of a second."""
 
     def call(*arguments: Any) -> Any:
         from scipy import special

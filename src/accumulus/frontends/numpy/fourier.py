@@ -64,7 +64,7 @@ def twiddle(k: int, n: int) -> tuple[float, float]:
 
 
 def smallest_prime(n: int) -> int:
-    """The smallest prime that divides n."""
+    """Return the smallest prime that divides n."""
     return next((p for p in range(2, math.isqrt(n) + 1) if n % p == 0), n)
 
 
@@ -81,7 +81,7 @@ def _conjugate(z: Pair) -> Pair:
 
 
 def turned(z: Pair, k: int, n: int) -> Pair:
-    """z times exp(-2πi·k/n)."""
+    """Return z times exp(-2πi·k/n)."""
     quarters, rest = divmod(4 * (k % n), n)
     z = (z, Pair(z.im, -z.re), Pair(-z.re, -z.im), Pair(-z.im, z.re))[quarters]
     if not rest:
@@ -93,7 +93,7 @@ def turned(z: Pair, k: int, n: int) -> Pair:
 
 
 def _coprime_parts(n: int) -> tuple[int, int]:
-    """The largest power of the smallest prime of n, and the rest."""
+    """Return the largest power of the smallest prime of n, and the rest."""
     p = smallest_prime(n)
     power = p
     while n % (power * p) == 0:
@@ -107,7 +107,7 @@ def _places(a: int, b: int) -> list[list[int]]:
 
 
 def _frequency(i: int, j: int, a: int, b: int) -> int:
-    """The frequency that is i mod a and j mod b."""
+    """Return the frequency that is i mod a and j mod b."""
     return (i * b * pow(b, -1, a) + j * a * pow(a, -1, b)) % (a * b)
 
 
@@ -115,7 +115,7 @@ def _frequency(i: int, j: int, a: int, b: int) -> int:
 
 
 def complex_transform(x: Sequence[Pair]) -> list[Pair]:
-    """The transform of complex columns."""
+    """Return the transform of complex columns."""
     n = len(x)
     if n == 1:
         return list(x)
@@ -162,13 +162,13 @@ def _sum(terms: Sequence[Any]) -> Any:
 
 
 def _pairs(x: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Sums and differences of the entries that are equally far from both ends, but for the first."""
+    """Return sums and differences of the entries that are equally far from both ends, but for the first."""
     half = range(1, len(x) // 2 + 1)
     return [x[j] + x[-j] for j in half], [x[j] - x[-j] for j in half]
 
 
 def _weighted(values: Sequence[Any], k: int, n: int, part: int) -> Any:
-    """The sum of values times cosines (part 0) or sines (1) of 2π·jk/n, from j = 1 on."""
+    """Return the sum of values times cosines (part 0) or sines (1) of 2π·jk/n, from j = 1 on."""
     return _sum([value * twiddle(j * k, n)[part] for j, value in enumerate(values, 1)])
 
 
@@ -188,7 +188,7 @@ def _complex_prime(x: Sequence[Pair]) -> list[Pair]:
 
 
 def real_transform(x: Sequence[Any]) -> list[Pair]:
-    """The transform of real columns at the frequencies 0 … n/2; those beyond are their conjugates."""
+    """Return the transform of real columns at the frequencies 0 … n/2; those beyond are their conjugates."""
     n = len(x)
     if n == 1:
         return [Pair(x[0], ZERO)]
@@ -268,7 +268,7 @@ def _real_prime(x: Sequence[Any]) -> list[Pair]:
 
 
 def real_inverse(x: Sequence[Pair], n: int) -> list[Any]:
-    """The n real columns of which `x` is the transform at the frequencies 0 … n/2, times n."""
+    """Return the n real columns of which `x` is the transform at the frequencies 0 … n/2, times n."""
     if n == 1:
         return [x[0].re]
     if n == 2:
@@ -287,7 +287,7 @@ def real_inverse(x: Sequence[Pair], n: int) -> list[Any]:
 
 
 def _at(x: Sequence[Pair], k: int, n: int) -> Pair:
-    """The value at any frequency below n, by that at 0 … n/2."""
+    """Return the value at any frequency below n, by that at 0 … n/2."""
     return x[k] if k <= n // 2 else _conjugate(x[n - k])
 
 
@@ -365,7 +365,7 @@ def divisor(norm: Any, n: int, inverse: bool) -> float:
 
 
 def padded(a: Any, n: int | None, axis: int) -> Any:
-    """`a` with the axis last, cut or filled with zeros to n entries."""
+    """Return `a` with the axis last, cut or filled with zeros to n entries."""
     if n is not None and depends(n):
         raise refuse("The length of a Fourier transform must be a constant.")
     lines = np.moveaxis(a, axis, -1)
@@ -378,7 +378,7 @@ def padded(a: Any, n: int | None, axis: int) -> Any:
 
 
 def columns_of(lines: Any) -> list[Any]:
-    """The entries along the last axis, each with all other axes."""
+    """Return the entries along the last axis, each with all other axes."""
     return [lines[..., k] for k in range(lines.shape[-1])]
 
 
@@ -404,7 +404,7 @@ def _parts(tape: Any, lines: Any) -> Pair:
 
 
 def _forward(tape: Any, lines: Any, half: bool = False) -> Any:
-    """The transform along the last axis, or the half of it at the frequencies 0 … n/2."""
+    """Return the transform along the last axis, or the half of it at the frequencies 0 … n/2."""
     n = lines.shape[-1]
     if _is_split(tape, lines, n):
         result = make_complex(tape, *_split(_parts(tape, lines)))
@@ -419,7 +419,7 @@ def _forward(tape: Any, lines: Any, half: bool = False) -> Any:
 
 
 def _split(x: Pair) -> Pair:
-    """The transform along the last axis as operations on arrays."""
+    """Return the transform along the last axis as operations on arrays."""
     *stack, n = np.shape(x.re)
     first = next((k for k in range(math.isqrt(n), SHORTEST_FACTOR - 1, -1) if n % k == 0), 0)
     if n <= LONGEST_PRODUCT or not first:
@@ -432,7 +432,7 @@ def _split(x: Pair) -> Pair:
 
 
 def _product(x: Pair, axis: int) -> Pair:
-    """The transform along one axis as a product with its matrix."""
+    """Return the transform along one axis as a product with its matrix."""
     n = np.shape(x.re)[axis]
     cosines, sines = _waves(n, n, n)
     if is_zero(x.im):
@@ -452,7 +452,7 @@ def _waves(rows: int, columns: int, n: int) -> tuple[Any, Any]:
 
 
 def inverse_of_half(tape: Any, lines: Any, n: int) -> Any:
-    """The n real numbers whose transform is given for the frequencies 0 … n/2 on the last axis, times n."""
+    """Return the n real numbers whose transform is given for the frequencies 0 … n/2 on the last axis, times n."""
     re, im = _parts(tape, lines)
     if _is_split(tape, re, n):
         rest = slice((n - 1) // 2, 0, -1)
@@ -467,19 +467,19 @@ def inverse_of_half(tape: Any, lines: Any, n: int) -> Any:
 
 
 def fft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
-    """The transform along one axis."""
+    """Return the transform along one axis."""
     lines = padded(as_array(tape, a), n, axis)
     return np.moveaxis(_forward(tape, lines), -1, axis) / divisor(norm, lines.shape[-1], False)
 
 
 def ifft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
-    """The inverse transform along one axis."""
+    """Return the inverse transform along one axis."""
     lines = np.conjugate(padded(as_array(tape, a), n, axis))
     return np.moveaxis(np.conjugate(_forward(tape, lines)), -1, axis) / divisor(norm, lines.shape[-1], True)
 
 
 def rfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
-    """The first half of the transform of real numbers along one axis."""
+    """Return the first half of the transform of real numbers along one axis."""
     if holds_complex(a):
         raise TypeError("rfft takes real numbers, complex ones were given: use fft")
     lines = padded(as_array(tape, a), n, axis)
@@ -488,7 +488,7 @@ def rfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = No
 
 
 def irfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
-    """The real numbers of which the first half of the transform is given."""
+    """Return the real numbers of which the first half of the transform is given."""
     a = as_array(tape, a)
     length = 2 * (a.shape[axis] - 1) if n is None else int(n)
     lines = padded(a, length // 2 + 1, axis)
@@ -496,7 +496,7 @@ def irfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = N
 
 
 def hfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
-    """The transform of numbers whose second half are the conjugates of the first: real."""
+    """Return the transform of numbers whose second half are the conjugates of the first: real."""
     a = np.conjugate(as_array(tape, a))
     length = 2 * (a.shape[axis] - 1) if n is None else int(n)
     lines = padded(a, length // 2 + 1, axis)
@@ -504,7 +504,7 @@ def hfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = No
 
 
 def ihfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
-    """The inverse of `hfft`."""
+    """Return the inverse of `hfft`."""
     lines = padded(as_array(tape, a), n, axis)
     length = lines.shape[-1]
     half = np.conjugate(_forward(tape, lines, half=True))
@@ -526,7 +526,7 @@ def _axes(a: Any, s: Any, axes: Any) -> list[tuple[int, int | None]]:
 
 
 def _over_axes(one: Callable[..., Any]) -> Callable[..., Any]:
-    """A transform over several axes, the last first."""
+    """Return a transform over several axes, the last first."""
 
     def over(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
         result = as_array(tape, a)
@@ -538,7 +538,7 @@ def _over_axes(one: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def rfftn(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
-    """The transform of real numbers over several axes, of which the last is halved."""
+    """Return the transform of real numbers over several axes, of which the last is halved."""
     *others, (axis, n) = _axes(as_array(tape, a), s, axes)
     result = rfft(tape, a, n, axis, norm)
     for axis, n in reversed(others):
@@ -547,7 +547,7 @@ def rfftn(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None) 
 
 
 def irfftn(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
-    """The inverse of `rfftn`."""
+    """Return the inverse of `rfftn`."""
     result = as_array(tape, a)
     *others, (axis, n) = _axes(result, s, axes)
     for other, length in others:
@@ -556,7 +556,7 @@ def irfftn(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None)
 
 
 def _plane(over: Callable[..., Any]) -> Callable[..., Any]:
-    """A transform over two axes, the last ones unless others are given."""
+    """Return a transform over two axes, the last ones unless others are given."""
 
     def plane(tape: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
         return over(tape, a, s, axes, norm)

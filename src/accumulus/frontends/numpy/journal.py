@@ -28,7 +28,7 @@ Facts = dict[Key, bool]
 
 
 def _key_of(tape: Any, reference: int) -> Key:
-    """The key of a truth value."""
+    """Return the key of a truth value."""
     if reference < tape.inputs:
         return (reference,)
     name = tape.operation(reference).name
@@ -91,8 +91,10 @@ Site = tuple[Any, ...]
 
 
 class RecordedAnewError(BaseException):
-    """A place was merged and turns out not to be mergeable; not an `Exception`, so that the user's code does not
-    catch it."""
+    """The sign that a place was merged and turns out not to be mergeable.
+
+    It is no `Exception`, so that the user's code does not catch it.
+    """
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
@@ -184,7 +186,7 @@ STATE: Final = _State()
 
 
 def made(value: Any) -> None:
-    """A container or iterator was made in a branch; within a branch of that it is one from outside."""
+    """Note that a container or iterator was made in a branch; within a branch of that it is from outside."""
     if STATE.journals:
         STATE.journals[-1].fresh[id(value)] = value
 
@@ -240,7 +242,7 @@ def check_not_shared(references: Any) -> None:
 
 
 def memory_of(references: Any) -> Any:
-    """The array that owns the memory of another."""
+    """Return the array that owns the memory of another."""
     while isinstance(references.base, np.ndarray):
         references = references.base
     return references

@@ -121,7 +121,7 @@ class _Layout:
 
 
 def _open_axes(parts: Sequence[Any], axes: int) -> list[_Axis]:
-    """The open indices, with the axes of the array that they are for."""
+    """Return the open indices, with the axes of the array that they are for."""
     widths = [_width(part) for part in parts]
     rest = axes - sum(width for width in widths if width is not None)
     found, axis = [], 0
@@ -148,7 +148,7 @@ def _replaced(index: Any, arrays: dict[int, Any]) -> tuple[Any, ...]:
 
 
 def _flat_index(tape: Any, indices: Sequence[References], lengths: Sequence[int]) -> References:
-    """The index of a row, by one index for each of its axes; of one axis negative ones are left to what takes rows."""
+    """Return the index of a row by one index for each of its axes; a single axis may have negative ones."""
     if len(indices) == 1:
         return indices[0].reshape(-1)
     total: Any = None

@@ -31,7 +31,7 @@ CHUNK: Final = 4096
 
 
 def map(f: Callable[..., Any], *xs: Any) -> Any:  # noqa: A001  # as jax.lax has it
-    """The results of `f` for each entry along the first axis of arrays, stacked: ``jax.lax.map`` for several arguments.
+    """Return the results of `f` for each entry along the first axis of arrays, stacked: ``jax.lax.map`` for several.
 
     While a derivative is prepared, `f` is recorded once, however many entries there are, and becomes one loop. It may
     use what is around it, traced values included. What it computes for one entry can depend on that entry only through
@@ -113,7 +113,7 @@ def _arguments(f: Any, xs: Sequence[Any]) -> tuple[list[Structure], list[list[An
 def _one_by_one(
     tape: Any, f: Callable[..., Any], structures: Sequence[Structure], entries: Sequence[Sequence[Any]], count: int
 ) -> Any:
-    """The entries recorded one after the other, as a loop in Python: for a function that works on long arrays."""
+    """Record entries one after the other, as a loop in Python does: for a function of long arrays."""
     results = []
     for instance in range(count):
         given = [
@@ -189,7 +189,7 @@ def _one(
 
 
 def _table(array: NDArray[Any], count: int) -> NDArray[Any]:
-    """A row for each instance."""
+    """Return a row for each instance."""
     return array.reshape(count, int(np.prod(array.shape[1:])))
 
 
@@ -221,7 +221,7 @@ def _agrees(
     found: Any,
     count: int,
 ) -> bool:
-    """True if the function itself computes the same for the first entry, the last, and one in between."""
+    """Return True if the function itself computes the same for the first entry, the last, and one in between."""
     structure, arrays = flatten(found)
     for instance in (0, count // 2, count - 1):
         other, parts = flatten(_one(f, structures, leaves, instance))
@@ -244,7 +244,7 @@ def assemble(
     rows: Any = None,
     size: int | None = None,
 ) -> Callable[..., Any]:
-    """A function of vectors that adds up what `element` computes for each of many index sets into them.
+    """Return a function of vectors that adds up what `element` computes for each of many index sets into them.
 
     For finite elements, networks, sums of residual blocks: `element` is recorded once, its Jacobian is found once, and
     both are run for all index sets in a loop; ``acc.jacobian(residual, sparse="csr")`` is the assembled sparse matrix.
@@ -308,7 +308,7 @@ def assemble(
 
 
 def _checked(given: Any, name: str) -> NDArray[np.int64]:
-    """Indices as an array of its own."""
+    """Return indices as an array of its own."""
     if isinstance(given, StandIn):
         raise ArgumentError(f"{name} depend on the function's arguments; expected constant integers")
     array = np.asarray(given)
@@ -341,7 +341,7 @@ def _assembled(
     size: int | None,
     *arguments: Any,
 ) -> Any:
-    """The sum of what all elements compute, where `rows` say."""
+    """Return the sum of what all elements compute, where `rows` say."""
     name, count, elements = name_of(element), len(indices), len(rows)
     if len(arguments) < count:
         raise ArgumentError(

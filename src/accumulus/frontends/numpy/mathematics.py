@@ -49,7 +49,7 @@ def _enter(module: str, name: str, record: Callable[..., Any]) -> None:
 
 
 def _raise_as_python_does(name: str, arguments: tuple[Any, ...], result: Any) -> None:
-    """The error of a number that a function is not defined for, where somebody may catch it: decided at the point.
+    """Raise the error of a function that is not defined for a number, where somebody may catch it.
 
     Raises:
         ValueError, OverflowError: as the function of `math` does.

@@ -154,7 +154,7 @@ class Joiner:
         return self.entries(*parts)
 
     def references(self, array: TracedArray, a: Any, b: Any) -> Any:
-        """References for those of two branches at the same place of an array."""
+        """Return references for those of two branches at the same place of an array."""
         if np.array_equal(a, b):
             return a
         found = self.entries(array._like(np.asarray(a)), array._like(np.asarray(b))).references
@@ -357,7 +357,7 @@ class Branches:
         ACTIVE.refusal = self._refusal
 
     def join(self, choose: Callable[[Joiner, Any, Any], Any]) -> Any:
-        """The values of all branches as one, by `choose` of a pair; what they have written is written.
+        """Return the values of all branches as one, by `choose` of a pair; what they have written is written.
 
         Raises:
             UnmergeableError: if they do not fit.
@@ -416,7 +416,7 @@ class Merge:
         return place > self._first
 
     def ask(self, condition: Any, place: int) -> bool:
-        """The answer to a traced condition: each is true once, and false from then on."""
+        """Return the answer to a traced condition: each is true once, and false from then on."""
         branches = self._branches
         if self._guards or branches is None:
             return bool(condition)
@@ -429,7 +429,7 @@ class Merge:
         return True
 
     def done(self, variables: dict[str, Any]) -> bool:
-        """A branch has ended; whether that was all, and its variables are what they are."""
+        """Return a branch has ended; whether that was all, and its variables are what they are."""
         branches = self._branches
         if self._guards or branches is None:
             return True
@@ -487,12 +487,12 @@ def mergeable(site: Site) -> bool:
 
 
 def begin(merge: Merge | None, site: Site, variables: dict[str, Any]) -> Merge:
-    """The `if` that asks a traced condition: the one that is under way, or a new one."""
+    """Return the `if` that asks a traced condition: the one that is under way, or a new one."""
     return Merge(site, variables) if merge is None else merge
 
 
 def either(site: Site, condition: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:
-    """The value of one function where a traced condition holds, else that of the other."""
+    """Return the value of one function where a traced condition holds, else that of the other."""
     if mergeable(site):
         branches = Branches(site)
         try:

@@ -131,7 +131,7 @@ def _insert(tape: Tape, arr: Any, obj: Any, values: Any, axis: int | None = None
 
 @implements(np.pad)
 def _pad(tape: Tape, array: Any, pad_width: Any, mode: str = "constant", **keywords: Any) -> Any:
-    """An array with a border that repeats entries, is constant, or falls to a value in equal steps."""
+    """Return an array with a border that repeats entries, is constant, or falls to a value in equal steps."""
     if mode == "linear_ramp":
         return _ramps(tape, as_array(tape, array), pad_width, keywords.get("end_values", 0.0))
     if mode == "reflect" and keywords.get("reflect_type") == "odd":
@@ -162,7 +162,7 @@ def _ramps(tape: Tape, array: Any, pad_width: Any, end_values: Any) -> Any:
 
 
 def _written(array: Any) -> References:
-    """The references of an array that is written into."""
+    """Return the references of an array that is written into."""
     if not isinstance(array, TracedArray):
         raise refuse(FILLING)
     array.check_writable()
@@ -190,7 +190,7 @@ def _put(tape: Tape, a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
 
 
 def _enter_mask(function: Callable[..., Any]) -> None:
-    """A function that writes values where a constant mask holds, or one value where a traced one does."""
+    """Enter a function that writes values where a constant mask holds, or one value where a traced one does."""
 
     @implements(function, constants=True)
     def record(tape: Tape, arr: Any, mask: Any, vals: Any) -> None:

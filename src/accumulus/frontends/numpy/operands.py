@@ -54,7 +54,7 @@ class Operand(StandIn):
 
 
 def depends(value: object) -> bool:
-    """True if `value`, or anything in it, depends on the inputs of a tape."""
+    """Return True if `value`, or anything in it, depends on the inputs of a tape."""
     if isinstance(value, Operand):
         if value.is_open:
             return True
@@ -95,7 +95,7 @@ def _read_only(numbers: NDArray[Any]) -> NDArray[Any]:
 
 
 def holds_complex(value: object) -> bool:
-    """True if `value`, or anything in a list, is complex, traced or not."""
+    """Return True if `value`, or anything in a list, is complex, traced or not."""
     if isinstance(value, Operand):
         return value.is_complex
     if type(value) is float or type(value) is int:
@@ -108,7 +108,7 @@ def holds_complex(value: object) -> bool:
 
 
 def constants(tape: Tape, values: NDArray[Any]) -> References:
-    """References of an array of real numbers or truth values."""
+    """Return references of an array of real numbers or truth values."""
     numbers = np.ascontiguousarray(values, np.float64).reshape(values.shape)
     return tape.constant_array(numbers)
 
@@ -197,12 +197,12 @@ def _number(tape: Tape) -> Callable[[int], int]:
 
 
 def references_of(tape: Tape, value: Any, boolean: bool = False) -> References:
-    """References of any operand as an array of the given kind; what is traced is shared, not copied."""
+    """Return references of any operand as an array of the given kind; what is traced is shared, not copied."""
     return np.asarray(of_kind(tape, *entries_of(tape, value), boolean=boolean), np.int64)
 
 
 def map_references(tape: Tape, formula: Formula, operands: Sequence[Entries]) -> Entries:
-    """A formula on each entry of the broadcast operands; an int if all of them are scalars or have shape ()."""
+    """Return a formula on each entry of the broadcast operands; an int if all of them are scalars or have shape ()."""
     shapes = [operand.shape for operand in operands if not isinstance(operand, int)]
     shape = shapes[0] if shapes else ()
     if any(other != shape for other in shapes):

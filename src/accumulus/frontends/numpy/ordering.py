@@ -29,7 +29,7 @@ from accumulus.tape.tape import Tape
 
 
 def exchanges(count: int) -> list[tuple[int, int]]:
-    """The pairs to be compared one after the other: Batcher's merge exchange, 19 pairs for eight entries.
+    """Return the pairs to be compared one after the other: Batcher's merge exchange, 19 pairs for eight entries.
 
     References:
         D. Knuth, The Art of Computer Programming 3, algorithm 5.2.2M.
@@ -51,7 +51,7 @@ def exchanges(count: int) -> list[tuple[int, int]]:
 
 
 def exchanged(columns: Sequence[Any], wrong: Callable[[Any, Any], Any]) -> list[Any]:
-    """The columns sorted entry by entry.
+    """Return the columns sorted entry by entry.
 
     Args:
         wrong: whether two entries have to change places, a traced truth value.
@@ -98,7 +98,7 @@ def _along(tape: Tape, a: Any, axis: int | None, find: Callable[[References], An
 
 @_decides(np.sort)
 def _sort(tape: Tape, a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
-    """The entries along an axis, the smallest first."""
+    """Return the entries along an axis, the smallest first."""
     a = np.ravel(a) if axis is None else as_array(tape, a)
     axis = -1 if axis is None else axis
     if a.shape[axis] > MOST_MERGED:
@@ -127,7 +127,7 @@ def _partition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = 
 
 @_decides(np.argpartition)
 def _argpartition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
-    """The places of these; what NumPy does depends on the whole order, which is kept."""
+    """Return the places of these; what NumPy does depends on the whole order, which is kept."""
 
     def find(line: References) -> NDArray[np.intp]:
         find_order(tape, line)
@@ -170,7 +170,7 @@ def _unique(
     equal_nan: bool = True,
     sorted: bool = True,  # noqa: A002  # NumPy's name
 ) -> Any:
-    """The different entries in ascending order."""
+    """Return the different entries in ascending order."""
     if axis is not None:
         raise refuse("np.unique(…, axis=…) is not recorded.")
     shape = np.shape(ar)
@@ -298,7 +298,7 @@ def _count_nonzero(tape: Tape, a: Any, axis: Any = None, *, keepdims: bool = Fal
 
 @_decides(np.compress)
 def _compress(tape: Tape, condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
-    """The entries, or slices along an axis, where a condition holds."""
+    """Return the entries, or slices along an axis, where a condition holds."""
     mask = _mask(tape, condition) if depends(condition) else np.asarray(concrete(condition), bool)
     return np.take(as_array(tape, a), np.flatnonzero(mask), axis)
 
@@ -407,7 +407,7 @@ class Selection(TracedArray):
         return self.shape[0]
 
     def copy(self, order: str = "C") -> TracedArray:
-        """A copy that can be written to."""
+        """Return a copy that can be written to."""
         return self._with(self.everything.copy()) if self.is_open else super().copy(order)
 
     def chosen_by(self, mask: References) -> bool:

@@ -60,7 +60,7 @@ _PACKAGES: Final = ("site-packages", "dist-packages")
 
 
 def replaced(value: Any) -> Any:
-    """The replacement of `value` if it is NumPy, or one of the functions that have one, else `value`."""
+    """Return the replacement of `value` if it is NumPy, or one of the functions that have one, else `value`."""
     if type(value) in dispatchers():
         return _interpreted(value)
     if type(value) is MethodType:
@@ -75,7 +75,7 @@ def replaced(value: Any) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _interpreted(dispatcher: Any) -> Callable[..., Any]:
-    """A function that runs the source of `dispatcher` in a thread that records, and the compiled code in others."""
+    """Return a function that runs the source of `dispatcher` in threads that record, compiled code in others."""
 
     @functools.wraps(dispatcher.py_func)
     def function(*arguments: Any, **keywords: Any) -> Any:
@@ -182,7 +182,7 @@ def _borrow() -> None:
 
 
 def _lazy_stand_in(module: ModuleType) -> ModuleType:
-    """A module like `module` in which functions are replaced, and which loads what it contains when it is asked for."""
+    """Return a module like `module` with functions replaced, which loads its contents when asked for."""
     stand_in = ModuleType(module.__name__, module.__doc__)
 
     def attribute(name: str) -> Any:
@@ -292,7 +292,7 @@ def _is_loading(namespace: Mapping[str, Any]) -> bool:
 
 
 def _parts(function: object) -> Iterator[Any]:
-    """The Python functions and objects that `function` consists of or names: behind methods, decorators, closures."""
+    """Return the Python functions and objects behind `function`: of methods, decorators, closures, names."""
     seen: set[int] = set()
     waiting = [function]
     while waiting:

@@ -43,7 +43,7 @@ Labelled = tuple[References, str]
 
 
 def contract(tape: Tape, operands: Sequence[Labelled], result: str) -> Entries:
-    """References of the sum over all labels that are not in `result` of the product of the operands.
+    """Return references of the sum over all labels that are not in `result` of the product of the operands.
 
     Raises:
         ValueError: if axes of one label differ in length and neither is 1.
@@ -104,7 +104,7 @@ def _numbers(labels: str) -> list[int]:
 
 
 def _summed(tape: Tape, references: References, labels: str, wanted: str) -> References:
-    """The sums over the axes that are not wanted."""
+    """Return the sums over the axes that are not wanted."""
     kept = [k for k, label in enumerate(labels) if label in wanted]
     gone = [k for k in range(len(labels)) if k not in kept]
     if not gone:
@@ -130,7 +130,7 @@ def _path(operands: Sequence[Labelled], result: str) -> Sequence[tuple[int, ...]
 
 
 def _pair(tape: Tape, first: Labelled, second: Labelled, wanted: set[str]) -> Labelled:
-    """The contraction of two operands over the labels that they share and nothing else wants."""
+    """Return the contraction of two operands over the labels that they share and nothing else wants."""
     lengths = {label: length for part in (first, second) for label, length in zip(part[1], part[0].shape, strict=True)}
     shared = [label for label in first[1] if label in second[1]]
     batch = "".join(label for label in shared if label in wanted)
@@ -171,7 +171,7 @@ def _is_matrix_product(first: References, second: References) -> bool:
 
 
 def _sums(tape: Any, lines: References) -> References:
-    """The sum of each line of a table."""
+    """Return the sum of each line of a table."""
     count = lines.shape[1]
     if count == 0:
         return np.full(len(lines), tape.constant(0.0))
@@ -198,7 +198,7 @@ def _matmul(tape: Tape, x1: Any, x2: Any) -> Any:
 
 
 def _by_sparse(tape: Tape, x1: Any, x2: Any) -> Any:
-    """The product of a constant sparse matrix of SciPy and a vector or matrix, on either side.
+    """Return the product of a constant sparse matrix of SciPy and a vector or matrix, on either side.
 
     Each entry is the sum over the stored entries of a row, in the order in which SciPy adds them: of CSR matrices as
     they are stored, of others by columns.
@@ -214,7 +214,7 @@ def _by_sparse(tape: Tape, x1: Any, x2: Any) -> Any:
 
 
 def product_by_rows(tape: Tape, starts: Any, indices: Any, data: Any, shape: Sequence[int], x: Any) -> Any:
-    """The product of a sparse matrix, or of a row, whose entries are given row by row, and a vector or matrix.
+    """Return the product of a sparse matrix, or of a row, whose entries are given row by row, and a vector or matrix.
 
     Args:
         starts: where the entries of each row begin, and where those of the last one end.
@@ -257,7 +257,7 @@ for _name, *_labels in (("vecdot", "a", "a", ""), ("matvec", "ab", "b", "a"), ("
 
 
 def _summed_product(tape: Tape, a: Any, b: Any, axis: int) -> Any:
-    """The sum over the last axis of a and one of b; a product if one is a scalar."""
+    """Return the sum over the last axis of a and one of b; a product if one is a scalar."""
     a, b = as_array(tape, a), as_array(tape, b)
     return _tensordot(tape, a, b, (-1, max(axis, -b.ndim))) if a.ndim and b.ndim else a * b
 
@@ -269,7 +269,7 @@ implements(np.vdot)(lambda tape, a, b: _tensordot(tape, as_array(tape, a).ravel(
 
 @implements(np.tensordot, np.linalg.tensordot)
 def _tensordot(tape: Tape, a: Any, b: Any, axes: Any = 2) -> Any:
-    """The sum over pairs of axes, or over the last of a and the first of b."""
+    """Return the sum over pairs of axes, or over the last of a and the first of b."""
     x, y = references_of(tape, a), references_of(tape, b)
     if np.ndim(axes) == 0:
         axes = (range(x.ndim - int(axes), x.ndim), range(int(axes)))
@@ -289,7 +289,7 @@ def _tensordot(tape: Tape, a: Any, b: Any, axes: Any = 2) -> Any:
 @implements(np.trace)
 @by_name
 def _trace(tape: Tape, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """The sum of a diagonal."""
+    """Return the sum of a diagonal."""
     diagonal = np.diagonal(references_of(tape, a), offset, axis1, axis2)
     return fold(tape, ELEMENTWISE["add"], TracedArray(tape, diagonal), -1)
 
@@ -298,7 +298,7 @@ def _trace(tape: Tape, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) 
 def _cross(
     tape: Tape, a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Any:
-    """The vector product of vectors with three entries, or with two."""
+    """Return the vector product of vectors with three entries, or with two."""
     if axis is not None:
         axisa = axisb = axisc = axis
     x = np.moveaxis(as_array(tape, a), axisa, -1)
@@ -314,7 +314,7 @@ def _cross(
 
 @implements(np.linalg.multi_dot)
 def _multi_dot(tape: Tape, arrays: Sequence[Any], out: Any = None) -> Any:
-    """The product of several matrices, in the order that costs the fewest products."""
+    """Return the product of several matrices, in the order that costs the fewest products."""
     operands: list[Labelled] = []
     for k, array in enumerate(arrays):
         references = references_of(tape, array)
@@ -328,7 +328,7 @@ def _multi_dot(tape: Tape, arrays: Sequence[Any], out: Any = None) -> Any:
 
 @implements(np.linalg.matrix_power)
 def _matrix_power(tape: Tape, a: Any, n: int) -> Any:
-    """A square matrix times itself, by repeated squaring; its inverse for a negative power."""
+    """Return a square matrix times itself, by repeated squaring; its inverse for a negative power."""
     if depends(n):
         raise refuse("np.linalg.matrix_power: the power must be a constant integer.")
     square = as_array(tape, a if n >= 0 else np.linalg.inv(a))
@@ -358,7 +358,7 @@ def _einsum(
 
 
 def _subscripts(operands: Sequence[Any]) -> tuple[str, list[Any]]:
-    """The subscripts as text, whichever way they were given."""
+    """Return the subscripts as text, whichever way they were given."""
     if isinstance(operands[0], str):
         return operands[0].replace(" ", ""), list(operands[1:])
     arrays, lists = list(operands[: len(operands) // 2 * 2 : 2]), list(operands[1::2])
@@ -371,7 +371,7 @@ def _label_text(labels: Sequence[Any]) -> str:
 
 
 def _explicit(subscripts: str, ndims: Sequence[int]) -> tuple[list[str], str]:
-    """The labels of every operand and of the result, without ellipses."""
+    """Return the labels of every operand and of the result, without ellipses."""
     given, arrow, result = subscripts.partition("->")
     terms = given.split(",")
     if len(terms) != len(ndims):

@@ -77,7 +77,7 @@ def _contains_traced(value: Any) -> bool:
 
 
 def _record(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """A registered function; lists of traced values count as arrays."""
+    """Return a registered function; lists of traced values count as arrays."""
     is_traced = original in FUNCTIONS and any(map(_contains_traced, (*arguments, *keywords.values())))
     if not is_traced or _is_of_others(original, arguments):
         return original(*arguments, **keywords)
@@ -95,13 +95,13 @@ def _is_of_others(function: Any, arguments: Sequence[Any]) -> bool:
 
 
 def _make(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """A function that makes new arrays: those of floats can be filled."""
+    """Return a function that makes new arrays: those of floats can be filled."""
     result = _record(tape, original, *arguments, **keywords)
     return result if any(result is argument for argument in arguments) else as_constant(tape, result)
 
 
 def _make_empty(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """An empty array: entries that are never set are NaN."""
+    """Return an empty array: entries that are never set are NaN."""
     result = original(*arguments, **keywords)
     if type(result) is np.ndarray and result.dtype.kind in "fc":
         result.fill(np.nan)
@@ -109,7 +109,7 @@ def _make_empty(tape: Tape, original: Callable[..., Any], *arguments: Any, **key
 
 
 def _make_full(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """An array of one value, which may be traced."""
+    """Return an array of one value, which may be traced."""
 
     def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C") -> Any:
         result = np.empty(shape)
@@ -121,7 +121,7 @@ def _make_full(tape: Tape, original: Callable[..., Any], *arguments: Any, **keyw
 
 
 def _make_range(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """A range: its bounds, and so its length, are constants."""
+    """Return a range: its bounds, and so its length, are constants."""
     if depends(arguments) or depends(keywords):
         raise refuse(
             f"The number of entries of {function_name(original)} depends on the arguments of the function. np.linspace "
@@ -315,7 +315,7 @@ class _Concatenator:
 
 
 def _stand_in(module: ModuleType, replaced: Mapping[int, tuple[Any, Any]]) -> ModuleType:
-    """A module like `module` in which the replaced functions are replaced."""
+    """Return a module like `module` in which the replaced functions are replaced."""
     stand_in = ModuleType(module.__name__, module.__doc__)
     for name, value in vars(module).items():
         original, replacement = replaced.get(id(value), (None, None))
@@ -405,7 +405,7 @@ METHODS: Final[list[Method]] = []
 
 
 def newly_loaded() -> Iterator[tuple[ModuleType, list[BorrowedFunction]]]:
-    """The modules of the table that have been loaded since this was last called, and their functions.
+    """Yield the modules of the table that have been loaded since this was last called, and their functions.
 
     Their methods are entered into `METHODS`. Packages that such a module is in come after it, without rows.
     """
@@ -439,7 +439,7 @@ def newly_loaded() -> Iterator[tuple[ModuleType, list[BorrowedFunction]]]:
 
 
 def bound(method: MethodType) -> MethodType:
-    """A bound method that was taken before its class was changed, ``norm.pdf``, as it is now; others as they are."""
+    """Return a bound method that was taken before its class changed, ``norm.pdf``, as it is now; else the value."""
     now = getattr(type(method.__self__), getattr(method.__func__, "__name__", ""), None)
     if getattr(now, "__wrapped__", None) is method.__func__ and any(now is row.replacement for row in METHODS):
         return MethodType(now, method.__self__)  # type: ignore[arg-type]  # a row's replacement is a function

@@ -34,7 +34,7 @@ def make_scalar(tape: Tape, reference: int, boolean: bool = False) -> Any:
 
 
 def _innermost(tape: Tape) -> Tape:
-    """The tape that is recorded on: that of a body, which may use values of the tapes around it."""
+    """Return the tape that is recorded on: that of a body, which may use values of the tapes around it."""
     active = ACTIVE.tape
     return active if isinstance(active, InnerTape) and active.is_within(tape) else tape
 
@@ -119,7 +119,7 @@ class Traced(Operand):
         raise no_number("hash")
 
     def _one_entry(self, kind: str) -> int:
-        """The reference of the only entry, as a truth value (for "bool") or as a real number."""
+        """Return the reference of the only entry, as a truth value (for "bool") or as a real number."""
         entries = self.entries
         if not isinstance(entries, int):
             if entries.size != 1:
@@ -249,7 +249,7 @@ def _is_operand(other: object) -> bool:
 
 
 def _operator(ufunc: np.ufunc) -> tuple[Binary, Binary]:
-    """An operator and its reflection."""
+    """Return an operator and its reflection."""
 
     def forward(self: _Scalar, other: Any) -> Any:
         return ufunc(self, other) if _is_operand(other) else NotImplemented
@@ -321,7 +321,7 @@ def _define_operators() -> None:
 
 
 def _define_methods() -> None:
-    """The methods of NumPy's scalars are those of its arrays; and universal functions call these on a list's items.
+    """Give NumPy's scalars the methods of its arrays; universal functions call these on a list's items.
 
     They are defined one by one: a ``__getattr__`` would answer NumPy's many questions about attributes, slowly.
     """
@@ -355,7 +355,7 @@ _define_methods()
 
 
 def by_formula(tape: Tape, formula: Callable[..., Any], arguments: Sequence[int]) -> int:
-    """Reference of what a function of NumPy's functions gives, recorded as Python functions are.
+    """Return the reference of what a function of NumPy's functions gives, recorded as Python functions are.
 
     >>> tape = Tape(2)
     >>> tape.outputs = [by_formula(tape, lambda x, y: np.hypot(x, y) - 1.0, [0, 1])]
@@ -369,12 +369,12 @@ def by_formula(tape: Tape, formula: Callable[..., Any], arguments: Sequence[int]
 
 
 def as_real(tape: Tape, reference: int) -> int:
-    """A number: 1 or 0 for a truth value."""
+    """Return a number: 1 or 0 for a truth value."""
     return int(of_kind(tape, reference, True, boolean=False)) if tape.is_boolean(reference) else reference
 
 
 def as_truth(tape: Tape, reference: int) -> int:
-    """A truth value: of a number, whether it is not 0."""
+    """Return a truth value: of a number, whether it is not 0."""
     if reference < 0:
         return tape.constant(float(tape.value_of(reference) != 0))
     return reference if tape.is_boolean(reference) else int(of_kind(tape, reference, False, boolean=True))

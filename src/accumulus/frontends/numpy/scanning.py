@@ -32,7 +32,7 @@ LONGEST_BODY: Final = 5_000
 def scan(
     f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = None, reverse: bool = False
 ) -> tuple[Any, Any]:
-    """Steps ``carry, y = f(carry, x)``, one after the other, for each entry along the first axis: ``jax.lax.scan``.
+    """Run steps ``carry, y = f(carry, x)`` for each entry along the first axis, in turn: ``jax.lax.scan``.
 
     While a derivative is prepared, `f` is recorded once, however many steps there are, and becomes one loop; its
     derivatives go through the steps forward or in reverse, whichever makes fewer products. It may use what is around
@@ -194,7 +194,7 @@ class _Steps:
         return leaves[0] if isinstance(structure, Leaf) else unflatten(structure, leaves)
 
     def _checked(self, result: Any, before: Branch | None) -> Branch:
-        """The structure of what a step returns, the same as that of steps before."""
+        """Return the structure of what a step returns, the same as that of steps before."""
         structure, leaves = flatten(result)
         self.check(structure, [np.shape(leaf) for _, leaf in leaves])
         assert isinstance(structure, Branch)
@@ -206,7 +206,7 @@ class _Steps:
         return structure
 
     def _own(self, structure: Structure, leaves: Sequence[Any]) -> Any:
-        """The results of all steps, from all leaves that they return."""
+        """Return the results of all steps, from all leaves that they return."""
         assert isinstance(structure, Branch)
         return unflatten(structure.parts[1], leaves[len(self.begin) :])
 
@@ -261,7 +261,7 @@ class _Steps:
         return unflatten(self.carry, carry), self._own(body.structure, [None] * len(self.begin) + found)
 
     def references(self, tape: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """References of what the first step is given, and, (entries, steps), of the entries in the order of steps."""
+        """Return references of what the first step is given, and of the entries in step order, (entries, steps)."""
         first = [np.ravel(np.asarray(entries_of(tape, leaf)[0])) for _, leaf in self.begin]
         tables = [np.asarray(entries_of(tape, leaf)[0]).reshape(self.count, -1).T for leaf in self.leaves]
         table = np.concatenate([np.empty((0, self.count), np.int64), *tables])

@@ -68,7 +68,7 @@ def _slopes(tape: Tape, f: Any, axis: int, spacing: Any, edge_order: int) -> Any
 
 
 def widths_of(tape: Tape, x: Any, dx: Any, axis: int) -> Any:
-    """The distances of neighbours, along the last axis."""
+    """Return the distances of neighbours, along the last axis."""
     if x is None:
         return dx
     x = as_array(tape, x)
@@ -80,7 +80,7 @@ def widths_of(tape: Tape, x: Any, dx: Any, axis: int) -> Any:
 
 @implements(np.convolve)
 def _convolve(tape: Tape, a: Any, v: Any, mode: str = "full") -> Any:
-    """The discrete convolution of two vectors."""
+    """Return the discrete convolution of two vectors."""
     long, short = np.atleast_1d(as_array(tape, a)), np.atleast_1d(as_array(tape, v))
     if long.ndim != 1 or short.ndim != 1:
         raise ValueError(f"convolve: vectors are expected, of shapes {long.shape} and {short.shape} are given")
@@ -110,7 +110,7 @@ def part_of(full: Any, long: int, short: int, mode: str) -> Any:
 
 @implements(np.correlate)
 def _correlate(tape: Tape, a: Any, v: Any, mode: str = "valid") -> Any:
-    """The correlation of two vectors: the convolution with the second one turned round."""
+    """Return the correlation of two vectors: the convolution with the second one turned round."""
     a, v = np.atleast_1d(as_array(tape, a)), np.conjugate(np.atleast_1d(as_array(tape, v)))
     if v.size > a.size:  # as NumPy has it: the other order, turned round
         return part_of(np.convolve(v, a[::-1]), v.size, a.size, mode)[::-1]
@@ -133,7 +133,7 @@ def _vander(tape: Tape, x: Any, N: int | None = None, increasing: bool = False) 
 
 @implements(np.polymul)
 def _polymul(tape: Tape, a1: Any, a2: Any) -> Any:
-    """The product, without leading zeros that are constants."""
+    """Return the product, without leading zeros that are constants."""
     return np.convolve(*(_from_highest(np.atleast_1d(as_array(tape, part))) for part in (a1, a2)))
 
 
@@ -146,7 +146,7 @@ def _from_highest(a: Any) -> Any:
 
 @implements(np.polyder)
 def _polyder(tape: Tape, p: Any, m: int = 1) -> Any:
-    """The derivative, m times over."""
+    """Return the derivative, m times over."""
     p = as_array(tape, p)
     for _ in range(m):
         p = p[:-1] * np.arange(p.size - 1.0, 0.0, -1.0)
@@ -155,7 +155,7 @@ def _polyder(tape: Tape, p: Any, m: int = 1) -> Any:
 
 @implements(np.poly)
 def _poly(tape: Tape, seq_of_zeros: Any) -> Any:
-    """The polynomial with these roots."""
+    """Return the polynomial with these roots."""
     roots = np.atleast_1d(as_array(tape, seq_of_zeros))
     if roots.ndim != 1:
         raise refuse("np.poly of a matrix takes its eigenvalues, which are not recorded here.")
@@ -176,7 +176,7 @@ def _polyfit(
     w: Any = None,
     cov: bool = False,
 ) -> Any:
-    """The polynomial that is nearest to `y` at constant places: linear in `y`."""
+    """Return the polynomial that is nearest to `y` at constant places: linear in `y`."""
     if depends(x) or depends(w) or full or cov:
         raise refuse(
             "np.polyfit is recorded for constant places x and weights, without full= and cov=. Of places that depend "

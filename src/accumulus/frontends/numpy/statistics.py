@@ -68,7 +68,7 @@ def _count(tape: Tape, shape: tuple[int, ...], axis: Any, where: Any, keepdims: 
 @implements(np.mean)
 @by_name
 def mean(tape: Tape, a: Any, axis: Any = None, keepdims: bool = False, where: Any = True) -> Any:
-    """The sum by the number of entries."""
+    """Return the sum by the number of entries."""
     a = as_array(tape, a)
     total = fold(tape, ELEMENTWISE["add"], a, axis, keepdims, None, where)
     return total / _count(tape, a.shape, axis, where, keepdims)
@@ -78,7 +78,7 @@ def mean(tape: Tape, a: Any, axis: Any = None, keepdims: bool = False, where: An
 def _average(
     tape: Tape, a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
 ) -> Any:
-    """The mean, or the weighted sum by the sum of the weights."""
+    """Return the mean, or the weighted sum by the sum of the weights."""
     a = as_array(tape, a)
     weights = np.ones(a.shape) if weights is None else as_array(tape, weights)
     if weights.shape != a.shape:
@@ -103,7 +103,7 @@ def _var(
     mean: Any = None,
     correction: float | None = None,
 ) -> Any:
-    """The mean of the squared deviations, or their sum by the number of entries less `ddof`."""
+    """Return the mean of the squared deviations, or their sum by the number of entries less `ddof`."""
     a = as_array(tape, a)
     centre = np.mean(a, axis=axis, keepdims=True, where=where) if mean is None else mean
     deviations = a - centre
@@ -115,14 +115,14 @@ def _var(
 @by_name
 @functools.wraps(_var)
 def _std(*arguments: Any, **keywords: Any) -> Any:
-    """The square root of the variance."""
+    """Return the square root of the variance."""
     return np.sqrt(_var(*arguments, **keywords))
 
 
 @implements(np.ptp)
 @by_name
 def _ptp(tape: Tape, a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """The greatest less the smallest entry."""
+    """Return the greatest less the smallest entry."""
     greatest = fold(tape, ELEMENTWISE["maximum"], a, axis, keepdims)
     return greatest - fold(tape, ELEMENTWISE["minimum"], a, axis, keepdims)
 
@@ -183,7 +183,7 @@ MOST_EXCHANGED: Final = 16
 
 
 def in_order(tape: Tape, lines: Any) -> Any:
-    """The entries along the last axis, the smallest first; all are NaN where one is, as in medians."""
+    """Return the entries along the last axis, the smallest first; all are NaN where one is, as in medians."""
     count = lines.shape[-1]
     if count > MOST_EXCHANGED:
         references = references_of(tape, lines).copy()
@@ -214,7 +214,7 @@ _PLACES: Final[dict[str, Callable[[float, int], float]]] = {
 
 
 def _lines(tape: Tape, a: Any, axis: Any) -> tuple[Any, list[int]]:
-    """`a` with all axes that are meant as the last one, and which these are."""
+    """Return `a` with the axes that are meant joined as the last one, and which they are."""
     a = as_array(tape, a)
     axes = list(range(a.ndim)) if axis is None else [k % a.ndim for k in np.atleast_1d(axis).tolist()]
     kept = [k for k in range(a.ndim) if k not in axes]

@@ -70,7 +70,7 @@ def _call(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[s
 
 
 def _call_where(ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any], out: Any, where: Any) -> Any:
-    """A call with ``where=``: the entries of `out` for which it is false stay what they are.
+    """Return a call with ``where=``: the entries of `out` for which it is false stay what they are.
 
     There the function is computed too, at 1, so that a NaN or an infinite derivative at the true argument (a division
     by zero that ``where`` avoids) does not enter the derivative of the result.
@@ -86,7 +86,7 @@ def _call_where(ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, An
 
 
 def _scalars(tape: Tape, inputs: tuple[Any, ...]) -> list[int] | None:
-    """References if all inputs are real scalars: most calls are of this kind, and should be fast."""
+    """Return references if all inputs are real scalars: most calls are of this kind, and should be fast."""
     references = []
     for value in inputs:
         if isinstance(value, Operand):
@@ -147,7 +147,7 @@ def fold(
     initial: Any = None,
     where: Any = True,
 ) -> Any:
-    """The entries along one axis, several, or all (None), joined by `row` from left to right; where a mask holds."""
+    """Return entries along one axis, several, or all (None), joined by `row` from the left, where a mask holds."""
     if where is not True:
         operand = np.where(where, operand, _neutral(row, initial))
     references, row = _operand_of_fold(tape, row, operand)
@@ -180,7 +180,7 @@ def fold(
 
 
 def _neutral(row: Elementwise, initial: Any) -> Any:
-    """Number that changes nothing in the place of entries that a mask leaves out."""
+    """Return the number that changes nothing in the place of entries that a mask leaves out."""
     if row.identity is None and initial is None:
         raise ValueError(
             f"reduction operation '{row.name}' does not have an identity, so to use a where mask one has to specify "
@@ -190,7 +190,7 @@ def _neutral(row: Elementwise, initial: Any) -> Any:
 
 
 def _folded_lines(tape: Any, row: Elementwise, lines: References, initial: Any) -> References:
-    """The fold of each line of a table: sums as one block, all else by halves."""
+    """Return the fold of each line of a table: sums as one block, all else by halves."""
     if initial is not None:
         start = references_of(tape, initial, row.takes_boolean)
         lines = np.concatenate([np.broadcast_to(start, (len(lines), 1)), lines], axis=1)
@@ -208,7 +208,7 @@ def _folded_lines(tape: Any, row: Elementwise, lines: References, initial: Any) 
 
 
 def _by_halves(tape: Any, row: Elementwise, lines: References) -> References:
-    """The fold of each line: of short ones from left to right, as NumPy does it, else halves with each other."""
+    """Return the fold of each line: of short ones from left to right, as NumPy does it, else halves with each other."""
     if 1 < lines.shape[1] < LONG:
         folded: References = reduce(lambda left, right: tape.map(row.bind, [left, right]), lines.T)
         return folded
@@ -240,7 +240,7 @@ def _extremes(tape: Any, row: Elementwise, lines: References) -> References:
 
 
 def _shared_evenly(tape: Tape, extreme: int, line: Sequence[int]) -> int:
-    """The greatest or smallest of several, whose derivative all that are as great have equal parts of, as in JAX."""
+    """Return the greatest or smallest of several; equal ones share the derivative in equal parts, as in JAX."""
     distinct = sorted(set(line))
     if extreme < 0 or len(distinct) < 3:
         return extreme
@@ -253,7 +253,7 @@ def _shared_evenly(tape: Tape, extreme: int, line: Sequence[int]) -> int:
 
 
 def accumulate(tape: Tape, row: Elementwise, operand: Any, axis: int = 0) -> TracedArray:
-    """The running fold along one axis."""
+    """Return the running fold along one axis."""
     references, row = _operand_of_fold(tape, row, operand)
     moved = np.moveaxis(references, axis, -1)
     length = moved.shape[-1]
@@ -267,7 +267,7 @@ def accumulate(tape: Tape, row: Elementwise, operand: Any, axis: int = 0) -> Tra
 
 
 def _running_lines(tape: Any, row: Elementwise, lines: References) -> References:
-    """The running fold of each line of a table: a recurrence, in which a step takes an entry of every line."""
+    """Return the running fold of each line of a table: a recurrence, in which a step takes an entry of every line."""
     count, steps = lines.shape[0], lines.shape[1] - 1
     if not steps:
         return lines
@@ -363,7 +363,7 @@ def _reduceat(
 
 
 def _added_between(tape: Tape, lines: Any, begins: References, ends: References) -> Any:
-    """The sums of entries of each line from one place to another; one entry, where that is not larger."""
+    """Return the sums of entries of each line from one place to another; one entry, where that is not larger."""
     lengths = np.maximum(ends - begins, 1)
     first = np.cumsum(lengths) - lengths
     chosen = np.repeat(begins - first, lengths) + np.arange(lengths.sum())
@@ -430,7 +430,7 @@ def _add_at(tape: Any, references: References, positions: References, values: Re
 
 
 def sums_of_segments(tape: Any, terms: References, begins: References) -> References:
-    """The sum of each segment of the terms, from left to right; one term is its own.
+    """Return the sum of each segment of the terms, from left to right; one term is its own.
 
     Args:
         terms: of one after the other.
@@ -472,7 +472,7 @@ def vectorized(original: np.vectorize, called: Callable[[Any], Any]) -> Callable
 
 
 def function_of_entries(ufunc: Any) -> Callable[..., Any] | None:
-    """The function of numbers that a universal function was made of; None if there is none."""
+    """Return the function of numbers that a universal function was made of; None if there is none."""
     numba = sys.modules.get("numba.np.ufunc.dufunc")
     if numba is not None and isinstance(ufunc, numba.DUFunc):
         return ufunc.__wrapped__  # type: ignore[no-any-return]
@@ -491,7 +491,7 @@ def function_of_entries(ufunc: Any) -> Callable[..., Any] | None:
 
 
 def entry_by_entry(tape: Any, each: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """A function of numbers at each entry of its arguments, which are broadcast; an array for each of its results."""
+    """Return a function of numbers for each entry of broadcast arguments; an array for each of its results."""
     given = [entries_of(tape, argument) for argument in arguments]
     operands = np.broadcast_arrays(*(TracedArray(tape, np.asarray(r), boolean=b) for r, b in given))
     shape = operands[0].shape
@@ -511,7 +511,7 @@ def _gathered(tape: Any, results: list[Any], shape: tuple[int, ...]) -> Any:
 
 
 def _call_function(tape: Tape, function: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
-    """An array function: recorded by its row, or left to NumPy if everything is constant."""
+    """Return an array function: recorded by its row, or left to NumPy if everything is constant."""
     if arguments and isinstance(arguments[0], Operand) and arguments[0].is_open:
         result = PROTOCOLS["without deciding"](tape, function, arguments, keywords)
         if result is not NotImplemented:

@@ -35,7 +35,7 @@ FEW_PLACES: Final = 4
 
 @implements(np.where)
 def _where(tape: Tape, condition: Any, x: Any = None, y: Any = None) -> Any:
-    """x where the condition holds, else y, entry by entry; both are computed at every point."""
+    """Return x where the condition holds, else y, entry by entry; both are computed at every point."""
     if x is None and y is None and ACTIVE.decisions is not None:
         return np.nonzero(truths(tape, references_of(tape, condition, boolean=True)))
     if x is None or y is None:
@@ -56,7 +56,7 @@ def _select_boolean(tape: Tape, condition: int, a: int, b: int) -> int:
 
 @implements(np.select)
 def _record_select(tape: Tape, condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
-    """The choice of the first condition that holds, else the default."""
+    """Return the choice of the first condition that holds, else the default."""
     if len(condlist) != len(choicelist):
         raise ValueError(f"select: {len(condlist)} conditions and {len(choicelist)} choices")
     result = default
@@ -79,7 +79,7 @@ def _piecewise(tape: Tape, x: Any, condlist: Any, funclist: Sequence[Any], *args
 
 @implements(np.clip)
 def _clip(tape: Tape, a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **bounds: Any) -> Any:
-    """The greatest value that is at most `a_max` of those at least `a_min`."""
+    """Return the greatest value that is at most `a_max` of those at least `a_min`."""
     lower, upper = bounds.pop("min", a_min), bounds.pop("max", a_max)
     if bounds:
         raise refuse(f"np.clip: {', '.join(bounds)} is not recorded.")
@@ -133,7 +133,7 @@ _SINE_BY_ARGUMENT: Final = composed("sinc", _sine_by_argument, ((-np.inf, np.inf
 
 @implements(np.round, np.around)
 def _round(tape: Tape, a: Any, decimals: int = 0, out: Any = None) -> Any:
-    """The nearest number with so many decimals; of two the even one."""
+    """Return the nearest number with so many decimals; of two the even one."""
     scale = 10.0 ** abs(decimals)
     if decimals > 0:
         return np.rint(as_array(tape, a) * scale) / scale
@@ -190,7 +190,7 @@ def _array_equiv(tape: Tape, a1: Any, a2: Any) -> Any:
 
 @implements(np.choose)
 def _choose(tape: Tape, a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    """The entry of the choice with this number; numbers are constants."""
+    """Return the entry of the choice with this number; numbers are constants."""
     if depends(a):
         raise refuse("np.choose is recorded for constant numbers. Write np.select, with a condition for each choice.")
     arrays = [references_of(tape, choice) for choice in choices]
@@ -248,7 +248,7 @@ def _interp(
 def _linspace(
     tape: Tape, start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, axis: int = 0
 ) -> Any:
-    """A constant number of equidistant values between traced ends."""
+    """Return a constant number of equidistant values between traced ends."""
     divisions = num - 1 if endpoint else num
     start, stop = as_array(tape, start), as_array(tape, stop)
     step = (stop - start) / divisions if divisions > 0 else np.nan
@@ -261,7 +261,7 @@ def _linspace(
 
 @implements(np.apply_along_axis)
 def _apply_along_axis(tape: Tape, func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    """A function of vectors on every line along one axis."""
+    """Return a function of vectors on every line along one axis."""
     lines = np.moveaxis(as_array(tape, arr), axis, -1)
     func1d = CALLED[0](func1d)
     results = [as_array(tape, func1d(lines[k], *args, **kwargs)) for k in np.ndindex(lines.shape[:-1])]
@@ -303,7 +303,7 @@ for _function in (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.
 
 
 def _type_of(value: Any) -> Any:
-    """The type of the array that NumPy makes of a value."""
+    """Return the type of the array that NumPy makes of a value."""
     known = getattr(value, "dtype", None)
     return known if known is not None else float if depends(value) else np.asarray(concrete(value)).dtype
 
@@ -343,7 +343,7 @@ implements(np.full_like, constants=True)(
 
 @implements(np.result_type, constants=True)
 def _result_type(tape: Tape, *arrays_and_dtypes: Any) -> np.dtype[Any]:
-    """The type of a result of these operands."""
+    """Return the type of a result of these operands."""
     return np.result_type(*(_as_type(value) for value in arrays_and_dtypes))
 
 

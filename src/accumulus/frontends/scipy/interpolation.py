@@ -51,7 +51,7 @@ class _Place:
             self._bits.append(tape.apply("less", knot, x) if holds_left else tape.apply("less_equal", knot, x))
 
     def choose(self, values: Sequence[int]) -> int:
-        """The one that belongs to the piece, of references of one value a piece."""
+        """Return the one that belongs to the piece, of references of one value a piece."""
         return self._chosen([*values, *(values[-1],) * (2 ** len(self._bits) - len(values))])
 
     def _chosen(self, values: Sequence[int]) -> int:
@@ -65,7 +65,7 @@ class _Place:
 
 
 def univariate(tape: Tape, x: Any, knots: Reals, coefficients: Reals, holds_left: bool = False) -> Any:
-    """The values of a piecewise polynomial, for each entry of x, with the axes of the coefficients behind.
+    """Return the values of a piecewise polynomial, for each entry of x, with the axes of the coefficients behind.
 
     Args:
         knots: ends of the pieces, strictly ascending; the first and the last piece go on for ever.
@@ -104,7 +104,7 @@ def univariate(tape: Tape, x: Any, knots: Reals, coefficients: Reals, holds_left
 def spline(
     tape: Tape, x: Any, knots: Any, coefficients: Any, axis: int, extrapolate: Any, period: tuple[float, float]
 ) -> Any:
-    """A spline of SciPy at x: extrapolated, periodic, or NaN outside.
+    """Return a spline of SciPy at x: extrapolated, periodic, or NaN outside.
 
     Args:
         axis: where SciPy has the axes of x in the result.
@@ -134,7 +134,7 @@ def spline(
 
 
 def _at_axis(result: Any, dimensions: int, axis: int) -> Any:
-    """An array whose first axes, so many as there are `dimensions`, are moved to a place among the others."""
+    """Return an array whose first axes, so many as there are `dimensions`, are moved to a place among the others."""
     order = list(range(np.ndim(result)))
     behind = order[dimensions:]
     return np.transpose(result, [*behind[:axis], *order[:dimensions], *behind[axis:]])
@@ -169,7 +169,7 @@ def _b_spline(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = Non
 
 @borrows("scipy.interpolate", "splev")
 def _splev(tape: Tape, x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
-    """A spline as (knots, coefficients, degree); ext: 0 extrapolates, 1 is 0 outside, 3 the value at the end."""
+    """Return a spline as (knots, coefficients, degree); ext: 0 extrapolates, 1 is 0 outside, 3 the value at the end."""
     from scipy.interpolate import BSpline
 
     if depends(tck):
@@ -287,7 +287,7 @@ def _multilinear(axes: Sequence[Reals], values: Reals) -> Callable[[Tape], Calla
 
 
 def _nearest(axes: Sequence[Reals], values: Reals) -> Callable[[Tape], Callable[..., int]]:
-    """The value at the nearest point of the grid, of two the lower one."""
+    """Return the value at the nearest point of the grid, of two the lower one."""
 
     def bind(tape: Tape) -> Callable[..., int]:
         def value(*point: int) -> int:
@@ -301,7 +301,7 @@ def _nearest(axes: Sequence[Reals], values: Reals) -> Callable[[Tape], Callable[
 
 
 def _chosen(tape: Tape, places: Sequence[_Place], table: Reals) -> int:
-    """The entry of a table at places on all its axes, the last axis first."""
+    """Return the entry of a table at places on all its axes, the last axis first."""
     references = [tape.constant(value) for value in table.ravel().tolist()]
     for place, length in zip(reversed(places), reversed(table.shape), strict=True):
         references = [place.choose(references[k : k + length]) for k in range(0, len(references), length)]
@@ -338,7 +338,7 @@ borrows("scipy.integrate", "trapezoid")(lambda tape, y, x=None, dx=1.0, axis=-1:
 
 @borrows("scipy.integrate", "cumulative_trapezoid")
 def _cumulative_trapezoid(tape: Tape, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
-    """The running trapezoidal rule."""
+    """Return the running trapezoidal rule."""
     y = np.moveaxis(as_array(tape, y), axis, -1)
     areas = np.cumsum(widths_of(tape, x, dx, axis) * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
     if initial is not None:
@@ -382,7 +382,7 @@ def _rosen(tape: Tape, x: Any) -> Any:
 
 @borrows("scipy.optimize", "rosen_der")
 def _rosen_der(tape: Tape, x: Any) -> Any:
-    """The gradient, of the shape of x."""
+    """Return the gradient, of the shape of x."""
     x = as_array(tape, x)
     residuals = x[1:] - x[:-1] ** 2
     result = as_array(tape, np.zeros(x.shape))
@@ -393,14 +393,14 @@ def _rosen_der(tape: Tape, x: Any) -> Any:
 
 @borrows("scipy.optimize", "rosen_hess")
 def _rosen_hess(tape: Tape, x: Any) -> Any:
-    """The Hessian, tridiagonal, of a vector x."""
+    """Return the Hessian, tridiagonal, of a vector x."""
     diagonal, beside = _bands(tape, x)
     return np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
 
 
 @borrows("scipy.optimize", "rosen_hess_prod")
 def _rosen_hess_prod(tape: Tape, x: Any, p: Any) -> Any:
-    """The product of the Hessian and a vector p."""
+    """Return the product of the Hessian and a vector p."""
     diagonal, beside = _bands(tape, x)
     p = as_array(tape, p)
     result = diagonal * p
@@ -410,7 +410,7 @@ def _rosen_hess_prod(tape: Tape, x: Any, p: Any) -> Any:
 
 
 def _bands(tape: Tape, x: Any) -> tuple[Any, Any]:
-    """The diagonal of the Hessian, and the one beside it."""
+    """Return the diagonal of the Hessian, and the one beside it."""
     x = np.atleast_1d(as_array(tape, x))
     if x.ndim != 1:
         raise ValueError(f"Rosenbrock's Hessian is that of a vector; x has shape {x.shape}")

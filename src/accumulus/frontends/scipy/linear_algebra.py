@@ -41,7 +41,7 @@ POSITIVE = ("pos", "positive definite")
 
 
 def _structured(tape: Tape, a: Any, assume_a: str | None, lower: bool) -> Any:
-    """A matrix of which only the entries count that its structure says."""
+    """Return a matrix of which only the entries count that its structure says."""
     a = as_array(tape, a)
     if assume_a in SYMMETRIC:
         triangle = np.tril(a) if lower else np.triu(a)
@@ -65,7 +65,7 @@ def _records(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 @_records("solve")
 def _solve(tape: Tape, a: Any, b: Any, lower: bool = False, assume_a: Any = None, transposed: bool = False) -> Any:
-    """The solutions of a·x = b; of a positive definite matrix by Cholesky's factor."""
+    """Return the solutions of a·x = b; of a positive definite matrix by Cholesky's factor."""
     matrix = _structured(tape, a, assume_a, lower)
     if matrix.ndim == 2 and assume_a in ("upper triangular", "lower triangular"):
         return _solve_triangular(tape, matrix, b, trans=int(transposed), lower=assume_a.startswith("lower"))
@@ -76,7 +76,7 @@ def _solve(tape: Tape, a: Any, b: Any, lower: bool = False, assume_a: Any = None
 
 @_records("cho_factor")
 def _cho_factor(tape: Tape, a: Any, lower: bool = False) -> tuple[Any, bool]:
-    """The factor, with what the matrix has in the other triangle, for `cho_solve`."""
+    """Return the factor, with what the matrix has in the other triangle, for `cho_solve`."""
     a = as_array(tape, a)
     rest = np.triu(a, 1) if lower else np.tril(a, -1)
     return factorisations.cholesky(tape, a, upper=not lower) + rest, lower
@@ -94,7 +94,7 @@ def _cho_solve(tape: Tape, c_and_lower: tuple[Any, bool], b: Any) -> Any:
 def _solve_triangular(
     tape: Tape, a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False
 ) -> Any:
-    """The solutions of a triangular system, or of its transpose."""
+    """Return the solutions of a triangular system, or of its transpose."""
     matrix, sides = as_array(tape, a), as_array(tape, b)
     if matrix.ndim != 2 or sides.ndim not in (1, 2) or matrix.shape != (len(sides), len(sides)):
         raise ValueError(f"solve_triangular: shapes {matrix.shape} and {sides.shape} are incompatible")
@@ -201,7 +201,7 @@ def _eigh(
 
 @_records("pinv")
 def _pinv(tape: Tape, a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False) -> Any:
-    """The pseudoinverse, from the singular values above atol + rtol times the greatest."""
+    """Return the pseudoinverse, from the singular values above atol + rtol times the greatest."""
     if atol is not None or return_rank:
         raise refuse("scipy.linalg.pinv is recorded with rtol alone; np.linalg.matrix_rank counts singular values.")
     return spectral.pinv(tape, a, rtol=rtol)
@@ -300,7 +300,7 @@ def _exchanged(tape: Tape, b: Any, pivots: Any, *, back: bool = False) -> Any:
 
 
 def _permutation(tape: Tape, count: int, m: int, pivots: Any) -> Any:
-    """The matrices P with a = P·L·U."""
+    """Return the matrices P with a = P·L·U."""
     return _exchanged(tape, constant_matrix(tape, count, np.eye(m)), pivots).mT
 
 
@@ -325,7 +325,7 @@ MOST_CHOSEN: Final = 8
 
 @borrows("scipy.linalg", "expm")
 def _expm(tape: Tape, A: Any) -> Any:
-    """The exponential of square matrices: Padé's approximant of the matrix divided by a power of 2, squared as often.
+    """Return the exponential of square matrices: Padé's approximant after division by a power of 2, squared.
 
     How often is a decision, kept as a guard; where decisions are not taken, it is chosen for each matrix up to eight
     times, and the result is NaN for 1-norms beyond 1,200.
@@ -381,7 +381,7 @@ def _approximant(a: Any) -> Any:
 
 @borrows("scipy.linalg", "polar")
 def _polar(tape: Tape, a: Any, side: str = "right") -> tuple[Any, Any]:
-    """The orthogonal matrix u and the symmetric p with a = u·p, or p·u for the left side."""
+    """Return the orthogonal matrix u and the symmetric p with a = u·p, or p·u for the left side."""
     with tape.unsigned_zeros():
         matrices, stack = matrices_of(tape, a, "scipy.linalg.polar")
         if side not in ("left", "right"):
@@ -393,7 +393,7 @@ def _polar(tape: Tape, a: Any, side: str = "right") -> tuple[Any, Any]:
 
 
 def orthogonal_factor(tape: Tape, a: Any) -> Any:
-    """The nearest matrices with orthogonal columns, or rows, of stacked matrices of full rank, as implicit functions.
+    """Return the nearest matrices with orthogonal columns, or rows, as implicit functions, for full rank.
 
     With a = u·p, what is 0 is R = (uᵀ·u - 1)/2, S = uᵀ·a - aᵀ·u and the part of a that is orthogonal to u. A Newton
     step is u·(Ω - R) in the space of u, with Ω·p + p·Ω = S - R·p + p·R. This has a solution where singular values are
@@ -416,7 +416,7 @@ def orthogonal_factor(tape: Tape, a: Any) -> Any:
 
 
 def _turning(tape: Tape, p: Any, skew: Any) -> Any:
-    """The skew-symmetric Ω with Ω·p + p·Ω = `skew`, for symmetric p."""
+    """Return the skew-symmetric Ω with Ω·p + p·Ω = `skew`, for symmetric p."""
     pairs = list(combinations(range(p.shape[-1]), 2))
     place = {pair: k for k, pair in enumerate(pairs)}
     matrix = zeros(tape, len(p), len(pairs), len(pairs))
@@ -449,7 +449,7 @@ def _block_diag(tape: Tape, *arrs: Any) -> Any:
 
 @borrows("scipy.linalg", "toeplitz")
 def _toeplitz(tape: Tape, c: Any, r: Any = None) -> Any:
-    """The matrix with the first column c and the first row r (or c) that is constant along diagonals."""
+    """Return the matrix with the first column c and the first row r (or c) that is constant along diagonals."""
     column = as_array(tape, c).ravel()
     row = column if r is None else as_array(tape, r).ravel()
     places = np.arange(len(column))[:, np.newaxis] - np.arange(len(row))
@@ -458,7 +458,7 @@ def _toeplitz(tape: Tape, c: Any, r: Any = None) -> Any:
 
 @borrows("scipy.linalg", "hankel")
 def _hankel(tape: Tape, c: Any, r: Any = None) -> Any:
-    """The matrix with the first column c and the last row r (or zeros) that is constant along antidiagonals."""
+    """Return the matrix with the first column c and the last row r (or zeros) that is constant along antidiagonals."""
     column = as_array(tape, c).ravel()
     row = as_array(tape, np.zeros(len(column)) if r is None else r).ravel()
     places = np.arange(len(column))[:, np.newaxis] + np.arange(len(row))
@@ -467,7 +467,7 @@ def _hankel(tape: Tape, c: Any, r: Any = None) -> Any:
 
 @borrows("scipy.linalg", "circulant")
 def _circulant(tape: Tape, c: Any) -> Any:
-    """The matrix of which each column is the one before, moved down by one."""
+    """Return the matrix of which each column is the one before, moved down by one."""
     column = as_array(tape, c)
     if column.ndim != 1:
         raise refuse("scipy.linalg.circulant is recorded of one vector.")

@@ -187,7 +187,7 @@ borrows("scipy.fft", "ifftshift")(lambda tape, x, axes=None: np.fft.ifftshift(x,
 
 
 def _centred(tape: Tape, in1: Any, in2: Any, mode: str) -> Any:
-    """A convolution of two vectors as `scipy.signal` cuts it: as long as the first one, and in the middle."""
+    """Return a convolution of two vectors as `scipy.signal` cuts it: as long as the first one, and in the middle."""
     a, b = as_array(tape, in1), as_array(tape, in2)
     if a.ndim != 1 or b.ndim != 1:
         raise refuse("scipy.signal's convolutions are recorded of vectors; write those of images as sums of slices.")
@@ -212,7 +212,7 @@ borrows("scipy.signal", "correlate")(
 
 @borrows("scipy.signal", "lfilter")
 def _lfilter(tape: Tape, b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
-    """A filter with rational transfer function, step by step: direct form II transposed."""
+    """Return a filter with rational transfer function, step by step: direct form II transposed."""
     b, a = (np.atleast_1d(as_array(tape, part)) for part in (b, a))
     lines = np.moveaxis(as_array(tape, x), axis, -1)
     if any(map(holds_complex, (b, a, lines))):

@@ -84,7 +84,7 @@ class SparseEntries(Operand):
         return self._at(self.columns, self.rows, self.shape[::-1])
 
     def transpose(self, axes: Any = None, copy: bool = False) -> SparseEntries:
-        """The transpose."""
+        """Return the transpose."""
         return self.T
 
     def copy(self) -> SparseEntries:
@@ -156,7 +156,7 @@ class SparseEntries(Operand):
         return other @ self if self.is_matrix and np.ndim(other) else self.multiply(other)
 
     def multiply(self, other: Any) -> SparseEntries:
-        """The product with a number, a dense array, or a sparse matrix, entry by entry."""
+        """Return the product with a number, a dense array, or a sparse matrix, entry by entry."""
         if is_sparse(other) or isinstance(other, SparseEntries):
             other = other.toarray()
         if not np.ndim(other):
@@ -191,7 +191,7 @@ class SparseEntries(Operand):
         return -self + other
 
     def sum(self, axis: Any = None) -> Any:
-        """The sum of all entries, or of each row or column."""
+        """Return the sum of all entries, or of each row or column."""
         if axis is None:
             return np.sum(self.data)
         by_column = axis in (0, -2)
@@ -200,11 +200,11 @@ class SparseEntries(Operand):
         return (found[np.newaxis] if by_column else found[:, np.newaxis]) if self.is_matrix else found
 
     def diagonal(self, k: int = 0) -> Any:
-        """A diagonal."""
+        """Return a diagonal."""
         return np.diagonal(self.toarray(), k)
 
     def toarray(self, order: Any = None) -> TracedArray:
-        """The matrix with its zeros, which cost nothing."""
+        """Return the matrix with its zeros, which cost nothing."""
         stored = self.summed()
         dense = np.full(self.shape, self.tape.constant(0.0))
         dense[stored.rows, stored.columns] = stored.references
@@ -228,7 +228,7 @@ class SparseEntries(Operand):
 
 
 def sparse_of(tape: Tape, value: Any, kind: Any = None) -> SparseEntries:
-    """A sparse matrix of SciPy, constant or traced, or a dense one, with references of its stored entries."""
+    """Return a sparse matrix of SciPy, constant or traced, or a dense one, with references of its stored entries."""
     if isinstance(value, SparseEntries):
         return value
     if is_sparse(value):
@@ -282,7 +282,7 @@ def _made(tape: Tape, kind: str, given: Any, shape: Any) -> SparseEntries:
 
 
 def _of_diagonals(tape: Tape, data: References, offsets: Integers, shape: Any, kind: Any) -> SparseEntries:
-    """A matrix whose diagonals are rows of `data`, entries at their columns."""
+    """Return a matrix whose diagonals are rows of `data`, entries at their columns."""
     rows_of = np.atleast_2d(data)
     m, n = concrete(shape)
     columns = np.broadcast_to(np.arange(min(n, rows_of.shape[1])), (len(offsets), min(n, rows_of.shape[1])))
@@ -303,7 +303,7 @@ for _format in FORMATS:
 
 
 def _diagonals(tape: Tape, suffix: str, given: Any, offsets: Any, shape: Any, format: Any) -> SparseEntries:  # noqa: A002
-    """A matrix of diagonals, each as long as it is, or one number for all of it."""
+    """Return a matrix of diagonals, each as long as it is, or one number for all of it."""
     import scipy.sparse
 
     numbers = np.atleast_1d(concrete(offsets))

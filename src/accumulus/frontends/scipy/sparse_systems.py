@@ -37,7 +37,7 @@ _HELD: Final[WeakValueDictionary[Any, SparseSystem]] = WeakValueDictionary()
 
 
 def _held(matrix: Any, order: str, raises: bool) -> SparseSystem:
-    """The system of a constant matrix."""
+    """Return the system of a constant matrix."""
     from scipy.sparse import csc_array
 
     stored = csc_array(matrix, dtype=float, copy=True)
@@ -120,7 +120,7 @@ class Factors:
         return TracedArray(tape, tape.sparse_solve(system, data, columns).reshape(sides.shape))
 
     def _dense(self, tape: Tape) -> Any:
-        """The matrix with its zeros, if its system is small enough to be written out."""
+        """Return the matrix with its zeros, if its system is small enough to be written out."""
         if self._matrix is None or self._system.size > MOST_ROWS:
             return None
         matrix = self._matrix if isinstance(self._matrix, SparseEntries) else sparse_of(tape, self._matrix)
@@ -135,14 +135,14 @@ def _check_square(shape: tuple[int, ...]) -> None:
 
 
 def _given(tape: Tape, a: Any) -> Any:
-    """A matrix as `Factors` takes it."""
+    """Return a matrix as `Factors` takes it."""
     return a if isinstance(a, SparseEntries) or not depends(a) else sparse_of(tape, a)
 
 
 @borrows("scipy.sparse.linalg", "spsolve")
 @by_name
 def _spsolve(tape: Tape, A: Any, b: Any, permc_spec: Any = None, use_umfpack: Any = True) -> Any:
-    """The solutions; a column is returned as a vector, as SciPy does."""
+    """Return the solutions; a column is returned as a vector, as SciPy does."""
     found = Factors(_given(tape, A), order=permc_spec or "COLAMD", raises=False).solve(b)
     return found.ravel() if found.ndim == 2 and found.shape[1] == 1 else found
 

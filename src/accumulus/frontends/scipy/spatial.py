@@ -121,7 +121,7 @@ def _braycurtis(tape: Tape, u: Any, v: Any, w: Any = None) -> Any:
 
 @borrows("scipy.spatial.distance", "jensenshannon")
 def _jensenshannon(tape: Tape, p: Any, q: Any, base: Any = None, *, axis: int = 0, keepdims: bool = False) -> Any:
-    """The root of the Jensen-Shannon divergence of distributions along an axis, which are divided by their sums."""
+    """Return the square root of the Jensen-Shannon divergence along an axis of arrays divided by their sums."""
     from scipy import special  # which is loaded, as `scipy.spatial.distance` is
 
     p, q = (part / np.sum(part, axis=axis, keepdims=True) for part in (as_array(tape, p), as_array(tape, q)))
@@ -200,7 +200,7 @@ class TracedRotation(Operand):
         return TracedRotation(self.tape, quaternions)
 
     def as_quat(self, canonical: bool = False, *, scalar_first: bool = False) -> Any:
-        """The quaternions; canonical ones have a positive w, or a positive first entry that is not 0."""
+        """Return the quaternions; canonical ones have a positive w, or a positive first entry that is not 0."""
         found = canonical_form(self.quaternions) if canonical else self.quaternions.copy()
         return np.roll(found, 1, axis=-1) if scalar_first else found
 
@@ -225,7 +225,7 @@ class TracedRotation(Operand):
         return axis * (scale * (180.0 / np.pi) if degrees else scale)
 
     def as_mrp(self) -> Any:
-        """Modified Rodrigues parameters: along the axes, as long as the tangent of a quarter of the angle."""
+        """Return modified Rodrigues parameters: along the axes, as long as the tangent of a quarter of the angle."""
         w = self.quaternions[..., 3:]
         sign = np.where(w < 0.0, -1.0, 1.0)
         return sign * self.quaternions[..., :3] / (1.0 + sign * w)
@@ -260,7 +260,7 @@ class TracedRotation(Operand):
         return angles * (180.0 / np.pi) if degrees else angles
 
     def apply(self, vectors: Any, inverse: bool = False) -> Any:
-        """Turned vectors, of shape (..., 3)."""
+        """Return turned vectors, of shape (..., 3)."""
         points = as_array(self.tape, vectors)
         if points.shape[-1:] != (3,):
             raise ValueError(f"Expected input of shape (..., 3), got {points.shape}.")
@@ -274,11 +274,11 @@ class TracedRotation(Operand):
         return _from_rotvec(self.tape, n * self.as_rotvec())
 
     def inv(self) -> TracedRotation:
-        """The rotations back."""
+        """Return the rotations back."""
         return self._like(np.concatenate([-self.quaternions[..., :3], self.quaternions[..., 3:]], axis=-1))
 
     def magnitude(self) -> Any:
-        """The angles."""
+        """Return the angles."""
         axis = self.quaternions[..., :3]
         return 2.0 * np.arctan2(np.sqrt(np.sum(axis * axis, axis=-1)), abs(self.quaternions[..., 3]))
 
@@ -312,7 +312,7 @@ def _quaternions(tape: Tape, rotation: Any) -> Any:
 
 
 def _axes(seq: str, most: int) -> tuple[list[int], bool]:
-    """The places of the axes of Euler's angles, and whether these stand still (small letters) or turn (capitals)."""
+    """Return the positions of Euler's axes, and whether they stand still (small letters) or turn (capitals)."""
     extrinsic = re.fullmatch("[xyz]{1,3}", seq) is not None
     if not extrinsic and re.fullmatch("[XYZ]{1,3}", seq) is None:
         raise ValueError(f"Expected axes from `seq` to be from ['x', 'y', 'z'] or ['X', 'Y', 'Z'], got {seq}")
@@ -325,7 +325,7 @@ def _axes(seq: str, most: int) -> tuple[list[int], bool]:
 
 @borrows(MODULE, "Rotation.__mul__")
 def _product(tape: Tape, self: Any, other: Any) -> Any:
-    """The rotation by `other`, then by `self`."""
+    """Return the rotation by `other`, then by `self`."""
     if not _is_rotation(other):
         return NotImplemented
     return _normalised(tape, composed(_quaternions(tape, self), _quaternions(tape, other)))

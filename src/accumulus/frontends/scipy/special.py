@@ -27,7 +27,7 @@ from accumulus.tape.tape import Tape
 def _logsumexp(
     tape: Tape, a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
 ) -> Any:
-    """log Σ b exp(a), from the largest term on."""
+    """Return log Σ b exp(a), from the largest term on."""
     if return_sign:
         raise refuse("logsumexp(…, return_sign=True) is not recorded: the sign of the sum depends on values.")
     a = as_array(tape, a)
@@ -70,7 +70,7 @@ def _record_zeta(tape: Tape, x: Any, q: Any = None) -> Any:
 
 @borrows("scipy.special", "polygamma")
 def _polygamma(tape: Tape, n: Any, x: Any) -> Any:
-    """The derivatives of digamma, by ζ(n + 1, x): of constant orders, for x > 0."""
+    """Return the derivatives of digamma, by ζ(n + 1, x): of constant orders, for x > 0."""
     if depends(n):
         raise refuse("scipy.special.polygamma: the order has to be a constant.")
     orders = np.asarray(concrete(n), float)
@@ -114,7 +114,7 @@ _SPHERICAL: Final = [
 
 @borrows("scipy.special", "multigammaln")
 def _multigammaln(tape: Tape, a: Any, d: Any) -> Any:
-    """The logarithm of the multivariate gamma function of a constant dimension d, for a > (d - 1)/2."""
+    """Return the logarithm of the multivariate gamma function of a constant dimension d, for a > (d - 1)/2."""
     if depends(d):
         raise refuse("scipy.special.multigammaln: the dimension has to be a constant.")
     dimension = int(concrete(d))
@@ -143,7 +143,7 @@ _ndtr, _log_ndtr, _ndtri, _gammaln, _betaln, _expit, _xlogy, _xlog1py = map(
 
 
 def _from(low: float, value: Any, z: Any, below: float) -> Any:
-    """The value from `low` on, `below` it a constant."""
+    """Return the value from `low` on, `below` it a constant."""
     return np.where(z >= low, value, np.where(z < low, below, z))
 
 
@@ -275,7 +275,7 @@ for _method in ("pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf"):
 
 
 def _log_density_of_many(tape: Tape, self: Any, x: Any, mean: Any = None, cov: Any = 1) -> Any:
-    """The logarithm of the density, for a constant covariance of full rank."""
+    """Return the logarithm of the density, for a constant covariance of full rank."""
     if depends(cov):
         raise refuse(
             "scipy.stats.multivariate_normal with a covariance that depends on the function's arguments is not "

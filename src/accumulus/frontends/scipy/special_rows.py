@@ -53,7 +53,7 @@ def _xlogy(x: Any, y: Any, log: Callable[[Any], Any] = _log) -> Any:
 
 
 def _stirling(z: Any) -> Any:
-    """log Γ(z) - (z - ½) log z + z - ½ log 2π for z ≥ 10."""
+    """Return log Γ(z) - (z - ½) log z + z - ½ log 2π for z ≥ 10."""
     inverse = 1.0 / z
     square = inverse * inverse
     series: Any = 0.0
@@ -67,7 +67,7 @@ _STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 3603
 
 
 def _betaln(a: Any, b: Any) -> Any:
-    """log Γ(a) + log Γ(b) - log Γ(a + b); of a large argument without what cancels, by Stirling's series."""
+    """Return log Γ(a) + log Γ(b) - log Γ(a + b); of a large argument without what cancels, by Stirling's series."""
     ordered = a < b
     small, large = _select(ordered, a, b), _select(ordered, b, a)
     pole, reflected = _at_pole(small, large)
@@ -82,7 +82,7 @@ def _betaln(a: Any, b: Any) -> Any:
 
 
 def _at_pole(small: Any, large: Any) -> tuple[Any, Any]:
-    """True if Γ(small) is infinite, and True if B is: (-1)^large B(1 - small - large, large) for SciPy."""
+    """Return True if Γ(small) is infinite, and True if B is: (-1)^large B(1 - small - large, large) for SciPy."""
     pole = _and(small <= 0, _floor(small) == small)
     return pole, _and(_and(pole, _floor(large) == large), _and(large > 0, small + large <= 0))
 
@@ -103,7 +103,7 @@ def _beta(a: Any, b: Any) -> Any:
 
 
 def _binom(n: Any, k: Any) -> Any:
-    """n! / (k! (n - k)!), of negative n, too, unless that is whole."""
+    """Return n! / (k! (n - k)!), of negative n, too, unless that is whole."""
     a, b, above = n - k + 1.0, k + 1.0, n + 1.0
     sign = _sign_of_gamma(a) * _sign_of_gamma(b) * _sign_of_gamma(above)
     size = _select(n > -0.5, _log1p(n), _log(_abs(above)))
@@ -112,7 +112,7 @@ def _binom(n: Any, k: Any) -> Any:
 
 
 def _order(n: Any, name: str) -> int:
-    """The order of a Bessel function: a constant whole number."""
+    """Return the order of a Bessel function: a constant whole number."""
     known = n.tape.value_of(n.reference) if n.reference < 0 else None
     if known is None or known != round(known) or abs(known) > 1000:
         given = "depends on the function's arguments" if known is None else f"is {known}"
@@ -176,7 +176,7 @@ def _inv_boxcox(y: Any, power: Any) -> Any:
 
 
 def _rel_entr(x: Any, y: Any) -> Any:
-    """x log(x / y) for positive x and y, 0 for x = 0, infinite beyond."""
+    """Return x log(x / y) for positive x and y, 0 for x = 0, infinite beyond."""
     inside = _and(0 < x, 0 < y)
     safe_x, safe_y = _select(inside, x, 1.0), _select(inside, y, 1.0)
     ratio = safe_x / safe_y
@@ -206,7 +206,7 @@ def _pseudo_huber(delta: Any, r: Any) -> Any:
 
 
 def _polynomial(name: str, n: Any, x: Any) -> Any:
-    """An orthogonal polynomial by its recurrence."""
+    """Return an orthogonal polynomial by its recurrence."""
     order = _order(n, name)
     first, step = _POLYNOMIALS[name]
     before: Any = 1.0 + 0.0 * x

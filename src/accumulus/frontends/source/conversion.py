@@ -31,7 +31,7 @@ _FUTURE: Final = 0x1FF0000  # flags of `from __future__ import …` in code obje
 
 
 def converted(function: FunctionType, runtime: Mapping[str, object]) -> FunctionType | None:
-    """`function` with its decisions as calls of what `runtime` has; None if it is to be left as it is.
+    """Return `function` with its decisions as calls of `runtime`; None if it is to be left as it is.
 
     Args:
         runtime: what each name stands for that the transformed code calls.
@@ -136,7 +136,7 @@ def _candidates(
 def _compiled(
     node: ast.FunctionDef | ast.Lambda, owner: str, code: CodeType, imported: ast.stmt, injected: tuple[str, ...]
 ) -> CodeType | None:
-    """The code of a function whose free variables are those of the original, and the injected ones."""
+    """Return the code of a function whose free variables are those of the original, and the injected ones."""
 
     def nothing(_: object) -> ast.expr:
         return ast.copy_location(ast.Constant(None), node)
@@ -168,7 +168,7 @@ def _compiled(
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """The code objects in another, outermost first."""
+    """Yield the code objects in another, outermost first."""
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield constant
@@ -193,7 +193,7 @@ def _is_same(one: CodeType, other: CodeType) -> bool:
 
 
 def _qualified(name: str, around: str) -> str:
-    """The qualified name of a function within one that is called `around`."""
+    """Return the qualified name of a function within one that is called `around`."""
     _, _, within = name.rpartition(_NAME)
     return around + within if within != name else name
 

@@ -25,7 +25,7 @@ Exit = type[ast.stmt] | tuple[type[ast.stmt], ...]
 
 
 def in_scope(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
-    """The nodes, and all within them that is in the same scope; nested functions and classes without what is inside."""
+    """Yield the nodes, and all within them in the same scope; nested functions and classes without their insides."""
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()
@@ -45,7 +45,7 @@ def _leaves(block: Sequence[ast.stmt], kind: Exit) -> bool:
 
 
 def moved_into_branches(block: list[ast.stmt], kind: Exit) -> list[ast.stmt]:
-    """A block in which what follows a branch that exits is the other branch, as far as that goes."""
+    """Return a block in which what follows a branch that exits is the other branch, as far as that goes."""
     for place, statement in enumerate(block):
         if not isinstance(statement, ast.If):
             continue
@@ -85,7 +85,7 @@ def exits_at_end(block: Sequence[ast.stmt], kind: Exit) -> set[int]:
 
 
 def without_exits(block: list[ast.stmt]) -> list[ast.stmt]:
-    """The body of a loop without a ``continue`` at the end of it or of a branch there."""
+    """Return the body of a loop without a ``continue`` at the end of it or of a branch there."""
     if not block:
         return block
     *rest, last = block
@@ -141,7 +141,7 @@ EXITS: Final = (ast.Return, ast.Break, ast.Continue)
 
 
 def with_flags(block: Sequence[ast.stmt], file: str, numbers: Iterator[int] | None = None) -> list[ast.stmt]:
-    """The statements of a function or block, whose loops have flags where that can be done.
+    """Return the statements of a function or block, whose loops have flags where that can be done.
 
     Args:
         file: that they are from.
@@ -182,7 +182,7 @@ def _flagged(loop: ast.For, file: str, numbers: Iterator[int]) -> list[ast.stmt]
     name, item, stop, returns, value = (f"@{what}{number}" for what in ("loop", "item", "stop", "returns", "value"))
 
     def without(block: list[ast.stmt]) -> list[ast.stmt]:
-        """A block whose exits are assignments."""
+        """Return a block whose exits are assignments."""
         if not block:
             return block
         *rest, last = block
@@ -221,7 +221,7 @@ def _flagged(loop: ast.For, file: str, numbers: Iterator[int]) -> list[ast.stmt]
 
 
 def _exits_of_loop(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Exits from a loop with this body: also those of functions within loops within."""
+    """Yield exits from a loop with this body: also those of functions within loops within."""
     waiting: list[tuple[ast.AST, bool]] = [(statement, False) for statement in block]
     while waiting:
         node, inner = waiting.pop()

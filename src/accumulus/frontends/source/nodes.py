@@ -13,7 +13,7 @@ Node = TypeVar("Node", bound=ast.AST)
 
 
 def copied(value: Any) -> Any:
-    """A syntax tree, or a list of them, that can be changed."""
+    """Return a syntax tree, or a list of them, that can be changed."""
     if isinstance(value, list):
         return [copied(item) for item in value]
     if not isinstance(value, ast.AST) or not value._fields:  # nodes without fields are shared by Python, too
@@ -71,7 +71,7 @@ def is_truth(node: ast.expr) -> bool:
 
 
 def variable(name: str) -> ast.Name:
-    """The value of a variable."""
+    """Return the value of a variable."""
     return ast.Name(name, ast.Load())
 
 
@@ -101,13 +101,13 @@ def assigned(name: str, value: ast.expr) -> ast.stmt:
 
 
 def postponed(value: ast.expr) -> ast.expr:
-    """A function of no arguments that evaluates an expression."""
+    """Return a function of no arguments that evaluates an expression."""
     arguments = ast.arguments([], [], None, [], [], ast.arg(MARK), [])
     return located(ast.Lambda(arguments, value), value)
 
 
 def located(new: Node, old: ast.AST) -> Node:
-    """`new` at the place of `old`, as far as it has no place of its own."""
+    """Put `new` at the place of `old`, as far as it has no place of its own."""
     waiting: list[ast.AST] = [new]
     while waiting:
         node = waiting.pop()
@@ -127,7 +127,7 @@ def run_over(iterable: ast.expr) -> ast.expr:
 
 
 def constant_node(value: tuple[str | int, ...]) -> ast.expr:
-    """A constant tuple."""
+    """Return a constant tuple."""
     node = ast.Constant(None)
     node.value = value  # type: ignore[assignment]  # which the compiler takes
     return node

@@ -200,7 +200,7 @@ class Transformer(ast.NodeTransformer):
     # Functions ----------------------------------------------------------------------------------------------------
 
     def function(self, node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.Lambda:
-        """The function itself, without what is evaluated where it is defined."""
+        """Return the function itself, without what is evaluated where it is defined."""
         if isinstance(node, ast.Lambda):
             node.body = self.visit(node.body)
             return node
@@ -233,7 +233,7 @@ class Transformer(ast.NodeTransformer):
     # Statements -----------------------------------------------------------------------------------------------
 
     def block(self, statements: Sequence[ast.stmt], *, at_end: bool = False) -> list[ast.stmt]:
-        """The statements of a block; `at_end` of a function, of which the last may return."""
+        """Return the statements of a block; `at_end` of a function, of which the last may return."""
         found: list[ast.stmt] = []
         for place, statement in enumerate(statements):
             if isinstance(statement, ast.If):
@@ -326,7 +326,7 @@ class Transformer(ast.NodeTransformer):
         return node
 
     def _if(self, node: ast.If, results: set[int]) -> list[ast.stmt]:
-        """An ``if`` with its ``elif``, and the return behind it if it sets the result."""
+        """Return an ``if`` with its ``elif``, and the return behind it if it sets the result."""
         tests, bodies, other = chain_of(node)
         if not self._is_merged(tests, bodies, other, results | self._results):
             node.test = self.visit(node.test)
@@ -394,7 +394,7 @@ class Transformer(ast.NodeTransformer):
         return located(ast.IfExp(first, answer, ast.Attribute(variable(merge), "answer", ast.Load())), test)
 
     def _loop(self, node: ast.If, merge: str, names: Sequence[str], chain: ast.stmt) -> list[ast.stmt]:
-        """The loop around an ``if`` that runs it once, or once for each branch."""
+        """Return the loop around an ``if`` that runs it once, or once for each branch."""
         done = ast.If(
             ast.BoolOp(ast.Or(), [is_none(merge), method_of(merge, "done", call_of("@locals"))]), [ast.Break()], []
         )

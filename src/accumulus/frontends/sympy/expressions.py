@@ -137,7 +137,7 @@ def free_symbols(entries: Sequence[Any]) -> list[Any]:
 
 @cache
 def _written(code: int) -> Callable[..., Any]:
-    """An operation as a function of expressions: as the table says it, or else as a function of the operation's name.
+    """Return an operation on expressions: as the table has it, or a function of the operation's name.
 
     That is SymPy's own where the front end reads it, and an undefined one where SymPy has none.
     """

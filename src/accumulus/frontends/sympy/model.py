@@ -77,7 +77,7 @@ class Argument:
 
     @classmethod
     def of(cls, given: Any, position: int) -> Argument:
-        """An argument as `sympy.lambdify` takes it: a symbol, a matrix, or a list, maybe of lists, of symbols."""
+        """Return an argument as `sympy.lambdify` takes it: a symbol, a matrix, or nested lists of symbols."""
         if isinstance(given, sp.MatrixSymbol):
             sizes = given.shape
             return cls((given,), tuple(map(int, sizes)) if all(size.is_Integer for size in sizes) else None)
@@ -139,7 +139,7 @@ class Model:
         self.__doc__ = "SymPy expressions."
 
     def map(self, of_each: Callable[[Sequence[Any]], Any]) -> Any:
-        """The structure of the results, with what `of_each` makes of the entries of each leaf, in its shape."""
+        """Return the structure of the results, with what `of_each` makes of the entries of each leaf, in its shape."""
         return _mapped(self.results, of_each)
 
     @property

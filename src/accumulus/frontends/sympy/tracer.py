@@ -25,7 +25,7 @@ from accumulus.tape.tape import Tape
 
 
 def _evaluated(model: Model, arguments: Sequence[Any]) -> Any:
-    """The results of a model for numbers; NaN where they are not real.
+    """Return the results of a model for numbers; NaN where they are not real.
 
     >>> from sympy.abc import x, y
     >>> _evaluated(Model([x, y], [x * y, x / 2]), [3.0, 2.0])

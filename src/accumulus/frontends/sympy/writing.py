@@ -131,7 +131,7 @@ class Nodes:
         return [done]
 
     def _terms(self, node: Any) -> Sequence[Any]:
-        """The terms of a sum, or the factors of a product, whose bounds are numbers."""
+        """Return the terms of a sum, or the factors of a product, whose bounds are numbers."""
         ranges = []
         count = 1
         for name, *bounds in node.limits:
@@ -155,7 +155,7 @@ class Nodes:
 
 
 def _kind(kind: type) -> type | None:
-    """The class that decides what the parts of its objects are; None where these are their arguments."""
+    """Return the class that decides what the parts of its objects are; None where these are their arguments."""
     if issubclass(kind, SYMBOLS + UNDONE):
         return object
     bases: tuple[type, ...] = (sp.Piecewise, sp.Sum, sp.Product)
@@ -163,7 +163,7 @@ def _kind(kind: type) -> type | None:
 
 
 def constant(node: Any) -> float | None:
-    """The value of an expression without symbols, rounded once; None where SymPy gives no number.
+    """Return the value of an expression without symbols, rounded once; None where SymPy gives no number.
 
     Raises:
         TraceError: for a complex number.
@@ -275,7 +275,7 @@ class Writer(Nodes):
         }
 
     def references(self, expressions: Sequence[Any]) -> list[int]:
-        """References of expressions; truth values are 1 and 0."""
+        """Return references of expressions; truth values are 1 and 0."""
         found = bottom_up(expressions, self.parts, self._make, self._known)
         return [self._real(reference) for reference in found]
 

@@ -162,7 +162,7 @@ def height_of(state: ConesState, x: int) -> int:
 
 @compiled
 def below(state: ConesState, r: int) -> int:
-    """The argument with the longest way down; -1 if there is none inside of the cone."""
+    """Return the argument with the longest way down; -1 if there is none inside of the cone."""
     best, found = 0, -1
     for k in range(state.arity[state.codes[r]]):
         x = state.arguments[r, k]
@@ -238,7 +238,7 @@ def _exchanged(state: ConesState, r: int) -> bool:
 
 @compiled
 def argument(state: ConesState, r: int, k: int, turned: bool) -> int:
-    """An argument of an operation, the first two exchanged or not."""
+    """Return an argument of an operation, the first two exchanged or not."""
     x: int = state.arguments[r, 1 - k if turned and k < 2 else k]
     return x
 
@@ -258,7 +258,7 @@ def find_hashes(state: ConesState) -> None:
 
 @compiled
 def _leaf(state: ConesState, cone: int, x: int, count: int) -> int:
-    """The number of a leaf in its cone, which has so many before; constants are leaves each for itself."""
+    """Return the number of a leaf in its cone, which has so many before; constants are leaves each for itself."""
     begin = state.leaf_offsets[cone]
     if x >= 0:
         if state.stamps[x] == cone + 1:
@@ -402,7 +402,7 @@ def _compare(state: ConesState) -> None:
 
 @compiled
 def find_steps(state: ConesState) -> None:
-    """The longest way from each instance of a recurrence back to the first, by results of others that it takes."""
+    """Find the longest way from each instance of a recurrence to the first, by results of others it takes."""
     offsets, instances, steps = state.leaf_offsets, state.instances, state.steps
     for cone in range(state.root_count):
         own = instances[state.roots[cone]]

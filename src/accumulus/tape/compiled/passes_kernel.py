@@ -184,7 +184,7 @@ def _place_of(state: PassesState, code: int, a: int, b: int, c: int) -> int:
 
 @compiled
 def _known(state: PassesState, code: int, a: int, b: int) -> int:
-    """The reference of an operation of two arguments, −1 if the tape has none."""
+    """Return the reference of an operation of two arguments, −1 if the tape has none."""
     reference: int = state.table[_place_of(state, code, a, b, 0)] - 1
     return reference
 
@@ -200,7 +200,7 @@ def _fill(row: Row, code: int, a: int, b: int, c: int) -> None:
 
 @compiled
 def _record(state: PassesState, code: int, a: int, b: int, c: int) -> int:
-    """The reference of an operation that nothing simplifies."""
+    """Return the reference of an operation that nothing simplifies."""
     place = _place_of(state, code, a, b, c)
     reference: int = state.table[place] - 1
     if reference < 0:
@@ -256,7 +256,7 @@ LEAST: Final = 1e-300
 
 @compiled
 def _is_power_of_two(value: float) -> bool:
-    """True if a number is a power of two, or the negative of one."""
+    """Return True if a number is a power of two, or the negative of one."""
     bits = bits_of(value) & MAGNITUDE
     fraction = bits & FRACTION
     if bits <= FRACTION:  # subnormal, or 0
@@ -457,7 +457,7 @@ def _make(state: PassesState, code: int, a: int, b: int, c: int) -> int:
 
 @compiled
 def _run(state: PassesState, code: int, a: int, b: int, c: int) -> int:
-    """Reference of what a command says; ASKED where constants have to be evaluated first."""
+    """Return the reference of what a command says; ASKED where constants have to be evaluated first."""
     if code == TAKE:
         return a
     if code in (QUOTIENT, SHARED_QUOTIENT):
@@ -478,7 +478,7 @@ def _run(state: PassesState, code: int, a: int, b: int, c: int) -> int:
 
 @compiled
 def _as_given(state: PassesState, code: int, a: int, b: int, c: int) -> int:
-    """The reference of an operation that nobody tries to simplify."""
+    """Return the reference of an operation that nobody tries to simplify."""
     arity = state.properties[code] & ARITY
     return _record(state, code, a, b if arity > 1 else 0, c if arity > 2 else 0)
 
@@ -488,7 +488,7 @@ def _as_given(state: PassesState, code: int, a: int, b: int, c: int) -> int:
 
 @compiled
 def _value_at(state: PassesState, place: int) -> int:
-    """Reference that an argument of a command stands for: a value before it, or a constant."""
+    """Return the reference that an argument of a command stands for: a value before it, or a constant."""
     return state.values[place] if place >= 0 else place
 
 

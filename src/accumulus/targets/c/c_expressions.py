@@ -64,7 +64,7 @@ def fusible(tape: Tape, steps: Iterable[int | Group], exact: Collection[int]) ->
 
 
 def literal(value: float, dtype: str) -> str:
-    """A number as C writes it, of the type that is computed with, in parentheses if it is negative."""
+    """Return a number as C writes it, of the type that is computed with, in parentheses if it is negative."""
     with np.errstate(over="ignore"):
         number = np.dtype(dtype).type(value)
     if math.isnan(number):
@@ -99,7 +99,7 @@ class Expressions:
         return f"x{reference}" if reference < self._tape.inputs else f"t{reference}"
 
     def operation(self, reference: int) -> str:
-        """The expression of an operation."""
+        """Return the expression of an operation."""
         tape = self._tape
         fused = self._fused.get(reference)
         if fused is not None:
@@ -180,7 +180,7 @@ class Body:
         self.parts = [part for part in found if part.steps]
 
     def statements(self, part: Part, at: Callable[[str, int], str]) -> tuple[list[str], set[str]]:
-        """The statements of a part, and the arrays that they need.
+        """Return the statements of a part, and the arrays that they need.
 
         Args:
             at: where in an array, or in the frame, a row is that a value is loaded from or stored to.
@@ -244,7 +244,7 @@ class CWriter(Writer):
         self._multiply_add = multiply_add
 
     def real(self, value: float) -> str:
-        """A number."""
+        """Return a number."""
         return literal(value, "float64")
 
     def let(self, text: str) -> str:
@@ -257,12 +257,12 @@ class CWriter(Writer):
         return name
 
     def binary(self, operation: str, a: str | float, b: str | float) -> str:
-        """An operation with two operands."""
+        """Return an operation with two operands."""
         sign = {"fadd": "+", "fsub": "-", "fmul": "*", "fdiv": "/"}[operation]
         return self.let(f"{self.operand(a)} {sign} {self.operand(b)}")
 
     def comparison(self, predicate: str, a: str | float, b: str | float) -> str:
-        """A truth value."""
+        """Return a truth value."""
         sign = {"olt": "<", "ole": "<=", "ogt": ">", "oge": ">=", "oeq": "=="}[predicate]
         return self._named("int", f"{self.operand(a)} {sign} {self.operand(b)}")
 
@@ -271,27 +271,27 @@ class CWriter(Writer):
         return self._named("int", f"{a} | {b}")
 
     def minus(self, a: str) -> str:
-        """-a."""
+        """Return -a."""
         return self.let(f"-{a}")
 
     def call(self, intrinsic: str, *arguments: str | float) -> str:
-        """A function that the C library has."""
+        """Return a function that the C library has."""
         return self.let(f"{intrinsic}({', '.join(map(self.operand, arguments))})")
 
     def function(self, name: str, *arguments: str) -> str:
-        """An elementary function of the C library."""
+        """Return an elementary function of the C library."""
         return self.let(f"{name}({', '.join(arguments)})")
 
     def select(self, mask: str, a: str | float, b: str | float) -> str:
-        """a where the mask holds, else b."""
+        """Return a where the mask holds, else b."""
         return self.let(f"{mask} ? {self.operand(a)} : {self.operand(b)}")
 
     def multiply_add(self, a: str, b: str | float, c: str | float) -> str:
-        """a · b + c, fused where that is quick."""
+        """Return a · b + c, fused where that is quick."""
         return self.let(f"{self._multiply_add}({', '.join(map(self.operand, (a, b, c)))})")
 
     def needed(self, *results: str) -> list[str]:
-        """The statements that the results need: formulas share functions that compute more than one of them needs."""
+        """Return the statements that results need; formulas share functions that compute several values."""
         needed, found = set(results), []
         for line in reversed(self.lines):
             name, *others = re.findall(r"\bv\d+\b", line)
@@ -335,7 +335,7 @@ class _ElementaryWriter(CWriter):
         self._name = name
 
     def comparison(self, predicate: str, a: str | float, b: str | float) -> str:
-        """A truth value; of numbers that are not ordered, that of predicates with u."""
+        """Return a truth value; of numbers that are not ordered, that of predicates with u."""
         opposite = {"ugt": "<=", "uge": "<", "ult": ">="}.get(predicate)
         if opposite is None:
             return super().comparison(predicate, a, b)
@@ -345,21 +345,21 @@ class _ElementaryWriter(CWriter):
     # their bits are, NaN above all; compilers do not vectorise loops that combine many truth values
 
     def beyond(self, x: str, limit: float) -> str:
-        """True if |x| > limit."""
+        """Return True if |x| > limit."""
         return self._above(self.bits(self.call("fabs", x)), self.whole(_bits(limit)))
 
     def below(self, x: str, limit: float) -> str:
-        """True if x < limit, of numbers that are not negative."""
+        """Return True if x < limit, of numbers that are not negative."""
         return self._above(self.whole(_bits(limit)), self.bits(x))
 
     def not_normal_and_positive(self, x: str) -> str:
-        """True if it is negative, zero, denormal or infinite."""
+        """Return True if it is negative, zero, denormal or infinite."""
         above = self.integer("sub", self.bits(x), _bits(2.0**-1022))
         room = self.integer("sub", self.whole(_bits(math.inf) - _bits(2.0**-1022) - 1), above)
         return self.integer("lshr", self.integer("or", above, room), 63)
 
     def unordered(self, a: str, b: str) -> str:
-        """True if one of both is NaN."""
+        """Return True if one of both is NaN."""
         return self.either(self.beyond(a, math.inf), self.beyond(b, math.inf))
 
     def either(self, a: str, b: str) -> str:
@@ -367,33 +367,33 @@ class _ElementaryWriter(CWriter):
         return self.integer("or", a, b)
 
     def _above(self, a: str, b: str) -> str:
-        """True if a > b, of whole numbers below 2⁶³."""
+        """Return True if a > b, of whole numbers below 2⁶³."""
         return self.integer("lshr", self.integer("sub", b, a), 63)
 
     def fused(self, a: str, b: str | float, c: str | float) -> str:
-        """a · b + c."""
+        """Return a · b + c."""
         return self.call("fma", a, b, c)
 
     def whole(self, value: int) -> str:
-        """A whole number."""
+        """Return a whole number."""
         return f"UINT64_C({value % 2**64})"
 
     def bits(self, a: str) -> str:
-        """The bits of a number."""
+        """Return the bits of a number."""
         return self._named("uint64_t", f"{self._name}_bits({a})")
 
     def number(self, bits: str) -> str:
-        """The number that has these bits."""
+        """Return the number that has these bits."""
         return self.let(f"{self._name}_number({bits})")
 
     def integer(self, operation: str, a: str, b: str | int) -> str:
-        """An operation on whole numbers."""
+        """Return an operation on whole numbers."""
         signs = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^", "shl": "<<", "lshr": ">>"}
         other = b if isinstance(b, str) else str(b) if operation in ("shl", "lshr") else self.whole(b)
         return self._named("uint64_t", f"{a} {signs[operation]} {other}")
 
     def negative(self, bits: str) -> str:
-        """A truth value: whether the first bit is set."""
+        """Return a truth value: whether the first bit is set."""
         return self._named("int", f"({bits} >> 63) != 0")
 
 
@@ -437,7 +437,7 @@ _FOR_VECTORS: Final = {
 
 
 def definition(head: str, name: str, multiply_add: str) -> str:
-    """A special function of doubles; `head` is what its name and its arguments are put behind."""
+    """Return a special function of doubles; `head` is what its name and its arguments are put behind."""
     function = SPECIAL_FUNCTIONS[name]
     w = CWriter(multiply_add)
     (result,), _ = function.write(w)
@@ -549,7 +549,7 @@ class Mathematics:
         ]
 
     def _vectors(self, functions: Collection[str]) -> list[str]:
-        """The functions of the C library that loops over points call, under names of the program."""
+        """Return the functions of the C library that loops over points call, under names of the program."""
         called = [function for known in _FOR_VECTORS.values() for function in known if function in functions]
         if not called:
             return []
@@ -596,7 +596,7 @@ class Mathematics:
         return lines + self._definitions(multiply_add)
 
     def _definitions(self, multiply_add: str) -> list[str]:
-        """Special functions; those of single precision call those of doubles."""
+        """Return special functions; those of single precision call those of doubles."""
         lines = []
         for name in self._special:
             own = f"{self._name}_{name}"

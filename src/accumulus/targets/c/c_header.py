@@ -39,7 +39,7 @@ _KEYWORDS: Final = frozenset((
 
 
 def check_name(name: str, language: str = "C") -> str:
-    """The name, or `ArgumentError` if no function of C can have it."""
+    """Return the name, or `ArgumentError` if no function of C can have it."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in _KEYWORDS:
         raise ArgumentError(
             f"{name!r} is not a name that a function of {language} can have; expected letters, digits and _, "
@@ -49,12 +49,12 @@ def check_name(name: str, language: str = "C") -> str:
 
 
 def argument_names(arguments: Sequence[Shape]) -> list[str]:
-    """A parameter's name for each argument."""
+    """Return a parameter's name for each argument."""
     return ["x"] if len(arguments) == 1 else [f"a{k}" for k in range(len(arguments))]
 
 
 def array_names(segments: Iterable[Segment], taken: Collection[str]) -> list[str]:
-    """A parameter's name for each result array: that of its segment, as far as C allows it."""
+    """Return a parameter's name for each result array: that of its segment, as far as C allows it."""
     names: list[str] = []
     for segment in segments:
         name = re.sub(r"[^A-Za-z0-9_]", "_", segment.name)
@@ -209,7 +209,7 @@ class Source:
 
 
 def framed(macro: str, about: Sequence[str], declarations: Sequence[str]) -> str:
-    """A header: what has to be known, and declarations of functions and tables."""
+    """Return a header: what has to be known, and declarations of functions and tables."""
     lines = [
         f"#ifndef {macro}_H",
         f"#define {macro}_H",
@@ -233,7 +233,7 @@ def framed(macro: str, about: Sequence[str], declarations: Sequence[str]) -> str
 
 
 def _wrapped(declaration: str, width: int = 120) -> list[str]:
-    """A declaration on several lines, if it is long."""
+    """Return a declaration on several lines, if it is long."""
     lines = [""]
     for word in declaration.split(" "):
         if len(lines[-1]) + len(word) > width:
@@ -243,11 +243,11 @@ def _wrapped(declaration: str, width: int = 120) -> list[str]:
 
 
 def function_text(head: str, lines: Iterable[str]) -> str:
-    """The definition of a function with these statements."""
+    """Return the definition of a function with these statements."""
     return "\n".join([f"{head} {{", *(f"    {line}" for line in lines), "}\n"])
 
 
 def table_text(head: str, entries: Sequence[str]) -> str:
-    """The definition of an array of numbers; `head` is its type and name."""
+    """Return the definition of an array of numbers; `head` is its type and name."""
     lines = [f"    {', '.join(entries[k : k + _LINE])}," for k in range(0, len(entries), _LINE)]
     return "\n".join([f"{head}[{len(entries)}] = {{", *lines, "};\n"])

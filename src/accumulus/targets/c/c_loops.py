@@ -236,7 +236,7 @@ class LoopSource(Source):
     # Bodies --------------------------------------------------------------------------------------------------------
 
     def _write_body(self, nest: Nest, loads: Sequence[Reading], stores: Sequence[Reading]) -> None:
-        """A body, or a recurrence."""
+        """Write a body, or a recurrence."""
         body, count, steps = nest.body, nest.count, nest.steps
         assert body is not None
         before: list[str] = []
@@ -281,7 +281,7 @@ class LoopSource(Source):
         self._tiled(what, nest, texts, written.slots, moved, before)
 
     def _together(self, reading: Reading, nest: Nest, before: list[str]) -> Reading:
-        """An operand without a long table, if it lies in a few stretches: brought together before.
+        """Return an operand without a long table, if it lies in a few stretches: brought together before.
 
         Recurrences, which take results of their own, find it where it lies; those that become vectors by a table.
         """
@@ -313,7 +313,7 @@ class LoopSource(Source):
         moved: Sequence[str],
         before: Sequence[str],
     ) -> None:
-        """A long body: functions for its parts, through which a few instances go at a time."""
+        """Write a long body: functions for its parts, through which a few instances go at a time."""
         calls, every, count = [], set(moved), nest.count
         for part, (lines, arrays) in enumerate(texts):
             name = f"{self._name}_loop{len(self._calls)}_part{part}"
@@ -341,7 +341,7 @@ class LoopSource(Source):
     def _stepped(
         self, count: int, steps: NDArray[np.int64] | None, *, narrow: bool
     ) -> tuple[list[str], str, str | None]:
-        """A loop over the steps of a recurrence; the first instance of each, and the one after the last.
+        """Return a loop over the steps of a recurrence; the first instance of each, and the one after the last.
 
         Args:
             narrow: whether steps of few instances may be one stretch, computed instance by instance; the last is None
@@ -362,7 +362,7 @@ class LoopSource(Source):
     # Sums, products, copies ----------------------------------------------------------------------------------------
 
     def _sums(self, nest: Nest, terms: Reading, result: Reading) -> None:
-        """Sums over segments of a column."""
+        """Write sums over segments of a column."""
         offsets = nest.offsets
         assert offsets is not None
         count, widths = nest.count, np.diff(offsets)
@@ -383,7 +383,7 @@ class LoopSource(Source):
         self._function(f"{count} sums of {int(offsets[-1])} terms", arrays, [*before, *body])
 
     def _short_sums(self, terms: Reading, width: int, count: int, result: Reading) -> bool:
-        """Sums of a few terms each, without a table, if these lie in a few stretches; False otherwise."""
+        """Return sums of a few terms each, without a table, if these lie in a few stretches; False otherwise."""
         assert terms.places is not None
         columns = [terms.places[k::width] for k in range(width)]
         found = None if len(terms.places) < SHORTEST_TABLE else stretches(columns, MOST_STRETCHES)
@@ -397,7 +397,7 @@ class LoopSource(Source):
         return bool(lines)
 
     def _sum(self, terms: Reading, first: str, length: str) -> str:
-        """The expression of a sum of so many terms from the first on."""
+        """Return the expression of a sum of so many terms from the first on."""
         if not terms.array:
             return f"{terms.at('')} * (double)({length})"
         if terms.table is not None:
@@ -419,7 +419,7 @@ class LoopSource(Source):
         self._helpers[which] = text.replace("NAME", self._macro).replace("name_", f"{self._name}_")
 
     def _product(self, shape: tuple[int, int, int], left: Reading, right: Reading, result: Reading) -> None:
-        """A product of an m × k matrix and a k × n one, whose rows follow each other in the result."""
+        """Write a product of an m × k matrix and a k × n one, whose rows follow each other in the result."""
         m, k, n = shape
         what = f"product of {m} x {k} and {k} x {n}"
         opening: list[str] = []
@@ -507,7 +507,7 @@ class LoopSource(Source):
     def _system(
         self, shape: tuple[int, int, int], matrices: Sequence[Reading], result: Reading, is_logarithm: bool
     ) -> None:
-        """The solutions of a system; where there are no sides the determinant, or its sign and logarithm."""
+        """Write the solutions of a system; where there are no sides the determinant, or its sign and logarithm."""
         n, _, m = shape
         self._helpers["eliminate"] = _ELIMINATE.replace("NAME", self._macro).replace("name_", f"{self._name}_")
         matrix, *sides = matrices

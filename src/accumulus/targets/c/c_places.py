@@ -49,7 +49,7 @@ class Reading:
     pieces: Sequence[tuple[int, int, int]] = ()
 
     def at(self, instance: str) -> str:
-        """The expression of the number that an instance takes."""
+        """Return the expression of the number that an instance takes."""
         if not self.array:
             return literal(self.value, "float64")
         if self.table is not None:
@@ -61,7 +61,7 @@ class Reading:
 
 
 def place_at(start: int, step: int, instance: str) -> str:
-    """The expression of start + step · instance."""
+    """Return the expression of start + step · instance."""
     if not step:
         return str(start)
     factor = instance if abs(step) == 1 else f"{abs(step)} * {instance}"
@@ -131,7 +131,7 @@ class Places:
         return self.size - count
 
     def reading(self, column: Column, *, single: bool = True) -> Reading:
-        """The reading of a column.
+        """Return the reading of a column.
 
         Args:
             single: whether constants that are all equal may be one number, which is in no array.
@@ -155,16 +155,16 @@ class Places:
         return Reading(name, table=self.indices(places), places=places)
 
     def reading_of_constants(self) -> Reading:
-        """A table of the numbers that are at the beginning of the work space."""
+        """Return a table of the numbers that are at the beginning of the work space."""
         return Reading(self._table("values", "double", self.constants))
 
     def indices(self, places: NDArray[np.int64]) -> tuple[str, str]:
-        """A table of whole numbers, and the type of its entries."""
+        """Return a table of whole numbers, and the type of its entries."""
         kind = "unsigned short" if len(places) and int(places.max()) < 1 << 16 else "int"
         return self._table("places", kind, places), kind
 
     def tables(self, code: Iterable[str]) -> list[str]:
-        """The text of the tables that lines of code read."""
+        """Return the text of the tables that lines of code read."""
         read = set(re.findall(rf"\b{self._name}_\w+", "\n".join(code)))
         return [text for name, text in zip(self._tables.values(), self._texts, strict=True) if name in read]
 
@@ -195,7 +195,7 @@ class Places:
         return np.where(references < 0, _CONSTANT, np.where(references < self._inputs, found, _WORK))
 
     def _array_of(self, reference: int) -> tuple[int, int]:
-        """The owner of a reference, and which array of results it is in."""
+        """Return the owner of a reference, and which array of results it is in."""
         if reference < 0:
             return _CONSTANT, 0
         if reference >= self._inputs:
@@ -203,13 +203,13 @@ class Places:
         return int(np.searchsorted(self._firsts, reference, side="right")) - 1, 0
 
     def _in(self, owner: int, array: int) -> tuple[str, int]:
-        """The name of an array, and what is added to references in it."""
+        """Return the name of an array, and what is added to references in it."""
         if owner == _WORK:
             return WORK, int(self._places[array] - self._kept[array])
         return self._names[owner], -int(self._firsts[owner])
 
     def _all(self, references: NDArray[np.int64]) -> tuple[str, NDArray[np.int64]]:
-        """The array that all of these are in, and where."""
+        """Return the array that all of these are in, and where."""
         owners = self._owners_of(references)
         found = np.unique(owners).tolist()
         if len(found) == 1 and found[0] != _WORK:
@@ -249,7 +249,7 @@ def stretches(columns: Sequence[NDArray[np.int64]], most: int) -> list[tuple[int
 
 
 def affine(column: NDArray[np.int64], first: int, stop: int) -> tuple[int, int]:
-    """The first number of a stretch, and its step."""
+    """Return the first number of a stretch, and its step."""
     return int(column[first]), int(column[first + 1] - column[first]) if stop - first > 1 else 0
 
 

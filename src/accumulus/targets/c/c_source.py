@@ -54,7 +54,7 @@ class CSource(Source):
         self.code = "\n".join([*before, *bodies]) + "\n"
 
     def _header(self, operations: int, stack: tuple[int, int], tile: int) -> str:
-        """The text of the header.
+        """Return the text of the header.
 
         Args:
             operations: of the program.
@@ -142,7 +142,7 @@ class CSource(Source):
         return "\n".join(text), names, checked
 
     def _calls(self, kind: str, stored: Mapping[str, str]) -> list[str]:
-        """Calls of all parts, arrays by the names under which they are stored."""
+        """Return calls of all parts, arrays by the names under which they are stored."""
         return [
             f"{'unfit |= ' * (checked and kind == 'tile')}"
             f"{self._name}_{kind}{number}({', '.join(stored.get(name, name) for name in names)});"
@@ -176,7 +176,7 @@ class CSource(Source):
         return any(checked for *_, checked in self._parts)
 
     def _again(self) -> list[str]:
-        """Computes the points of a tile one by one, if it has some that its elementary functions do not serve."""
+        """Return code that computes a tile's points one by one, if its elementary functions do not serve some."""
         if not self._is_checked:
             return []
         tile = f"{self._macro}_TILE"

@@ -131,7 +131,7 @@ _LINES: Final = 8
 
 
 def compiler() -> list[str]:
-    """The command: that of the variable CC, of this Python, or cc, gcc or clang.
+    """Return the command: that of the variable CC, of this Python, or cc, gcc or clang.
 
     Raises:
         CompileError: if there is none.

@@ -68,7 +68,7 @@ class _Mathematics(Mathematics):
 
 
 def source(unit: Unit, name: str = "f") -> str:
-    """A file with one kernel, for nvcc, NVRTC or CuPy's ``RawModule``.
+    """Return a file with one kernel, for nvcc, NVRTC or CuPy's ``RawModule``.
 
     Raises:
         ArgumentError: if `name` is not an identifier of C.
@@ -250,7 +250,7 @@ class OnDevice:
         return self._work is None
 
     def __call__(self, X: Sequence[Any], points: int, shared: Sequence[bool], transposed: bool = False) -> list[Any]:
-        """New arrays of results, (points, length) or (length, points) each.
+        """Return new arrays of results, (points, length) or (length, points) each.
 
         Args:
             X: arguments on the GPU, C-contiguous, as for `Kernel.batch`.
@@ -365,7 +365,7 @@ class CudaLoops(CompiledLoops):
 
 
 def device_of(kernel: Kernel) -> OnDevice:
-    """The program on the GPU that a kernel of this target launches."""
+    """Return the program on the GPU that a kernel of this target launches."""
     owner: Any = kernel if isinstance(kernel, CudaKernel) else vars(kernel)["_loops"]
     found: OnDevice = owner.device
     return found

@@ -59,7 +59,7 @@ CALLBACKS: Final = {
 def callback(
     kind: Callback, run: int, arguments: Sequence[Shape], lengths: Sequence[int], entry: int, *, guarded: bool
 ) -> Library:
-    """The function ``callback`` for a program; it needs the code at `run` as long as it is called.
+    """Return the function ``callback`` for a program; it needs the code at `run` as long as it is called.
 
     Args:
         kind: the signature.
@@ -148,7 +148,7 @@ ret i64 %count
 
 @cache
 def handler(arguments: int, results: int, counted: int) -> int:
-    """The address of the handler for programs with so many arguments and results.
+    """Return the address of the handler for programs with so many arguments and results.
 
     Args:
         counted: the result whose entries tell how many points there are; at one point, it has some.
@@ -227,7 +227,7 @@ def _handler(arguments: int, results: int, counted: int) -> list[str]:
 
 
 def _attribute(name: str, position: int) -> list[str]:
-    """A whole number among the attributes."""
+    """Return a whole number among the attributes."""
     return [
         *_loaded(f"{name}.scalar", "attributes", 8 * position),
         *_loaded(f"{name}.value", f"{name}.scalar", _SCALAR["value"]),

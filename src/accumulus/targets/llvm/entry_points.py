@@ -37,7 +37,7 @@ from accumulus.targets.llvm.vectors import UNOPTIMISED, Signature, unless, when
 
 
 def declared(names: Sequence[str]) -> list[str]:
-    """Declarations of what a module needs of Python: functions and objects."""
+    """Return declarations of what a module needs of Python: functions and objects."""
     return [FUNCTIONS.get(name, f"@{name} = external global i8") for name in names]
 
 
@@ -53,7 +53,7 @@ def readers(size: int, *, numbers: bool, transposed: bool = False) -> tuple[list
 
 
 def unpacking(size: int) -> tuple[list[str], tuple[str, ...]]:
-    """The function that finds the entries of the arguments and results of one point; the names that it needs.
+    """Return the function that finds the entries of the arguments and results of one point; the names that it needs.
 
     It takes the objects, how many they are, a table of integers, and memory for a pointer to each object and for a
     number for each argument. The table says how many objects there should be, and how many of them are arguments; for
@@ -341,7 +341,7 @@ ret i1 %both
 
 
 def _given(name: str, index: int) -> list[str]:
-    """The object %name.object that was given at a position."""
+    """Return the object %name.object that was given at a position."""
     return [
         f"%{name}.slot = getelementptr ptr, ptr %objects, i64 {index}",
         f"%{name}.object = load ptr, ptr %{name}.slot",
@@ -349,7 +349,7 @@ def _given(name: str, index: int) -> list[str]:
 
 
 def _found(name: str, call: str) -> list[str]:
-    """The pointer %name to the entries of an object, or refuse."""
+    """Return the pointer %name to the entries of an object, or refuse."""
     return [
         f"%{name} = call ptr {call}",
         f"%{name}.wrong = icmp eq ptr %{name}, null",
@@ -461,7 +461,7 @@ _MISALIGNED: Final = ["define internal i1 @misaligned(ptr %o) nounwind {"]
 
 
 def _misaligned(signature: Signature, lanes: int, offsets: Sequence[int]) -> list[str]:
-    """True if no row of the widest result array begins where blocks expect it; see also `ranges`.
+    """Return True if no row of the widest result array begins where blocks expect it; see also `ranges`.
 
     Rows begin at multiples of what their length has in common with a vector, counted from the first.
     """
@@ -494,7 +494,7 @@ def _point(signature: Signature) -> list[str]:
 
 
 def _run_on_point(signature: Signature) -> list[str]:
-    """The part of ``point`` after it knows where everything is."""
+    """Return the part of ``point`` after it knows where everything is."""
     return [
         f"%status = call i32 @run({_pointers(signature)}, i64 0, i64 1, i64 1)",
         "%failed = icmp ne i32 %status, 0",

@@ -56,7 +56,7 @@ class Host:
 
 @cache
 def host() -> Host:
-    """This machine; LLVM is set up on the first call."""
+    """Return this machine; LLVM is set up on the first call."""
     features = llvm.get_host_cpu_features()
     triple = llvm.get_process_triple()
     x86 = triple.startswith(_X86)
@@ -167,7 +167,7 @@ def compile_modules(
 
 
 def compile_ir(text: str, *, quick: bool = False) -> bytes:
-    """An object file of a module, LLVM IR.
+    """Return an object file of a module, LLVM IR.
 
     Args:
         quick: whether to be done in a third of the time. Arithmetic is the same, products and sums that are fused

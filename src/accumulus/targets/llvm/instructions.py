@@ -119,7 +119,7 @@ class Functions:
         self._defined[function] = None
 
     def text(self, *, visible: bool = False) -> list[str]:
-        """Declarations and definitions; whether other modules can call what is defined."""
+        """Return declarations and definitions; whether other modules can call what is defined."""
         defined = self._definitions(visible) + ([] if self._wide is None else self._wide._definitions(visible))
         return [
             *_COPYING,
@@ -130,7 +130,7 @@ class Functions:
         ]
 
     def _definitions(self, visible: bool) -> list[str]:
-        """The functions on vectors, and those that compute lanes for which they are not."""
+        """Return the functions on vectors, and those that compute lanes for which they are not."""
         arities = set()
         for function in self._defined:
             for name, arity in (("fma", 3), *((name, 1) for name in ("fabs", "sqrt", "trunc", "floor", "rint"))):
@@ -171,7 +171,7 @@ class Functions:
 
     @staticmethod
     def _wrapper(name: str, arity: int, v: Vectors, result: str) -> str:
-        """The function of arguments %a0, … whose instructions `v` has."""
+        """Return the function of arguments %a0, … whose instructions `v` has."""
         arguments = ", ".join(f"{v.type} %a{k}" for k in range(arity))
         head = f"define internal {v.type} @{name}({arguments}) nounwind noinline {{"
         return "\n".join([head, *v.lines, f"ret {v.type} {result}", "}"])
@@ -208,7 +208,7 @@ class Instructions:
         self._writers: list[Callable[[int], str]] = [self._writer(code) for code in range(len(OPERATIONS))]
 
     def constant(self, reference: int) -> str:
-        """A constant in all lanes."""
+        """Return a constant in all lanes."""
         text = self._constants.get(reference)
         if text is None:
             entry = f"{self.vectors.real} {self._spelled(reference)}"

@@ -92,7 +92,7 @@ class _MethodDefinition(ctypes.Structure):
 
 
 def builtin(name: str, address: int, owner: object) -> Callable[..., Any]:
-    """A built-in function of Python's that runs the code at `address`, and keeps `owner` alive as long as it lives."""
+    """Return a built-in function of Python's that runs the code at `address`, and keeps `owner` alive."""
     method = _MethodDefinition(name.encode(), address, METH_FASTCALL, None)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.argtypes = (ctypes.POINTER(_MethodDefinition), ctypes.py_object, ctypes.c_void_p)
@@ -155,7 +155,7 @@ class Code:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Code:
-        """The code that `to_bytes` was called on."""
+        """Return the code that `to_bytes` was called on."""
         text, _, rest = content.partition(b"\n")
         head = json.loads(text)
         images, tables, at = [], {}, 0
@@ -201,7 +201,7 @@ class Library:
 
 
 def _linked(image: bytes, exports: Sequence[str], imports: Mapping[str, int], names: Sequence[str]) -> Any:
-    """An object file in memory, linked by this package, or where it cannot by LLVM."""
+    """Return an object file in memory, linked by this package, or where it cannot by LLVM."""
     if is_supported():
         with suppress(UnknownObjectError):
             return Linked(image, exports, imports)
@@ -211,7 +211,7 @@ def _linked(image: bytes, exports: Sequence[str], imports: Mapping[str, int], na
 
 
 def key_of(unit: Unit, changes: Mapping[str, object]) -> str:
-    """The key of a program's code for one purpose.
+    """Return the key of a program's code for one purpose.
 
     Args:
         changes: attributes in which its variant differs from the tuned one, by name.
@@ -232,7 +232,7 @@ def key_of(unit: Unit, changes: Mapping[str, object]) -> str:
 
 
 def load(key: str) -> Code | None:
-    """The code in the cache under a key; None if there is none."""
+    """Return the code in the cache under a key; None if there is none."""
     content = cache.load("programs", key)
     try:
         return None if content is None else Code.from_bytes(content)

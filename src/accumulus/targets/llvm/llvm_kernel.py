@@ -58,7 +58,7 @@ def needs_from_outside(code: Code, dtype: np.dtype[Any]) -> dict[str, int]:
 
 
 def _library(dtype: np.dtype[Any]) -> Library:
-    """The shared code for one type of numbers."""
+    """Return the shared code for one type of numbers."""
     name = str(dtype)
     with _LOCK:
         if name not in _LOADED:
@@ -179,7 +179,7 @@ class LLVMKernel(Kernel):
             self._batch(tuple(shared), call == "transposed", False)
 
     def point(self) -> Callable[..., Any]:
-        """The compiled function for one point; see `Kernel.point`."""
+        """Return the compiled function for one point; see `Kernel.point`."""
         if self._one_point is None:
             with self._lock:
                 self._one_point = self._one_point or self._compile_one_point()
@@ -206,7 +206,7 @@ class LLVMKernel(Kernel):
         return builtin("point", library.addresses["point"], library)
 
     def many(self, shared: tuple[bool, ...], transposed: bool) -> Callable[..., Any]:
-        """The compiled function for batches; see `Kernel.many`."""
+        """Return the compiled function for batches; see `Kernel.many`."""
         compiled = self._batch(shared, transposed, False)
         batch, arguments = compiled.batch, len(self.arguments)
         if transposed:  # results may lie anywhere
@@ -244,7 +244,7 @@ class LLVMKernel(Kernel):
         return super().batch(*X, shared=shared, out=out, threads=threads, transposed=transposed, zeroed=zeroed)
 
     def _have_shapes(self, out: Sequence[NDArray[Any]], transposed: bool) -> bool:
-        """True if there is an array of rows, or columns, of the right length for each segment; not of too many."""
+        """Return True if each segment has an array of rows, or columns, of the right length; not for too many."""
         if len(out) != len(self._lengths):
             return False
         axis, most = 0 if transposed else 1, self.most_points

@@ -22,7 +22,7 @@ WIDTH_OF_LOOPS: Final = 64
 
 
 def source(unit: Unit, name: str) -> str:
-    """The LLVM IR that a kernel for C-ordered batches is compiled from; `name` does not occur in it."""
+    """Return the LLVM IR that a kernel for C-ordered batches is compiled from; `name` does not occur in it."""
     from accumulus.targets.llvm.module import module, tune
 
     del name

@@ -68,7 +68,7 @@ ARGUMENTS: Final = "ptr %at, i64 %first, i64 %stop"
 
 
 def _load(v: Vectors, kind: str, variable: int) -> str:
-    """The vector of one input of a body."""
+    """Return the vector of one input of a body."""
     if kind == UNIFORM:
         return v.splat(f"%p{variable}", 0)
     if kind == FORWARD:
@@ -88,7 +88,7 @@ def _load(v: Vectors, kind: str, variable: int) -> str:
 
 
 def _gathered(lanes: int, places: str = "") -> str:
-    """The function that loads a vector of numbers from anywhere: its declaration, or a call of it with places."""
+    """Return the function that loads a vector of numbers from anywhere: declaration, or call with places."""
     vector, mask = f"<{lanes} x double>", f"<{lanes} x i1>"
     arguments = f"<{lanes} x ptr>, i32, {mask}, {vector}"
     if places:
@@ -139,7 +139,7 @@ class Body:
 
 
 def _loop(given: Body, functions: Functions) -> list[str]:
-    """A function that computes instances, as many as a vector has lanes or more; the last vector may overlap."""
+    """Return a function that computes instances, as many as a vector has lanes or more; the last vector may overlap."""
     vectors = Vectors(functions.lanes, "float64")
     opening, results = given.written(vectors, _load, functions)
     for k, value in enumerate(results):
@@ -182,7 +182,7 @@ def _store(vectors: Vectors, kind: str, k: int, value: str) -> None:
 
 
 def _sums(name: str, lanes: int, table: bool) -> list[str]:
-    """A function that sums segments: of terms next to each other, or found by a table."""
+    """Return a function that sums segments: of terms next to each other, or found by a table."""
     v = f"<{lanes} x double>"
     if table:
         several = [
@@ -221,7 +221,7 @@ def term(kind: str, name: str, index: str, table: bool) -> list[str]:
 def summing(
     name: str, kind: str, step: int, partial: Sequence[str], wide: list[str], joined: list[str], one: list[str]
 ) -> list[str]:
-    """A function that sums segments: so many terms in a turn, as partial sums, then the others one by one.
+    """Return a function that sums segments: so many terms in a turn, as partial sums, then the others one by one.
 
     Args:
         kind: of a sum, a number or the vector of many points.
@@ -284,7 +284,7 @@ _GIVEN: Final = ("matrix", "indices", "result", "rows", "columns", "down", "alon
 
 
 def _by_indices(code: int) -> list[str]:
-    """A function that takes rows by indices, or adds them; indices are counted modulo the rows."""
+    """Return a function that takes rows by indices, or adds them; indices are counted modulo the rows."""
     given = [
         line
         for k, name in enumerate(_GIVEN, 1)
@@ -337,7 +337,7 @@ def _by_indices(code: int) -> list[str]:
 
 
 def driver() -> list[str]:
-    """A function that makes so many calls one after the other, each a row: function, addresses, instances."""
+    """Return a function that makes so many calls one after the other, each a row: function, addresses, instances."""
     return [
         f"define void @{DRIVER}(ptr %calls, i64 %count) nounwind {{",
         "start:",
@@ -404,7 +404,7 @@ POINT_SUMS: Final = {
 
 
 def _load_points(v: Vectors, kind: str, variable: int) -> str:
-    """The vector of one input of a body, of all points."""
+    """Return the vector of one input of a body, of all points."""
     base = f"%p{variable}"
     if kind == UNIFORM:
         return v.load(base, 0, 8)
@@ -416,12 +416,12 @@ def _load_points(v: Vectors, kind: str, variable: int) -> str:
 
 
 def _entry(v: Vectors, table: str) -> str:
-    """The entry of a table for this instance."""
+    """Return the entry of a table for this instance."""
     return v.let(f"load i32, ptr {v.let(f'getelementptr i32, ptr {table}, i64 %i')}, align 4")
 
 
 def _loop_over_points(given: Body, functions: Functions) -> list[str]:
-    """A function that computes instances one by one, of as many points as a vector has lanes."""
+    """Return a function that computes instances one by one, of as many points as a vector has lanes."""
     vectors = Vectors(functions.lanes, "float64")
     opening, results = given.written(vectors, _load_points, functions)
     for k, (value, kind) in enumerate(zip(results, given.stores, strict=True)):
@@ -443,7 +443,7 @@ def _loop_over_points(given: Body, functions: Functions) -> list[str]:
 
 
 def _sums_of_points(name: str, lanes: int, partial: int, table: bool) -> list[str]:
-    """A function that sums segments, each by as many partial sums as there are lanes for it."""
+    """Return a function that sums segments, each by as many partial sums as there are lanes for it."""
     v = f"<{lanes} x double>"
     wide, joined = [], []
     for k in range(partial):
@@ -510,7 +510,7 @@ class _Step:
         return np.stack([steps[firsts], steps[ends]], axis=1), wide[firsts]
 
     def shares(self, threads: int) -> NDArray[np.int64]:
-        """Calls for threads, as many as are worth it, each of which makes one call; one share if that is none."""
+        """Return calls for as many threads as are worth it, each of which makes one; one share if that is none."""
         wanted = min(threads, int(self.seconds / MINIMUM_WORK), self.count // FEWEST_POINTS)
         bounds = [0, self.count]
         if wanted > 1 and self.nest.steps is None and self.nest.code != SCATTER:
@@ -597,8 +597,9 @@ class LLVMLoops(CompiledLoops):
             self._steps.append(_Step(SUMS[not is_next], nest, seconds))
 
     def _entries(self, nest: Nest) -> list[int] | None:
-        """Return what a function that goes by indices is given of its matrix and its indices, places for addresses;
-        None if these do not lie in equal distances.
+        """Return what a function that goes by indices is given of its matrix and its indices.
+
+        These are places for addresses; None if what they address does not lie in equal distances.
         """
         assert nest.shape is not None
         shapes = operand_shapes(nest.code, nest.shape, nest.opaque, len(nest.loads))
@@ -665,7 +666,7 @@ class LLVMLoops(CompiledLoops):
         return _Workspace(values, np.array(addresses, np.int64), begins, returned, products, {})
 
     def _addresses(self, nest: Nest, base: int, size: int = 8) -> tuple[list[int], list[tuple[int, Place]]]:
-        """The addresses that a loop is given, those of the arrays that are returned still 0; and which these are.
+        """Return the addresses that a loop is given, 0 for arrays that are returned, and which those are.
 
         Args:
             base: address of the workspace.
@@ -701,7 +702,7 @@ class LLVMLoops(CompiledLoops):
         return words, places
 
     def _target(self, values: Floats, step: _Step) -> Callable[[Sequence[Floats]], Floats]:
-        """Function that finds the memory a product goes to, given the arrays that are returned."""
+        """Return function that finds the memory a product goes to, given the arrays that are returned."""
         ((result,), size) = step.nest.stores, step.nest.count
         if isinstance(result, Place):
             segment, place = result.segment, slice(result.offset, result.offset + size)
@@ -710,7 +711,7 @@ class LLVMLoops(CompiledLoops):
         return lambda results: kept
 
     def calls(self, workspace: _Workspace, threads: int) -> tuple[NDArray[np.int64], list[tuple[int, int, bool]]]:
-        """The table of calls, and stretches of it: address, number of rows, and whether they are made together.
+        """Return the table of calls, and stretches of it: address, number of rows, and whether they are made together.
 
         Products of matrices are stretches of no rows, with the number of the step in the place of an address.
         """

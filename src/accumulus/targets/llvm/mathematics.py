@@ -69,7 +69,7 @@ _LN2: Final = (0.6931471805599453, 2.3190468138462996e-17)
 
 
 def double(value: float) -> str:
-    """The value as LLVM IR spells it, exactly."""
+    """Return the value as LLVM IR spells it, exactly."""
     return f"0x{struct.unpack('>Q', struct.pack('>d', value))[0]:016X}"
 
 
@@ -90,20 +90,20 @@ class Writer:
         self.constants: dict[str, int] = {}
 
     def real(self, value: float) -> str:
-        """A constant in all lanes."""
+        """Return a constant in all lanes."""
         # loaded as a whole vector, which can be the operand of an instruction: a broadcast would take a register
         index = self.constants.setdefault(double(value), len(self.constants))
         place = f"getelementptr ({self.reals}, ptr @{self.table}, i64 {index})"
         return self.let(f"load {self.reals}, ptr {place}, align {8 * self.lanes}, !invariant.load !1")
 
     def table_definition(self) -> str:
-        """The constants, as a global of the module."""
+        """Return the constants, as a global of the module."""
         entries = [f"{self.reals} <{', '.join([f'double {text}'] * self.lanes)}>" for text in self.constants]
         kind = f"[{len(entries)} x {self.reals}]"
         return f"@{self.table} = internal constant {kind} [{', '.join(entries)}], align {8 * self.lanes}"
 
     def whole(self, value: int) -> str:
-        """A whole constant in all lanes."""
+        """Return a whole constant in all lanes."""
         return f"<{', '.join([f'i64 {value}'] * self.lanes)}>"
 
     def let(self, text: str) -> str:
@@ -113,11 +113,11 @@ class Writer:
         return name
 
     def operand(self, value: str | float) -> str:
-        """A value, or a constant in all lanes."""
+        """Return a value, or a constant in all lanes."""
         return value if isinstance(value, str) else self.real(value)
 
     def binary(self, operation: str, a: str | float, b: str | float) -> str:
-        """An instruction with two operands."""
+        """Return an instruction with two operands."""
         return self.let(f"{operation} {self.reals} {self.operand(a)}, {self.operand(b)}")
 
     def comparison(self, predicate: str, a: str | float, b: str | float) -> str:
@@ -125,7 +125,7 @@ class Writer:
         return self.let(f"fcmp {predicate} {self.reals} {self.operand(a)}, {self.operand(b)}")
 
     def function(self, name: str, *arguments: str) -> str:
-        """An elementary function of this module."""
+        """Return an elementary function of this module."""
         given = ", ".join(f"{self.reals} {argument}" for argument in arguments)
         return self.let(f"call {self.reals} @accumulus_{name}({given})")
 
@@ -134,7 +134,7 @@ class Writer:
         return self.let(f"or <{self.lanes} x i1> {a}, {b}")
 
     def minus(self, a: str) -> str:
-        """-a."""
+        """Return -a."""
         return self.let(f"fneg {self.reals} {a}")
 
     def call(self, intrinsic: str, *arguments: str | float) -> str:
@@ -143,28 +143,28 @@ class Writer:
         return self.let(f"call {self.reals} @llvm.{intrinsic}.v{self.lanes}f64({given})")
 
     def fused(self, a: str, b: str | float, c: str | float) -> str:
-        """a · b + c."""
+        """Return a · b + c."""
         return self.call("fma", a, b, c)
 
     def multiply_add(self, a: str, b: str | float, c: str | float) -> str:
-        """a · b + c, as polynomials have it."""
+        """Return a · b + c, as polynomials have it."""
         return self.fused(a, b, c)
 
     def select(self, mask: str, a: str | float, b: str | float) -> str:
-        """a where the mask holds, else b."""
+        """Return a where the mask holds, else b."""
         given = [f"{self.reals} {self.operand(x)}" for x in (a, b)]
         return self.let(f"select <{self.lanes} x i1> {mask}, {given[0]}, {given[1]}")
 
     def bits(self, a: str) -> str:
-        """The bits of reals."""
+        """Return the bits of reals."""
         return self.let(f"bitcast {self.reals} {a} to {self.integers}")
 
     def number(self, bits: str) -> str:
-        """The reals of bits."""
+        """Return the reals of bits."""
         return self.let(f"bitcast {self.integers} {bits} to {self.reals}")
 
     def integer(self, operation: str, a: str, b: str | int) -> str:
-        """An instruction on whole numbers."""
+        """Return an instruction on whole numbers."""
         return self.let(f"{operation} {self.integers} {a}, {b if isinstance(b, str) else self.whole(b)}")
 
     def negative(self, bits: str) -> str:
@@ -248,49 +248,49 @@ def _operand(value: Term | float | str) -> str | float:
 
 
 def where(mask: Any, a: Term | float, b: Term | float) -> Term:
-    """a where the mask holds, else b."""
+    """Return a where the mask holds, else b."""
     return Term(mask.writer, mask.writer.select(mask.name, _operand(a), _operand(b)))
 
 
 def fused(a: Term, b: Term | float, c: Term | float) -> Term:
-    """a · b + c, rounded once."""
+    """Return a · b + c, rounded once."""
     return Term(a.writer, a.writer.fused(a.name, _operand(b), _operand(c)))
 
 
 def polynomial(z: Term, coefficients: Sequence[float]) -> Term:
-    """The value of a polynomial at z."""
+    """Return the value of a polynomial at z."""
     return Term(z.writer, z.writer.polynomial(z.name, coefficients))
 
 
 def _bits(x: Term) -> Term:
-    """The bits of reals."""
+    """Return the bits of reals."""
     return Term(x.writer, x.writer.bits(x.name))
 
 
 def _number(bits: Term) -> Term:
-    """The reals of bits."""
+    """Return the reals of bits."""
     return Term(bits.writer, bits.writer.number(bits.name))
 
 
 def _integer(operation: str, a: Term, b: Term | int) -> Term:
-    """An instruction on whole numbers."""
+    """Return an instruction on whole numbers."""
     return Term(a.writer, a.writer.integer(operation, a.name, b.name if isinstance(b, Term) else b))
 
 
 def _unfit(which: str, *operands: Term | float | str) -> Term:
-    """A mask of lanes, such as those that an algorithm is not for, by that method of the writer."""
+    """Return a mask of lanes, such as those that an algorithm is not for, by that method of the writer."""
     w = next(each.writer for each in operands if isinstance(each, Term))
     return Term(w, getattr(w, which)(*map(_operand, operands)))
 
 
 def _signed_like(magnitude: Term, a: Term) -> Term:
-    """The magnitude, which is not negative, with the sign of a."""
+    """Return the magnitude, which is not negative, with the sign of a."""
     sign = _integer("and", _bits(a), _SIGN)
     return _number(_integer("or", _bits(magnitude), sign))
 
 
 def _reduced(x: Term, inverse: float, parts: Sequence[float]) -> tuple[Term, Term]:
-    """x less the nearest multiple n of a period, and bits with n at the low end."""
+    """Return x less the nearest multiple n of a period, and bits with n at the low end."""
     rounded = fused(x, inverse, _ROUNDER)
     n = rounded - _ROUNDER
     for part in parts:
@@ -305,7 +305,7 @@ Results = tuple[tuple[Term, ...], Term | None]
 
 
 def sincos(x: Term) -> Results:
-    """sin x and cos x, from both on [−π/4, π/4] and the quadrant."""
+    """Return sin x and cos x, from both on [−π/4, π/4] and the quadrant."""
     r, quadrant = _reduced(x, 1 / _HALF_PI[0], _HALF_PI)
     z = r * r
     sine = fused(r * z, polynomial(z, _SIN), r)
@@ -322,19 +322,19 @@ def sincos(x: Term) -> Results:
 
 
 def _scaled(mantissa: Term, exponent: Term) -> Term:
-    """mantissa · 2ⁿ, n at the low end of the bits `exponent`."""
+    """Return mantissa · 2ⁿ, n at the low end of the bits `exponent`."""
     return _number(_integer("add", _bits(mantissa), _integer("shl", exponent, 52)))
 
 
 def exp(x: Term) -> Results:
-    """exp x = 2ⁿ exp r."""
+    """Return exp x = 2ⁿ exp r."""
     r, exponent = _reduced(x, 1 / math.log(2), _LN2)
     value = fused(r * r, polynomial(r, _EXP), r) + 1.0
     return (_scaled(value, exponent),), _unfit("beyond", x, 708.0)
 
 
 def log(x: Term) -> Results:
-    """log x = n log 2 + log m, and log m from an odd series in (m − 1)/(m + 1)."""
+    """Return log x = n log 2 + log m, and log m from an odd series in (m − 1)/(m + 1)."""
     k, f, divisor = _log_parts(x)
     s = f / divisor
     z = s * s
@@ -398,7 +398,7 @@ def power(x: Term, y: Term) -> Results:
 
 
 def tanh(x: Term) -> Results:
-    """tanh x = u / (u + 2) with u = exp(2x) − 1."""
+    """Return tanh x = u / (u + 2) with u = exp(2x) − 1."""
     # of |x|; from 2|x| = 44 on the result is 1, and NaN passes the comparison by
     twice = abs(x + x)
     large = twice > 44.0
@@ -427,7 +427,7 @@ def _arc(opposite: Term, adjacent: Term | float) -> Any:
 
 
 def atan(x: Term) -> Results:
-    """arctan x."""
+    """Return arctan x."""
     return (_signed_like(_arc(abs(x), 1.0), x),), None
 
 
@@ -453,14 +453,14 @@ def _half_arc(x: Term) -> tuple[Any, Term]:
 
 
 def asin(x: Term) -> Results:
-    """arcsin x, above ½ by way of the half angle."""
+    """Return arcsin x, above ½ by way of the half angle."""
     large, arc = _half_arc(x)
     complement = fused(arc, -2.0, _HALF_PI[1]) + _HALF_PI[0]
     return (_signed_like(where(large, complement, arc), x),), None
 
 
 def acos(x: Term) -> Results:
-    """arccos x, above ½ by way of the half angle."""
+    """Return arccos x, above ½ by way of the half angle."""
     large, arc = _half_arc(x)
     signed = _signed_like(arc, x)
     middle = _HALF_PI[0] - (signed - _HALF_PI[1])
@@ -470,7 +470,7 @@ def acos(x: Term) -> Results:
 
 
 def fmod(x: Term, y: Term) -> Results:
-    """x - n·y with the whole part n of x / y, exactly.
+    """Return x - n·y with the whole part n of x / y, exactly.
 
     The quotient of magnitudes is rounded, so what is left of it after the point may be one too many, and never too few.
     What n·|y| leaves of |x| is a multiple of the last place of y then, and no larger than y: one fused step computes it

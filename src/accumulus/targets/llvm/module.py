@@ -110,7 +110,7 @@ class Variant:
 
 
 def results_of(tape: Tape, segments: Sequence[Segment]) -> list[Group]:
-    """The stored results in order: entries of the result arrays, or the distinct values among them as one array."""
+    """Return the stored results in order: entries of result arrays, or the distinct values as one array."""
     if not by_tables(segments):
         return groups(tape, segments, 1)
     return [Group(0, slot, (reference,)) for slot, reference in enumerate(places(tape, segments)[1])]
@@ -160,7 +160,7 @@ OWN: Final = VECTOR_FUNCTIONS.keys() | SPECIAL_FUNCTIONS.keys()
 def tune(
     tape: Tape, segments: Sequence[Segment], dtype: str, transposed: bool = False, *, single: bool = False
 ) -> Variant:
-    """The variant that suits this machine and the program.
+    """Return the variant that suits this machine and the program.
 
     Args:
         transposed: for transposed batches instead of those in C order.
@@ -197,7 +197,7 @@ def tune(
 
 
 def _is_uncut(tape: Tape, segments: Sequence[Segment]) -> bool:
-    """True if results leave a short program in one function.
+    """Return True if results leave a short program in one function.
 
     Longer ones are cut in one order for a point and a batch: a product is fused with a sum of the same part only.
     """
@@ -205,13 +205,13 @@ def _is_uncut(tape: Tape, segments: Sequence[Segment]) -> bool:
 
 
 def values_in_registers(variant: Variant) -> int:
-    """Number of vectors of the variant's lanes that the registers hold."""
+    """Return the number of vectors of the variant's lanes that the registers hold."""
     machine = host()
     return machine.registers // max(1, variant.lanes * variant.size // machine.vector_bytes)
 
 
 def _by_registers(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Variant:
-    """The variant, with `order_by_registers` if too many values are alive and fewer would cross between functions."""
+    """Return the variant, with `order_by_registers` if too many values live and fewer cross between functions."""
     registers = values_in_registers(variant)
     if most_alive(tape, list(order(tape, groups(tape, segments, 1)))) <= HIGH_PRESSURE * registers:
         return variant
@@ -223,7 +223,7 @@ def _by_registers(tape: Tape, segments: Sequence[Segment], variant: Variant) -> 
 
 
 def runs_in_one_lane(tape: Tape, dtype: str) -> bool:
-    """True if one lane gives the same bits as many: a library's functions on vectors differ from those on numbers."""
+    """Return True if one lane gives the same bits as many: a library's functions on vectors may differ."""
     marks = np.frombuffer(needed(tape), np.uint8)[tape.inputs :] != 0
     codes = np.unique(np.frombuffer(tape.codes, np.uint8)[tape.inputs :][marks]).tolist()
     called = {OPERATIONS[code].llvm[1:] for code in codes if OPERATIONS[code].llvm.startswith("@")}
@@ -231,7 +231,7 @@ def runs_in_one_lane(tape: Tape, dtype: str) -> bool:
 
 
 def _has_own_functions(called: set[str], dtype: str) -> bool:
-    """True if the code has none but its own elementary functions, for vectors of any width."""
+    """Return True if the code has none but its own elementary functions, for vectors of any width."""
     return not called or (dtype == "float64" and host().fused and called <= OWN)
 
 
@@ -418,7 +418,7 @@ def _in_loops(
 
 
 def _runs(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Runs | None:
-    """The program in runs of equal operations, if it is so large that loops are worth it, and runs are long enough."""
+    """Return a large program in runs of equal operations, if these are long enough for loops."""
     if tape.operations <= LARGEST_STRAIGHT_LINE or variant.part_size:
         return None
     if width(tape) < SHORTEST_RUN:  # what is sorted by kind, too, has shorter runs

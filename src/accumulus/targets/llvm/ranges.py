@@ -35,7 +35,7 @@ class _Scratch:
         self._pieces: list[str] = []
 
     def take(self, name: str, size: int) -> None:
-        """A piece of that many bytes, with the pointer %name."""
+        """Define a piece of that many bytes, with the pointer %name."""
         self._pieces.append(f"%{name} = getelementptr inbounds i8, ptr %scratch, i64 {self.size}")
         self.size += size + -size % 64
 

@@ -25,7 +25,7 @@ from accumulus.targets.llvm.special_coefficients import Fit
 
 
 def polynomial(fit: Fit, x: Term) -> Term:
-    """The value of a fit at x."""
+    """Return the value of a fit at x."""
     low, high, coefficients = fit
     scale = 2.0 / (high - low)
     t = x if (low, high) == (-1.0, 1.0) else fused(x, scale, -0.5 * (low + high) * scale)
@@ -53,7 +53,7 @@ _TWO_OVER_SQRT_PI: Final = 2.0 / math.sqrt(math.pi)
 
 
 def _sine_and_cosine(x: Term) -> tuple[Term, Term, Term]:
-    """sin πr and cos πr of the distance r of x to the nearest whole number, and this number."""
+    """Return sin πr and cos πr of the distance r of x to the nearest whole number, and this number."""
     nearest = np.rint(x)
     r = x - nearest
     z = r * r
@@ -61,7 +61,7 @@ def _sine_and_cosine(x: Term) -> tuple[Term, Term, Term]:
 
 
 def gammaln(x: Term) -> Term:
-    """log |Γ(x)|; Stirling's series from 8 on, log π/|sin πx| - log Γ(1 - x) for negative x."""
+    """Return log |Γ(x)|; Stirling's series from 8 on, log π/|sin πx| - log Γ(1 - x) for negative x."""
     negative = x < 0.0
     y = where(negative, 1.0 - x, x)
     small = y < 1.0
@@ -144,17 +144,17 @@ def _inverse_of_error(w: Term) -> Term:
 
 
 def erfinv(z: Term) -> Any:
-    """The number of which erf is z."""
+    """Return the number of which erf is z."""
     return z * _inverse_of_error(-np.log((1.0 - z) * (1.0 + z)))
 
 
 def erfcinv(y: Term) -> Any:
-    """The number of which erfc is y."""
+    """Return the number of which erfc is y."""
     return (1.0 - y) * _inverse_of_error(-np.log(y * (2.0 - y)))
 
 
 def _right_erfcx(x: Term) -> Any:
-    """erfcx of a number that is not negative."""
+    """Return erfcx of a number that is not negative."""
     return polynomial(fits.ERFCX, 1.0 - 7.5 / (x + 3.75)) / (1.0 + 2.0 * x)
 
 
@@ -167,7 +167,7 @@ def _twice_exp_of_square(x: Term) -> Any:
 
 
 def erfcx(x: Term) -> Term:
-    """exp(x²) erfc x; 2 exp(x²) - erfcx(-x) for negative x."""
+    """Return exp(x²) erfc x, of negative x by that of -x."""
     right = _right_erfcx(abs(x))
     return where(x < 0.0, _twice_exp_of_square(x) - right, right)
 
@@ -215,7 +215,7 @@ def ierfcx(order: Term, x: Term) -> Term:
 
 
 def log_ndtr(x: Term) -> Term:
-    """log of the normal distribution: log(erfcx(-x/√2)/2) - x²/2 for negative x, log1p(-erfc(x/√2)/2) for others."""
+    """Return the normal distribution's log: log(erfcx(-x/√2)/2) - x²/2 for negative x, else log1p(-erfc(x/√2)/2)."""
     half = 0.5 * _right_erfcx(abs(x) * _SQRT_HALF)
     left = np.log(half) - 0.5 * (x * x)
     near = where(39.0 < x, 39.0, where(x < 0.0, 0.0, x))

@@ -64,7 +64,7 @@ class Places:
 
 
 def by_tables(segments: Sequence[Segment]) -> bool:
-    """True if a program has so many results that they are stored by tables."""
+    """Return True if a program has so many results that they are stored by tables."""
     count = 0
     for segment in segments:
         occupied = np.sort(np.array(segment.positions, np.int64))
@@ -74,7 +74,7 @@ def by_tables(segments: Sequence[Segment]) -> bool:
 
 
 def places(tape: Tape, segments: Sequence[Segment]) -> tuple[list[Places], list[int]]:
-    """Sources of the results, and the references of the distinct values in the order of their first places."""
+    """Return sources of the results, and the references of the distinct values in the order of their first places."""
     outputs = np.array(tape.outputs, np.int64)
     constants = np.array(tape.constants, np.float64)
     arrays = []
@@ -129,7 +129,7 @@ class Slotted(Layout):
 def scatter(
     arrays: Sequence[Places], slots: NDArray[np.int64], lanes: int, dtype: str, tile: int, zeroed: bool
 ) -> WithTables:
-    """The function ``scatter(%o0, …, %frame)``, which brings the results of a block to their places.
+    """Return the function ``scatter(%o0, …, %frame)``, which brings the results of a block to their places.
 
     Args:
         slots: of the frame, for each distinct value.
@@ -240,7 +240,7 @@ WIDTH: Final = 4
 def loops(
     program: Runs, constants: Sequence[float], signature: Signature, functions: Functions, tile: int
 ) -> WithTables:
-    """The functions ``inputs(%x0, …, %frame)`` and ``operations(%frame)``; they use one slot more than the program.
+    """Return the functions ``inputs(%x0, …, %frame)`` and ``operations(%frame)``, with one slot more than the program.
 
     Args:
         constants: of the tape.
@@ -381,7 +381,7 @@ def _turn(
 
 
 def _argument(v: Vectors, place: str, is_constant: bool, is_truth: bool) -> str:
-    """The vector of an argument; truth values are stored as numbers."""
+    """Return the vector of an argument; truth values are stored as numbers."""
     source = "@constants" if is_constant else "%frame"
     base = v.let(f"getelementptr inbounds {v.real}, ptr {source}, {place}")
     value = v.splat(base, 0) if is_constant else v.load(base, 0)

@@ -62,11 +62,11 @@ class Vectors:
         return self.let(f"getelementptr inbounds {self.real}, ptr {base}, i64 {offset}") if offset else base
 
     def load(self, base: str, offset: int, align: int = 0) -> str:
-        """The vector at `offset`."""
+        """Return the vector at `offset`."""
         return self.let(f"load {self.type}, ptr {self.address(base, offset)}, align {align or self.bytes}")
 
     def splat(self, base: str, offset: int) -> str:
-        """The entry at `offset`, in all lanes."""
+        """Return the entry at `offset`, in all lanes."""
         entry = self.let(f"load {self.real}, ptr {self.address(base, offset)}, align {self.bytes}")
         first = self.let(f"insertelement {self.type} {POISON}, {self.real} {entry}, i32 0")
         lanes = f"<{self.lanes} x i32> zeroinitializer"

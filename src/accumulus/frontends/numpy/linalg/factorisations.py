@@ -26,19 +26,19 @@ from accumulus.tape.tape import Tape
 
 
 def attached(tape: Tape, value: Any, derivative: Any) -> Any:
-    """The array `value`, with the derivative of the array `derivative`; what is constant in it stays so."""
+    """Return the array `value`, with the derivative of the array `derivative`; what is constant in it stays so."""
     values = references_of(tape, value)
     found = map_references(tape, lambda body: partial(body.apply, "attach"), [values, references_of(tape, derivative)])
     return TracedArray(tape, np.where(values < 0, values, found))
 
 
 def fixed(tape: Tape, value: Any) -> Any:
-    """The array `value`, with derivative zero."""
+    """Return the array `value`, with derivative zero."""
     return attached(tape, value, np.zeros(np.shape(value)))
 
 
 def plain(tape: Tape, value: Any) -> Any:
-    """The array `value` without attached derivatives."""
+    """Return the array `value` without attached derivatives."""
     entries = references_of(tape, value)
     found = [
         (*tape.arguments(r), r)[0] if r >= tape.inputs and tape.operation(r).name == "attach" else r
@@ -48,12 +48,12 @@ def plain(tape: Tape, value: Any) -> Any:
 
 
 def zeros(tape: Tape, *shape: int) -> Any:
-    """An array of zeros that can be filled."""
+    """Return an array of zeros that can be filled."""
     return as_array(tape, np.zeros(shape))
 
 
 def constant_matrix(tape: Tape, count: int, matrix: Any) -> Any:
-    """A stack of so many equal matrices that can be filled."""
+    """Return a stack of so many equal matrices that can be filled."""
     return as_array(tape, np.broadcast_to(matrix, (count, *np.shape(matrix)))).copy()
 
 
@@ -96,14 +96,14 @@ def check_constant(name: str, **options: Any) -> None:
 
 
 def by_lapack(tape: Any, code: int, matrices: Any) -> list[Any]:
-    """The parts of a factorisation of each matrix of a stack, as equations of the program."""
+    """Return the parts of a factorisation of each matrix of a stack, as equations of the program."""
     found = [tape.factorise(code, each) for each in references_of(tape, matrices)]
     return [TracedArray(tape, np.stack(part)) for part in zip(*found, strict=True)]
 
 
 @implements(np.linalg.cholesky)
 def cholesky(tape: Tape, a: Any, /, *, upper: bool = False) -> Any:
-    """The triangular factor with a positive diagonal; only one triangle of the matrix is read, as NumPy does.
+    """Return the triangular factor with a positive diagonal; only one triangle of the matrix is read, as NumPy does.
 
     It is NaN from the first row on where the matrix is not positive definite; NumPy raises `LinAlgError`, and so does
     LAPACK at a call, which factorises large matrices (`Program.cholesky`).
@@ -120,7 +120,7 @@ def cholesky(tape: Tape, a: Any, /, *, upper: bool = False) -> Any:
 
 
 def lower_factor(tape: Tape, matrices: Any) -> Any:
-    """The factor of a stack of matrices of which the lower triangles are given, column by column."""
+    """Return the factor of a stack of matrices of which the lower triangles are given, column by column."""
     n = matrices.shape[-1]
     factor = zeros(tape, *matrices.shape)
     for j in range(n):
@@ -136,7 +136,7 @@ def lower_factor(tape: Tape, matrices: Any) -> Any:
 
 @cache
 def result_type(name: str) -> Any:
-    """The named tuple that a function of `numpy.linalg` returns."""
+    """Return the named tuple that a function of `numpy.linalg` returns."""
     return type(getattr(np.linalg, name)(np.eye(1)))
 
 
@@ -171,7 +171,7 @@ def qr(tape: Tape, a: Any, mode: str = "reduced") -> Any:
 
 
 def householder(tape: Tape, a: Any) -> tuple[Any, list[tuple[Any, Any]]]:
-    """The square upper triangle that reflections make of the first columns of matrices, and the reflections.
+    """Return the square upper triangle that reflections make of the first columns of matrices, and the reflections.
 
     Each is its scale τ, of shape (stack), and its vector v with a one on top, of shape (stack, m - k): I - τ·v·vᵀ.
     Where all below the diagonal is zero there is none, as in LAPACK.
@@ -227,7 +227,7 @@ def _by_rule(tape: Tape, a: Any, q: Any, r: Any) -> tuple[Any, Any]:
 
 
 def solve_triangular(tape: Tape, a: Any, b: Any, *, lower: bool = False, unit: bool = False) -> Any:
-    """The solutions of stacked triangular systems, of which the other triangle is not read."""
+    """Return the solutions of stacked triangular systems, of which the other triangle is not read."""
     n = a.shape[-1]
     result = zeros(tape, *b.shape)
     for i in range(n) if lower else reversed(range(n)):
@@ -240,5 +240,5 @@ def solve_triangular(tape: Tape, a: Any, b: Any, *, lower: bool = False, unit: b
 
 
 def inverse_of_triangular(tape: Tape, a: Any, *, lower: bool = False) -> Any:
-    """The inverses of stacked triangular matrices."""
+    """Return the inverses of stacked triangular matrices."""
     return solve_triangular(tape, a, constant_matrix(tape, len(a), np.eye(a.shape[-1])), lower=lower)

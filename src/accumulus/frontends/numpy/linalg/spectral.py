@@ -67,7 +67,7 @@ LARGEST: Final = 8
 
 
 def _sweeps(n: int, count: int, unsorted: int) -> Iterator[tuple[int, int, bool]]:
-    """The pairs of columns of so many sweeps, and whether to sort them, which the first few do not."""
+    """Yield the pairs of columns of so many sweeps, and whether to sort them, which the first few do not."""
     for sweep in range(count):
         yield from ((p, q, sweep >= unsorted) for p, q in combinations(range(n), 2))
 
@@ -336,7 +336,7 @@ def _tall_by_rule(tape: Tape, a: Any, left: Any, values: Any, right: Any, full: 
 
 @implements(np.linalg.lstsq)
 def lstsq(tape: Tape, a: Any, b: Any, rcond: Any = None) -> Any:
-    """The solution, the sums of squares of residuals, the rank, which is taken to be full, and the singular values.
+    """Return solution, sums of squared residuals, rank, which is taken to be full, and singular values.
 
     Singular values of more than `LARGEST` columns are NaN where the program is operations alone.
     """
@@ -360,7 +360,7 @@ def lstsq(tape: Tape, a: Any, b: Any, rcond: Any = None) -> Any:
 
 
 def _solved(tape: Tape, a: Any, b: Any) -> Any:
-    """The solutions of stacked problems, as implicit functions."""
+    """Return the solutions of stacked problems, as implicit functions."""
     m, n = a.shape[1:]
     tall = m >= n
     if is_equation(tape, m * n * min(m, n) * 2 // 3):
@@ -400,7 +400,7 @@ def _solved_by_lapack(tape: Any, a: Any, b: Any, tall: bool) -> Any:
 
 @implements(np.linalg.pinv)
 def pinv(tape: Tape, a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Any:
-    """The pseudoinverse, from the singular values that are not small beside the greatest, as NumPy cuts them off."""
+    """Return the pseudoinverse from the singular values that NumPy does not cut off as small."""
     name = "np.linalg.pinv"
     check_constant(name, rcond=rcond, rtol=rtol)
     with tape.unsigned_zeros():
@@ -416,7 +416,7 @@ def pinv(tape: Tape, a: Any, rcond: Any = None, hermitian: bool = False, *, rtol
 
 
 def _pseudoinverse(tape: Tape, a: Any, p: Any) -> Any:
-    """The pseudoinverses of stacked matrices of constant rank, with their derivatives."""
+    """Return the pseudoinverses of stacked matrices of constant rank, with their derivatives."""
     m, n = a.shape[1:]
     at = fixed(tape, a)
     rest, kernel = np.eye(m) - at @ p, np.eye(n) - p @ at
@@ -463,7 +463,7 @@ def _squares(array: TracedArray, axis: Any, keepdims: bool = False) -> Any:
 
 @implements(np.linalg.vector_norm)
 def _vector_norm(tape: Tape, x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:  # noqa: A002
-    """A norm of vectors: inf, -inf, 0, or any power."""
+    """Return a norm of vectors: inf, -inf, 0, or any power."""
     array = as_array(tape, x)
     if depends(ord):
         raise refuse("np.linalg.norm: ord must be a constant.")
@@ -483,7 +483,7 @@ def _vector_norm(tape: Tape, x: Any, /, *, axis: Any = None, keepdims: bool = Fa
 
 @implements(np.linalg.cond)
 def _cond(tape: Tape, x: Any, p: Any = None) -> Any:
-    """The condition number: the quotient of singular values, or the norm of the matrix times that of its inverse."""
+    """Return the condition number: a quotient of singular values, or the norms of a matrix and its inverse."""
     check_constant("np.linalg.cond", p=p)
     if p in (None, 2, -2):
         values = svdvals(tape, x)

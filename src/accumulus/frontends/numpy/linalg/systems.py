@@ -27,7 +27,7 @@ from accumulus.tape.tape import Tape
 
 @implements(np.linalg.solve)
 def solve(tape: Tape, a: Any, b: Any, *, banded: bool = False) -> Any:
-    """The solutions of a·x = b, for stacks of matrices too; of banded ones the elimination itself is differentiated."""
+    """Return the solutions of a·x = b, or stacks; elimination of banded matrices is differentiated itself."""
     matrices, sides = _square(tape, a), references_of(tape, b)
     vector = sides.ndim == 1
     if vector:
@@ -56,13 +56,13 @@ def solve(tape: Tape, a: Any, b: Any, *, banded: bool = False) -> Any:
 
 @implements(np.linalg.inv)
 def inv(tape: Tape, a: Any) -> Any:
-    """The inverse, of stacks of matrices too."""
+    """Return the inverse, of stacks of matrices too."""
     return solve(tape, a, np.eye(_square(tape, a).shape[-1]))
 
 
 @implements(np.linalg.det)
 def det(tape: Any, a: Any) -> Any:
-    """The determinant, of stacks of matrices too."""
+    """Return the determinant, of stacks of matrices too."""
     matrices = _square(tape, a)
     *stack, n, _ = matrices.shape
     with tape.unsigned_zeros():
@@ -78,7 +78,7 @@ def det(tape: Any, a: Any) -> Any:
 
 @implements(np.linalg.tensorsolve)
 def _tensorsolve(tape: Tape, a: Any, b: Any, axes: Any = None) -> Any:
-    """The array x for which the product of `a` and x over all axes of x is `b`."""
+    """Return the array x for which the product of `a` and x over all axes of x is `b`."""
     array, side = as_array(tape, a), as_array(tape, b)
     if axes is not None:
         array = np.moveaxis(array, axes, range(array.ndim - len(axes), array.ndim))
@@ -88,7 +88,7 @@ def _tensorsolve(tape: Tape, a: Any, b: Any, axes: Any = None) -> Any:
 
 @implements(np.linalg.slogdet)
 def _slogdet(tape: Tape, a: Any) -> Any:
-    """The sign of the determinant and the logarithm of its magnitude: 0 and -inf of a singular matrix."""
+    """Return the sign of the determinant and the logarithm of its magnitude: 0 and -inf of a singular matrix."""
     matrices = _square(tape, a)
     *stack, n, _ = matrices.shape
     with tape.unsigned_zeros():
