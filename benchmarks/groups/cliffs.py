@@ -49,6 +49,7 @@ class Case(NamedTuple):
         goal: seconds in which the first result is to be there.
         jax: whether the text is JAX's, too.
         differences: the same derivative by differences, where JAX has no such text.
+        read: what reads the constants once that every derivative has to read.
         others: further arguments of the same shapes with other indices, one call of each after the other.
     """
 
@@ -58,6 +59,7 @@ class Case(NamedTuple):
     goal: float = 1.0
     jax: bool = True
     differences: Callable[..., Any] | None = None
+    read: Callable[..., Any] | None = None
     others: tuple[tuple[Any, ...], ...] = ()
 
 
@@ -442,9 +444,11 @@ def neo_hooke(tetrahedra: int) -> Case:
 
 
 def sparse_matrix(n: int) -> Case:
-    """K @ u + u², K a stiffness matrix of SciPy's: the derivative in a direction."""
-    K = scipy.sparse.diags_array([-1.0, 2.5, -1.0], offsets=[-1, 0, 1], shape=(n, n), format="csr")
-    return Case(lambda words: lambda u: K @ u + u**2, (random().normal(size=n), numpy.ones(n)), "jvp", jax=False)
+    """K @ u + u², K a matrix of SciPy's, of Laplace's equation on n × n points: value and derivative in a direction."""
+    line = scipy.sparse.diags_array([-1.0, 2.5, -1.0], offsets=[-1, 0, 1], shape=(n, n))
+    K = scipy.sparse.csr_array(scipy.sparse.kronsum(line, line))
+    arguments = (random().normal(size=n * n), numpy.ones(n * n))
+    return Case(lambda words: lambda u: K @ u + u**2, arguments, "jvp", jax=False, read=lambda u, v: K @ u)
 
 
 #: Ten of the rates of HIRES, a problem of the test set for initial value solvers (archimede.uniba.it/~testset): eight
@@ -531,7 +535,7 @@ CASES: Final[dict[str, tuple[Callable[..., Case], tuple[Any, ...]]]] = {
     "bundle adjustment, 400,000 observations": (bundle_adjustment, (400_000,)),
     "minibatches of 256 from 100,000": (minibatches, (100_000, 256)),
     "Neo-Hooke, 10,000 tetrahedra": (neo_hooke, (10_000,)),
-    "K @ u + u², 10⁶ unknowns": (sparse_matrix, (1_000_000,)),
+    "K @ u + u², 10⁶ unknowns": (sparse_matrix, (1_000,)),
     "a sparse system, 10,000 cells": (sparse_system, (100,)),
     "eigenvalues, 200 rows": (eigenvalues, (200,)),
 }
@@ -557,6 +561,7 @@ def table(settings: Settings) -> Table:
     del settings
     notes = [
         "first: from the function to the first derivative, recording and its check included.",
+        "read: SciPy's product with the constant matrix, alone.",
         "differences: the same by differences, with the LSODA of SciPy's solve_ivp and the same tolerances.",
         "call: one more, the quickest of several. JAX: jit, float64, of the same text; scans for loops.",
     ]
@@ -581,9 +586,10 @@ def _row(name: str) -> Row:
         cells["other indices (s)"] = ", ".join(f"{seconds:.3f}" for seconds in others)
     if jax_call is not None:
         cells |= {"JAX call (ms)": round(1e3 * jax_call, 3), "call / JAX": round(call / jax_call, 2)}
-    if make(*sizes).differences is not None:
-        seconds = apart(with_differences, name, seconds=PATIENCE)
-        cells |= {"differences (ms)": round(1e3 * seconds, 3), "call / differences": round(call / seconds, 3)}
+    for what, beside in (("differences", with_differences), ("read", with_read)):
+        if getattr(make(*sizes), what) is not None:
+            seconds = apart(beside, name, seconds=PATIENCE)
+            cells |= {f"{what} (ms)": round(1e3 * seconds, 3), f"call / {what}": round(call / seconds, 3)}
     return Row(cells, Goal(goal, first, unit=" s"))
 
 
@@ -636,6 +642,14 @@ def with_differences(name: str) -> float:
     case = make(*sizes)
     assert case.differences is not None
     return _quickest(lambda: case.differences(*case.arguments))
+
+
+def with_read(name: str) -> float:
+    """Seconds in which the constants are read once."""
+    make, sizes = CASES[name]
+    case = make(*sizes)
+    assert case.read is not None
+    return _quickest(lambda: case.read(*case.arguments))
 
 
 def of_jax(case: Case) -> Callable[..., Any]:

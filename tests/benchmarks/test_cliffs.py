@@ -35,7 +35,7 @@ SMALL = {
     "bundle adjustment": cliffs.bundle_adjustment(400),
     "minibatches": cliffs.minibatches(300, 70),
     "an elastic body": cliffs.neo_hooke(60),
-    "a sparse matrix": cliffs.sparse_matrix(50),
+    "a sparse matrix": cliffs.sparse_matrix(9),
     "a sparse system": cliffs.sparse_system(9),
     "eigenvalues": cliffs.eigenvalues(12),
 }

@@ -13,6 +13,7 @@ from accumulus.shipping.tapes import tape_as_data, tape_from_data
 from accumulus.tape.columns import Range, column
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.program import Program
+from accumulus.tape.sparse_systems import SparseMatrix
 from accumulus.tape.tape import Tape
 
 
@@ -71,8 +72,19 @@ def matrices():
     return tape
 
 
+def products():
+    """Two products with one sparse matrix, which has an empty row."""
+    tape = Program(inputs=6)
+    matrix = SparseMatrix([0, 2, 2, 3], [1, 0, 1], [0.5, -2.0, np.inf], (3, 2))
+    tape.outputs = tape.sparse_product(matrix, np.arange(6).reshape(2, 3)).ravel()
+    tape.outputs = np.append(tape.outputs, tape.sparse_product(matrix, np.array([[0], [3]])))
+    return tape
+
+
 @pytest.mark.parametrize(
-    "tape", [blocks(), scalars(), segments(), matrices()], ids=["blocks", "scalars", "segments", "matrices"]
+    "tape",
+    [blocks(), scalars(), segments(), matrices(), products()],
+    ids=["blocks", "scalars", "segments", "matrices", "products"],
 )
 def test_there_and_back(tape):
     arrays = Arrays()
@@ -84,7 +96,7 @@ def test_there_and_back(tape):
     assert tape_as_data(found, Arrays()) == data
 
 
-@pytest.mark.parametrize("tape", [blocks(), scalars()], ids=["blocks", "scalars"])
+@pytest.mark.parametrize("tape", [blocks(), scalars(), products()], ids=["blocks", "scalars", "products"])
 def test_changed_numbers(tape):
     """References stay inside: what is not refused can be computed."""
     arrays = Arrays()

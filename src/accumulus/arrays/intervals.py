@@ -14,7 +14,7 @@ from accumulus.tape.factorisations import Factorisation
 from accumulus.tape.interpreter import Domain, Partial, resume
 from accumulus.tape.operations import Operation
 from accumulus.tape.program import Program
-from accumulus.tape.sparse_systems import SparseSystem
+from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 
 #: The least and the greatest value; None if there may be no number. Sums and products of finite numbers are taken to be
 #: finite, however large.
@@ -188,6 +188,10 @@ class Intervals(Partial):
     def sparse_solve(self, system: SparseSystem, data: Interval, sides: Interval, shape: Any) -> Interval:
         """Return that nothing is known: matrices may be singular."""
         return None
+
+    def sparse_product(self, matrix: SparseMatrix, x: Interval, shape: Any) -> Interval:
+        """Return whether products are finite."""
+        return ANY if matrix.is_finite and _is_finite(x) else None
 
     def call(self, opaque: Opaque, numbers: Interval, shape: Any) -> Interval:
         """Return that nothing is known."""

@@ -1,4 +1,4 @@
-"""Inverses of matrices as derivatives, which are not formed: products with them are solutions of systems."""
+"""Derivatives that are matrices which are not formed, since products with them are blocks: inverses, constants."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import SizeError
 from accumulus.tape.program import Program
-from accumulus.tape.sparse_systems import SparseSystem
+from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 
 Integers = NDArray[np.int64]
 #: Rows of an inverse, at most, that is formed.
@@ -82,3 +82,52 @@ class Inverse:
             )
         found = replace(self, is_transposed=False).times(self.tape.constant_array(np.eye(self.rows)))
         return found.T if self.is_transposed else found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """A constant sparse matrix in a program that computes derivatives.
+
+    Attributes:
+        tape: the program.
+        given: the matrix, or its transpose.
+        is_transposed: whether that.
+    """
+
+    tape: Program
+    given: SparseMatrix
+    is_transposed: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        m, k = self.given.shape
+        return (k, m) if self.is_transposed else (m, k)
+
+    @property
+    def work(self) -> int:
+        """Products that its product with a vector takes."""
+        return self.given.nnz
+
+    @property
+    def T(self) -> Held:  # noqa: N802
+        """The transpose, which is not written before it is needed."""
+        return replace(self, is_transposed=not self.is_transposed)
+
+    @property
+    def matrix(self) -> SparseMatrix:
+        """The matrix, which the program holds."""
+        return self.given.T if self.is_transposed else self.given
+
+    def times(self, x: Integers) -> Integers:
+        """Return the product with a matrix of references."""
+        return self.tape.sparse_product(self.matrix, x)
+
+    @property
+    def formed(self) -> Integers:
+        """All entries, also those that are not stored."""
+        return self.tape.constant_array(self.matrix.stored.toarray())
+
+
+#: Matrices whose entries are not there one by one.
+Unformed = Inverse | Held

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.entries import Entries, Products, positions, selected, sorted_entries
 from accumulus.arrays.factors import RULES, Factored
-from accumulus.arrays.inverses import Inverse
+from accumulus.arrays.inverses import Held, Inverse
 from accumulus.arrays.scans import Factor, Recurrence, Way, dependences, opened_labels
 from accumulus.arrays.structured import Dense, Edge, Lookup, Structured, of_product, parted, written_out
 from accumulus.arrays.through import through
@@ -29,13 +29,23 @@ from accumulus.elimination.emit import emit
 from accumulus.errors import SizeError
 from accumulus.graph.linearize import linearize
 from accumulus.search.find import find_plan
-from accumulus.tape.blocks import FACTORS, GATHER, LOG_DETERMINANT, MATMUL, SCATTER, SOLVE, SPARSE_SOLVE, Opaque
+from accumulus.tape.blocks import (
+    FACTORS,
+    GATHER,
+    LOG_DETERMINANT,
+    MATMUL,
+    SCATTER,
+    SOLVE,
+    SPARSE_PRODUCT,
+    SPARSE_SOLVE,
+    Opaque,
+)
 from accumulus.tape.columns import Column, Range, column, owners_in, references_in
 from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.moving import Moving
 from accumulus.tape.program import MANY_BLOCKS, OpenIndicesError, Program
-from accumulus.tape.sparse_systems import SparseSystem
+from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape, to_bytes
 
 Integers = NDArray[np.int64]
@@ -46,7 +56,7 @@ _OUTPUTS: Final = -2
 _DIRECTIONS: Final = -3
 #: Arrays that derivatives go through and that are never computed: how many there are, by the code of a block.
 _RESIDUALS: Final = {
-    **dict.fromkeys((SOLVE, SPARSE_SOLVE, GATHER, SCATTER), 1),
+    **dict.fromkeys((SOLVE, SPARSE_SOLVE, SPARSE_PRODUCT, GATHER, SCATTER), 1),
     **{code: count for code, (count, _) in RULES.items()},
 }
 #: Products between arrays, at most: their indices have to fit into memory.
@@ -258,6 +268,8 @@ class _Accumulating:
         self.moving.note(block.start, found)
         if isinstance(block.opaque, SparseSystem):
             self._add_system(position, (factors[0], factors[1]), matrices[0], found.reshape(m, n), block.opaque)
+        elif isinstance(block.opaque, SparseMatrix):
+            self._add_sparse_product(position, factors[0], block.opaque)
         elif block.opaque is not None:
             arguments = factors[0].reshape(-1)[1:]
             active = np.flatnonzero((arguments >= 0) & self.active[arguments])
@@ -318,6 +330,18 @@ class _Accumulating:
         self.active[results] = True
         factor = inverse.formed if is_formed else inverse
         self.edges[position, vertex] = [Dense(results[np.newaxis], residuals[np.newaxis], factor)]
+
+    def _add_sparse_product(self, position: int, taken: Integers, matrix: SparseMatrix) -> None:
+        """Add the derivatives of a product with a constant sparse matrix: that, by an array that is the other."""
+        if not self._is_active(column(taken)):
+            return
+        block, (vertex,) = self.given.blocks[position], self._residuals[position]
+        results, other = block.results.references, self._all(vertex)
+        self._add_edges(vertex, column(other), column(taken), None)
+        self.active[results] = True
+        n = taken.shape[1]
+        dense = Dense(results.reshape(1, -1, n), other.reshape(1, -1, n), Held(self.made, matrix))
+        self.edges[position, vertex] = [dense]
 
     def _add_lookup(self, position: int, rows: Integers, indices: Integers) -> None:
         """Add the derivatives of rows by indices, or of their sums: by an array that is the rows."""
@@ -500,7 +524,7 @@ class _Accumulating:
     def _size_beside(self, position: int) -> int:
         """Return the length of each array that derivatives through a block go through and that is never computed."""
         block = self.given.blocks[position]
-        return len(block.operands[0]) if block.code in (GATHER, SCATTER) else block.size
+        return len(block.operands[0]) if block.code in (GATHER, SCATTER, SPARSE_PRODUCT) else block.size
 
     def _rank(self, vertex: int) -> float:
         """Return where a vertex is in the order in which arrays can be computed."""

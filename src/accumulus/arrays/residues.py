@@ -18,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.arrays.compiled import steps_kernel
+from accumulus.arrays.compiled.sparse_kernel import SparseState
 from accumulus.arrays.compiled.steps_kernel import StepsState
 from accumulus.native.machine import kernel
-from accumulus.tape.blocks import GATHER, MATMUL, SCAN, SCATTER, SOLVE, SPARSE_SOLVE, SUM, Block
+from accumulus.tape.blocks import GATHER, MATMUL, SCAN, SCATTER, SOLVE, SPARSE_PRODUCT, SPARSE_SOLVE, SUM, Block
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import Program
-from accumulus.tape.sparse_systems import SparseSystem
+from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape
 
 #: 2³¹ − 1: products of two residues fit into 64 bits, and are reduced by shifts.
@@ -46,7 +47,21 @@ _ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _SELECT = (
     BY_NAME[name].code for name in ("add", "subtract", "multiply", "negative", "select")
 )
 _COMPUTED: Final = frozenset(
-    (_ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _SELECT, SUM, MATMUL, SCAN, SOLVE, SPARSE_SOLVE, GATHER, SCATTER)
+    (
+        _ADD,
+        _SUBTRACT,
+        _MULTIPLY,
+        _NEGATIVE,
+        _SELECT,
+        SUM,
+        MATMUL,
+        SCAN,
+        SOLVE,
+        SPARSE_SOLVE,
+        SPARSE_PRODUCT,
+        GATHER,
+        SCATTER,
+    )
 )
 _TRUTH: Final = BY_NAME["not_equal"].code
 _KINDS: Final = {
@@ -108,6 +123,7 @@ class RandomInverses:
     def __init__(self, generator: np.random.Generator) -> None:
         self._generator = generator
         self._known: dict[Hashable, tuple[Any, Any, Any]] = {}
+        self._entries: dict[SparseMatrix, tuple[NDArray[np.int64], ...]] = {}
 
     def times(self, matrix: NDArray[np.int64], system: SparseSystem | None, taken: Residues) -> Any:
         """Return the product with a matrix of residues.
@@ -121,6 +137,30 @@ class RandomInverses:
         return reduced(
             reduced(diagonal[:, np.newaxis] * taken.astype(np.uint64)) + reduced(left[:, np.newaxis] * inner)
         )
+
+    def product(self, matrix: SparseMatrix, taken: Any) -> Any:
+        """Return the product of a constant sparse matrix, whose entries have residues, and one of residues."""
+        given = self._entries.get(matrix)
+        if given is None:
+            entries = np.empty(matrix.nnz, np.int64)
+            for part in chunks(matrix.nnz):
+                entries[part] = of_numbers(matrix.entries[part])
+            given = matrix.starts.astype(np.int64), matrix.columns.astype(np.int64), entries
+            self._entries[matrix] = given
+        (m, _), n = matrix.shape, taken.shape[1]
+        results = np.zeros(m * n, np.int64)
+        state = SparseState(
+            prime=PRIME,
+            rows=m,
+            width=n,
+            starts=given[0],
+            columns=given[1],
+            entries=given[2],
+            taken=taken.astype(np.int64).reshape(-1),
+            results=results,
+        )
+        kernel("arrays.sparse")(state.address)
+        return results.reshape(m, n).astype(np.uint64)
 
     def _of(self, matrix: NDArray[np.int64], system: SparseSystem | None, n: int) -> tuple[Any, Any, Any]:
         key: Hashable
@@ -177,6 +217,11 @@ def residues(
             )
             move = gathered if block.code == GATHER else scattered
             result[:] = move(terms, places, block.shape)
+        elif isinstance(block.opaque, SparseMatrix):
+            assert block.shape is not None
+            (taken,), (_, k, n) = block.operands, block.shape
+            given = np.broadcast_to(at(values, taken, slice(0, len(taken))), len(taken)).reshape(k, n)
+            result[:] = inverses.product(block.opaque, given).reshape(-1)
         elif block.code in (SOLVE, SPARSE_SOLVE):
             assert block.shape is not None
             _, n, m = block.shape

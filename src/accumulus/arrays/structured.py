@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.arrays.entries import FEW_PARTS, Entries, Products
 from accumulus.arrays.intervals import Intervals
-from accumulus.arrays.inverses import Inverse
+from accumulus.arrays.inverses import Held, Inverse, Unformed
 from accumulus.errors import SizeError
 from accumulus.tape.blocks import GATHER, SCATTER
 from accumulus.tape.columns import Column, Range, column, references_in
@@ -31,28 +31,30 @@ class Dense:
 
     Attributes:
         heads, tails: references to the program that is differentiated.
-        factor: references to the program that computes the derivatives; (m, k). Or an inverse, which is not formed.
+        factor: references to the program that computes the derivatives; (m, k). Or a matrix that is not formed.
         is_factor: whether the matrix is a factor of a product, as the function has it, rather than a derivative.
     """
 
     heads: Integers
     tails: Integers
-    factor: Integers | Inverse
+    factor: Integers | Unformed
     is_factor: bool = False
 
     def __len__(self) -> int:
+        if isinstance(self.factor, Held):
+            return self.work
         return int(self.heads.size) * int(self.factor.shape[1])
 
     @property
     def matrix(self) -> Integers:
-        """The references, of an inverse the entries that it is formed of."""
-        return self.factor.formed if isinstance(self.factor, Inverse) else self.factor
+        """The references, all of them."""
+        return self.factor.formed if isinstance(self.factor, Unformed) else self.factor
 
     @property
     def work(self) -> int:
         """Products that its product with a vector takes."""
-        if isinstance(self.factor, Inverse):
-            return int(self.heads.size) // self.factor.rows * self.factor.work
+        if isinstance(self.factor, Unformed):
+            return int(self.heads.size) // self.factor.shape[0] * self.factor.work
         return len(self)
 
     @property
@@ -84,6 +86,12 @@ class Dense:
     def entries(self) -> Entries:
         """Its entries, one by one."""
         p, m, q = self.heads.shape
+        if isinstance(self.factor, Held):
+            held = self.factor.given
+            values = self.factor.tape.constant_array(held.entries)[np.newaxis, :, np.newaxis]
+            rows, columns = (held.columns, held.rows) if self.factor.is_transposed else (held.rows, held.columns)
+            heads, tails = self.heads[:, rows], self.tails[:, columns]
+            return Entries(column(heads), column(tails), column(np.broadcast_to(values, heads.shape)))
         matrix = self.matrix
         shape = p, m, matrix.shape[1], q
         heads = np.broadcast_to(self.heads[:, :, np.newaxis], shape)
@@ -195,6 +203,9 @@ def rectangle(entries: Entries, values: Callable[[Entries], Column]) -> Dense | 
     """Return these entries as a rectangle, if every head depends on every tail, once."""
     count = len(entries)
     for one, other in ((entries.heads, entries.tails), (entries.tails, entries.heads)):
+        if isinstance(one, Range) and one.step == 1 and isinstance(other, Range) and other.step == 0:
+            found = Dense.of(one.references, np.array([other.start]), references_in(values(entries)).reshape(-1, 1))
+            return found if one is entries.heads else found.transposed
         # each head is there once: so all tails have to be one
         if isinstance(one, Range) and one.step and count > 1 and not (isinstance(other, Range) and other.step == 0):
             return None
@@ -271,13 +282,15 @@ class Structured:
 
     def cost(self, outer: Edge, inner: Edge) -> tuple[float, int]:
         """Cost of the product of two edges, of which one is dense, and how many products are written one by one."""
+        if _is_held(outer) and _is_held(inner):
+            return self._cost_one_by_one(outer, inner)
         if isinstance(outer, Entries) and isinstance(inner, Dense):
             return self._cost_of_entries(outer, inner)
         if isinstance(outer, Dense) and isinstance(inner, Entries):
             return self._cost_of_entries(_transposed(inner), outer.transposed)
         assert isinstance(outer, Dense)
         assert isinstance(inner, Dense)
-        if outer.is_rectangle and not isinstance(outer.factor, Inverse):
+        if outer.is_rectangle and not isinstance(outer.factor, Unformed):
             return IN_MATRICES * outer.factor.shape[0] * inner.work, 0
         if inner.is_rectangle:
             return IN_MATRICES * inner.factor.shape[1] * outer.work, 0
@@ -290,9 +303,11 @@ class Structured:
         return float(count), count
 
     def _cost_of_entries(self, outer: Entries, inner: Dense) -> tuple[float, int]:
-        if isinstance(inner.factor, Inverse) and _renames(outer, inner):
+        if isinstance(inner.factor, Unformed) and _renames(outer, inner):
             return 0.0, 0
         known = self._rectangle(outer)
+        if _is_held(inner) and (known is None or FILLED * len(known.columns) < inner.heads.size):
+            return self._cost_one_by_one(outer, inner)
         if known is not None:
             return self.cost(known, inner)
         count = len(outer) * inner.factor.shape[1]
@@ -300,6 +315,11 @@ class Structured:
             return IN_ROWS * count, 0
         if _renames(outer, inner):
             return 0.0, 0
+        return float(count), count
+
+    @staticmethod
+    def _cost_one_by_one(outer: Edge, inner: Dense) -> tuple[float, int]:
+        count = len(outer) * len(inner) // inner.heads.size
         return float(count), count
 
     def forget(self) -> None:
@@ -334,21 +354,27 @@ class Structured:
         return self.chained(written_out(outer), written_out(inner), first, size)
 
     def _of_dense(self, outer: Dense, inner: Dense) -> Dense | None:
-        if outer.is_rectangle and not (isinstance(outer.factor, Inverse) and inner.is_rectangle):
+        if outer.is_rectangle and not (isinstance(outer.factor, Unformed) and inner.is_rectangle):
             return self._by_rectangle(outer, inner)
         if inner.is_rectangle:
             found = self._by_rectangle(inner.transposed, outer.transposed)
             return None if found is None else found.transposed
-        if _is_aligned(outer, inner) and not self._is_guarded(outer, inner):
+        if (
+            _is_aligned(outer, inner)
+            and not (_is_held(outer) and _is_held(inner))
+            and not self._is_guarded(outer, inner)
+        ):
             return Dense(outer.heads, inner.tails, self._multiplied(outer.factor, inner.factor))
         return None
 
     def _of_entries(self, outer: Entries, inner: Dense) -> Dense | None:
-        is_inverse = isinstance(inner.factor, Inverse)
-        if is_inverse and _renames(outer, inner):
+        if isinstance(inner.factor, Unformed) and _renames(outer, inner):
             return _renamed(outer, inner)
         known = self._rectangle(outer)
-        if known is None and is_inverse and inner.is_rectangle:
+        if _is_held(inner):  # where few of its rows are taken, what they have is
+            enough = known is not None and FILLED * len(known.columns) >= inner.heads.size
+            return self._by_rectangle(known, inner) if known is not None and enough else None
+        if known is None and isinstance(inner.factor, Inverse) and inner.is_rectangle:
             known = self._filled(outer)
         if known is not None:
             return self._by_rectangle(known, inner)
@@ -358,6 +384,8 @@ class Structured:
 
     def _by_rectangle(self, outer: Dense, inner: Dense) -> Dense | None:
         """Return a rectangle times anything dense: a product of matrices."""
+        if _is_held(outer):
+            return None
         p, m, q = inner.heads.shape
         rows, k = len(outer.rows), inner.factor.shape[1]
         at, known = places(inner.heads.reshape(-1), outer.columns)
@@ -395,10 +423,12 @@ class Structured:
         heads = references_in(outer.heads)[known]
         matrix = inner.matrix[at[known]]
         count, width = matrix.shape
-        order = np.argsort(heads, kind="stable")
-        rows, first, lengths = np.unique(heads[order], return_index=True, return_counts=True)
-        if len(np.unique(lengths)) > MOST_LENGTHS:
-            return None
+        order, rows, lengths = np.arange(count), heads, np.ones(count, np.int64)
+        if (np.diff(heads) <= 0).any():
+            order = np.argsort(heads, kind="stable")
+            rows, first, lengths = np.unique(heads[order], return_index=True, return_counts=True)
+            if len(np.unique(lengths)) > MOST_LENGTHS:
+                return None
         if outer.values is not None and count:
             self.products.count += count * width
             scales = np.repeat(references_in(outer.values)[known], width)
@@ -416,13 +446,13 @@ class Structured:
                 found[chosen] = self.tape.sums(terms.reshape(-1), offsets).reshape(len(chosen), width)
         return Dense.of(rows, inner.columns, found)
 
-    def _multiplied(self, left: Integers | Inverse, right: Integers | Inverse) -> Integers:
+    def _multiplied(self, left: Integers | Unformed, right: Integers | Unformed) -> Integers:
         """Return the product of two matrices of references, or of an inverse and such a matrix."""
-        if isinstance(left, Inverse):
-            right = right.formed if isinstance(right, Inverse) else right
+        if isinstance(left, Unformed):
+            right = right.formed if isinstance(right, Unformed) else right
             self.products.count += left.work * right.shape[1]
             return left.times(right)
-        if isinstance(right, Inverse):
+        if isinstance(right, Unformed):
             return self._multiplied(right.T, left.T).T
         (m, k), n = left.shape, right.shape[1]
         self.products.count += m * k * n
@@ -492,21 +522,23 @@ class Structured:
         What is multiplied one by one is 0 there; in a sum of products it would be NaN.
         """
         for guarded, factor in ((one, other), (other, one)):
-            if isinstance(guarded.factor, Inverse) or isinstance(factor.factor, Inverse):
+            if isinstance(guarded.factor, Unformed) or isinstance(factor.factor, Inverse):
                 continue  # LAPACK raises for singular matrices; all that depends on others is NaN
-            values = guarded.values
-            if (
-                not guarded.is_factor
-                and self.products.guard(values) is not None
-                and not self._intervals.is_finite(factor.values)
-            ):
-                return True
+            if not guarded.is_factor and self.products.guard(guarded.values) is not None:
+                held = factor.factor
+                if not (held.given.is_finite if isinstance(held, Held) else self._intervals.is_finite(factor.values)):
+                    return True
         return False
 
     # Sums --------------------------------------------------------------------------------------------------------
 
     def added(self, edges: Sequence[Edge]) -> list[Edge]:
         """Return these derivatives, those of equal places added."""
+        held = [each for each in edges if _is_held(each)]
+        if 0 < len(held) <= FEW_PARTS:
+            others = [each for each in edges if not _is_held(each)]
+            return [*held, *(self.added(others) if others else [])]
+        edges = [written_out(each) if _is_held(each) else each for each in edges]
         dense: list[Dense] = []
         marks: list[tuple[int, ...]] = []
         single: list[Entries] = []
@@ -538,6 +570,8 @@ class Structured:
 
     def rectangle(self, edges: Sequence[Edge]) -> Dense | None:
         """Return derivatives as one rectangle, rows and columns in order; None if they are something else."""
+        if any(map(_is_held, edges)):
+            return None
         parts = [each if isinstance(each, Dense) else self._rectangle(each) for each in edges]
         known = [part for part in parts if part is not None]
         return beside(known) if len(known) == len(parts) else None
@@ -546,6 +580,11 @@ class Structured:
 def written_out(edge: Edge) -> Entries:
     """Its entries, one by one."""
     return edge.entries if isinstance(edge, Dense) else edge
+
+
+def _is_held(edge: Edge) -> TypeGuard[Dense]:
+    """Return True for a constant sparse matrix."""
+    return isinstance(edge, Dense) and isinstance(edge.factor, Held)
 
 
 def _turned(edge: Edge) -> Edge:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.arrays.inverses import Inverse
+from accumulus.arrays.inverses import Held, Inverse, Unformed
 from accumulus.arrays.residues import (
     PRIME,
     RandomInverses,
@@ -75,7 +75,7 @@ def verify_derivatives(
     _check_places(rows, columns, count, inputs + len(taken))
     wanted: list[Column] = [column(references)]
     local = [*(directions or ()), *(each for _, _, entries, _ in edges for each in entries)]
-    wanted += [each.values for each in local if not _is_inverse(each) and each.values is not None]
+    wanted += [each.values for each in local if not _is_unformed(each) and each.values is not None]
     wanted += [each for *_, recurrence in edges if recurrence is not None for each in recurrence.columns]
     inverses = RandomInverses(generator)
     values = residues(made, wanted, apart, generator, inverses)
@@ -114,8 +114,8 @@ def _check_places(rows: Integers, columns: Integers, count: int, inputs: int) ->
             )
 
 
-def _is_inverse(edge: AnyEdge) -> bool:
-    return isinstance(edge, Dense) and isinstance(edge.factor, Inverse)
+def _is_unformed(edge: AnyEdge) -> bool:
+    return isinstance(edge, Dense) and isinstance(edge.factor, Unformed)
 
 
 def _tangents(
@@ -138,6 +138,8 @@ def _tangents(
             taken = tangents[each.tails.transpose(1, 0, 2).reshape(k, -1)]
             if isinstance(each.factor, Inverse):
                 products = inverses.times(each.factor.given, each.factor.direct, taken)
+            elif isinstance(each.factor, Held):
+                products = inverses.product(each.factor.matrix, taken)
             else:
                 products = matrix_product(values[each.factor], taken)
             total[each.heads.transpose(1, 0, 2).reshape(m, -1) - begin] += products

@@ -173,7 +173,8 @@ def verify(
     generator = Spread()
     points = [as_reals(arguments, shapes)]
     points += [moved(points[0], shapes, reach, generator) for reach in REACHES]
-    holds = where_it_holds(recording, np.stack([as_inputs(point, shapes) for point in points]))
+    inputs = np.stack([as_inputs(point, shapes) for point in points])
+    holds = where_it_holds(recording, inputs)
     tried: list[tuple[Sequence[Any], Outcome]] = []
     for position, point in enumerate(points):
         if not holds[position]:
@@ -194,6 +195,7 @@ def verify(
                     f"{described(function)} was recorded, but raises {type(error).__name__} when it is called with "
                     f"{_written(function, point, shapes)}: {error}{_reason(swallowed, _changed_by(function, captured))}"
                 ) from error
+            holds[position] = False
             continue
         if not outcome.is_real or (outcome.structure, outcome.shapes) != (recording.structure, recording.result_shapes):
             raise MismatchError(
@@ -208,9 +210,9 @@ def verify(
         return False
     agreement = compare(
         recording.program,
-        np.stack([as_inputs(point, shapes) for point, _ in tried]),
-        np.stack([outcome.entries for _, outcome in tried], axis=1),
-        np.stack([outcome.rounding for _, outcome in tried], axis=1),
+        inputs if holds.all() else inputs[holds],
+        np.stack([outcome.entries for _, outcome in tried]).T,
+        np.stack([outcome.rounding for _, outcome in tried]).T,
     )
     for position in np.flatnonzero(agreement.differs.any(axis=0)).tolist():
         arguments, outcome = tried[position]

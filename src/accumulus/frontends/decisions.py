@@ -97,8 +97,8 @@ class Decisions:
         self._choices = Choices(tape, self._is_true)
         #: Values of references as long as there is no loop, and how many operations and constants are among them; then
         #: those of the inputs and results, and of how many blocks they are.
-        self._values: dict[int, Any] = dict(enumerate(np.asarray(point, np.float64)))
-        self._known, self._constants = len(self._values), 0
+        self._values: dict[int, Any] = {}
+        self._known, self._constants = 0, 0
         self._long: NDArray[np.float64] = np.asarray(point, np.float64)
         self._blocks = 0
 
@@ -112,6 +112,9 @@ class Decisions:
                 found: NDArray[np.float64] = memory.parts[0][references + len(program.constants)]
                 return found
             values, constants = self._values, tape.constants
+            if not self._known:
+                values.update(enumerate(self._long))
+                self._known = len(values)
             for k in range(self._constants, len(constants)):
                 values[-1 - k] = np.float64(constants[k])
             self._constants = len(constants)

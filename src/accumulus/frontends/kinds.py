@@ -337,7 +337,8 @@ class Spread:
         """
         first = self._drawn + 1
         self._drawn += int(np.prod(size))
-        found: NDArray[np.float64] = np.arange(first, self._drawn + 1, dtype=np.float64) * _GOLDEN % 1.0
+        found: NDArray[np.float64] = np.arange(first, self._drawn + 1, dtype=np.float64) * _GOLDEN
+        found -= np.floor(found)
         return (low + (high - low) * found).reshape(size)
 
 

@@ -167,7 +167,8 @@ def check_number(recording: Recording, kind: Kind, name: str) -> None:
 
 def points_around(point: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a point and one beside it."""
-    spread = 1e-3 * (1.0 + (np.arange(1, len(point) + 1) * _GOLDEN) % 1.0)
+    turns = np.arange(1, len(point) + 1) * _GOLDEN
+    spread = 1e-3 * (1.0 + (turns - np.floor(turns)))
     return np.stack([point, point * (1.0 + spread) + spread * (point == 0)])
 
 

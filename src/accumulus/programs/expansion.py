@@ -24,7 +24,7 @@ from accumulus.programs.graphs import entries_of_seeds, inputs_of
 from accumulus.programs.kinds import JACOBIAN
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
-from accumulus.tape.blocks import CHOLESKY, GATHER, LOG_DETERMINANT, MATMUL, SCATTER, SOLVE, Opaque
+from accumulus.tape.blocks import CHOLESKY, GATHER, LOG_DETERMINANT, MATMUL, SCATTER, SOLVE, SPARSE_PRODUCT, Opaque
 from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.fusion import Map, fuse
@@ -32,7 +32,7 @@ from accumulus.tape.live import of_all_orders, unattached
 from accumulus.tape.moving import Moving
 from accumulus.tape.passes import moved
 from accumulus.tape.program import Program
-from accumulus.tape.sparse_systems import SparseSystem
+from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape
 from accumulus.tape.taylor import taylor_coefficients
 
@@ -201,12 +201,12 @@ class _Writing:
         }  # fmt: skip
         if isinstance(block.opaque, SparseSystem):
             found = self._add_sparse_solutions(block.opaque, block.shape, *operands)
-        elif block.opaque is not None:
+        elif block.opaque is not None and not isinstance(block.opaque, SparseMatrix):
             found = self._called(block.opaque, operands[0], self.order)
-        elif block.code in (GATHER, SCATTER):
-            by = self.at(operands[1], 0)
-            powers = range(self.order + 1 if self._is_moving(operands[0]) else 1)
-            found = [self.made.of_matrices(block.code, block.shape, [self.at(operands[0], k), by]) for k in powers]
+        elif block.code in (GATHER, SCATTER, SPARSE_PRODUCT):
+            by = [self.at(each, 0) for each in operands[1:]]
+            parts = [self.at(operands[0], k) for k in range(self.order + 1 if self._is_moving(operands[0]) else 1)]
+            found = [self.made.of_matrices(block.code, block.shape, [part, *by], block.opaque) for part in parts]
             found += [np.full(len(found[0]), self._zero)] * (self.order + 1 - len(found))
         else:
             if block.code not in add:

@@ -26,6 +26,7 @@ from accumulus.tape.blocks import (
     SCAN,
     SCATTER,
     SINGULAR_VECTORS,
+    SPARSE_PRODUCT,
     SPARSE_SOLVE,
     SUM,
     Block,
@@ -35,6 +36,7 @@ from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.program import MANY_BLOCKS, Program
+from accumulus.tape.sparse_systems import SparseMatrix
 from accumulus.tape.tape import Tape, from_bytes, to_bytes
 
 _BOOLEAN: Final = np.array([operation.result == "boolean" for operation in OPERATIONS])
@@ -54,12 +56,13 @@ def tape_as_data(tape: Tape | Program, arrays: Arrays) -> dict[str, Any]:
     """Return a tape as data."""
     if tape.scalars is not None:
         return {"tape": arrays.add(np.frombuffer(to_bytes(tape.scalars), np.uint8))}
+    matrices: dict[SparseMatrix, dict[str, int]] = {}  # each is written once
     return {
         "inputs": tape.inputs,
         "signed_zeros": tape.signed_zeros,
         "constants": arrays.add(tape.constants),
         "outputs": arrays.add(tape.outputs, np.int64),
-        "blocks": [_block_as_data(block, arrays) for block in tape.blocks],
+        "blocks": [_block_as_data(block, arrays, matrices) for block in tape.blocks],
     }
 
 
@@ -72,8 +75,9 @@ def _add_constants(tape: Program, values: NDArray[np.float64]) -> None:
             tape.constant_apart(value)
 
 
-def _block_as_data(block: Block, arrays: Arrays) -> dict[str, Any]:
-    if block.opaque is not None:
+def _block_as_data(block: Block, arrays: Arrays, matrices: dict[SparseMatrix, dict[str, int]]) -> dict[str, Any]:
+    held = block.opaque if isinstance(block.opaque, SparseMatrix) else None
+    if block.opaque is not None and held is None:
         raise OpaqueError.of(block.opaque.name, "a file")
     data: dict[str, Any] = {
         "code": block.code,
@@ -90,6 +94,10 @@ def _block_as_data(block: Block, arrays: Arrays) -> dict[str, Any]:
         data["steps"] = arrays.add(block.steps, np.int64)
     if block.shape is not None:
         data["shape"] = list(block.shape)
+    if held is not None:
+        if held not in matrices:
+            matrices[held] = {name: arrays.add(getattr(held, name)) for name in ("starts", "columns", "entries")}
+        data["matrix"] = matrices[held]
     return data
 
 
@@ -107,8 +115,9 @@ def tape_from_data(record: Fields) -> Program:
     blocks = record.records("blocks")
     if len(blocks) > MANY_BLOCKS:
         raise FileError(f"{record.what} has {len(blocks)} blocks; expected at most {MANY_BLOCKS}")
+    matrices: dict[Any, SparseMatrix] = {}
     for each in blocks:
-        _append(tape, each)
+        _append(tape, each, matrices)
     outputs = record.array("outputs").astype(np.int64)
     _check_references([outputs], tape, record.what)
     tape.outputs = outputs
@@ -155,7 +164,7 @@ def _check_kinds(tape: Tape, what: str, *, in_loop: bool) -> None:
         raise FileError(f"{what} has an output that is a truth value")
 
 
-def _append(tape: Program, record: Fields) -> None:
+def _append(tape: Program, record: Fields, matrices: dict[Any, SparseMatrix]) -> None:
     """One more block of a tape."""
     code, count = record.number("code", most=255), record.number("count", least=1, most=1 << 40)
     operands = tuple([_column(each, record) for each in record.items("operands")])
@@ -180,18 +189,24 @@ def _append(tape: Program, record: Fields) -> None:
         if len(sizes) != 3:
             raise FileError(f"{record.what} works on matrices of {sizes}; expected three numbers")
         m, k, n = sizes
-        taken = 1 if code in (LOG_DETERMINANT, CHOLESKY, *FACTORS) else 2
+        taken = 1 if code in (LOG_DETERMINANT, CHOLESKY, SPARSE_PRODUCT, *FACTORS) else 2
         given = [rows * columns for rows, columns in operand_shapes(code, (m, k, n), None, taken)]
         results = 2 if code == LOG_DETERMINANT else m * n
         if code in FACTORS:
             results = sum(FACTORISATIONS[code].sizes(m, k))
         by_indices = code in (GATHER, SCATTER)
         is_square = m >= k if code in (ORTHOGONAL, SINGULAR_VECTORS) else code == MATMUL or by_indices or m == k
+        matrix = None
+        if code == SPARSE_PRODUCT:
+            held = record.record("matrix")
+            made = _sparse_matrix(held, (m, k))
+            key = *(held.data[name] for name in ("starts", "columns", "entries")), m, k
+            matrix, is_square = matrices.setdefault(key, made), True
         if 0 in given or results != count or not is_square or (code == CHOLESKY and k != n):
             raise FileError(f"{record.what} works on matrices of {sizes}, which do not have {count} results")
         _check_lengths(operands, given, record.what)
         _check_references(operands, tape, record.what)
-        tape.of_matrices(code, (m, k, n), [references_in(each) for each in operands])
+        tape.of_matrices(code, (m, k, n), [references_in(each) for each in operands], matrix)
     elif 1 <= code < len(OPERATIONS):
         _check_lengths(operands, [count] * _ARITY[code], record.what)
         _check_references(operands, tape, record.what)
@@ -201,6 +216,21 @@ def _append(tape: Program, record: Fields) -> None:
         tape.apply_code(code, operands)
     else:
         raise FileError(f"{record.what} has the code {code}, which does not exist")
+
+
+def _sparse_matrix(record: Fields, shape: tuple[int, int]) -> SparseMatrix:
+    """Return a constant sparse matrix."""
+    starts, columns = (record.array(name).astype(np.int64) for name in ("starts", "columns"))
+    entries = record.array("entries", "f")
+    if (
+        len(starts) != shape[0] + 1
+        or starts[0] != 0
+        or (np.diff(starts) < 0).any()
+        or not starts[-1] == len(columns) == len(entries)
+        or (len(columns) and not 0 <= int(columns.min()) <= int(columns.max()) < shape[1])
+    ):
+        raise FileError(f"{record.what} is no sparse matrix of {shape[0]} × {shape[1]} entries")
+    return SparseMatrix(starts, columns, entries, shape)
 
 
 def _check_lengths(operands: Sequence[Column], expected: list[int], what: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from accumulus.show.report import CaseFacts, Shown, cases_table, operations_by_kind
 from accumulus.show.tables import amount, counted, key_values, shape_text, table, text
-from accumulus.tape.blocks import CALL, CHOLESKY, GATHER, MATMUL, SCATTER, SOLVE, SPARSE_SOLVE
+from accumulus.tape.blocks import CALL, CHOLESKY, GATHER, MATMUL, SCATTER, SOLVE, SPARSE_PRODUCT, SPARSE_SOLVE
 from accumulus.tape.factorisations import FACTORISATIONS
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class BodyFacts:
                 SOLVE: "{0} equations, {2} sides",
                 CHOLESKY: "factor of {0}×{1}",
                 SPARSE_SOLVE: "{0} sparse equations, {2} sides",
+                SPARSE_PRODUCT: "product of sparse {0}×{1} and {1}×{2}",
                 CALL: "call for {2} numbers",
                 GATHER: "{0} rows by indices",
                 SCATTER: "sums of {1} rows by indices",

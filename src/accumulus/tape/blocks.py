@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from accumulus.tape.columns import Column, Range
 from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.sparse_systems import SparseSystem
+from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape
 
 #: The code of blocks that are sums over segments; no row of the table has it.
@@ -25,8 +25,9 @@ LOG_DETERMINANT: Final = 251
 #: The code of blocks that call an opaque function.
 CALL: Final = 250
 CHOLESKY: Final = 249
-#: The code of blocks that are solutions of systems with sparse matrices.
+#: The codes of blocks that are solutions of systems with sparse matrices, and products with constant ones.
 SPARSE_SOLVE: Final = 248
+SPARSE_PRODUCT: Final = 241
 #: The codes of blocks that take rows of a matrix by indices which are numbers of the program, and that add rows where
 #: such indices say.
 GATHER: Final = 243
@@ -40,7 +41,9 @@ FACTORS: Final = frozenset((EIGENVECTORS, ORTHOGONAL, SINGULAR_VECTORS, DETERMIN
 #: Their operations, by those of a product of m × n and n × n entries, the smaller side being n.
 _WORK: Final = {EIGENVECTORS: 9.0, ORTHOGONAL: 4.0, SINGULAR_VECTORS: 14.0, DETERMINANT: 2.0 / 3.0}
 #: What works on whole matrices.
-OF_MATRICES: Final = FACTORS | frozenset((MATMUL, SOLVE, LOG_DETERMINANT, CHOLESKY, SPARSE_SOLVE, GATHER, SCATTER))
+OF_MATRICES: Final = FACTORS | frozenset(
+    (MATMUL, SOLVE, LOG_DETERMINANT, CHOLESKY, SPARSE_SOLVE, SPARSE_PRODUCT, GATHER, SCATTER)
+)
 
 
 class Opaque(Protocol):
@@ -95,8 +98,8 @@ class Block:
     # (1, k, n), since they make a row of n numbers of one of k, the first of which is a condition; of what goes by
     # indices m rows of n entries, made of k
     shape: tuple[int, int, int] | None = None
-    # of calls, what is called; of sparse systems, where the entries are
-    opaque: Opaque | SparseSystem | None = None
+    # of calls, what is called; of sparse systems, where the entries are; of products with a sparse matrix, that
+    opaque: Opaque | SparseSystem | SparseMatrix | None = None
 
     @property
     def size(self) -> int:
@@ -127,6 +130,8 @@ class Block:
             if self.code in FACTORS:
                 return int(_WORK[self.code] * self.shape[0] * k * min(self.shape[0], k))
             return self.count * (2 * k - 1) if self.code == MATMUL else 2 * k**3 // 3 + 2 * k * k * n
+        if isinstance(self.opaque, SparseMatrix) and self.shape is not None:
+            return self.shape[2] * max(2 * self.opaque.nnz - self.shape[0], 0)
         if isinstance(self.opaque, SparseSystem) and self.shape is not None:
             return 2 * self.opaque.work * self.shape[2]
         return len(self.operands[0]) - self.count if self.code == SUM else self.count
@@ -140,11 +145,13 @@ class Block:
 
 
 def operand_shapes(
-    code: int, shape: tuple[int, int, int] | None, opaque: Opaque | SparseSystem | None, count: int
+    code: int, shape: tuple[int, int, int] | None, opaque: Opaque | SparseSystem | SparseMatrix | None, count: int
 ) -> list[tuple[int, int]]:
     """Return rows and columns of the first operands of what works on matrices."""
     assert shape is not None
     m, k, n = shape
+    if code == SPARSE_PRODUCT:
+        return [(k, n)]
     if code in (GATHER, SCATTER):
         return [(k, n), (m if code == GATHER else k, 1)]
     first = (1, opaque.entries) if isinstance(opaque, SparseSystem) else (m, k)

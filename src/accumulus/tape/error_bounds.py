@@ -22,7 +22,7 @@ from accumulus.tape.interpreter import NUMBERS, Domain, outputs_at, run
 from accumulus.tape.moving import narrowed
 from accumulus.tape.operations import Operation
 from accumulus.tape.program import Program
-from accumulus.tape.sparse_systems import SparseSystem
+from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape
 
 
@@ -255,6 +255,16 @@ class ErrorBounds(Domain):
                 lost = (abs(moved) + 8 * unit * abs(matrix)) @ size + (db[at] + unit * abs(b[at])).reshape(n, m)
                 error[at] = 4.0 * norm * lost.max(initial=0.0) + self._rounding.smallest
         return _bounded(found, error)
+
+    def sparse_product(
+        self, matrix: SparseMatrix, x: tuple[Values, Values], shape: tuple[int, int, int]
+    ) -> tuple[Values, Values]:
+        """Multiply and bound the results by magnitudes; each product is rounded, and each sum of them."""
+        (value, error), (m, k, n) = x, shape
+        size, lost = (matrix.magnitudes @ each.reshape(k, -1) for each in (abs(value), error))
+        lengths, rounding = 1 + np.diff(matrix.starts)[:, np.newaxis], self._rounding
+        bound = (lost + lengths * (rounding.unit * size + rounding.smallest)).reshape(m * n, *value.shape[1:])
+        return _bounded(NUMBERS.sparse_product(matrix, value, shape), bound)
 
     def call(
         self, opaque: Opaque, numbers: tuple[Values, Values], shape: tuple[int, int, int]

@@ -24,7 +24,7 @@ from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.factorisations import FACTORISATIONS, Factorisation
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation, helpers
 from accumulus.tape.program import Program
-from accumulus.tape.sparse_systems import SparseSystem
+from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape
 
 Integers = NDArray[np.int64]
@@ -101,6 +101,8 @@ class Domain:
             return partial(self.factorise, FACTORISATIONS[block.code])
         if isinstance(block.opaque, SparseSystem):
             return partial(self.sparse_solve, block.opaque)
+        if isinstance(block.opaque, SparseMatrix):
+            return partial(self.sparse_product, block.opaque)
         if block.opaque is not None:
             return partial(self.call, block.opaque)
         if block.code == LOG_DETERMINANT:
@@ -142,6 +144,10 @@ class Domain:
     def sparse_solve(self, system: SparseSystem, data: Any, sides: Any, shape: Shape) -> Any:
         """Compute the solutions of a system with a sparse matrix, row by row."""
         raise NotImplementedError(f"{type(self).__name__} has no rule for systems with sparse matrices")
+
+    def sparse_product(self, matrix: SparseMatrix, x: Any, shape: Shape) -> Any:
+        """Compute the product of a constant sparse matrix and a matrix, row by row."""
+        raise NotImplementedError(f"{type(self).__name__} has no rule for products with sparse matrices")
 
     def call(self, opaque: Opaque, numbers: Any, shape: Shape) -> Any:
         """Compute the results of an opaque function."""
@@ -455,6 +461,11 @@ class _Numbers(Domain):
                 found[at] = system.solve(data[at], sides[at].reshape(n, m), warns=False).reshape(-1)
         return found
 
+    def sparse_product(self, matrix: SparseMatrix, x: Any, shape: Shape) -> Any:
+        """Multiply at one point or at many, adding entries of a row in their order."""
+        m, k, n = shape
+        return (matrix.stored @ x.reshape(k, -1)).reshape(m * n, *x.shape[1:])
+
     def call(self, opaque: Opaque, numbers: Any, shape: Shape) -> Any:
         """Call an opaque function, at one point or at one after the other."""
         if numbers.ndim == 1:
@@ -541,7 +552,7 @@ def evaluate(
 
 def outputs_at(tape: Tape | Program, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return all outputs of a program at points of shape (points, inputs), as (outputs, points)."""
-    values = np.empty((len(tape.outputs), len(inputs)))
+    values = np.empty((len(inputs), len(tape.outputs))).T  # each point is written in one piece
     if tape.scalars is not None:
         for row, value in zip(values, evaluate(tape.scalars, list(np.ascontiguousarray(inputs.T))), strict=True):
             row[:] = value

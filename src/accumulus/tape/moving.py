@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -27,6 +27,7 @@ from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.interpreter import Copies, applied
 from accumulus.tape.live import settled
 from accumulus.tape.program import Program
+from accumulus.tape.sparse_systems import SparseMatrix
 from accumulus.tape.systems import logarithm, lower_factor, solutions
 from accumulus.tape.tape import Tape
 
@@ -231,7 +232,11 @@ def _part(block: Block, needed: NDArray[np.bool_]) -> _Part:
         table = needed.reshape(m, n)
         down, along = table.any(axis=1), table.any(axis=0)
         down |= block.code == SOLVE  # which needs all equations
-        factors = [columns[0].reshape(m, k)[down].reshape(-1), columns[1].reshape(k, n)[:, along].reshape(-1)]
+        factors = [columns[-1].reshape(k, n)[:, along].reshape(-1)]
+        if isinstance(block.opaque, SparseMatrix):
+            block = replace(block, opaque=block.opaque.of_rows(np.asarray(down)))
+        else:
+            factors.insert(0, columns[0].reshape(m, k)[down].reshape(-1))
         results = every.reshape(m, n)[down][:, along].reshape(-1)
         return _Part(block, factors, results, shape=(int(down.sum()), k, int(along.sum())))
     return _Part(block, [each[needed] for each in columns], every[needed])
@@ -299,6 +304,15 @@ def _write(tape: Tape, part: _Part, at: Callable[[NDArray[np.int64]], list[int]]
         results = part.results.reshape(len(block.body.outputs), -1)
         for instance in range(results.shape[1]):  # which take results of earlier ones
             values[results[:, instance]] = write(*at(np.array([each[instance] for each in columns], np.int64)))
+        return
+    if isinstance(block.opaque, SparseMatrix):
+        assert part.shape is not None
+        matrix, (_, k, n) = block.opaque, part.shape
+        entries = [tape.constant(value) for value in matrix.entries.tolist()]
+        taken = np.reshape(at(columns[0]), (k, n))[matrix.columns].T.tolist()  # a line for each column of the product
+        products = [[tape.multiply(x, a) for x, a in zip(line, entries, strict=True)] for line in taken]
+        ends = list(pairwise(matrix.starts.tolist()))
+        values[part.results] = [tape.sum(line[first:last]) for first, last in ends for line in products]
         return
     if block.opaque is not None:
         raise OpaqueError.of(block.opaque.name, _WRITTEN_OUT)

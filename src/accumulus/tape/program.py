@@ -33,6 +33,7 @@ from accumulus.tape.blocks import (
     SCAN,
     SCATTER,
     SOLVE,
+    SPARSE_PRODUCT,
     SPARSE_SOLVE,
     SUM,
     Block,
@@ -55,7 +56,7 @@ from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.live import seeing_zero_signs
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation
 from accumulus.tape.passes import USED, moved, rows_of
-from accumulus.tape.sparse_systems import SparseSystem
+from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape, to_bytes
 
 #: Lines of source: files and numbers.
@@ -419,7 +420,7 @@ class Program:
         """The opaque functions that it calls."""
         blocks = self.blocks if self.scalars is None else []
         called = [block.opaque for block in blocks if block.opaque is not None]
-        return [each for each in called if not isinstance(each, SparseSystem)]
+        return [each for each in called if not isinstance(each, SparseSystem | SparseMatrix)]
 
     @property
     def has_lookups(self) -> bool:
@@ -625,6 +626,11 @@ class Program:
         n, m = sides.shape
         return self.of_matrices(SPARSE_SOLVE, (n, n, m), [data, sides], system).reshape(n, m)
 
+    def sparse_product(self, matrix: SparseMatrix, x: References) -> References:
+        """Return the product of a constant sparse matrix, which the program holds, and one of references."""
+        (m, k), n = matrix.shape, x.shape[1]
+        return self.of_matrices(SPARSE_PRODUCT, (m, k, n), [x], matrix).reshape(m, n)
+
     def call(self, opaque: Opaque, numbers: References) -> References:
         """Return an opaque function's results for a condition and arguments; such calls are never written out."""
         shape = 1, 1 + opaque.argument_count, opaque.result_count
@@ -635,10 +641,10 @@ class Program:
         code: int,
         shape: tuple[int, int, int],
         operands: Sequence[References],
-        opaque: Opaque | SparseSystem | None = None,
+        opaque: Opaque | SparseSystem | SparseMatrix | None = None,
     ) -> References:
         """Return the results of a block that works on matrices, row by row, or of a call."""
-        if code != MATMUL:
+        if code not in (MATMUL, SPARSE_PRODUCT):
             self.begin_loops()
             self.is_long = True
         count = 2 if code == LOG_DETERMINANT else shape[0] * shape[2]
@@ -707,7 +713,7 @@ class Program:
         body: Tape | None = None,
         steps: NDArray[np.int64] | None = None,
         shape: tuple[int, int, int] | None = None,
-        opaque: Opaque | SparseSystem | None = None,
+        opaque: Opaque | SparseSystem | SparseMatrix | None = None,
     ) -> Range:
         self.begin_loops()
         if self._segment is not None:
@@ -842,7 +848,9 @@ class Program:
         for position in reversed(range(len(self.blocks))):
             block = self.blocks[position]
             rows = [OPERATIONS[code] for code in block.codes]
-            sees = block.opaque is not None or any(row.jumps or row.zero_signs == "seen" for row in rows)
+            sees = (block.opaque is not None and block.code != SPARSE_PRODUCT) or any(
+                row.jumps or row.zero_signs == "seen" for row in rows
+            )
             if sees or found[position]:
                 for operands in block.operands:
                     found[self.owners(operands)] = True

@@ -1,8 +1,8 @@
-"""Systems of equations with sparse matrices: where the stored entries are, and the factors that solve them.
+"""Constant sparse matrices; and systems of equations with sparse matrices: where the stored entries are, and factors.
 
-Where the stored entries are is constant. The entries themselves are operands of a block (`Program.sparse_solve`), or
-those of a constant matrix, which is factorised once. Factors are SuperLU's; the last ones are kept, so that a system
-and its transpose at one point take one factorisation.
+Of a system, where the stored entries are is constant. The entries themselves are operands of a block
+(`Program.sparse_solve`), or those of a constant matrix, which is factorised once. Factors are SuperLU's; the last ones
+are kept, so that a system and its transpose at one point take one factorisation.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from functools import cached_property, partial
 from typing import Any, Final
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,103 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 #: Factors that are kept, for the matrices that were factorised last.
 KEPT: Final = 2
+
+
+class SparseMatrix:
+    """A constant matrix row by row, products with which are blocks of a program (`Program.sparse_product`).
+
+    Products add the entries of a row in their order; a place may come twice, and counts as the sum then.
+
+    Args:
+        starts: where the entries of each row begin, and where those of the last end.
+        columns, entries: the column of each entry, and the entry itself.
+        shape: of the matrix.
+    """
+
+    name = "a product with a sparse matrix"
+    argument_count, result_count = 0, 0
+
+    def __init__(self, starts: Any, columns: Any, entries: Any, shape: tuple[int, int]) -> None:
+        self.starts: NDArray[np.int32] = np.asarray(starts, np.int32).view()
+        self.columns: NDArray[np.int32] = np.asarray(columns, np.int32).view()
+        self.entries: Floats = np.asarray(entries, np.float64).view()
+        self.shape = shape
+        for each in (self.starts, self.columns, self.entries):
+            each.flags.writeable = False  # SciPy's methods bring some matrices into another form in their place
+
+    @classmethod
+    def of(cls, matrix: Any) -> SparseMatrix:
+        """Return a copy of a matrix, sparse or dense, in the order in which SciPy adds entries; one for equal ones."""
+        from scipy.sparse import csr_array
+
+        stored = matrix if getattr(matrix, "format", "") == "csr" else csr_array(matrix).sorted_indices()
+        found = cls(stored.indptr, stored.indices, stored.data, (int(stored.shape[0]), int(stored.shape[1])))
+        for known in list(_MATRICES):
+            if known._is_equal(found):
+                return known
+        found = cls(found.starts.copy(), found.columns.copy(), found.entries.copy(), found.shape)
+        _MATRICES.add(found)
+        return found
+
+    def __reduce__(self) -> Any:
+        return SparseMatrix, (self.starts, self.columns, self.entries, self.shape)
+
+    def _is_equal(self, other: SparseMatrix) -> bool:
+        return (
+            self.shape == other.shape
+            and np.array_equal(self.entries.view(np.int64), other.entries.view(np.int64))
+            and np.array_equal(self.columns, other.columns)
+            and np.array_equal(self.starts, other.starts)
+        )
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored entries."""
+        return len(self.entries)
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        """The row of each entry."""
+        return np.repeat(np.arange(self.shape[0]), np.diff(self.starts))
+
+    @cached_property
+    def is_finite(self) -> bool:
+        """True if no entry is infinite or NaN."""
+        return bool(np.isfinite(self.entries).all())
+
+    @cached_property
+    def stored(self) -> Any:
+        """The matrix in SciPy's format by rows."""
+        return self._with(self.entries)
+
+    @cached_property
+    def magnitudes(self) -> Any:
+        """The magnitudes of its entries, in the same format."""
+        return self._with(abs(self.entries))
+
+    def _with(self, entries: Floats) -> Any:
+        from scipy.sparse import csr_array
+
+        return csr_array((entries, self.columns, self.starts), self.shape)
+
+    @cached_property
+    def T(self) -> SparseMatrix:  # noqa: N802
+        """The transpose."""
+        turned = self.stored.tocsc()
+        other = SparseMatrix(turned.indptr, turned.indices, turned.data, self.shape[::-1])
+        vars(other)["T"] = self
+        return other
+
+    def of_rows(self, chosen: NDArray[np.bool_]) -> SparseMatrix:
+        """Return some of the rows, by a mask."""
+        if chosen.all():
+            return self
+        part = self.stored[np.flatnonzero(chosen)]
+        return SparseMatrix(part.indptr, part.indices, part.data, part.shape)
+
+
+#: Matrices that programs hold: equal ones are one.
+_MATRICES: Final[WeakSet[SparseMatrix]] = WeakSet()
 
 
 class SparseSystem:
@@ -81,7 +179,7 @@ class SparseSystem:
         if self._held is None:
             stored: Any = csc_array((data[self._by_column], self._indices, self._starts), (self.size, self.size))
         else:
-            stored = self._held if hasattr(self._held, "tocsc") else None
+            stored = self._held.stored.copy() if isinstance(self._held, SparseMatrix) else None
         return stored.T if self.is_transposed and stored is not None else stored
 
     def solve(self, data: Floats, sides: Floats, *, warns: bool = True) -> Floats:
@@ -122,7 +220,7 @@ class SparseSystem:
     def _factorised(self, data: Floats, warns: bool) -> Any:
         from scipy.sparse.linalg import MatrixRankWarning, splu
 
-        if self._held is not None and not hasattr(self._held, "tocsc"):
+        if self._held is not None and not isinstance(self._held, SparseMatrix):
             return self._held
         stored = self.matrix(data)
         if not np.isfinite(stored.data).all():

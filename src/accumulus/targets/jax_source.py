@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, CompileError
-from accumulus.tape.blocks import CHOLESKY, GATHER, LOG_DETERMINANT, MATMUL, SCATTER, SOLVE
+from accumulus.tape.blocks import CHOLESKY, GATHER, LOG_DETERMINANT, MATMUL, SCATTER, SOLVE, SPARSE_PRODUCT
 from accumulus.tape.columns import Column
 from accumulus.tape.operations import OPERATIONS, helpers
 from accumulus.tape.tape import Tape
@@ -106,6 +106,7 @@ class _JaxArrays(ArrayPrinter):
         CHOLESKY: "jnp.linalg.cholesky({0})",
         GATHER: "{0}[{1}[:, 0].astype(int) % {k}]",
         SCATTER: "jnp.zeros(({m}, {n}), real).at[{1}[:, 0].astype(int) % {m}].add({0})",
+        SPARSE_PRODUCT: "jnp.zeros(({m}, {n}), real).at[{rows}].add({entries}[:, None] * {0}[{columns}])",
     }
     taken = "jnp.ravel(own)[jnp.asarray({table})[at]]"
     chosen = "jnp.where(jnp.asarray({mask})[at] == 1, {own}, {other})"

@@ -38,6 +38,7 @@ from accumulus.tape.blocks import (
     SCATTER,
     SINGULAR_VECTORS,
     SOLVE,
+    SPARSE_PRODUCT,
     Opaque,
     operand_shapes,
 )
@@ -46,7 +47,7 @@ from accumulus.tape.factorisations import FACTORISATIONS, Factorisation
 from accumulus.tape.fusion import Map
 from accumulus.tape.interpreter import whole_indices
 from accumulus.tape.program import Program
-from accumulus.tape.sparse_systems import SparseSystem
+from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Unit
 
@@ -81,7 +82,7 @@ class Nest:
     offsets: NDArray[np.int64] | None = None  # of sums, where the terms of each begin, and where those of the last end
     shape: tuple[int, int, int] | None = None  # of what works on matrices, see `accumulus.tape.blocks.Block`
     code: int = 0  # of that, what it is
-    opaque: Opaque | SparseSystem | None = None  # of calls, what is called; of sparse systems, where the entries are
+    opaque: Opaque | SparseSystem | SparseMatrix | None = None  # see `accumulus.tape.blocks.Block`
     # where each instance stores its result, counted from its place; None if they follow each other
     positions: NDArray[np.int32] | None = None
     blocks: tuple[int, ...] = ()  # of the program that it computes
@@ -111,7 +112,7 @@ def check_written(nests: Sequence[Nest], language: str, has_factors: bool = Fals
         OpaqueError: for calls of opaque functions.
     """
     for nest in nests:
-        if nest.opaque is not None:
+        if nest.opaque is not None and nest.code != SPARSE_PRODUCT:
             raise OpaqueError.of(nest.opaque.name, f"source in {language}")
         if nest.code in (EIGENVECTORS, SINGULAR_VECTORS) and not has_factors:
             raise OpaqueError.of(f"LAPACK for {FACTORISATIONS[nest.code].name}", f"source in {language}")
@@ -355,6 +356,7 @@ class OfMatrices:
 
     def __init__(self, nest: Nest, places: Sequence[Entries], constant: Sequence[bool]) -> None:
         assert nest.shape is not None
+        assert not isinstance(nest.opaque, SparseMatrix)
         m, _, n = nest.shape
         if nest.code in FACTORS:
             self._compute: Callable[..., Any] = partial(_factorise, FACTORISATIONS[nest.code])

@@ -26,10 +26,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, CompileError
-from accumulus.tape.blocks import CHOLESKY, GATHER, LOG_DETERMINANT, MATMUL, SCATTER, SOLVE, operand_shapes
+from accumulus.tape.blocks import (
+    CHOLESKY,
+    GATHER,
+    LOG_DETERMINANT,
+    MATMUL,
+    SCATTER,
+    SOLVE,
+    SPARSE_PRODUCT,
+    operand_shapes,
+)
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.operations import BY_NAME, OPERATIONS, helpers
+from accumulus.tape.sparse_systems import SparseMatrix
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Batch, Segment, Shape, SourceKernel, Unit
 from accumulus.targets.nests import Nest, check_written, nests_of
@@ -274,7 +284,7 @@ class _PointPrinter(BodyPrinter):
 #: Results of what works on matrices, in a word.
 _OF_MATRICES: Final = {
     MATMUL: "products", SOLVE: "solutions", LOG_DETERMINANT: "parts of a determinant", CHOLESKY: "entries of a factor",
-    GATHER: "entries of rows by indices", SCATTER: "sums by indices"
+    GATHER: "entries of rows by indices", SCATTER: "sums by indices", SPARSE_PRODUCT: "products with a sparse matrix"
 }  # fmt: skip
 
 
@@ -307,6 +317,9 @@ class ArrayPrinter:
         CHOLESKY: "np.linalg.cholesky({0})",
         GATHER: "{0}[{1}[:, 0].astype(int) % {k}]",
         SCATTER: "np.transpose([np.bincount({1}[:, 0].astype(int) % {m}, each, {m}) for each in np.transpose({0})])",
+        SPARSE_PRODUCT: (
+            "np.transpose([np.bincount({rows}, {entries} * each[{columns}], {m}) for each in np.transpose({0})])"
+        ),
     }
     taken = "np.ravel(own)[{table}[at]]"
     chosen = "np.where({mask}[at] == 1, {own}, {other})"
@@ -417,7 +430,15 @@ class ArrayPrinter:
             parts = FACTORISATIONS[nest.code].text.format(*matrices, library=self.library)
             self._store(nest.starts[0], f"{self.library}.concatenate([{self.library}.ravel(part) for part in {parts}])")
             return
-        text = self.forms[nest.code].format(*matrices, m=m, k=k, n=n)
+        tables: dict[str, str] = {}
+        if isinstance(nest.opaque, SparseMatrix):
+            held = {
+                "rows": nest.opaque.rows,
+                "columns": nest.opaque.columns.astype(int),
+                "entries": nest.opaque.entries,
+            }
+            tables = {name: self._table(part) for name, part in held.items()}
+        text = self.forms[nest.code].format(*matrices, m=m, k=k, n=n, **tables)
         self._store(nest.starts[0], f"{self.library}.ravel({text})")
 
     def _sums(self, nest: Nest, offsets: NDArray[np.int64]) -> None:

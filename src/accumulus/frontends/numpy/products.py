@@ -23,6 +23,7 @@ from accumulus.frontends.numpy.operands import NO_REALS, Entries, depends, is_sp
 from accumulus.frontends.numpy.table import by_name, implements
 from accumulus.frontends.numpy.ufuncs import fold, sums_of_segments
 from accumulus.frontends.recorder import References
+from accumulus.tape.sparse_systems import SparseMatrix
 from accumulus.tape.tape import Tape
 
 # Contractions ---------------------------------------------------------------------------------------------------------
@@ -34,6 +35,8 @@ DENSE: Final = 4
 #: sum; smaller ones, and those of more stacked matrices than the last, are multiplications and sums.
 SMALLEST_MATRICES: Final = 4096
 SHORTEST_TERMS: Final = 8
+#: Stored entries of a constant sparse matrix from which on a product with it is one block of the program.
+SMALLEST_SPARSE: Final = 64
 #: Terms of a product that count as one entry of an array: small matrices are multiplied term by term.
 TERMS: Final = 8
 MOST_STACKED: Final = 64
@@ -208,9 +211,16 @@ def _by_sparse(tape: Tape, x1: Any, x2: Any) -> Any:
     if x1.dtype.kind not in "fiub":
         raise refuse(NO_REALS)
     matrix = x1 if x1.ndim == 2 else x1.reshape(1, -1)
+    x = as_array(tape, x2)
+    if x.ndim in (1, 2) and len(x) == x1.shape[-1] and x.size and SMALLEST_SPARSE <= matrix.nnz < 1 << 31:
+        columns = x.references.reshape(len(x), -1)
+        if columns.shape[1] <= matrix.nnz and tape.in_loops(matrix.nnz * columns.shape[1]):
+            found = tape.sparse_product(SparseMatrix.of(matrix), columns)
+            full = (*x1.shape[:-1], *x.shape[1:])
+            return make(tape, found.reshape(full) if full else int(found[0, 0]))
     matrix = matrix if matrix.format == "csr" else matrix.tocsr().sorted_indices()
     data = as_constant(tape, matrix.data.astype(float))
-    return product_by_rows(tape, matrix.indptr, matrix.indices, data, x1.shape, as_array(tape, x2))
+    return product_by_rows(tape, matrix.indptr, matrix.indices, data, x1.shape, x)
 
 
 def product_by_rows(tape: Tape, starts: Any, indices: Any, data: Any, shape: Sequence[int], x: Any) -> Any:

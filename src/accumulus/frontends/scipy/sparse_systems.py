@@ -11,7 +11,6 @@ returned before the recording, stand others while the function is recorded.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -26,28 +25,23 @@ from accumulus.frontends.numpy.operands import NO_REALS, depends, is_sparse
 from accumulus.frontends.numpy.table import OBJECTS, borrows, by_name
 from accumulus.frontends.scipy.sparse_matrices import SparseEntries, sparse_of
 from accumulus.tape.program import MOST_UNROLLED_SYSTEM
-from accumulus.tape.sparse_systems import SparseSystem
+from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.systems import products
 from accumulus.tape.tape import Tape
 
 #: Rows of a system, at most, that is written out, and so its products are counted.
 MOST_ROWS: Final = 64
-#: Systems of constant matrices, by what they hold: equal ones are factorised once.
+#: Systems of constant matrices, by the matrix, its order and whether they raise: equal ones are factorised once.
 _HELD: Final[WeakValueDictionary[Any, SparseSystem]] = WeakValueDictionary()
 
 
 def _held(matrix: Any, order: str, raises: bool) -> SparseSystem:
     """Return the system of a constant matrix."""
-    from scipy.sparse import csc_array
-
-    stored = csc_array(matrix, dtype=float, copy=True)
-    stored.sum_duplicates()
-    content = b"".join(each.tobytes() for each in (stored.data, stored.indices, stored.indptr))
-    key = hashlib.blake2b(content).digest(), stored.shape, order, raises
-    found = _HELD.get(key)
+    stored, none = SparseMatrix.of(matrix), np.empty(0, np.int64)
+    found = _HELD.get((stored, order, raises))
     if found is None:
-        none = np.empty(0, np.int64)
-        found = _HELD[key] = SparseSystem(none, none, stored.shape[0], held=stored, order=order, raises=raises)
+        found = SparseSystem(none, none, stored.shape[0], held=stored, order=order, raises=raises)
+        _HELD[stored, order, raises] = found
     return found
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.tape.blocks import CHOLESKY, GATHER, LOG_DETERMINANT, MATMUL, ORTHOGONAL, SCATTER
+from accumulus.tape.sparse_systems import SparseMatrix
 from accumulus.targets.c.c_expressions import Body, Mathematics
 from accumulus.targets.c.c_header import (
     BYTES,
@@ -199,6 +200,8 @@ class LoopSource(Source):
                 self._product(nest.shape, matrices[0], matrices[1], result)
             elif nest.code == CHOLESKY:
                 self._factor(nest.shape, matrices[0], result)
+            elif isinstance(nest.opaque, SparseMatrix):
+                self._sparse_product(nest.opaque, nest.shape, matrices[0], result)
             elif nest.code in (GATHER, SCATTER):
                 self._by_indices(nest.code, nest.shape, matrices, result)
             elif nest.code == ORTHOGONAL:
@@ -470,6 +473,25 @@ class LoopSource(Source):
         ]
         arrays = list(dict.fromkeys([matrix.array, result.array]))
         self._function(f"factor of {n} x {n}", arrays, lines)
+
+    def _sparse_product(self, matrix: SparseMatrix, shape: tuple[int, int, int], x: Reading, result: Reading) -> None:
+        """Write a product with a constant sparse matrix, whose entries are tables."""
+        m, k, n = shape
+        starts, columns = (self._places.indices(each.astype(np.int64))[0] for each in (matrix.starts, matrix.columns))
+        entries = self._places.numbers(matrix.entries)
+        number = x.at(f"({n} * {columns}[k] + j)" if n > 1 else f"{columns}[k]")
+        lines = [
+            f"double *const to = {result.array} + {result.start};",
+            f"for (ptrdiff_t i = 0; i < {m}; i++)",
+            f"    for (ptrdiff_t j = 0; j < {n}; j++) {{",
+            "        double total = 0.0;",
+            f"        for (ptrdiff_t k = {starts}[i]; k < {starts}[i + 1]; k++)",
+            f"            total = {self._macro}_MADD({entries}[k], {number}, total);",
+            f"        to[{n} * i + j] = total;",
+            "    }",
+        ]
+        arrays = list(dict.fromkeys([*([x.array] if x.array else []), entries, result.array]))
+        self._function(f"product of a sparse {m} x {k} and {k} x {n}", arrays, lines)
 
     def _by_indices(self, code: int, shape: tuple[int, int, int], given: Sequence[Reading], result: Reading) -> None:
         """Rows that indices choose, or sums of rows where indices say; indices are counted modulo the rows."""

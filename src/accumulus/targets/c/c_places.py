@@ -156,7 +156,11 @@ class Places:
 
     def reading_of_constants(self) -> Reading:
         """Return a table of the numbers that are at the beginning of the work space."""
-        return Reading(self._table("values", "double", self.constants))
+        return Reading(self.numbers(self.constants))
+
+    def numbers(self, values: NDArray[np.float64]) -> str:
+        """Return a table of numbers."""
+        return self._table("values", "double", values)
 
     def indices(self, places: NDArray[np.int64]) -> tuple[str, str]:
         """Return a table of whole numbers, and the type of its entries."""

@@ -7,7 +7,8 @@ array of numbers, the workspace; what is returned is stored in the arrays that a
 Sums are loops of their own; terms of a sum are added lane by lane, and the lanes at the end. Recurrences are computed
 step by step: lanes where a step has instances enough, and narrow steps in one call, one instance after the other. One
 function, which is handed a table of calls, calls all loops; of long loops several threads may compute a part each.
-Products of matrices are BLAS's, and opaque functions are called, between loops.
+Products of matrices are BLAS's, and opaque functions are called, between loops; those with constant sparse matrices are
+loops over rows, several products with one matrix together.
 
 What is computed for one point, with lanes for instances, is computed for as many points as a vector has lanes, too, one
 instance after the other. So steps of recurrences that have few instances are vectors, too, and what a call costs is
@@ -18,7 +19,7 @@ back, by NumPy. Sums add their terms in the same order, so that a point has the 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
@@ -27,10 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.cache import digest
-from accumulus.tape.blocks import GATHER, SCATTER, operand_shapes
+from accumulus.tape.blocks import GATHER, SCATTER, SPARSE_PRODUCT, operand_shapes
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.live import as_written, time_of
 from accumulus.tape.operations import SECONDS
+from accumulus.tape.sparse_systems import SparseMatrix
 from accumulus.tape.tape import Tape, to_bytes
 from accumulus.targets.kernel import (
     FEWEST_POINTS,
@@ -336,6 +338,93 @@ def _by_indices(code: int) -> list[str]:
     ]
 
 
+#: The functions that multiply rows of a sparse matrix with columns, one by one, and as many as a vector has lanes where
+#: they are next to each other; and how many rows with these before the next: their entries stay in the cache.
+SPARSE_ROWS: Final = "sparse_rows"
+SPARSE_LANES: Final = "sparse_lanes"
+ROWS_AT_ONCE: Final = 32
+_SMALLER: Final = "declare i64 @llvm.smin.i64(i64, i64)"
+
+
+def _sparse_rows(name: str, lanes: int) -> list[str]:
+    """Return a function that multiplies rows of a sparse matrix with columns, each of which says where it is.
+
+    Args:
+        lanes: columns next to each other, or points, that are computed at once.
+    """
+    kind = "double" if lanes == 1 else f"<{lanes} x double>"
+    number = "double" if name == SPARSE_LANES else kind
+    spread = [
+        f"%first.lane = insertelement {kind} poison, double %entry.number, i32 0",
+        f"%a = shufflevector {kind} %first.lane, {kind} poison, <{lanes} x i32> zeroinitializer",
+    ]
+    given = [
+        line
+        for k, name in enumerate(("starts", "entries", "columns"), 1)
+        for line in (
+            f"%at{k} = getelementptr i64, ptr %at, i64 {k}",
+            f"%{name} = load {'i64' if name == 'columns' else 'ptr'}, ptr %at{k}",
+        )
+    ]
+    of_column = [
+        line
+        for k, (name, form) in enumerate((("x", "ptr"), ("places", "ptr"), ("result", "ptr"), ("apart", "i64")))
+        for line in (
+            f"%{name}.at = getelementptr {{ ptr, ptr, ptr, i64 }}, ptr %listed, i64 %j, i32 {k}",
+            f"%{name} = load {form}, ptr %{name}.at",
+        )
+    ]
+    return [
+        f"define void @{name}({ARGUMENTS}) nounwind {{",
+        "start:",
+        *given,
+        "%listed = getelementptr i64, ptr %at, i64 4",
+        "br label %block",
+        "block:",
+        "%b = phi i64 [ %first, %start ], [ %b.next, %closed ]",
+        f"%b.whole = add i64 %b, {ROWS_AT_ONCE}",
+        "%b.next = call i64 @llvm.smin.i64(i64 %b.whole, i64 %stop)",
+        "%block.p = getelementptr i32, ptr %starts, i64 %b",
+        "%block.begin.short = load i32, ptr %block.p, align 4",
+        "%block.begin = sext i32 %block.begin.short to i64",
+        "br label %column",
+        "column:",
+        "%j = phi i64 [ 0, %block ], [ %j.next, %filled ]",
+        *of_column,
+        "br label %row",
+        "row:",
+        "%i = phi i64 [ %b, %column ], [ %i.next, %summed ]",
+        "%begin = phi i64 [ %block.begin, %column ], [ %end, %summed ]",
+        "%i.after = add i64 %i, 1",
+        "%end.p = getelementptr i32, ptr %starts, i64 %i.after",
+        "%end.short = load i32, ptr %end.p, align 4",
+        "%end = sext i32 %end.short to i64",
+        *when("some", "icmp slt i64 %begin, %end", "entry", "summed"),
+        "%k = phi i64 [ %begin, %row ], [ %k.next, %entry ]",
+        f"%sum = phi {kind} [ zeroinitializer, %row ], [ %sum.next, %entry ]",
+        "%entry.p = getelementptr double, ptr %entries, i64 %k",
+        f"%{'a' if lanes == 1 else 'entry.number'} = load double, ptr %entry.p, align 8",
+        *(spread if lanes > 1 else []),
+        "%place.p = getelementptr i32, ptr %places, i64 %k",
+        "%place = load i32, ptr %place.p, align 4",
+        f"%number.p = getelementptr {number}, ptr %x, i32 %place",
+        f"%number = load {kind}, ptr %number.p, align 8",
+        f"%product = fmul {kind} %a, %number",
+        f"%sum.next = fadd {kind} %sum, %product",
+        *again("k", "1", "%end", "more", "entry", "summed"),
+        f"%total = phi {kind} [ zeroinitializer, %row ], [ %sum.next, %entry ]",
+        "%to = mul i64 %i, %apart",
+        f"%to.p = getelementptr {number}, ptr %result, i64 %to",
+        f"store {kind} %total, ptr %to.p, align 8",
+        *again("i", "1", "%b.next", "rows", "row", "filled"),
+        *again("j", "1", "%columns", "further", "column", "closed"),
+        *when("over", "icmp slt i64 %b.next, %stop", "block", "done")[:2],
+        "done:",
+        "ret void",
+        "}",
+    ]
+
+
 def driver() -> list[str]:
     """Return a function that makes so many calls one after the other, each a row: function, addresses, instances."""
     return [
@@ -353,15 +442,22 @@ def driver() -> list[str]:
     ]
 
 
-def compiled(bodies: Sequence[Body], lanes: int, cache: bool, *, lookups: bool = False) -> Library:
-    """Loops over bodies, loops of sums, what goes by indices if it is wanted, and what calls them all."""
+def compiled(bodies: Sequence[Body], lanes: int, cache: bool, wanted: Collection[str]) -> Library:
+    """Loops over bodies, loops of sums, what goes by indices or sparse matrices if wanted, and what calls them all."""
+    kind, lookups = "maps", not {*LOOKUPS.values()}.isdisjoint(wanted)
     sums = [*_sums(SUMS[0], lanes, table=False), *_sums(SUMS[1], lanes, table=True)]
     declarations, names = [f"declare {_gathered(lanes)}"], [*SUMS]
     if lookups:
         sums += [line for code in LOOKUPS for line in _by_indices(code)]
         declarations.append("declare i64 @llvm.fptosi.sat.i64.f64(double)")
         names += LOOKUPS.values()
-    return library_of("maps" + " by indices" * lookups, bodies, lanes, _loop, cache, names, declarations, sums)
+        kind += " by indices"
+    if not {SPARSE_ROWS, SPARSE_LANES}.isdisjoint(wanted):
+        sums += [*_sparse_rows(SPARSE_ROWS, 1), *_sparse_rows(SPARSE_LANES, lanes)]
+        declarations.append(_SMALLER)
+        names += [SPARSE_ROWS, SPARSE_LANES]
+        kind += " sparse"
+    return library_of(kind, bodies, lanes, _loop, cache, names, declarations, sums)
 
 
 def library_of(
@@ -457,14 +553,18 @@ def _sums_of_points(name: str, lanes: int, partial: int, table: bool) -> list[st
     return summing(name, v, partial, [v] * partial, wide, joined, term(v, "oy", "%k", table))
 
 
-def compiled_for_points(bodies: Sequence[Body], lanes: int, cache: bool) -> Library:
+def compiled_for_points(bodies: Sequence[Body], lanes: int, cache: bool, is_sparse: bool) -> Library:
     """Like `compiled`, for many points."""
     sums = [
         line
         for (name, is_wide), own in POINT_SUMS.items()
         for line in _sums_of_points(own, lanes, lanes if is_wide else 1, name == SUMS[1])
     ]
-    return library_of("lanes", bodies, lanes, _loop_over_points, cache, [*POINT_SUMS.values()], [], sums)
+    names, declarations, kind = [*POINT_SUMS.values()], [], "lanes"
+    if is_sparse:
+        sums += _sparse_rows(SPARSE_ROWS, lanes)
+        names, declarations, kind = [*names, SPARSE_ROWS], [_SMALLER], "lanes sparse"
+    return library_of(kind, bodies, lanes, _loop_over_points, cache, names, declarations, sums)
 
 
 # Programs -------------------------------------------------------------------------------------------------------------
@@ -491,8 +591,10 @@ class _Step:
 
     @property
     def count(self) -> int:
-        """Number of instances; of what goes by indices, of these."""
+        """Number of instances; of what goes by indices, of these, and of sparse matrices, of rows."""
         nest = self.nest
+        if nest.code == SPARSE_PRODUCT and nest.shape is not None:
+            return nest.shape[0]
         return nest.count if nest.shape is None else len(nest.loads[1])
 
     def parts(self, lanes: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -542,9 +644,11 @@ class LLVMLoops(CompiledLoops):
         self._layout = WorkspaceLayout(unit.tape, nests.kept)
         self._bodies: dict[object, Body] = {}
         self._steps: list[_Step] = []
+        #: Columns that sparse matrices are multiplied with, by the step.
+        self._sparse: dict[int, list[tuple[int, NDArray[np.int32], int]]] = {}
+        self._lanes = host().vector_bytes // 8
         for nest in nests.every:
             self._add(nest)
-        self._lanes = host().vector_bytes // 8
         # functions of vectors, and of one lane where there are fewer instances than a vector has lanes
         self._libraries: dict[bool, Library] = {}
         for is_wide, width in ((True, self._lanes), (False, 1)):
@@ -552,8 +656,7 @@ class LLVMLoops(CompiledLoops):
             wanted = {step.function for step in loops if (step.parts(self._lanes)[1] == is_wide).any()}
             if wanted:
                 bodies = [body for body in self._bodies.values() if body.name in wanted]
-                lookups = not wanted.isdisjoint(LOOKUPS.values())
-                self._libraries[is_wide] = compiled(bodies, width, unit.cache, lookups=lookups)
+                self._libraries[is_wide] = compiled(bodies, width, unit.cache, wanted)
         self._run: Any = None
         for library in self._libraries.values():
             self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(library.addresses[DRIVER])
@@ -562,7 +665,7 @@ class LLVMLoops(CompiledLoops):
         self._idle: list[_Workspace] = []
         self._lengths = unit.lengths
         bytes_of_points = 8 * self._lanes * (self._layout.size + sum(self._lengths))
-        has_matrices = any(step.nest.shape is not None for step in self._steps)
+        has_matrices = any(step.function in ("", SPARSE_LANES, *LOOKUPS.values()) for step in self._steps)
         self._may_be_in_lanes = not has_matrices and bytes_of_points <= MOST_IN_LANES
         operations = sum(body.tape.operations for body in self._bodies.values())
         #: Points from which on they are, since they take as long as compiling.
@@ -586,6 +689,8 @@ class LLVMLoops(CompiledLoops):
             self._steps.append(_Step(known.name, nest, nest.count * (SECONDS * time_of(nest.body) + moving)))
         elif nest.code in LOOKUPS and self._entries(nest) is not None:
             self._steps.append(_Step(LOOKUPS[nest.code], nest, nest.count * (FINDING + MOVING)))
+        elif isinstance(nest.opaque, SparseMatrix):
+            self._add_sparse(nest, nest.opaque)
         elif nest.shape is not None:
             self._steps.append(_Step("", nest, 0.0))
         else:
@@ -595,6 +700,54 @@ class LLVMLoops(CompiledLoops):
                 nest = replace(nest, loads=(references_in(terms),))
             seconds = len(terms) * (SECONDS + (MOVING if is_next else FINDING))
             self._steps.append(_Step(SUMS[not is_next], nest, seconds))
+
+    def _add_sparse(self, nest: Nest, matrix: SparseMatrix) -> None:
+        """Add products with a sparse matrix, to those with the same before if they do not depend on these."""
+        assert nest.shape is not None
+        n, seconds = nest.shape[2], matrix.nnz * (2 * SECONDS + FINDING)
+        if self._in_lanes(nest):
+            self._steps.append(_Step(SPARSE_LANES, nest, n // self._lanes * seconds))
+            if n % self._lanes:
+                self._steps.append(_Step(SPARSE_ROWS, nest, n % self._lanes * seconds))
+            return
+        before = self._steps[-1].nest if self._steps else nest
+        if before.opaque is matrix and before.shape == nest.shape and not self._in_lanes(before) and before is not nest:
+            taken, size = nest.loads[0], matrix.shape[0] * n
+            if not any(_overlap(taken, start, size) for start in before.starts):
+                self._steps.pop()
+                joined = [getattr(before, name) + getattr(nest, name) for name in ("loads", "starts", "stores")]
+                nest = replace(nest, loads=joined[0], starts=joined[1], stores=joined[2])
+        self._steps.append(_Step(SPARSE_ROWS, nest, n * len(nest.loads) * seconds))
+
+    def _in_lanes(self, nest: Nest) -> bool:
+        """Return True if columns that a sparse matrix is multiplied with are next to each other, and make vectors."""
+        (m, _, n), taken = nest.shape or (0, 0, 0), nest.loads[0]
+        return min(m, n) >= self._lanes and isinstance(taken, Range) and taken.step == 1
+
+    def _columns(self, step: _Step, matrix: SparseMatrix) -> list[tuple[int, NDArray[np.int32], int]]:
+        """Return the columns that a sparse matrix is multiplied with, those of the first operand first.
+
+        Of each, where it begins, where the number of each entry is from there on, and its place among the results.
+        """
+        found, nest = self._sparse.get(id(step)), step.nest
+        if found is None:
+            assert nest.shape is not None
+            found, columns, n = [], matrix.columns, nest.shape[2]
+            each = range(n)
+            if self._in_lanes(nest):
+                whole = n - n % self._lanes
+                each = range(0, whole, self._lanes) if step.function == SPARSE_LANES else range(whole, n)
+            for operands in nest.loads:
+                table = self._layout.table(operands)
+                if table is None:
+                    assert isinstance(operands, Range)
+                    start, along = self._layout.place(operands.start), operands.step
+                    places = columns if n * along == 1 else columns * np.int32(n * along)
+                    found += [(start + along * j, places, j) for j in each]
+                else:
+                    found += [(0, table[j::n][columns], j) for j in each]
+            self._sparse[id(step)] = found
+        return found
 
     def _entries(self, nest: Nest) -> list[int] | None:
         """Return what a function that goes by indices is given of its matrix and its indices.
@@ -660,19 +813,31 @@ class LLVMLoops(CompiledLoops):
             if k in self._products:
                 products[k] = self._products[k].bind(values, self._target(values, step))
                 continue
-            words, places = self._addresses(step.nest, base)
+            words, places = self._addresses(step, base)
             returned += [(len(addresses) + at, place.segment, 8 * place.offset) for at, place in places]
             addresses += words
         return _Workspace(values, np.array(addresses, np.int64), begins, returned, products, {})
 
-    def _addresses(self, nest: Nest, base: int, size: int = 8) -> tuple[list[int], list[tuple[int, Place]]]:
+    def _addresses(self, step: _Step, base: int, size: int = 8) -> tuple[list[int], list[tuple[int, Place]]]:
         """Return the addresses that a loop is given, 0 for arrays that are returned, and which those are.
 
         Args:
             base: address of the workspace.
             size: bytes of a number in it.
         """
-        words, places = [base], []
+        nest, words, places = step.nest, [base], []
+        if isinstance(nest.opaque, SparseMatrix):
+            assert nest.shape is not None
+            held, columns, n = nest.opaque, self._columns(step, nest.opaque), nest.shape[2]
+            words += [_address(held.starts), _address(held.entries), len(columns)]
+            for k, (start, where, at) in enumerate(columns):
+                words += [base + size * start, _address(where), 0, n]
+                result = nest.stores[k // n if len(nest.stores) > 1 else 0]
+                if isinstance(result, Place):
+                    places.append((len(words) - 2, replace(result, offset=result.offset + at)))
+                else:
+                    words[-2] = base + size * (self._layout.place(result) + at)
+            return words, places
         if nest.code in LOOKUPS:
             (result,), found = nest.stores, self._entries(nest)
             assert found is not None
@@ -774,7 +939,9 @@ class LLVMLoops(CompiledLoops):
         """Memory of a run, and the calls with their addresses in it; code is compiled where there is none yet."""
         library = self._library
         if library is None:
-            library = self._library = compiled_for_points([*self._bodies.values()], self._lanes, self._unit.cache)
+            is_sparse = any(step.function == SPARSE_ROWS for step in self._steps)
+            bodies = [*self._bodies.values()]
+            library = self._library = compiled_for_points(bodies, self._lanes, self._unit.cache, is_sparse)
         lanes, width = self._lanes, 8 * self._lanes
         values = aligned((self._layout.size, lanes), np.dtype(float))
         values[:] = 0.0
@@ -783,7 +950,7 @@ class LLVMLoops(CompiledLoops):
         results = [np.zeros((length, lanes)) for length in self._lengths]
         given, calls = [], np.zeros((len(self._steps), ROW // 8), np.int64)
         for call, step in zip(calls, self._steps, strict=True):
-            words, places = self._addresses(step.nest, values.ctypes.data, width)
+            words, places = self._addresses(step, values.ctypes.data, width)
             for at, place in places:
                 words[at] = results[place.segment].ctypes.data + width * place.offset
             given.append(np.array(words, np.int64))
@@ -821,6 +988,14 @@ class _Memory:
     results: list[Floats]
     calls: NDArray[np.int64]
     addresses: list[NDArray[np.int64]]
+
+
+def _overlap(operands: Column, start: int, count: int) -> bool:
+    """Return True if a column has any of some references that follow each other."""
+    if isinstance(operands, Range):
+        low, high = sorted((operands.start, operands.start + operands.step * (operands.count - 1)))
+        return low < start + count and high >= start
+    return bool(((operands >= start) & (operands < start + count)).any())
 
 
 def _address(array: NDArray[Any]) -> int:
