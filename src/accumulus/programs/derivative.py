@@ -17,6 +17,7 @@ from accumulus.frontends.calls import Reader, Restructured
 from accumulus.frontends.captured import GONE
 from accumulus.frontends.kinds import as_inputs, as_reals, shape_of
 from accumulus.frontends.location import name_of, numbered
+from accumulus.frontends.record import of_steps
 from accumulus.frontends.recorder import Recording
 from accumulus.options import Options, check_threads
 from accumulus.programs.arguments import Axes, InAxes, at_one_point, axes_of_points, mistakable
@@ -548,12 +549,16 @@ class Derivative:
         # of several cases, those that are laid out like the last
         return next((known for known in cases.programs if known.recording is program.recording), program)
 
-    def compile_loops(self, *examples: Any) -> CompiledProgram:
+    def compile_loops(self, *examples: Any, recording: Recording | None = None) -> CompiledProgram:
         """Compile loops for operations on arrays however short these are: for C, whose compilers take long.
 
         Arguments are numbers and arrays, by position; the program is not kept for calls.
+
+        Args:
+            recording: of the function for these examples, if it was recorded before.
         """
-        return self._made(examples, "point", (), 1, at_once=True, opens_indices=self._opens_indices(None, "point"))
+        opens = recording is None and self._opens_indices(None, "point")
+        return self._made(examples, "point", (), 1, at_once=True, opens_indices=opens, recording=recording)
 
     def _build(
         self,
@@ -617,10 +622,13 @@ class Derivative:
         *,
         at_once: bool = False,
         opens_indices: bool = False,
+        recording: Recording | None = None,
     ) -> CompiledProgram:
         with Preparation(self._name, self._options) as preparation:
             while True:
-                recorded = self._recorded(examples, preparation, at_once=at_once, opens_indices=opens_indices)
+                recorded = self._recorded(
+                    examples, preparation, at_once=at_once, opens_indices=opens_indices, recording=recording
+                )
                 check_size(recorded.recording, self._kind, recorded.selection, points, self._options, self._name)
                 try:
                     return program_of(recorded, first, shared)
@@ -636,10 +644,13 @@ class Derivative:
         *,
         at_once: bool = False,
         opens_indices: bool = False,
+        recording: Recording | None = None,
     ) -> Recorded:
         """Return recording and selection that programs are made of."""
-        with preparation.stage("trace"):
-            recording = self._record(examples, at_once=at_once, opens_indices=opens_indices)
+        if recording is None:
+            with preparation.stage("trace"):
+                recording = self._record(examples, at_once=at_once, opens_indices=opens_indices)
+                recording = of_steps(recording) if at_once else recording
         selection, shapes = self._selected(recording), recording.argument_shapes
         near = points_around(as_inputs(as_reals(examples, shapes), shapes))
         return Recorded(recording, self._kind, selection, preparation, near)
