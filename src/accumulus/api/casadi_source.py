@@ -312,7 +312,7 @@ class _Written:
             segments.append(_moved(segment, order, pattern.size))
             patterns.append(pattern)
         guards = program.kernel.segments[len(segments) :]
-        source = source_of(program, name, [*segments, *guards], LANES)
+        source = source_of(program, name, [*segments, *guards], 1 if program.code.compact else LANES)
         return cls(name, source, patterns, list(results.shapes[:dense]), program.is_guarded, program.recording)
 
     def called(self, arguments: Sequence[int], results: Sequence[int | str]) -> Called:

@@ -101,6 +101,7 @@ class Plan:
         return {
             objective: self.cost if objective == self.objective else count(self.accumulation, objective)
             for objective in Objective
+            if objective.counted is objective
         }
 
     @property
@@ -265,7 +266,7 @@ def plan_from_data(data: Mapping[str, Any], graph: DifferentiationGraph) -> Plan
     method, objective = data.get("method"), data.get("objective")
     if not isinstance(method, str) or not method:
         raise PlanError(f"'method' is {shortened(method)}; expected a name")
-    names = [known.value for known in Objective]
+    names = [known.value for known in Objective if known.counted is known]
     if objective == "time":
         raise PlanError(f"{TIME_WAS_REMOVED}, and make the plan again")
     if objective not in names:

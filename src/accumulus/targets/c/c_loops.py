@@ -29,6 +29,7 @@ from accumulus.targets.c.c_header import (
     Source,
     framed,
     function_text,
+    only_if,
 )
 from accumulus.targets.c.c_places import (
     INDEX_TYPES,
@@ -41,7 +42,7 @@ from accumulus.targets.c.c_places import (
     place_at,
     stretches,
 )
-from accumulus.targets.c.c_tables import TableBody, follower
+from accumulus.targets.c.c_tables import TableBody, follower, written_size
 from accumulus.targets.kernel import Segment, Unit
 from accumulus.targets.nests import Nest, Nests, Place, check_written
 
@@ -187,8 +188,8 @@ class LoopSource(Source):
         self._calls: list[str] = []
         self._stack = 0  # numbers that a loop needs on it, at most
         self._helpers: dict[str, str] = {}
-        self._lanes = lanes
-        self._followers: dict[tuple[int, ...], str] = {}
+        self._lanes, self._compact = lanes or int(unit.compact), unit.compact
+        self._followers: dict[tuple[str, tuple[int, ...]], str] = {}
         for nest in self._nests.every:
             self._write(nest)
         self.operations = unit.operations
@@ -245,9 +246,9 @@ class LoopSource(Source):
         """Write a body, or a recurrence."""
         body, count, steps = nest.body, nest.count, nest.steps
         assert body is not None
-        if self._lanes and steps is None and not nest.sensitive and body.operations >= LONG_BODY:
+        if self._lanes and steps is None and not nest.sensitive and (self._compact or body.operations >= LONG_BODY):
             table = TableBody.of(body)
-            if table is not None:
+            if table is not None and not (self._compact and table.size > written_size(body)):
                 self._write_table(table, count, loads, stores)
                 return
         before: list[str] = []
@@ -294,11 +295,12 @@ class LoopSource(Source):
     def _write_table(self, table: TableBody, count: int, loads: Sequence[Reading], stores: Sequence[Reading]) -> None:
         """Write a long body as a table of operations."""
         lanes, places, fixed = self._lanes, self._places, len(table.constants)
-        follow = self._followers.get(table.codes)
+        key = table.kind, table.codes
+        follow = self._followers.get(key)
         if follow is None:
-            follow = self._followers[table.codes] = f"{self._name}_follow{len(self._followers)}"
-            self._helpers[follow] = follower(follow, self._macro, table.codes, lanes, self._mathematics)
-        operations = places.table("operations", "unsigned short", table.operations.reshape(-1))
+            follow = self._followers[key] = f"{self._name}_follow{len(self._followers)}"
+            self._helpers[follow] = follower(follow, self._macro, table, lanes, self._mathematics)
+        operations = places.table("operations", table.kind, table.operations.reshape(-1))
         registers = f"{WORK} + {places.reserve(table.registers * lanes)}"
         lines = [f"double *const registers = {registers};"]
         if fixed:
@@ -322,7 +324,7 @@ class LoopSource(Source):
                 to = f"{array}[{place_at(start, apart, '(first + k)')}]"
                 lines.append(f"    for (ptrdiff_t k = 0; k < count; k++) {to} = {value};")
                 continue
-            chosen = places.table("registers", "unsigned short", np.array(places_of))
+            chosen = places.table("registers", table.kind, np.array(places_of))
             lines += [
                 f"    for (ptrdiff_t j = 0; j < {len(places_of)}; j++)",
                 "        for (ptrdiff_t k = 0; k < count; k++)",
@@ -713,6 +715,7 @@ class LoopSource(Source):
         constants, run = self._body()
         arrays = self._arrays
         unused = [f"(void){each};" for each in (*(array.name for array in arrays), WORK)]
+        batches = f"{macro}_BATCHES" if self._compact else ""
         listed = ", ".join([*(array.name for array in arrays), WORK])
         at = ", ".join([*(f"{array.name} + (ptrdiff_t)k * {array.name}_point" for array in arrays), WORK])
         lengths = ", ".join([*(f"{array.name}, {array.length}" for array in arrays), WORK])
@@ -723,7 +726,9 @@ class LoopSource(Source):
             (self._declared_strided, [*constants, f"for (size_t k = 0; k < points; k++) {name}_run({at});"]),
             (self._declared_batch, [f"{name}_strided(points, {lengths});"]),
         ]
-        texts = [*self._helpers.values(), *self._loops, *(function_text(*each) for each in functions)]
+        written = [function_text(*each) for each in functions]
+        written[3:] = only_if(batches, written[3:])
+        texts = [*self._helpers.values(), *self._loops, *written]
         parts = [*self._mathematics.prelude(), *independent, *places.tables(texts), *texts]
         return "\n".join(parts) + "\n"
 

@@ -21,9 +21,18 @@ from accumulus.targets.c.c_expressions import Body, Mathematics
 from accumulus.targets.c.c_header import Result
 from accumulus.targets.kernel import Segment
 from accumulus.targets.schedule import Group, groups, order
+from accumulus.targets.target import Compilable
 
 #: Arguments of an operation in a table, at most.
 MOST_ARGUMENTS: Final = 2
+#: Bytes of machine code and constant data by gcc 12, -Os, x86-64: of a function that follows a table, of each kind of
+#: operation in it, of an operation that is written out, and of a loop and each array that it takes or makes. Over the
+#: examples estimates are within a quarter of what is measured (`tests/targets/test_code_size.py`).
+FOLLOWER: Final = 60
+OF_KIND: Final = 35
+WRITTEN: Final = 11
+LOOP: Final = 60
+OF_ARRAY: Final = 14
 #: Registers, at most: their numbers are of 16 bits.
 MOST_REGISTERS: Final = 1 << 16
 
@@ -45,6 +54,17 @@ class TableBody:
     registers: int
     constants: tuple[float, ...]
     outputs: tuple[int, ...]
+
+    @property
+    def kind(self) -> str:
+        """Return the type of the numbers in the table."""
+        return "unsigned char" if self.registers <= 1 << 8 else "unsigned short"
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes it takes as machine code and constant data, about."""
+        entry = 1 if self.kind == "unsigned char" else 2
+        return FOLLOWER + OF_KIND * len(self.codes) + entry * self.operations.size + 8 * len(self.constants)
 
     @classmethod
     def of(cls, body: Tape) -> TableBody | None:
@@ -80,23 +100,50 @@ class TableBody:
         return cls(codes, operations, count, tuple(body.constants), outputs)
 
 
-def follower(name: str, macro: str, codes: tuple[int, ...], lanes: int, mathematics: Mathematics) -> str:
+def written_size(body: Tape) -> int:
+    """Return how many bytes of machine code a body takes whose operations are written out, about."""
+    return WRITTEN * (body.operations + len(body.outputs))
+
+
+def size_of(code: Compilable) -> int:
+    """Return how many bytes of machine code and constant data compact C takes, about."""
+    if code.maps is None:
+        return _least(code.tape)
+    sizes = [LOOP + OF_ARRAY * (len(each.operands(code.tape)) + len(each.arrays(code.tape))) for each in code.maps]
+    return sum(sizes) + sum(map(_least, code.bodies))
+
+
+def _least(body: Tape) -> int:
+    table = TableBody.of(body)
+    return written_size(body) if table is None else min(table.size, written_size(body))
+
+
+def follower(name: str, macro: str, table: TableBody, lanes: int, mathematics: Mathematics) -> str:
     """Return the function that follows tables of some operations, for so many lanes."""
     lines = [
-        f"static void {name}(double *registers, const unsigned short *table, ptrdiff_t count) {{",
+        f"static void {name}(double *registers, const {table.kind} *table, ptrdiff_t count) {{",
         f"    for (; count > 0; count--, table += {2 + MOST_ARGUMENTS}) {{",
         f"        double *const result = registers + {lanes} * (ptrdiff_t)table[1];",
         f"        const double *const a = registers + {lanes} * (ptrdiff_t)table[2];",
         f"        const double *const b = registers + {lanes} * (ptrdiff_t)table[3];",
         "        switch (table[0]) {",
     ]
-    for number, code in enumerate(codes):
+    for number, code in enumerate(table.codes):
         tape = Tape(OPERATIONS[code].arity)
         tape.outputs = [tape.apply_code(code, [*range(tape.inputs)])]
         results = [Result("result", Segment(1, (0,), (0,)))]
         written = Body(tape, [("a", 0), ("b", 0)][: tape.inputs], results, mathematics)
         statements, _ = written.statements(written.parts[0], lambda array, _: f"{array}[k]")
-        label = "default:" if number == len(codes) - 1 else f"case {number}:"
+        label = "default:" if number == len(table.codes) - 1 else f"case {number}:"
+        if lanes == 1:
+            statements, _ = written.statements(written.parts[0], lambda array, _: f"*{array}")
+            lines += [
+                f"        {label} {{",
+                *(f"            {line}" for line in statements),
+                "            break;",
+                "        }",
+            ]
+            continue
         lines += [
             f"        {label}",
             f"            {macro}_LANES",
