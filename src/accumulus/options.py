@@ -90,6 +90,10 @@ class Objective(StrEnum):
         return (fma, multiplications) if self.every_product else (multiplications, fma)
 
 
+#: The objectives that plans are counted by.
+COUNTED: Final = tuple(objective for objective in Objective if objective.counted is objective)
+
+
 # Options -------------------------------------------------------------------------------------------------------------
 
 
