@@ -22,6 +22,7 @@ import accumulus as acc
 from accumulus.native.machine import prepare
 from accumulus.native.sources import subjects
 from apart import NotDone, apart
+from functions import all_examples
 from groups import Settings
 from tables import Goal, Row, Table
 
@@ -511,6 +512,92 @@ def eigenvalues(n: int) -> Case:
     return Case(lambda words: lambda a: words.np.linalg.eigvalsh(a + a.T) @ weights, (random().normal(size=(n, n)),))
 
 
+def quadrotor(stages: int, form: str) -> Case:
+    """A nonlinear program: multiple shooting of a quadrotor, Runge–Kutta steps, with the Hessian of the Lagrangian."""
+    rates = next(each.function for each in all_examples() if each.name == "quadrotor")
+    states, step = 13 * (stages + 1), 0.05
+
+    def after(x: Any, u: Any) -> Any:
+        def rate(x: Any) -> Any:
+            return rates(numpy.concatenate([x, u]))
+
+        one = rate(x)
+        two = rate(x + step / 2.0 * one)
+        three = rate(x + step / 2.0 * two)
+        return x + step / 6.0 * (one + 2.0 * two + 2.0 * three + rate(x + step * three))
+
+    def cost(z: Any) -> Any:
+        return numpy.sum((z[:states] - 1.0) ** 2) + 0.1 * numpy.sum((z[states:] - 1.96) ** 2)
+
+    def gaps(z: Any) -> Any:
+        x, u = z[:states].reshape(stages + 1, 13), z[states:].reshape(stages, 4)
+        if form == "map":
+            return numpy.ravel(acc.map(after, x[:-1], u) - x[1:])
+        return numpy.concatenate([after(x[k], u[k]) - x[k + 1] for k in range(stages)])
+
+    def with_casadi() -> Callable[..., Any]:
+        """Return CasADi's Hessian: of a function of the rates, called four times, and mapped."""
+        import casadi
+
+        x, u, z = casadi.MX.sym("x", 13), casadi.MX.sym("u", 4), casadi.MX.sym("z", states + 4 * stages)
+        symbols = casadi.SX.sym("x", 17)
+        whole = casadi.Function("rates", [symbols], [_rates_of_casadi(casadi, symbols)])
+        one = whole(casadi.vertcat(x, u))
+        two = whole(casadi.vertcat(x + step / 2.0 * one, u))
+        three = whole(casadi.vertcat(x + step / 2.0 * two, u))
+        last = x + step / 6.0 * (one + 2.0 * two + 2.0 * three + whole(casadi.vertcat(x + step * three, u)))
+        both = casadi.reshape(z[:states], 13, stages + 1), casadi.reshape(z[states:], 4, stages)
+        mapped = casadi.Function("step", [x, u], [last]).map(stages)(both[0][:, :-1], both[1])
+        f = casadi.sumsqr(z[:states] - 1.0) + 0.1 * casadi.sumsqr(z[states:] - 1.96)
+        solver = casadi.nlpsol("s", "ipopt", {"x": z, "f": f, "g": casadi.vec(mapped - both[0][:, 1:])}, QUIET)
+        return solver.get_function("nlp_hess_l")
+
+    found: list[Callable[..., Any]] = []
+
+    def peer(z: Any) -> Any:
+        if not found:
+            found.append(with_casadi())
+        return found[0](z, [], 1.0, numpy.ones(13 * stages))
+
+    start = numpy.concatenate([numpy.linspace(0.1, 1.0, states), numpy.full(4 * stages, 1.96)])
+    return Case(lambda words: (cost, gaps), (start,), "nlpsol", jax=False, differences=peer)
+
+
+def _rates_of_casadi(ca: Any, x: Any) -> Any:
+    """The rates of `examples/quadrotor.py` in CasADi's words."""
+    v, (w, a, b, c), spin, thrust = x[3:6], ca.vertsplit(x[6:10]), x[10:13], x[13:17]
+    inertia = ca.DM([3.2e-3, 3.4e-3, 5.5e-3])
+    lift = ca.sum1(thrust) * ca.vertcat(2 * (a * c + w * b), 2 * (b * c - w * a), 1 - 2 * (a**2 + b**2))
+    acceleration = (lift - 0.05 * ca.norm_2(v) * v) / 0.8 + ca.DM([0.0, 0.0, -9.81])
+    axis = x[7:10]
+    turning = 0.5 * ca.vertcat(-ca.dot(axis, spin), w * spin + ca.cross(axis, spin))
+    f, g, h, k = ca.vertsplit(thrust)
+    torque = ca.vertcat(0.17 * (g - k), 0.17 * (h - f), 0.016 * (f - g + h - k))
+    return ca.vertcat(v, acceleration, turning, (torque - ca.cross(spin, inertia * spin)) / inertia)
+
+
+class Solver:
+    """A solver of CasADi for an objective and constraints; called, it computes the Hessian of the Lagrangian."""
+
+    operations = None
+
+    def __init__(self, functions: tuple[Callable[..., Any], Callable[..., Any]]) -> None:
+        self._functions, self._hessian = functions, None
+
+    def __call__(self, z: Any) -> Any:
+        """Return the Hessian with weights of one; the solver is made at the first call."""
+        if self._hessian is None:
+            solver = acc.casadi.nlpsol(
+                "s", "ipopt", *self._functions, z, solver_options=QUIET, cache=False, effort="fast"
+            )
+            self._hessian = solver.get_function("nlp_hess_l")
+            self._weights = numpy.ones(solver.size1_out("g"))
+        return self._hessian(z, [], 1.0, self._weights)
+
+
+#: Options of CasADi's solvers.
+QUIET: Final = {"ipopt.print_level": 0, "ipopt.sb": "yes", "print_time": False}
+
 CASES: Final[dict[str, tuple[Callable[..., Case], tuple[Any, ...]]]] = {
     "Gaussian process, 60": (gaussian_process, (60,)),
     "Gaussian process by Cholesky, 500": (by_cholesky, (500,)),
@@ -538,6 +625,8 @@ CASES: Final[dict[str, tuple[Callable[..., Case], tuple[Any, ...]]]] = {
     "K @ u + u², 10⁶ unknowns": (sparse_matrix, (1_000,)),
     "a sparse system, 10,000 cells": (sparse_system, (100,)),
     "eigenvalues, 200 rows": (eigenvalues, (200,)),
+    "quadrotor NLP, 60 stages, acc.map": (quadrotor, (60, "map")),
+    "quadrotor NLP, 60 stages, a loop": (quadrotor, (60, "loop")),
 }
 
 OURS: Final[dict[str, Callable[[Any], Any]]] = {
@@ -548,6 +637,7 @@ OURS: Final[dict[str, Callable[[Any], Any]]] = {
     "hessian": lambda f: acc.hessian(f, cache=False),
     "hvp": lambda f: acc.hvp(f, cache=False),
     "jvp": lambda f: acc.jvp(f, cache=False),
+    "nlpsol": Solver,
 }
 
 
@@ -563,6 +653,7 @@ def table(settings: Settings) -> Table:
         "first: from the function to the first derivative, recording and its check included.",
         "read: SciPy's product with the constant matrix, alone.",
         "differences: the same by differences, with the LSODA of SciPy's solve_ivp and the same tolerances.",
+        "quadrotor: first is CasADi's solver with Ipopt and a Hessian; under differences is CasADi's own Hessian.",
         "call: one more, the quickest of several. JAX: jit, float64, of the same text; scans for loops.",
     ]
     return Table("cliffs", "Code as people write it", [_row(name) for name in CASES], notes)
@@ -598,6 +689,8 @@ def ours(name: str) -> tuple[float, float, int, list[float]]:
     make, sizes = CASES[name]
     case = make(*sizes)
     f = in_numpy(case)
+    if case.asks == "nlpsol":
+        acc.casadi.external(numpy.sin, numpy.ones(1))  # imports
     acc.jacobian(lambda x: numpy.sin(x) * x[0], cache=False)(numpy.ones(2))  # imports
     prepare(*subjects())
     start = time.perf_counter()

@@ -48,6 +48,8 @@ class Objective(StrEnum):
     MULTIPLICATIONS = "multiplications"
     #: Operations of the emitted tape.
     OPERATIONS = "operations"
+    #: Bytes of the machine code of C: plans of the fewest operations, written as what takes the least room.
+    CODE_SIZE = "code size"
 
     @classmethod
     def of(cls, name: str) -> Objective:
@@ -66,7 +68,12 @@ class Objective(StrEnum):
     @property
     def on_tape(self) -> bool:
         """Return True if it is counted on the emitted tape, where equal operations are one and values count, too."""
-        return self is Objective.OPERATIONS
+        return self in (Objective.OPERATIONS, Objective.CODE_SIZE)
+
+    @property
+    def counted(self) -> Objective:
+        """Return the objective that plans are counted by for it."""
+        return Objective.OPERATIONS if self is Objective.CODE_SIZE else self
 
     @property
     def of_eliminations(self) -> Objective:
@@ -81,6 +88,10 @@ class Objective(StrEnum):
     def ranked(self, fma: int, multiplications: int) -> tuple[int, int]:
         """Return the counts in the order in which they decide: the objective's own, then the one that breaks ties."""
         return (fma, multiplications) if self.every_product else (multiplications, fma)
+
+
+#: The objectives that plans are counted by.
+COUNTED: Final = tuple(objective for objective in Objective if objective.counted is objective)
 
 
 # Options -------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import accumulus as acc
 from accumulus.errors import AccumulusError, ArgumentError, PlanError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.methods import methods
-from accumulus.options import Objective
+from accumulus.options import COUNTED
 from accumulus.search.find import plan
 from accumulus.search.plan import VERSION, graph_hash, load_plan, save_plan
 
@@ -40,7 +40,7 @@ def same(first, second):
 
 @pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(graph=graphs(sized=True), objective=st.sampled_from(Objective), seed=st.integers())
+@given(graph=graphs(sized=True), objective=st.sampled_from(COUNTED), seed=st.integers())
 def test_round_trip(method, graph, objective, seed, tmp_path):
     made = plan(graph, method, objective, seed=seed, iterations=50, time_limit=1e9)
     save_plan(made, tmp_path / "plan.json")
@@ -308,7 +308,7 @@ def test_no_file(tmp_path):
 @given(data=st.data(), of_function=st.booleans(), as_steps=st.booleans())
 def test_no_change_makes_a_wrong_plan(data, of_function, as_steps, tmp_path):
     """Any one number or word of a file is changed: it is refused, or what is read is a right plan."""
-    made = plan(FUNCTION if of_function else CHAIN, "reverse", data.draw(st.sampled_from(Objective)))
+    made = plan(FUNCTION if of_function else CHAIN, "reverse", data.draw(st.sampled_from(COUNTED)))
     file = written(steps_of(made) if as_steps else made, tmp_path)
     places = list(leaves(file))
     place = data.draw(st.sampled_from(places))

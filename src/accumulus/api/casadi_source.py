@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from accumulus.api.jacobians import hessian, hessian_of_lagrangian, jacobian, va
 from accumulus.errors import ArgumentError
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.location import name_of
-from accumulus.frontends.recorder import holder_of, recorder_of
+from accumulus.frontends.recorder import Recording, holder_of, recorder_of
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.sparse import SparsePattern
 from accumulus.shipping.c_projects import source_of
@@ -32,6 +32,8 @@ from accumulus.targets.c.c_source import CSource
 from accumulus.targets.kernel import Segment
 
 Shape = tuple[int, ...]
+#: Instances of loops that follow a table of operations together: compilers take a second for a thousand operations.
+LANES: Final = 8
 
 
 def by_columns(shape: Shape) -> NDArray[np.intp]:
@@ -150,13 +152,15 @@ def nlp_source(f: Callable[..., Any], g: Callable[..., Any], x: Any, p: Any = No
     objective = _Written.of(compiled(f, **dense), points, "nlp_objective")
     constraints = _Written.of(compiled(g, **dense), points, "nlp_constraints")
     _check_results(f, g, objective.shapes, constraints.shapes)
-    # both have been compared with their recordings
+    # both have been compared with their recordings, of which all else is made
     dense["check"] = sparse["check"] = False
-    gradient = _Written.of(value_and_gradient(f, 0, **dense), points, "nlp_gradient")
-    slopes = _Written.of(value_and_jacobian(g, 0, **sparse), points, "nlp_slopes")
+    of_f, of_g = objective.recording, constraints.recording
+    gradient = _Written.of(value_and_gradient(f, 0, **dense), points, "nlp_gradient", recording=of_f)
+    slopes = _Written.of(value_and_jacobian(g, 0, **sparse), points, "nlp_slopes", recording=of_g)
     multipliers = np.ones(constraints.shapes[0])
     weighted = [points[0], np.float64(1.0), multipliers, *points[1:]]
-    curvature = _Written.of(_of_lagrangian(f, g, sparse), weighted, "nlp_curvature", upper=True)
+    both = of_f.weighted_with(of_g)
+    curvature = _Written.of(_of_lagrangian(f, g, sparse), weighted, "nlp_curvature", upper=True, recording=both)
 
     first, second = ("f", Pattern.dense(())), ("g", Pattern.dense((multipliers.size,)))
     variables = [("x", Pattern.dense(points[0].shape)), ("p", Pattern.dense((0, 0) if p is None else points[1].shape))]
@@ -179,11 +183,11 @@ def nlp_source(f: Callable[..., Any], g: Callable[..., Any], x: Any, p: Any = No
     calls = [gradient.called(own, [0, "slope_x"]), slopes.called(own, [1, "slopes_x"])]
     by = {"x": slopes.patterns[1]}
     if p is not None:
-        of_f = _Written.of(gradient_of(f, 1, **dense), points, "nlp_gradient_p")
-        of_g = _Written.of(jacobian(g, 1, **sparse), points, "nlp_slopes_p")
-        written += [of_f, of_g]
-        calls += [of_f.called(own, ["slope_p"]), of_g.called(own, ["slopes_p"])]
-        by["p"] = of_g.patterns[0]
+        slope_p = _Written.of(gradient_of(f, 1, **dense), points, "nlp_gradient_p", recording=of_f)
+        slopes_p = _Written.of(jacobian(g, 1, **sparse), points, "nlp_slopes_p", recording=of_g)
+        written += [slope_p, slopes_p]
+        calls += [slope_p.called(own, ["slope_p"]), slopes_p.called(own, ["slopes_p"])]
+        by["p"] = slopes_p.patterns[0]
     memory = {f"slope_{each}": pattern.shape[1] for each, pattern in by.items()}
     memory |= {f"slopes_{each}": pattern.size for each, pattern in by.items()}
     lines = [line for k, (each, pattern) in enumerate(by.items()) for line in _weighted(k + 2, each, pattern)]
@@ -272,6 +276,7 @@ class _Written:
     patterns: list[Pattern]  # of its results
     shapes: list[Shape]  # of those that are dense
     guarded: bool  # whether it is one of several cases
+    recording: Recording  # of what is differentiated
 
     @classmethod
     def of(
@@ -282,6 +287,7 @@ class _Written:
         *,
         pairs: Sequence[tuple[Shape, Shape]] = (),
         upper: bool = False,
+        recording: Recording | None = None,
     ) -> _Written:
         """Return the program of a derivative.
 
@@ -289,8 +295,9 @@ class _Written:
             pairs: of each sparse result, the shapes of what is differentiated and of the argument, if these are no
                 vectors.
             upper: whether of sparse results the upper triangles are wanted.
+            recording: of the function, if it was recorded before.
         """
-        program = derivative.compile_loops(*points)
+        program = derivative.compile_loops(*points, recording=recording)
         results = program._results
         fixed = results.fixed_patterns("a function of CasADi")
         dense = len(results.segments) - len(fixed)
@@ -305,8 +312,8 @@ class _Written:
             segments.append(_moved(segment, order, pattern.size))
             patterns.append(pattern)
         guards = program.kernel.segments[len(segments) :]
-        source = source_of(program, name, [*segments, *guards])
-        return cls(name, source, patterns, list(results.shapes[:dense]), program.is_guarded)
+        source = source_of(program, name, [*segments, *guards], 1 if program.code.compact else LANES)
+        return cls(name, source, patterns, list(results.shapes[:dense]), program.is_guarded, program.recording)
 
     def called(self, arguments: Sequence[int], results: Sequence[int | str]) -> Called:
         """Return a call of it."""

@@ -68,7 +68,8 @@ def jacobian(
         sparse: True or "csr", "csc", "coo" for SciPy matrices (entries of result × entries of argument) with the
             structural nonzeros only. Batches then return a `SparseBatch`.
         method: one of `accumulus.methods()`.
-        objective: "operations" (of the compiled program), "multiplications" or "fma".
+        objective: "operations" (of the compiled program), "multiplications", "fma", or "code size": plans of the fewest
+            operations, and C that takes the fewest bytes by ``gcc -Os``, for embedded targets.
         time_limit: seconds for planning and rewriting together, at most; they stop earlier when they no longer improve,
             or after the work that takes an idle core half of that. 0 gives the best greedy plan. What has to be
             done anyway is not counted: recording, emitting, verifying, compiling.

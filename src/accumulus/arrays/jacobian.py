@@ -61,6 +61,9 @@ _RESIDUALS: Final = {
 }
 #: Products between arrays, at most: their indices have to fit into memory.
 MOST: Final = 200_000_000
+#: Operations of a body with its derivatives from which it stays one block: what is multiplied by them is no part of it
+#: then, and nothing is done for each of its operations in Python.
+LONG_BODY: Final = 2_000
 #: Products up to which ways through recurrences are looked for at first, where nothing else is left.
 FIRST: Final = 100_000
 
@@ -391,9 +394,11 @@ class _Accumulating:
         tape, entries = self._accumulate(each.body, tuple(active))
         self.bodies.append((each.count, tape.operations))
         leaves = [self.moving.column_at(leaf) for leaf in each.leaves] or [Range(0, 0, each.count)]
-        outputs = self.made.extend(tape, leaves)
-        for position, values in zip(each.results, outputs, strict=False):
-            start = blocks[position].start
+        if tape.operations > LONG_BODY:
+            outputs = self.made.loop(tape, leaves, each.count)
+        else:
+            outputs = self.made.extend(tape, leaves)
+        for start, values in zip(each.starts, outputs, strict=False):
             self.moving.note(start, references_in(values))
         for row, leaf, output in entries:
             position = each.results[row]

@@ -173,7 +173,7 @@ OPTIONS: Final[dict[str, Any]] = {
         typer.Option(metavar="BELOW ABOVE", help="Diagonals of a banded matrix.", show_default=False),
     ],
     "method": Annotated[str, typer.Option(help="How to search; 'accumulus methods' lists all.")],
-    "objective": Annotated[str, typer.Option(help="What to minimise: operations, multiplications, fma.")],
+    "objective": Annotated[str, typer.Option(help="What to minimise: operations, multiplications, fma, code size.")],
     "time_limit": Annotated[float, typer.Option(metavar="SECONDS", help="A search stops at the latest after so long.")],
     "effort": Annotated[str, typer.Option(help=f"When a search that no longer improves stops: {', '.join(EFFORTS)}.")],
     "seed": Annotated[int, typer.Option(help="Of the search. Same seed, same plan.")],

@@ -20,7 +20,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,12 +47,18 @@ from accumulus.frontends.recorder import Recorder, Recording, References, holder
 from accumulus.frontends.trees import flatten
 from accumulus.frontends.turns import explained
 from accumulus.frontends.written_out import BusiestLine, scalar_operations, tell
+from accumulus.repetition.instances import by_instance
 from accumulus.repetition.roll import is_long_and_simplified, rolled
 from accumulus.tape.live import settled
 from accumulus.tape.passes import moved
 from accumulus.tape.program import MANY_BLOCKS, Program
 
 T = TypeVar("T")
+#: Operations in the text of loops from which it is looked whether they are the steps of a loop in Python.
+#: From the first on always; from the second on where loops have fewer instances than so many in the mean.
+LONG_TEXT: Final = 1_000
+SHORT_TEXT: Final = 50
+FEW_INSTANCES: Final = 8
 
 
 def record(
@@ -247,6 +253,29 @@ def _raised_on_numbers(function: Any, arguments: Sequence[object], error: Except
     except Exception as own:
         return own
     return None
+
+
+def of_steps(recording: Recording) -> Recording:
+    """Return a recording with loops over what belongs together, over the steps of a loop in Python where there is one.
+
+    Each of these steps has its own operations on short arrays and numbers, which are loops of a few instances.
+    """
+    program = recording.loops
+    if program is None:
+        return recording
+    text = program.text
+    is_loop = text >= LONG_TEXT or (text >= SHORT_TEXT and program.operations < FEW_INSTANCES * text)
+    if not is_loop or recording.guards or program.sees_zero_signs:
+        return _by_stage(recording)
+    found = rolled(recording.as_scalars().scalars, short=True)
+    if found is None or 2 * found.text > text:
+        return _by_stage(recording)
+    return _by_stage(replace(recording, program=found))
+
+
+def _by_stage(recording: Recording) -> Recording:
+    """Return a recording over what belongs together, however few instances there are."""
+    return replace(recording, program=by_instance(recording.program, recording.results, short=True))
 
 
 def _chosen(recording: Recording, loops: Program, at_once: bool) -> Recording:

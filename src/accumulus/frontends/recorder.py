@@ -29,7 +29,7 @@ from accumulus.frontends.calls import Restructured, function_of
 from accumulus.frontends.decisions import Guard
 from accumulus.frontends.location import Place, user_place
 from accumulus.frontends.trees import Leaf, Structure, flatten, unflatten
-from accumulus.tape.moving import unroll
+from accumulus.tape.moving import Moving, unroll
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
@@ -101,6 +101,36 @@ class Recording:
     def returning(self, program: Program, shapes: Sequence[tuple[int, ...]], structure: Structure) -> Recording:
         """Return a recording of the same arguments and guards with other results, those of a program."""
         return replace(self, program=program, result_shapes=tuple(shapes), structure=structure, other=None, unrolled=0)
+
+    def weighted_with(self, other: Recording) -> Recording | None:
+        """Return sigma times this number plus the weighted sum of another function's results, of the same arguments.
+
+        Arguments are the first, sigma, a weight for each result, and the others; None for recordings without loops or
+        with guards.
+        """
+        if self.loops is None or other.loops is None or self.guards or other.guards:
+            return None
+        first, size = self.argument_slices[0].stop, other.results
+        made = Program(self.program.inputs + 1 + size)
+        inputs = np.arange(self.program.inputs)
+        inputs[first:] += 1 + size
+        ends = []
+        for each in (self.loops, other.loops):
+            moving = Moving(each, made, inputs)
+            for block in each.blocks:
+                moving.copy(block)
+            ends.append(moving.at(each.outputs))
+        weights = np.arange(first + 1, first + 1 + size)
+        terms = [made.apply("multiply", np.array([first]), ends[0]), made.apply("multiply", weights, ends[1])]
+        made.outputs = made.sums(np.concatenate(terms), [0, 1 + size])
+        shapes = self.argument_shapes[0], (), (size,), *self.argument_shapes[1:]
+        slices = [slice(stop.start + 1 + size, stop.stop + 1 + size) for stop in self.argument_slices[1:]]
+        own = slice(first, first + 1), slice(first + 1, first + 1 + size)
+        return replace(
+            self.returning(made, self.result_shapes, self.structure),
+            argument_shapes=shapes,
+            argument_slices=(self.argument_slices[0], *own, *slices),
+        )
 
     @property
     def results(self) -> int:

@@ -13,7 +13,7 @@ from accumulus.errors import SizeError
 from accumulus.frontends.recorder import Recording
 from accumulus.graph.linearize import Linearization
 from accumulus.programs.compiled_program import CompiledProgram
-from accumulus.programs.derivation import loop_nest, straight_line
+from accumulus.programs.derivation import loop_nest, loops_of_sums, straight_line
 from accumulus.programs.derived import derived, derived_as_loops, of_gradient
 from accumulus.programs.expansion import taylor_recording
 from accumulus.programs.graphs import (
@@ -248,6 +248,9 @@ def _of_blocks(
 ) -> CompiledProgram | None:
     """Loops for the derivatives of a gradient; None if they are too many, or values have derivatives of their own."""
     try:
+        separable = loops_of_sums(recording, kind, selection, preparation)
+        if separable is not None:
+            return CompiledProgram.of(separable, preparation)
         gradient = derived_as_loops(recording, first, selection.whole, preparation)
         return (
             None

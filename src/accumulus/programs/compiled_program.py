@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.memory import check_fits
-from accumulus.options import Options, check_threads
+from accumulus.options import Objective, Options, check_threads
 from accumulus.programs.arguments import Arguments, Axes, InAxes, at_one_point, axes_of_points, mistakable
 from accumulus.programs.batches import arrays_of_points, in_parts, lazy_batch, moved_to_device, on_disk
 from accumulus.programs.calls import (
@@ -73,6 +73,7 @@ class CompiledProgram:
     ) -> None:
         self.name, self.options, self.seconds = name, options, seconds
         self.recording, self.kind, self.code, self.facts = given.recording, given.kind, given.code, given.facts
+        self.code.compact = options.objective is Objective.CODE_SIZE
         self.operations = given.code.operations
         self.from_cache, self.cut_short = given.from_cache, given.cut_short
         self.ran = Ran()

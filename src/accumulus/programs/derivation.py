@@ -20,6 +20,7 @@ from accumulus.context import Context
 from accumulus.elimination.emit import emit
 from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.recorder import Recording
+from accumulus.frontends.trees import Leaf, together
 from accumulus.graph.linearize import Linearization
 from accumulus.programs.graphs import (
     Start,
@@ -267,17 +268,55 @@ def loop_nest(recording: Recording, kind: Kind, selection: Selection, preparatio
     Raises:
         SizeError: if the products between arrays are too many for memory.
     """
+    with preparation.stage("plan"):
+        found = differentiated(recording, kind, selection, preparation.context)
+    return _compilable(found, recording, kind, selection, preparation)
+
+
+def loops_of_sums(
+    recording: Recording, kind: Kind, selection: Selection, preparation: Preparation
+) -> Derivation | None:
+    """Return the Hessian of a recording with loops whose result is a sum of these; None if it is not."""
+    from accumulus.arrays.separable import separable_hessian
+
+    given = recording.loops
+    if given is None or not (kind.symmetric and recording.is_number) or selection.places is not None:
+        return None
+    if recording.guards or has_attached(given) or given.has_lookups:
+        return None
+    inputs = inputs_of(recording, selection.positions)
+    with preparation.stage("plan"):
+        hessian = separable_hessian(given, inputs, preparation.context)
+        if hessian is None:
+            return None
+        first, value = kind.skipped, np.array([hessian.value])
+        values = np.concatenate([value[:first], hessian.gradient]) if kind.values else value[:0]
+        places = np.arange(len(hessian.values))
+        nonzeros = Nonzeros(hessian.rows + first, inputs[hessian.columns], places).mirrored(inputs, first)
+        shapes = [recording.argument_shapes[k] or () for k in selection.positions]
+        structure = together([Leaf()] * first + [selection.structure]) if first else selection.structure
+        gradient = recording.returning(hessian.tape, [()] * first + shapes, structure)
+        none = np.empty(0, np.int64)
+        found = LoopDerivatives(hessian.tape, values, none, hessian.values, nonzeros, hessian.products, none)
+    return _compilable(found, gradient, kind, selection, preparation)
+
+
+def _compilable(
+    found: LoopDerivatives, recording: Recording, kind: Kind, selection: Selection, preparation: Preparation
+) -> Derivation:
+    """Return code for derivatives as loops, whose bodies are rewritten."""
     from accumulus.resubstitution.optimise import optimise_bodies
     from accumulus.tape.fusion import fuse
 
     context = preparation.context
-    with preparation.stage("plan"):
-        found = differentiated(recording, kind, selection, context)
     tape, parts = found.tape, [found.values[: recording.results * kind.values], found.entries, found.columns]
     if recording.guards:  # behind all else
         parts.append(np.array([holds_of(tape, found.guards)]))
     tape.outputs = np.concatenate(parts)
     maps = fuse(tape)
+    for each in maps:
+        if each.steps is not None and len(each.steps) == 2 < each.count:  # no instance takes results of others
+            each.steps = None
     with preparation.stage("optimise"):
         if context.options.rewrites:
             optimise_bodies(maps, context)
@@ -285,7 +324,7 @@ def loop_nest(recording: Recording, kind: Kind, selection: Selection, preparatio
             for each in maps:
                 each.body = canonical(each.body, each.sensitive)
     shape = recording.results, len(inputs_of(recording, selection.positions))
-    facts = LoopFacts(found.products, shape, len(found.entries))
+    facts = LoopFacts(found.products, shape, len(found.nonzeros.rows))
     code = LoopNest(tape, maps)
     return Derivation(recording, kind, selection, code, found.nonzeros, facts, cut_short=context.cut_short)
 

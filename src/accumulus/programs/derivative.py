@@ -17,8 +17,9 @@ from accumulus.frontends.calls import Reader, Restructured
 from accumulus.frontends.captured import GONE
 from accumulus.frontends.kinds import as_inputs, as_reals, shape_of
 from accumulus.frontends.location import name_of, numbered
+from accumulus.frontends.record import of_steps
 from accumulus.frontends.recorder import Recording
-from accumulus.options import Options, check_threads
+from accumulus.options import Objective, Options, check_threads
 from accumulus.programs.arguments import Axes, InAxes, at_one_point, axes_of_points, mistakable
 from accumulus.programs.batches import check_options, first_point, is_lazy, is_on_device, like, point_count, stand_in
 from accumulus.programs.calls import BatchPoints, FastPath, beside_constants, no_fast_path
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 #: Number of programs whose fast paths are tried, the last used first.
 MOST_FAST = 4
+#: Operations of a program, at most, that is written out to see whether its C is shorter than that of its loops.
+MOST_WRITTEN = 4_000
 
 
 class Derivative:
@@ -548,12 +551,16 @@ class Derivative:
         # of several cases, those that are laid out like the last
         return next((known for known in cases.programs if known.recording is program.recording), program)
 
-    def compile_loops(self, *examples: Any) -> CompiledProgram:
+    def compile_loops(self, *examples: Any, recording: Recording | None = None) -> CompiledProgram:
         """Compile loops for operations on arrays however short these are: for C, whose compilers take long.
 
         Arguments are numbers and arrays, by position; the program is not kept for calls.
+
+        Args:
+            recording: of the function for these examples, if it was recorded before.
         """
-        return self._made(examples, "point", (), 1, at_once=True, opens_indices=self._opens_indices(None, "point"))
+        opens = recording is None and self._opens_indices(None, "point")
+        return self._made(examples, "point", (), 1, at_once=True, opens_indices=opens, recording=recording)
 
     def _build(
         self,
@@ -617,17 +624,35 @@ class Derivative:
         *,
         at_once: bool = False,
         opens_indices: bool = False,
+        recording: Recording | None = None,
     ) -> CompiledProgram:
+        is_short = self._options.objective is Objective.CODE_SIZE and self._options.takes_arrays
+        at_once |= is_short
         with Preparation(self._name, self._options) as preparation:
             while True:
-                recorded = self._recorded(examples, preparation, at_once=at_once, opens_indices=opens_indices)
+                recorded = self._recorded(
+                    examples, preparation, at_once=at_once, opens_indices=opens_indices, recording=recording
+                )
                 check_size(recorded.recording, self._kind, recorded.selection, points, self._options, self._name)
                 try:
-                    return program_of(recorded, first, shared)
+                    made = program_of(recorded, first, shared)
+                    return self._smaller(made, recorded, first, shared) if is_short else made
                 except (OpenIndicesError, SizeError):
                     if not opens_indices:
                         raise
                     opens_indices = False
+
+    def _smaller(
+        self, made: CompiledProgram, recorded: Recorded, first: Call, shared: tuple[bool, ...]
+    ) -> CompiledProgram:
+        """Return the program, or the one without loops if its C takes less room."""
+        recording = recorded.recording
+        if made.code.maps is None or recording.loops is None or recording.loops.operations > MOST_WRITTEN:
+            return made
+        from accumulus.targets.c.c_tables import size_of
+
+        other = program_of(recorded._replace(recording=recording.as_scalars()), first, shared)
+        return min(made, other, key=lambda program: size_of(program.code))
 
     def _recorded(
         self,
@@ -636,10 +661,13 @@ class Derivative:
         *,
         at_once: bool = False,
         opens_indices: bool = False,
+        recording: Recording | None = None,
     ) -> Recorded:
         """Return recording and selection that programs are made of."""
-        with preparation.stage("trace"):
-            recording = self._record(examples, at_once=at_once, opens_indices=opens_indices)
+        if recording is None:
+            with preparation.stage("trace"):
+                recording = self._record(examples, at_once=at_once, opens_indices=opens_indices)
+                recording = of_steps(recording) if at_once else recording
         selection, shapes = self._selected(recording), recording.argument_shapes
         near = points_around(as_inputs(as_reals(examples, shapes), shapes))
         return Recorded(recording, self._kind, selection, preparation, near)

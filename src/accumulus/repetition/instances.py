@@ -31,6 +31,11 @@ _ADD: Final = BY_NAME["add"].code
 #: be planned and compiled.
 MOST_OPERATIONS: Final = 600
 REPEATED: Final = 4
+#: The same where text is to be short.
+FEWEST: Final = 4
+MOST_IN_TEXT: Final = 3_000
+#: How much more text there may be then: few instances of much are more text than many of little.
+LONGER: Final = 3
 #: Blocks of a program, at most: more are those of loops in Python.
 MOST_BLOCKS: Final = 2_000
 #: Terms of a sum that is part of an instance, at most.
@@ -43,11 +48,12 @@ SAVED: Final = 0.25
 ROUNDS: Final = 4
 
 
-def by_instance(program: Program, results: int | None = None) -> Program:
+def by_instance(program: Program, results: int | None = None, *, short: bool = False) -> Program:
     """Return a program by the first instances that save much of what goes through memory; itself if none do.
 
     Args:
         results: how many outputs come before those of guards, which are computed beside all else; all, if not given.
+        short: whether a few instances are enough, as where text is to be short.
 
     >>> from accumulus.tape.fusion import fuse
     >>> program = Program(inputs=300)
@@ -64,12 +70,12 @@ def by_instance(program: Program, results: int | None = None) -> Program:
     blocks = {position: program.blocks[position] for position in needed}
     counts: dict[int, int] = {}
     for block in blocks.values():
-        if _may_be_parted(block) and block.count >= LONG:
+        if _may_be_parted(block) and block.count >= (FEWEST if short else LONG):
             counts[block.count] = counts.get(block.count, 0) + 1
     for count in sorted(counts, key=lambda count: (-counts[count], count))[:MOST_TRIED]:
         if any(block.count % count == 0 and _is_wider(block, count) for block in blocks.values()):
-            found = _Instances(program, blocks, count)
-            if found.is_gain(of_results):
+            found = _Instances(program, blocks, count, short=short)
+            if found.is_gain(of_results) and not (short and found.text > LONGER * program.text):
                 return found.program()
     return program
 
@@ -95,8 +101,8 @@ def _is_wider(block: Block, count: int) -> bool:
 class _Instances:
     """The instances that the results of each block belong to, for one number of them."""
 
-    def __init__(self, program: Program, blocks: dict[int, Block], count: int) -> None:
-        self._program, self._blocks, self._count = program, blocks, count
+    def __init__(self, program: Program, blocks: dict[int, Block], count: int, *, short: bool = False) -> None:
+        self._program, self._blocks, self._count, self._short = program, blocks, count, short
         #: The instance of each reference, -1 of what has none.
         self._owners = np.full(len(program), -1, np.int32)
         #: Blocks whose results are parted; those of one instance each, in the order of their positions.
@@ -119,13 +125,19 @@ class _Instances:
             if not (self._backward() | self._forward()):
                 break
 
+    @property
+    def text(self) -> int:
+        """Operations as they are written, of the program by instances."""
+        parted = sum(self._blocks[position].operations // self._count for position in self._parted)
+        return parted + sum(block.text for k, block in self._blocks.items() if k not in self._parted)
+
     def is_gain(self, of_results: NDArray[np.bool_]) -> bool:
         """Return True if bodies are short, and much no longer goes through memory of the blocks that results need."""
         operations = sum(self._blocks[position].operations // self._count for position in self._parted)
-        if operations > min(MOST_OPERATIONS, self._count // REPEATED):
+        if operations > (MOST_IN_TEXT if self._short else min(MOST_OPERATIONS, self._count // REPEATED)):
             return False
         before, saved = self._traffic(of_results)
-        return saved > SAVED * before
+        return saved > (0 if self._short else SAVED * before)
 
     def _reads(self, block: Block) -> Iterator[tuple[Column, Integers]]:
         """Columns that a block takes, and which of its results each entry is taken for."""
@@ -185,6 +197,8 @@ class _Instances:
     def _settle(self, position: int, owners: NDArray[np.int32]) -> bool:
         """Part a block if each instance has as many of its results."""
         block = self._blocks[position]
+        if self._short and len(owners) and owners.min() < 0 <= owners.max():
+            owners = self._filled(owners)
         if len(owners) == 0 or owners.min() < 0:
             return False
         if (np.bincount(owners, minlength=self._count) * self._count != block.count).any():
@@ -192,6 +206,14 @@ class _Instances:
         self._owners[block.start : block.start + block.count] = owners
         self._parted.add(position)
         return True
+
+    def _filled(self, owners: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Owners, those that nothing says (of what is made of inputs and is returned) by the pattern of the others."""
+        places, known = np.arange(len(owners), dtype=np.int32), owners >= 0
+        for pattern in (places % self._count, places // (len(owners) // self._count)):
+            if (pattern == owners)[known].all():
+                return pattern
+        return owners
 
     def _traffic(self, counted: NDArray[np.bool_]) -> tuple[int, int]:
         """Entries that go through memory as it is, and how many of them no longer do, of some blocks."""

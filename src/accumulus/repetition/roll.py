@@ -234,8 +234,11 @@ def is_long_and_simplified(tape: Tape) -> bool:
     return _are_many(tape.operations) and tape.simplified >= SIMPLIFIED * tape.operations
 
 
-def rolled(tape: Tape) -> Program | None:
+def rolled(tape: Tape, *, short: bool = False) -> Program | None:
     """Return a program as blocks, with its inputs and outputs; None where too little of it repeats.
+
+    Args:
+        short: whether what repeats is looked for in short programs, too.
 
     >>> tape = Tape(1000)
     >>> for k in range(FEWEST):
@@ -243,13 +246,13 @@ def rolled(tape: Tape) -> Program | None:
     >>> [block.count for block in rolled(tape).blocks]
     [40000]
     """
-    if not _are_many(tape.operations):
+    if not (short or _are_many(tape.operations)):
         return None
     cones = Cones(tape)
-    if not _are_many(cones.live):
+    if not (short or _are_many(cones.live)):
         return None
-    for classes in classes_of(cones, min(cones.live // REPEATED, MOST_DISTINCT)):
-        if cones.live < FEWEST and not classes.recurrences:
+    for classes in classes_of(cones, MOST_DISTINCT if short else min(cones.live // REPEATED, MOST_DISTINCT)):
+        if cones.live < FEWEST and not (short or classes.recurrences):
             return None
         program = as_blocks(cones, classes)
         if program is not None:

@@ -298,6 +298,7 @@ def find_plan(
             f"graph is a {type(graph).__name__}; expected a DifferentiationGraph, such as trace(f, ...).linearize(), "
             "or load_graph(path)"
         )
+    context = context.having(objective=context.options.objective.counted)
     options = context.options
     with context.paused():
         key = plan_key(graph, context) if options.caches and order is None else None

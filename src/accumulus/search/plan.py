@@ -57,7 +57,7 @@ from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import ArgumentError, GraphError, OrderError, PlanError, VerificationError
 from accumulus.graph.files import LARGEST_NUMBER, check_keys, graph_as_data, graph_from_data, parsed_json, whole_numbers
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.options import OF_PLANS, TIME_WAS_REMOVED, Effort, Objective
+from accumulus.options import COUNTED, OF_PLANS, TIME_WAS_REMOVED, Effort, Objective
 from accumulus.tape.tape import to_bytes
 from accumulus.text import printable
 
@@ -100,7 +100,7 @@ class Plan:
         """Cost under every objective."""
         return {
             objective: self.cost if objective == self.objective else count(self.accumulation, objective)
-            for objective in Objective
+            for objective in COUNTED
         }
 
     @property
@@ -265,7 +265,7 @@ def plan_from_data(data: Mapping[str, Any], graph: DifferentiationGraph) -> Plan
     method, objective = data.get("method"), data.get("objective")
     if not isinstance(method, str) or not method:
         raise PlanError(f"'method' is {shortened(method)}; expected a name")
-    names = [known.value for known in Objective]
+    names = [known.value for known in COUNTED]
     if objective == "time":
         raise PlanError(f"{TIME_WAS_REMOVED}, and make the plan again")
     if objective not in names:

@@ -169,15 +169,16 @@ def _processor(native: bool) -> str:
     return "native" if native or known is None else known
 
 
-def source_of(program: CompiledProgram, name: str, segments: Any) -> CSource | LoopSource:
+def source_of(program: CompiledProgram, name: str, segments: Any, lanes: int = 0) -> CSource | LoopSource:
     """Return the C of a program.
 
     Args:
         name: of its function.
         segments: its result arrays: those of its kernel, or others of its outputs.
+        lanes: as for `LoopSource`.
     """
     unit = program.code.unit(segments, program._arguments.numeric_shapes, program.options.dtype)
-    return CSource(unit, name) if unit.maps is None else LoopSource(unit, name)
+    return CSource(unit, name) if unit.maps is None else LoopSource(unit, name, lanes=lanes)
 
 
 def check_package_name(name: str) -> str:

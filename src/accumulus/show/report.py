@@ -77,7 +77,7 @@ class MethodCosts:
 
     def cost(self, objective: str) -> int:
         """Return the cost under one objective."""
-        return int(getattr(self, objective))
+        return int(getattr(self, Objective.of(objective).counted))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as plain data."""

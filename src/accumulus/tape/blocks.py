@@ -137,6 +137,11 @@ class Block:
         return len(self.operands[0]) - self.count if self.code == SUM else self.count
 
     @property
+    def text(self) -> int:
+        """Operations as they are written: those of one instance, of all else one."""
+        return 1 if self.body is None else self.body.operations
+
+    @property
     def codes(self) -> set[int]:
         """Codes of the operations of the table that are in it."""
         if self.body is not None:

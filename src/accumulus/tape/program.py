@@ -416,6 +416,11 @@ class Program:
         return sum(block.operations for block in self.blocks) if self.scalars is None else self.scalars.operations
 
     @property
+    def text(self) -> int:
+        """Operations as they are written, those of one instance of each loop."""
+        return sum(block.text for block in self.blocks)
+
+    @property
     def calls(self) -> list[Opaque]:
         """The opaque functions that it calls."""
         blocks = self.blocks if self.scalars is None else []
@@ -552,6 +557,28 @@ class Program:
         check_steps(columns, self._size, outputs, offsets, -self._constant_count)
         start = self._append(SCAN, columns, count, None, body, offsets).start
         return [_range(start + k * count, count) for k in range(outputs)]
+
+    def loop(self, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:
+        """Columns of the outputs of a body for each of many instances, written as one block.
+
+        >>> tape = Program(inputs=3)
+        >>> body = Tape(1)
+        >>> body.outputs = [body.multiply(0, 0), 0]
+        >>> squares, _ = tape.loop(body, [Range(0, 1, 3)], 3)
+        >>> len(tape.blocks), squares
+        (1, Range(start=3, step=1, count=3))
+        """
+        wanted = list(body.outputs)
+        made = body.copy()
+        made.outputs = list(dict.fromkeys(output for output in wanted if output >= body.inputs))
+        ranges = self.scan(made, lambda _: operands, [0, count]) if made.outputs else []
+        columns: dict[int, Column] = dict(zip(made.outputs, ranges, strict=True))
+        for output in wanted:
+            if output < 0:
+                columns[output] = Range(self.constant(body.value_of(output)), 0, count)
+            elif output < body.inputs:
+                columns[output] = operands[output]
+        return [columns[output] for output in wanted]
 
     def matmul(self, left: References, right: References) -> References:
         """Return the product of a matrix of references and another; of at least one entry each.

@@ -142,6 +142,7 @@ class Unit:
         exact: references of operations that are rounded by themselves.
         cache: whether machine code is cached on disk, and taken from there.
         maps: of blocks, the bodies in their order (`accumulus.tape.fusion`).
+        compact: whether C is written for the least machine code.
 
     Raises:
         ArgumentError: if the arguments do not hold as many entries as the tape has inputs.
@@ -154,6 +155,7 @@ class Unit:
     exact: frozenset[int] = frozenset()
     cache: bool = False
     maps: Sequence[Map] | None = None
+    compact: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "segments", tuple(self.segments))

@@ -225,19 +225,20 @@ class Compilable:
         bodies: what is compiled of it, each a tape.
         operations: of one call, of all instances of loops.
         compiled_operations: of each body once.
+        compact: whether C is written for the least machine code.
     """
 
     segment: ClassVar[type[Segment]]
 
     def __init__(self, tape: Any, exact: Collection[int] = (), maps: Sequence[Map] | None = None) -> None:
-        self.tape, self.exact, self.maps = tape, frozenset(exact), maps
+        self.tape, self.exact, self.maps, self.compact = tape, frozenset(exact), maps, False
         self.bodies: list[Tape] = [tape] if maps is None else [each.body for each in maps if each.is_body]
         self.operations = Unit(tape, (), maps=maps).operations
         self.compiled_operations = sum(body.operations for body in self.bodies)
 
     def unit(self, segments: Sequence[Any], arguments: Sequence[Shape], dtype: str, cache: bool = False) -> Unit:
         """Return the program with its result arrays, and the shapes of its arguments."""
-        return Unit(self.tape, segments, dtype, arguments, self.exact, cache, self.maps)
+        return Unit(self.tape, segments, dtype, arguments, self.exact, cache, self.maps, self.compact)
 
     def kernel(
         self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, dtype: str, threads: int, cache: bool

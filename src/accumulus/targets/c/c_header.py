@@ -247,6 +247,11 @@ def function_text(head: str, lines: Iterable[str]) -> str:
     return "\n".join([f"{head} {{", *(f"    {line}" for line in lines), "}\n"])
 
 
+def only_if(macro: str, texts: Sequence[str]) -> list[str]:
+    """Return text that is compiled where a macro is defined; always, if none is named."""
+    return [f"#ifdef {macro}\n", *texts, "#endif\n"] if macro else [*texts]
+
+
 def table_text(head: str, entries: Sequence[str]) -> str:
     """Return the definition of an array of numbers; `head` is its type and name."""
     lines = [f"    {', '.join(entries[k : k + _LINE])}," for k in range(0, len(entries), _LINE)]

@@ -30,6 +30,7 @@ from accumulus.targets.c.c_header import (
     Source,
     framed,
     function_text,
+    only_if,
 )
 from accumulus.targets.c.c_places import (
     INDEX_TYPES,
@@ -42,6 +43,7 @@ from accumulus.targets.c.c_places import (
     place_at,
     stretches,
 )
+from accumulus.targets.c.c_tables import TableBody, follower, written_size
 from accumulus.targets.kernel import Segment, Unit
 from accumulus.targets.nests import Nest, Nests, Place, check_written
 
@@ -52,6 +54,8 @@ LOOP_PART: Final = 2000
 TILE: Final = 64
 #: Fewer instances find operands by a table; those of recurrences in so many stretches, at most, without one.
 SHORTEST_TABLE, MOST_PIECES = 64, 4
+#: Operations of a body from which it is a table, where it may be.
+LONG_BODY: Final = 300
 #: Steps of recurrences with fewer instances are computed one instance after the other.
 WIDE: Final = 4
 _SUM: Final = """\
@@ -165,12 +169,13 @@ class LoopSource(Source):
     Args:
         unit, name: as for `Source`.
         mathematics: of the language, if it is another than C.
+        lanes: instances that follow tables together, of bodies that are long; 0 if all operations are written out.
 
     Attributes:
         work: numbers in the work space.
     """
 
-    def __init__(self, unit: Unit, name: str = "f", mathematics: Mathematics | None = None) -> None:
+    def __init__(self, unit: Unit, name: str = "f", mathematics: Mathematics | None = None, *, lanes: int = 0) -> None:
         super().__init__(unit, name, lambda each, segment: Array(each, (segment.length,)), _TAKEN, WORK)
         inputs = [array.name for array in self._arguments]
         self._nests = Nests(unit)
@@ -184,6 +189,8 @@ class LoopSource(Source):
         self._calls: list[str] = []
         self._stack = 0  # numbers that a loop needs on it, at most
         self._helpers: dict[str, str] = {}
+        self._lanes, self._compact = lanes or int(unit.compact), unit.compact
+        self._followers: dict[tuple[str, tuple[int, ...]], str] = {}
         for nest in self._nests.every:
             self._write(nest)
         self.operations = unit.operations
@@ -242,6 +249,11 @@ class LoopSource(Source):
         """Write a body, or a recurrence."""
         body, count, steps = nest.body, nest.count, nest.steps
         assert body is not None
+        if self._lanes and steps is None and not nest.sensitive and (self._compact or body.operations >= LONG_BODY):
+            table = TableBody.of(body)
+            if table is not None and not (self._compact and table.size > written_size(body)):
+                self._write_table(table, count, loads, stores)
+                return
         before: list[str] = []
         given, loads = loads, [self._together(reading, nest, before) for reading in loads]
         moved = [reading.array for reading in (*given, Reading(WORK)) if before]
@@ -282,6 +294,47 @@ class LoopSource(Source):
             self._function(what, [*arrays, *moved], [*before, *_nested(opening, inner)])
             return
         self._tiled(what, nest, texts, written.slots, moved, before)
+
+    def _write_table(self, table: TableBody, count: int, loads: Sequence[Reading], stores: Sequence[Reading]) -> None:
+        """Write a long body as a table of operations."""
+        lanes, places, fixed = self._lanes, self._places, len(table.constants)
+        key = table.kind, table.codes
+        follow = self._followers.get(key)
+        if follow is None:
+            follow = self._followers[key] = f"{self._name}_follow{len(self._followers)}"
+            self._helpers[follow] = follower(follow, self._macro, table, lanes, self._mathematics)
+        operations = places.table("operations", table.kind, table.operations.reshape(-1))
+        registers = f"{WORK} + {places.reserve(table.registers * lanes)}"
+        lines = [f"double *const registers = {registers};"]
+        if fixed:
+            constants = places.table("constants", "double", np.array(table.constants))
+            lines.append(f"for (ptrdiff_t k = 0; k < {fixed * lanes}; k++) registers[k] = {constants}[k / {lanes}];")
+        lines += [
+            f"for (ptrdiff_t first = 0; first < {count}; first += {lanes}) {{",
+            f"    const ptrdiff_t left = {count} - first, count = left < {lanes} ? left : {lanes};",
+            f"    for (ptrdiff_t k = 0; k < {lanes}; k++) {{  /* lanes behind the last instance compute it again */",
+            "        const ptrdiff_t i = first + (k < count ? k : count - 1);",
+            *(
+                f"        registers[{lanes * (fixed + row)} + k] = {reading.at('i')};"
+                for row, reading in enumerate(loads)
+            ),
+            "    }",
+            f"    {follow}(registers, {operations}, {len(table.operations)});",
+        ]
+        for places_of, array, start, apart in _rows(stores, table.outputs):
+            if len(places_of) == 1:
+                value = f"registers[{lanes * places_of[0]} + k]"
+                to = f"{array}[{place_at(start, apart, '(first + k)')}]"
+                lines.append(f"    for (ptrdiff_t k = 0; k < count; k++) {to} = {value};")
+                continue
+            chosen = places.table("registers", table.kind, np.array(places_of))
+            lines += [
+                f"    for (ptrdiff_t j = 0; j < {len(places_of)}; j++)",
+                "        for (ptrdiff_t k = 0; k < count; k++)",
+                f"            {array}[{start} + {apart} * j + first + k] = registers[{lanes} * {chosen}[j] + k];",
+            ]
+        arrays = [*(each.array for each in (*loads, *stores)), WORK]
+        self._function(f"{count} instances of {len(table.operations)} operations in a table", arrays, [*lines, "}"])
 
     def _together(self, reading: Reading, nest: Nest, before: list[str]) -> Reading:
         """Return an operand without a long table, if it lies in a few stretches: brought together before.
@@ -684,6 +737,7 @@ class LoopSource(Source):
         constants, run = self._body()
         arrays = self._arrays
         unused = [f"(void){each};" for each in (*(array.name for array in arrays), WORK)]
+        batches = f"{macro}_BATCHES" if self._compact else ""
         listed = ", ".join([*(array.name for array in arrays), WORK])
         at = ", ".join([*(f"{array.name} + (ptrdiff_t)k * {array.name}_point" for array in arrays), WORK])
         lengths = ", ".join([*(f"{array.name}, {array.length}" for array in arrays), WORK])
@@ -694,7 +748,9 @@ class LoopSource(Source):
             (self._declared_strided, [*constants, f"for (size_t k = 0; k < points; k++) {name}_run({at});"]),
             (self._declared_batch, [f"{name}_strided(points, {lengths});"]),
         ]
-        texts = [*self._helpers.values(), *self._loops, *(function_text(*each) for each in functions)]
+        written = [function_text(*each) for each in functions]
+        written[3:] = only_if(batches, written[3:])
+        texts = [*self._helpers.values(), *self._loops, *written]
         parts = [*self._mathematics.prelude(), *independent, *places.tables(texts), *texts]
         return "\n".join(parts) + "\n"
 
@@ -705,6 +761,25 @@ def hidden(table: str, macro: str) -> list[str]:
     Where it has AVX-512, gcc 12.2 copies 1, 1, 1, 0, 0, 0 as 1, 1, 1, 1, 0, 0.
     """
     return [f"const double *{table}_here = {table};", f"{macro}_HIDDEN({table}_here);"]
+
+
+def _rows(stores: Sequence[Reading], registers: Sequence[int]) -> list[tuple[list[int], str, int, int]]:
+    """Return registers of results that lie one after the other, the array, and the first place there.
+
+    The last number is the distance from one result to the next; of single ones, from one instance to the next.
+    """
+    found: list[tuple[list[int], str, int, int]] = []
+    for store, register in zip(stores, registers, strict=True):
+        if found and store.step == 1 and store.array == found[-1][1]:
+            own, array, start, apart = found[-1]
+            if len(own) == 1 and apart == 1 and store.start != start:
+                found[-1] = [*own, register], array, start, store.start - start
+                continue
+            if len(own) > 1 and store.start == start + len(own) * apart:
+                own.append(register)
+                continue
+        found.append(([register], store.array, store.start, store.step))
+    return found
 
 
 def _nested(opening: Sequence[str], inner: Sequence[str]) -> list[str]:

@@ -147,7 +147,7 @@ class Places:
             values = self._values[-1 - references]
             if single and len(values) and (values.view(np.int64) == values[:1].view(np.int64)).all():
                 return Reading("", value=float(values[0]))
-            return Reading(self._table("values", "double", values))
+            return Reading(self.table("values", "double", values))
         name, places = self._all(references)
         start, step = int(places[0]), int(places[1] - places[0]) if len(places) > 1 else 0
         if np.array_equal(places, start + step * np.arange(len(places))):
@@ -160,19 +160,20 @@ class Places:
 
     def numbers(self, values: NDArray[np.float64]) -> str:
         """Return a table of numbers."""
-        return self._table("values", "double", values)
+        return self.table("values", "double", values)
 
     def indices(self, places: NDArray[np.int64]) -> tuple[str, str]:
         """Return a table of whole numbers, and the type of its entries."""
         kind = "unsigned short" if len(places) and int(places.max()) < 1 << 16 else "int"
-        return self._table("places", kind, places), kind
+        return self.table("places", kind, places), kind
 
     def tables(self, code: Iterable[str]) -> list[str]:
         """Return the text of the tables that lines of code read."""
         read = set(re.findall(rf"\b{self._name}_\w+", "\n".join(code)))
         return [text for name, text in zip(self._tables.values(), self._texts, strict=True) if name in read]
 
-    def _table(self, what: str, kind: str, numbers: NDArray[np.int64] | NDArray[np.float64]) -> str:
+    def table(self, what: str, kind: str, numbers: NDArray[np.int64] | NDArray[np.float64]) -> str:
+        """Return the name of a table of numbers; equal ones are one."""
         key = kind, numbers.tobytes()
         known = self._tables.get(key)
         if known is None:

@@ -16,8 +16,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from accumulus.targets.c.c_expressions import Body, Mathematics
-from accumulus.targets.c.c_header import BYTES, COMPILED, Result, Source, framed, function_text, table_text
+from accumulus.tape.live import as_written
+from accumulus.targets.c.c_expressions import Body, Mathematics, literal
+from accumulus.targets.c.c_header import BYTES, COMPILED, Result, Source, framed, function_text, only_if, table_text
+from accumulus.targets.c.c_tables import TableBody, follower, written_size
 from accumulus.targets.kernel import Unit
 from accumulus.targets.schedule import Part
 
@@ -38,19 +40,28 @@ class CSource(Source):
 
     def __init__(self, unit: Unit, name: str = "f") -> None:
         super().__init__(unit, name, Result)
-        dtype = unit.dtype
-        self._mathematics = Mathematics(name, dtype, in_tiles=True)
+        dtype, self._compact = unit.dtype, unit.compact
+        self._mathematics = Mathematics(name, dtype, in_tiles=not unit.compact)
         entries = [(array.name, k) for array in self._arguments for k in range(array.rows)]
         self._body = Body(unit.tape, entries, self._results, self._mathematics, exact=unit.exact, longest=LONGEST_PART)
         self._slots = self._body.slots
         #: Text of each part, the arrays that it takes, and whether it says that there are points it does not serve.
+        table = self._table(unit) if unit.compact else None
         self._parts = [self._part(number, part) for number, part in enumerate(self._body.parts)]
+        if table is not None:
+            self._slots, self._parts = 0, [table]
         self.tile, stack = TILE[dtype], self._stack()
         while self.tile > 1 and stack[1] * self.tile > MOST_STACK:
             self.tile //= 2
         self.header = self._header(unit.operations, stack, self.tile)
-        bodies = [*(text for text, *_ in self._parts), self._point(), *self._again(), self._strided(), self._batch()]
-        before = [*self._mathematics.prelude(), *self._tables(), self._moving(), *self._squares()]
+        if unit.compact:
+            batches = only_if(f"{self._macro}_BATCHES", [self._one_by_one(), self._batch()])
+            bodies = [*(text for text, *_ in self._parts), self._point(), *batches]
+            before = [*self._mathematics.prelude(), *self._tables()]
+        else:
+            bodies = [*(text for text, *_ in self._parts), self._point(), *self._again()]
+            bodies += [self._strided(), self._batch()]
+            before = [*self._mathematics.prelude(), *self._tables(), self._moving(), *self._squares()]
         self.code = "\n".join([*before, *bodies]) + "\n"
 
     def _header(self, operations: int, stack: tuple[int, int], tile: int) -> str:
@@ -117,11 +128,14 @@ class CSource(Source):
 
     def _part(self, number: int, part: Part) -> tuple[str, list[str], bool]:
         """One part as a function of a row of points, the arrays that it takes, and whether some may be unfit for it."""
-        lines, used = self._body.statements(part, _at)
+        lines, used = self._body.statements(part, _of_point if self._compact else _at)
         arrays = [array.name for array in self._arrays]
         names = [name for name in (*arrays, "frame") if name in used]
         given = {array.name for array in self._arguments}
         parameters = [f"{'const ' * (each in given)}{self._real} *restrict {each}" for each in names]
+        if self._compact:
+            head = f"{self._macro}_APART void {self._name}_point{number}({', '.join(parameters)})"
+            return function_text(head, lines), names, False
         # functions of the parts' values that not all points are fit for say so
         own = [f"{self._name}_{each}(" for each in self._mathematics.elementary]
         checked = any(call in line for call in own for line in lines)
@@ -140,6 +154,71 @@ class CSource(Source):
             head = f"{self._macro}_APART {kind} {self._name}_{of}{number}({', '.join(parameters)})"
             text.append(function_text(head, [f"{answer}{call}"]))
         return "\n".join(text), names, checked
+
+    def _table(self, unit: Unit) -> tuple[str, list[str], bool] | None:
+        """Return the program as a table that one function follows; None if that is no shorter."""
+        tape = unit.tape
+        if self._real != "double" or unit.exact or any(as_written(tape)):
+            return None
+        table = TableBody.of(tape)
+        if table is None or table.size >= written_size(tape):
+            return None
+        name, kind, registers = self._name, table.kind, dict(enumerate(table.outputs))
+        texts = [
+            follower(f"{name}_follow", self._macro, table, 1, self._mathematics),
+            table_text(f"static const {kind} {name}_operations", list(map(str, table.operations.ravel().tolist()))),
+        ]
+        lines, at = [f"double registers[{table.registers}];"], len(table.constants)
+        if at:
+            constants = [literal(value, "float64") for value in table.constants]
+            texts.append(table_text(f"static const double {name}_constants", constants))
+            lines.append(f"for (ptrdiff_t i = 0; i < {at}; i++) registers[i] = {name}_constants[i];")
+        for argument in self._arguments:
+            if argument.rows:
+                lines.append(
+                    f"for (ptrdiff_t i = 0; i < {argument.rows}; i++) registers[{at} + i] = {argument.name}[i];"
+                )
+            at += argument.rows
+        lines.append(f"{name}_follow(registers, {name}_operations, {len(table.operations)});")
+        for result in self._results:
+            if not result.outputs:
+                continue
+            n, sources = result.name, [str(registers[output]) for output in result.outputs]
+            texts.append(table_text(f"static const {kind} {name}_{n}_registers", sources))
+            to = "i" if result.is_filled or not result.whole else f"{name}_{n}_positions[i]"
+            lines.append(
+                f"for (ptrdiff_t i = 0; i < {len(sources)}; i++) {n}[{to}] = registers[{name}_{n}_registers[i]];"
+            )
+        names = [each.name for each in self._arrays if each.rows]
+        given = {array.name for array in self._arguments}
+        parameters = [f"{'const ' * (each in given)}double *restrict {each}" for each in names]
+        texts.append(function_text(f"{self._macro}_APART void {name}_point0({', '.join(parameters)})", lines))
+        return "\n".join(texts), names, False
+
+    def _one_by_one(self) -> str:
+        """Return the function of points anywhere, computed one after the other."""
+        lines: list[str] = []
+        inside: list[str] = []
+        after: list[str] = []
+        given: list[str] = []
+        results = {result.name for result in self._results}
+        for array in self._arrays:
+            n = array.name
+            if not array.length:
+                lines.append(f"(void){n}; (void){n}_point; (void){n}_entry;")
+                given.append(n)
+                continue
+            lines.append(f"{self._real} {n}_one[{array.length}];")
+            given.append(f"{n}_one")
+            place = f"{n}[(ptrdiff_t)k * {n}_point + i * {n}_entry]"
+            each = f"for (ptrdiff_t i = 0; i < {array.length}; i++)"
+            (after if n in results else inside).append(
+                f"{each} {place} = {n}_one[i];" if n in results else f"{each} {n}_one[i] = {place};"
+            )
+        call = f"{self._name}({', '.join(given)});"
+        loop = ["for (size_t k = 0; k < points; k++) {", *(f"    {line}" for line in (*inside, call, *after)), "}"]
+        ordered = sorted(lines, key=lambda line: line.startswith("("))
+        return function_text(self._declared_strided, [*ordered, *loop])
 
     def _calls(self, kind: str, stored: Mapping[str, str]) -> list[str]:
         """Return calls of all parts, arrays by the names under which they are stored."""
@@ -306,6 +385,11 @@ class CSource(Source):
         ):
             text = text.replace(word, meaning)
         return text
+
+
+def _of_point(array: str, row: int) -> str:
+    """Return the place of a number of the only point."""
+    return f"{array}[{row}]"
 
 
 def _at(array: str, row: int) -> str:

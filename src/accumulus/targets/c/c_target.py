@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -33,7 +34,7 @@ class CKernel(SourceKernel):
     """Kernel of compiled C; machine code is kept by the target llvm only."""
 
     def _emit(self) -> str:
-        written = CSource(self._unit)
+        written = CSource(replace(self._unit, compact=False))
         self.lanes = written.tile
         return written.text
 

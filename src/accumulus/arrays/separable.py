@@ -1,0 +1,307 @@
+"""Hessians of partially separable programs: sums of loops, each planned as one scalar function.
+
+The Lagrangian of an optimal-control problem is a sum of one term for each stage, and so is an energy over elements. The
+adjoints of what such loops return do not depend on the variables, so the Hessian is the sum of the Hessians of
+
+    ψ(leaves) = Σ_r w_r · φ_r(leaves)
+
+over all instances of all bodies φ, where w are the adjoints (Griewank and Toint 1982). Each ψ is planned as every
+other scalar function is, on a graph with a mirror, so one triangle is computed; no derivative between arrays is ever
+formed. The plan's size and the time it takes do not depend on the number of instances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.arrays.entries import Entries, Products, sorted_entries
+from accumulus.arrays.verification import verify_derivatives
+from accumulus.context import Context
+from accumulus.elimination.emit import emit
+from accumulus.elimination.gradient_graph import is_mirrored, linearize_gradient
+from accumulus.graph.linearize import linearize
+from accumulus.search.find import find_plan
+from accumulus.tape.columns import Column, column, references_in
+from accumulus.tape.fusion import Map, fuse
+from accumulus.tape.moving import Moving
+from accumulus.tape.program import Program
+from accumulus.tape.tape import Tape
+
+Integers = NDArray[np.int64]
+#: Values that a result depends on, at most, for second derivatives with respect to it to be handed on to these one by
+#: one: shifted and scaled variables have one.
+MOST_BEHIND: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SeparableHessian:
+    """A program that computes a number, its gradient, and the lower triangle of its Hessian."""
+
+    tape: Program
+    value: int  # reference of the number
+    gradient: Integers  # reference of each derivative
+    # positions among the inputs that are differentiated by, row by row, the column not above the row; references
+    rows: Integers
+    columns: Integers
+    values: Integers
+    products: int  # scalar products and sums between bodies
+
+
+def separable_hessian(given: Program, inputs: Integers, context: Context) -> SeparableHessian | None:
+    """Return the Hessian of a program's only output; None if it is no sum of loops over the inputs alone.
+
+    Raises:
+        VerificationError: if what was made of the Hessians of bodies is not the Hessian.
+    """
+    maps = fuse(given)
+    if len(given.outputs) != 1 or not all(each.is_sum or each.is_body for each in maps):
+        return None
+    found = _Sweep(given, inputs, context, maps)
+    return found.hessian() if all(map(found.add, reversed(maps))) else None
+
+
+class _Sweep:
+    """The reverse sweep over the bodies of a program.
+
+    Args:
+        inputs: that are differentiated by.
+    """
+
+    def __init__(self, given: Program, inputs: Integers, context: Context, maps: list[Map]) -> None:
+        self.given, self.inputs, self.context = given, inputs, context
+        self.made = Program(given.inputs)
+        self.products = Products(self.made)
+        self.moving = Moving(given, self.made, np.arange(given.inputs))
+        self.active = np.zeros(len(given), bool)
+        self.active[inputs] = True
+        for each in maps:
+            self._copy(each)
+            self._activate(each)
+        one = np.array([self.made.constant(1.0)])
+        #: Adjoints so far: of which results, and references of their terms.
+        self.adjoints: list[tuple[Integers, Integers]] = [(given.outputs.copy(), one)]
+        #: Second derivatives so far: by two references each, and the references of their values.
+        self.entries: list[tuple[Integers, Integers, Integers]] = []
+
+    def _copy(self, each: Map) -> None:
+        """Write what a map computes onto the program that is made."""
+        for position in each.blocks:
+            self.moving.copy(self.given.blocks[position])
+
+    def _activate(self, each: Map) -> None:
+        """Mark the results that depend on inputs."""
+        if each.is_sum:
+            block = self.given.blocks[each.blocks[0]]
+            assert block.offsets is not None
+            terms = self._is_active(block.operands[0])
+            self.active[block.start : block.start + block.count] = np.logical_or.reduceat(terms, block.offsets[:-1])
+            return
+        leaves = [bool(self._is_active(leaf).any()) for leaf in each.leaves]
+        depends = _dependent(each.body, leaves)
+        for start, on in zip(each.starts, depends, strict=True):
+            self.active[start : start + each.count] = on
+
+    def _is_active(self, operands: Column) -> NDArray[np.bool_]:
+        references = references_in(operands)
+        return (references >= 0) & self.active[np.maximum(references, 0)]
+
+    def _taken(self, start: int, count: int) -> Integers | None:
+        """Return the adjoints of some results; None if they are all 0."""
+        parts = []
+        for heads, values in self.adjoints:
+            inside = _inside(heads, start, count)
+            if inside.any():
+                parts.append((heads[inside] - start, values[inside]))
+        if not parts:
+            return None
+        heads, values = (np.concatenate(each) for each in zip(*parts, strict=True))
+        order = np.argsort(heads, kind="stable")
+        heads, values = heads[order], values[order]
+        first = np.flatnonzero(np.diff(heads, prepend=-1))
+        found = np.full(count, self.made.constant(0.0), np.int64)
+        found[heads[first]] = self.products.grouped(values, first)
+        return found
+
+    def add(self, each: Map) -> bool:
+        """Add the derivatives of the output through a map; False if its adjoints depend on the inputs."""
+        if each.is_sum:
+            return self._add_sum(each)
+        if each.steps is not None and len(each.steps) > 2:  # instances take results of others
+            return not any(self.active[start : start + each.count].any() for start in each.starts)
+        for row, start in enumerate(each.starts):
+            for _ in range(2):  # both ends of an entry may be results of the map
+                if not self._hand_on(each, row, start):
+                    return False
+        weights: list[tuple[int, Column]] = []
+        for row, start in enumerate(each.starts):
+            if self.active[start : start + each.count].any():
+                found = self._taken(start, each.count)
+                if found is not None:
+                    weights.append((row, column(found)))
+        return not weights or self._add_body(each, weights)
+
+    def _add_sum(self, each: Map) -> bool:
+        block = self.given.blocks[each.blocks[0]]
+        if any(_inside(end, block.start, block.count).any() for *ends, _ in self.entries for end in ends):
+            return False
+        found = self._taken(block.start, block.count)
+        if found is not None:
+            assert block.offsets is not None
+            terms = self._is_active(block.operands[0])
+            values = np.repeat(found, np.diff(block.offsets))[terms]
+            self.adjoints.append((references_in(block.operands[0])[terms], values))
+        return True
+
+    def _add_body(self, each: Map, weights: list[tuple[int, Column]]) -> bool:
+        count = len(each.leaves)
+        body = Tape(count + len(weights))
+        values = _copied(each.body, body)
+        terms = []
+        for k, (row, weight) in enumerate(weights):
+            number = self.made.uniform(weight)
+            factor = count + k if number is None else body.constant(number)
+            terms.append(body.multiply(factor, values[each.body.outputs[row]]))
+        body.outputs = [body.sum(terms)]
+        if not is_mirrored(body):
+            return False
+        leaves = [references_in(leaf) for leaf in each.leaves]
+        on = [self._is_active(leaf) for leaf in each.leaves]
+        active = [k for k in range(count) if on[k].any()]
+        linearization = linearize_gradient(body, active)
+        graph = linearization.graph
+        plan = find_plan(graph, self.context.planning(len(graph.sources)))
+        tape = emit(plan.accumulation)
+        second = sorted(plan.accumulation.entries)
+        columns = [self.moving.column_at(leaf) for leaf in each.leaves]
+        found = self.made.loop(tape, [*columns, *(weight for _, weight in weights)], each.count)
+        for k, leaf in enumerate(active):
+            self.adjoints.append((leaves[leaf][on[leaf]], references_in(found[1 + k])[on[leaf]]))
+        for (k, m), result in zip(second, found[1 + len(active) :], strict=True):
+            both = on[active[k]] & on[active[m]]
+            one, other = (leaves[active[each]][both] for each in (k, m))
+            self._enter(one, other, references_in(result)[both], is_diagonal=k == m)
+        return True
+
+    def _enter(self, one: Integers, other: Integers, values: Integers, *, is_diagonal: bool) -> None:
+        """Add entries of a symmetric matrix, each of which stands for its mirror, too."""
+        if len(one):
+            self.entries.append((one, other, values))
+            if not is_diagonal and (same := one == other).any():  # one value is two of the leaves
+                self.entries.append((one[same], one[same], values[same]))
+
+    def _hand_on(self, each: Map, row: int, start: int) -> bool:
+        """Put what a result of a map depends on in its place among the second derivatives; False if it is much."""
+        own = [
+            (k, entry)
+            for k, entry in enumerate(self.entries)
+            if any(_inside(end, start, each.count).any() for end in entry[:2])
+        ]
+        if not own:
+            return True
+        slopes = self._slopes(each, row)
+        if slopes is None:
+            return False
+        for k, _ in own:
+            self.entries[k] = (np.empty(0, np.int64),) * 3
+        for _, (one, other, values) in own:
+            first, second = (_inside(end, start, each.count) for end in (one, other))
+            left = ~(first | second)
+            self._enter(one[left], other[left], values[left], is_diagonal=True)
+            square = first & (one == other)
+            for at, (leaf, on, slope) in enumerate(slopes):
+                for own_end, far_end, chosen in ((one, other, first & ~square), (other, one, second & ~first)):
+                    n = own_end[chosen] - start
+                    found = self._product(values[chosen], slope, n)[on[n]]
+                    self._enter(leaf[n][on[n]], far_end[chosen][on[n]], found, is_diagonal=False)
+                n = one[square] - start
+                for leaf_too, on_too, slope_too in slopes[at:]:
+                    both = on[n] & on_too[n]
+                    found = self._product(self._product(values[square], slope, n), slope_too, n)[both]
+                    self._enter(leaf[n][both], leaf_too[n][both], found, is_diagonal=leaf is leaf_too)
+        self.entries = [entry for entry in self.entries if len(entry[0])]
+        return True
+
+    def _product(self, values: Integers, slope: Column | None, instances: Integers) -> Integers:
+        """Return values times the slopes of some instances."""
+        if slope is None or not len(values):
+            return values
+        found = self.products.product(column(values), column(references_in(slope)[instances]))
+        assert found is not None
+        return references_in(found)
+
+    def _slopes(self, each: Map, row: int) -> list[tuple[Integers, NDArray[np.bool_], Column | None]] | None:
+        """Return derivatives of a result: references of a leaf, which are active, and values; None if many."""
+        body = each.body.copy()
+        body.outputs = [each.body.outputs[row]]
+        on = [self._is_active(leaf) for leaf in each.leaves]
+        active = [k for k, some in enumerate(on) if some.any()]
+        linearization = linearize(body, active)
+        plan = find_plan(linearization.graph, self.context.planning(len(linearization.graph.sources)))
+        entries = sorted(plan.accumulation.entries)
+        if len(entries) > MOST_BEHIND:
+            return None
+        found = self.made.loop(
+            emit(plan.accumulation), [self.moving.column_at(leaf) for leaf in each.leaves], each.count
+        )
+        slopes = []
+        for (_, terminal), values in zip(entries, found[1:], strict=True):
+            leaf = linearization.columns[terminal]
+            number = self.made.uniform(values)
+            if number != 0.0:
+                slopes.append((references_in(each.leaves[leaf]), on[leaf], None if number == 1.0 else values))
+        return slopes
+
+    def hessian(self) -> SeparableHessian:
+        """Return what the sweep has added up; verified."""
+        given, inputs = self.given, self.inputs
+        gradient = self._taken(0, given.inputs)
+        zero = self.made.constant(0.0)
+        slopes = np.full(len(inputs), zero) if gradient is None else gradient[inputs]
+        size, position = len(inputs), np.zeros(given.inputs, np.int64)
+        position[inputs] = np.arange(size)
+        places = [(position[one], position[other], values) for one, other, values in self.entries]
+        lower = [(np.maximum(one, other), np.minimum(one, other), values) for one, other, values in places]
+        columns = [(column(one), column(other), column(values)) for one, other, values in lower]
+        if columns:
+            found = sorted_entries(columns, 0, size, self.products.sums)
+            rows, below, values = found.rows(), found.columns, found.values
+        else:
+            rows, below, values = (np.empty(0, np.int64) for _ in range(3))
+        edges = [Entries(column(one + size), column(other), column(value)) for one, other, value in lower]
+        verify_derivatives(
+            self.made,
+            size,
+            [(size, size, [*edges], None)],
+            (rows, below, values),
+            self.products.rounded,
+            self.context.options.seed,
+        )
+        value = int(self.moving.at(given.outputs)[0])
+        self.made.outputs = np.concatenate([[value], slopes, values]).astype(np.int64)
+        return SeparableHessian(self.made, value, slopes, rows, below, values, len(values))
+
+
+def _inside(references: Integers, start: int, count: int) -> NDArray[np.bool_]:
+    return (references >= start) & (references < start + count)
+
+
+def _dependent(body: Tape, leaves: list[bool]) -> list[bool]:
+    """Return which outputs of a body depend on leaves of which some are marked."""
+    found = [*leaves, *[False] * (len(body) - body.inputs)]
+    for reference in range(body.inputs, len(body)):
+        found[reference] = any(a >= 0 and found[a] for a in body.arguments(reference))
+    return [output >= 0 and found[output] for output in body.outputs]
+
+
+def _copied(body: Tape, made: Tape) -> dict[int, int]:
+    """Write the operations of a body onto another tape; references there of those here that outputs may have."""
+    values: dict[int, int] = {k: k for k in range(body.inputs)}
+    values |= {-1 - k: made.constant(value) for k, value in enumerate(body.constants)}
+    for reference in range(body.inputs, len(body)):
+        arguments = [values[a] for a in body.arguments(reference)]
+        values[reference] = made.apply_code(body.codes[reference], arguments)
+    return values

@@ -1,0 +1,155 @@
+"""Long bodies of loops in C as tables: the operations are numbers, and one short function follows them.
+
+Compilers take seconds for a body of thousands of operations, and its machine code is 10 to 25 bytes for each. As a
+table an operation is four small numbers: which one it is, where its result goes, and where its arguments are. A few
+instances, the lanes, go through the table together, in registers of one number a lane, so that what it takes to look an
+operation up is shared, and the operation itself is a loop that becomes a vector instruction. Registers are taken again
+after their last use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.tape import Tape
+from accumulus.targets.c.c_expressions import Body, Mathematics
+from accumulus.targets.c.c_header import Result
+from accumulus.targets.kernel import Segment
+from accumulus.targets.schedule import Group, groups, order
+from accumulus.targets.target import Compilable
+
+#: Arguments of an operation in a table, at most.
+MOST_ARGUMENTS: Final = 2
+#: Bytes of machine code and constant data by gcc 12, -Os, x86-64: of a function that follows a table, of each kind of
+#: operation in it, of an operation that is written out, and of a loop and each array that it takes or makes. Over the
+#: examples estimates are within a quarter of what is measured (`tests/targets/test_code_size.py`).
+FOLLOWER: Final = 60
+OF_KIND: Final = 35
+WRITTEN: Final = 11
+LOOP: Final = 60
+OF_ARRAY: Final = 14
+#: Registers, at most: their numbers are of 16 bits.
+MOST_REGISTERS: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class TableBody:
+    """A body as a table.
+
+    Attributes:
+        codes: operations of the table of operations that it has, by their numbers here.
+        operations: for each operation its number, the register of its result, and those of its arguments.
+        registers: how many there are: first those of constants, then those of inputs.
+        constants: their values.
+        outputs: the register of each output.
+    """
+
+    codes: tuple[int, ...]
+    operations: NDArray[np.int64]
+    registers: int
+    constants: tuple[float, ...]
+    outputs: tuple[int, ...]
+
+    @property
+    def kind(self) -> str:
+        """Return the type of the numbers in the table."""
+        return "unsigned char" if self.registers <= 1 << 8 else "unsigned short"
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes it takes as machine code and constant data, about."""
+        entry = 1 if self.kind == "unsigned char" else 2
+        return FOLLOWER + OF_KIND * len(self.codes) + entry * self.operations.size + 8 * len(self.constants)
+
+    @classmethod
+    def of(cls, body: Tape) -> TableBody | None:
+        """Return the table of a body; None if it has truth values, or operations of more arguments."""
+        stored = [Segment(1, (k,), (0,)) for k in range(len(body.outputs))]
+        own = [step for step in order(body, groups(body, stored, 1)) if not isinstance(step, Group)]
+        rows = {code: OPERATIONS[code] for code in set(body.codes[body.inputs :])}
+        if any(
+            row.result != "real" or row.arity > MOST_ARGUMENTS or set(row.arguments) != {"real"}
+            for row in rows.values()
+        ):
+            return None
+        codes = tuple(sorted(rows))
+        number = {code: k for k, code in enumerate(codes)}
+        fixed = len(body.constants)
+        place = {-1 - k: k for k in range(fixed)} | {k: fixed + k for k in range(body.inputs)}
+        last = {a: reference for reference in own for a in body.arguments(reference)}
+        last |= dict.fromkeys(body.outputs, len(body))
+        count, free = fixed + body.inputs, [place[k] for k in range(body.inputs) if k not in last]
+        operations = np.zeros((len(own), 2 + MOST_ARGUMENTS), np.int64)
+        for k, reference in enumerate(own):
+            arguments = body.arguments(reference)
+            taken = [place[a] for a in arguments]
+            free += [place[a] for a in dict.fromkeys(arguments) if a >= 0 and last[a] == reference]
+            if not free:
+                free.append(count)
+                count += 1
+            place[reference] = free.pop()
+            operations[k, : 2 + len(taken)] = [number[body.codes[reference]], place[reference], *taken]
+        if count > MOST_REGISTERS:
+            return None
+        outputs = tuple(place[output] for output in body.outputs)
+        return cls(codes, operations, count, tuple(body.constants), outputs)
+
+
+def written_size(body: Tape) -> int:
+    """Return how many bytes of machine code a body takes whose operations are written out, about."""
+    return WRITTEN * (body.operations + len(body.outputs))
+
+
+def size_of(code: Compilable) -> int:
+    """Return how many bytes of machine code and constant data compact C takes, about."""
+    if code.maps is None:
+        return _least(code.tape)
+    sizes = [LOOP + OF_ARRAY * (len(each.operands(code.tape)) + len(each.arrays(code.tape))) for each in code.maps]
+    return sum(sizes) + sum(map(_least, code.bodies))
+
+
+def _least(body: Tape) -> int:
+    table = TableBody.of(body)
+    return written_size(body) if table is None else min(table.size, written_size(body))
+
+
+def follower(name: str, macro: str, table: TableBody, lanes: int, mathematics: Mathematics) -> str:
+    """Return the function that follows tables of some operations, for so many lanes."""
+    lines = [
+        f"static void {name}(double *registers, const {table.kind} *table, ptrdiff_t count) {{",
+        f"    for (; count > 0; count--, table += {2 + MOST_ARGUMENTS}) {{",
+        f"        double *const result = registers + {lanes} * (ptrdiff_t)table[1];",
+        f"        const double *const a = registers + {lanes} * (ptrdiff_t)table[2];",
+        f"        const double *const b = registers + {lanes} * (ptrdiff_t)table[3];",
+        "        switch (table[0]) {",
+    ]
+    for number, code in enumerate(table.codes):
+        tape = Tape(OPERATIONS[code].arity)
+        tape.outputs = [tape.apply_code(code, [*range(tape.inputs)])]
+        results = [Result("result", Segment(1, (0,), (0,)))]
+        written = Body(tape, [("a", 0), ("b", 0)][: tape.inputs], results, mathematics)
+        statements, _ = written.statements(written.parts[0], lambda array, _: f"{array}[k]")
+        label = "default:" if number == len(table.codes) - 1 else f"case {number}:"
+        if lanes == 1:
+            statements, _ = written.statements(written.parts[0], lambda array, _: f"*{array}")
+            lines += [
+                f"        {label} {{",
+                *(f"            {line}" for line in statements),
+                "            break;",
+                "        }",
+            ]
+            continue
+        lines += [
+            f"        {label}",
+            f"            {macro}_LANES",
+            f"            for (ptrdiff_t k = 0; k < {lanes}; k++) {{",
+            *(f"                {line}" for line in statements),
+            "            }",
+            "            break;",
+        ]
+    return "\n".join([*lines, "        }", "    }", "}\n"])
