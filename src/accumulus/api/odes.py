@@ -184,11 +184,12 @@ class _Problem:
         rates, crossing = self._parted(body, event)
         system = _system(to_bytes(rates), len(self.start), self.name)
         solution = _solution(system, len(self.times), self.control)
-        given = [TracedArray(self.tape, each) for each in (self.start, self.times, body.taken)]
+        given = TracedArray(self.tape, np.concatenate([self.start, self.times, body.taken]))
         if event is None or crossing is None:
-            return self.arranged(references_of(self.tape, solution.recorded(self.tape, *given)))
+            states = solution.recorded(given).reshape(len(self.times), len(self.start))
+            return self.arranged(references_of(self.tape, states))
         at = _system(to_bytes(crossing), len(self.start), name_of(event))
-        time, state = EventTime(solution, at, float(getattr(event, "direction", 0))).recorded(self.tape, *given)
+        time, state = EventTime(solution, at, float(getattr(event, "direction", 0))).event(given)
         return time, self.arranged(references_of(self.tape, state))
 
     def _parted(self, body: Body, event: Callable[..., Any] | None) -> tuple[Tape, Tape | None]:

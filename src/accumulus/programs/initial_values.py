@@ -19,19 +19,15 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from accumulus.errors import ArgumentError, IntegrationError
 from accumulus.forks import Lock
-from accumulus.frontends.active import ACTIVE
-from accumulus.frontends.numpy.arrays import TracedArray, make
-from accumulus.frontends.numpy.custom import call_block
-from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.record import record
-from accumulus.programs.equations import Call, Equations, Floats, Recorded, compiled, in_row
+from accumulus.programs.equations import Call, Equations, Floats, Recorded, compiled
 from accumulus.programs.kinds import COMPILED, JACOBIAN, VALUE_AND_JACOBIAN
 from accumulus.tape.blocks import Opaque
 from accumulus.tape.tape import Tape
@@ -405,11 +401,9 @@ class Solution(Call):
         """Return the sensitivities."""
         return Sensitivities(self, columns)
 
-    def recorded(self, tape: Any, y0: Any, t: Any, p: Any) -> Any:
-        """Return the states as traced values, (times, size)."""
-        given = in_row(tape, y0, t, p)
-        found = call_block(tape, self, given)
-        return TracedArray(tape, found.reshape(self.times, self.system.size))
+    def states(self, y0: Any, t: Any, p: Any) -> Any:
+        """The states as traced values, (times, size)."""
+        return self.recorded(np.concatenate([y0, t, p])).reshape(self.times, self.system.size)
 
 
 class Sensitivities(Call):
@@ -440,21 +434,19 @@ class Sensitivities(Call):
         return np.stack(self._arranged(system.rates, states, found, t, p), axis=-1)
 
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
-        """Return the derivative of a program that calls the solution of the variational equations."""
-        return Recorded(self._recorded, self.name, self.argument_count, self.result_count, self.returns_nan).slopes(
+        """The derivative of a program that calls the solution of the variational equations."""
+        return Recorded(self._called, self.name, self.argument_count, self.result_count, self.returns_nan).slopes(
             columns
         )
 
-    def _recorded(self, x: Any) -> Any:
+    def _called(self, x: Any) -> Any:
         """Return what `computed` does, of traced values, in a row."""
-        solution, tape = self._solution, ACTIVE.tape
-        system = solution.system
+        solution = self._solution
+        system, n = solution.system, solution.system.size
         y0, t, p = solution.split(x)
         start = self._start(system, y0, t, p)
         augmented = system.augmented(len(self._by_start), self._by_parameter)
-        begin = np.concatenate([y0, *start])
-        found = Solution(augmented, solution.times, self.control).recorded(tape, begin, t, p)
-        n = system.size
+        found = Solution(augmented, solution.times, self.control).states(np.concatenate([y0, *start]), t, p)
         columns = found[:, n:].reshape(solution.times, len(start), n)
         return np.stack(self._arranged(system, found[:, :n], columns, t, p), axis=-1).reshape(-1)
 
@@ -529,26 +521,22 @@ class EventTime(Call):
             time -= step
         return np.array([time])
 
-    def slopes(self, columns: tuple[int, ...]) -> Opaque:
-        """Return the derivative by the implicit function theorem."""
-        jacobian = partial(self._recorded, columns)
-        return Recorded(jacobian, self.name, self.argument_count, len(columns), self.returns_nan)
-
-    def _recorded(self, columns: tuple[int, ...], x: Any) -> Any:
-        time = TracedArray(ACTIVE.tape, call_block(ACTIVE.tape, self, in_row(ACTIVE.tape, x)))
-        by_time, by_rest = compiled(self._at, JACOBIAN, self.name, (0, 1))(time[0], x)
-        by_rest = by_rest * (np.arange(self.argument_count) != self._solution.system.size + 1)  # the last time
+    def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
+        """Use the implicit function theorem; the last time has no influence."""
+        by_time, by_rest = compiled(self._at, JACOBIAN, self.name, (0, 1))(self.recorded(x)[0], x)
+        by_rest = by_rest * (np.arange(self.argument_count) != self._solution.system.size + 1)
         return (-by_rest / by_time)[list(columns)]
 
     def _at(self, s: Any, x: Any) -> Any:
-        """Return the function at the solution at a time, of traced values."""
-        y0, t, p = self._solution.split(x)
-        times = np.concatenate([t[:1], s.reshape(1)])
-        return self._event(s, self._solution.recorded(ACTIVE.tape, y0, times, p)[1], p)[0]
+        """The function at the solution at a time, of traced values."""
+        return self._event(s, self._state(s, x), self._solution.split(x)[2])[0]
 
-    def recorded(self, tape: Any, y0: Any, t: Any, p: Any) -> tuple[Any, Any]:
-        """Return the time of the event and the state then, as traced values."""
-        given = in_row(tape, y0, t, p)
-        time = call_block(tape, self, given)
-        times = TracedArray(tape, np.concatenate([references_of(tape, t)[:1], time]))
-        return make(tape, int(time[0])), self._solution.recorded(tape, y0, times, p)[1]
+    def _state(self, s: Any, x: Any) -> Any:
+        """The state at a time, of traced values."""
+        y0, t, p = self._solution.split(x)
+        return self._solution.states(y0, np.concatenate([t[:1], s.reshape(1)]), p)[1]
+
+    def event(self, x: Any) -> tuple[Any, Any]:
+        """The time of the event and the state then, as traced values."""
+        time = self.recorded(x)[0]
+        return time, self._state(time, x)
