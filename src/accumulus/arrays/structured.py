@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.entries import FEW_PARTS, Entries, Products
 from accumulus.arrays.intervals import Intervals
-from accumulus.arrays.inverses import Inverse
+from accumulus.arrays.inverses import Inverse, Slopes, Unformed
 from accumulus.errors import SizeError
 from accumulus.tape.blocks import GATHER, SCATTER
 from accumulus.tape.columns import Column, Range, column, references_in
@@ -31,13 +31,13 @@ class Dense:
 
     Attributes:
         heads, tails: references to the program that is differentiated.
-        factor: references to the program that computes the derivatives; (m, k). Or an inverse, which is not formed.
+        factor: references to the program that computes the derivatives; (m, k). Or what is not formed.
         is_factor: whether the matrix is a factor of a product, as the function has it, rather than a derivative.
     """
 
     heads: Integers
     tails: Integers
-    factor: Integers | Inverse
+    factor: Integers | Unformed
     is_factor: bool = False
 
     def __len__(self) -> int:
@@ -45,13 +45,13 @@ class Dense:
 
     @property
     def matrix(self) -> Integers:
-        """The references, of an inverse the entries that it is formed of."""
-        return self.factor.formed if isinstance(self.factor, Inverse) else self.factor
+        """The references of its entries."""
+        return self.factor.formed if isinstance(self.factor, Unformed) else self.factor
 
     @property
     def work(self) -> int:
         """Products that its product with a vector takes."""
-        if isinstance(self.factor, Inverse):
+        if isinstance(self.factor, Unformed):
             return int(self.heads.size) // self.factor.rows * self.factor.work
         return len(self)
 
@@ -157,7 +157,9 @@ def parted(dense: Dense, owner: Callable[[Integers], Integers]) -> list[tuple[in
         if len(chosen) < len(along):
             tails = dense.tails.take(chosen, axis)
             if axis == 1:
-                part = replace(dense, tails=tails, factor=dense.matrix[:, chosen])
+                is_slopes = isinstance(dense.factor, Slopes)
+                factor = dense.factor.columns(chosen) if is_slopes else dense.matrix[:, chosen]  # type: ignore[union-attr]
+                part = replace(dense, tails=tails, factor=factor)
             else:
                 part = replace(dense, tails=tails, heads=dense.heads.take(chosen, axis))
         parts.append((source, part))
@@ -177,6 +179,15 @@ def _are_distinct(references: Integers) -> bool:
     marks = np.zeros(int(references.max()) - low + 1, bool)
     marks[references - low] = True
     return int(np.count_nonzero(marks)) == len(references)
+
+
+def repeats(references: Integers) -> Integers:
+    """How often each was there before."""
+    order = _order(references)
+    _, first, lengths = np.unique(references[order], return_index=True, return_counts=True)
+    found = np.empty(len(references), np.int64)
+    found[order] = np.arange(len(references)) - np.repeat(first, lengths)
+    return found
 
 
 def places(wanted: Integers, among: Integers) -> tuple[Integers, NDArray[np.bool_]]:
@@ -277,7 +288,7 @@ class Structured:
             return self._cost_of_entries(_transposed(inner), outer.transposed)
         assert isinstance(outer, Dense)
         assert isinstance(inner, Dense)
-        if outer.is_rectangle and not isinstance(outer.factor, Inverse):
+        if outer.is_rectangle and not isinstance(outer.factor, Unformed):
             return IN_MATRICES * outer.factor.shape[0] * inner.work, 0
         if inner.is_rectangle:
             return IN_MATRICES * inner.factor.shape[1] * outer.work, 0
@@ -290,7 +301,7 @@ class Structured:
         return float(count), count
 
     def _cost_of_entries(self, outer: Entries, inner: Dense) -> tuple[float, int]:
-        if isinstance(inner.factor, Inverse) and _renames(outer, inner):
+        if isinstance(inner.factor, Unformed) and _renames(outer, inner):
             return 0.0, 0
         known = self._rectangle(outer)
         if known is not None:
@@ -334,7 +345,7 @@ class Structured:
         return self.chained(written_out(outer), written_out(inner), first, size)
 
     def _of_dense(self, outer: Dense, inner: Dense) -> Dense | None:
-        if outer.is_rectangle and not (isinstance(outer.factor, Inverse) and inner.is_rectangle):
+        if outer.is_rectangle and not (isinstance(outer.factor, Unformed) and inner.is_rectangle):
             return self._by_rectangle(outer, inner)
         if inner.is_rectangle:
             found = self._by_rectangle(inner.transposed, outer.transposed)
@@ -344,11 +355,11 @@ class Structured:
         return None
 
     def _of_entries(self, outer: Entries, inner: Dense) -> Dense | None:
-        is_inverse = isinstance(inner.factor, Inverse)
-        if is_inverse and _renames(outer, inner):
+        is_unformed = isinstance(inner.factor, Unformed)
+        if is_unformed and _renames(outer, inner):
             return _renamed(outer, inner)
         known = self._rectangle(outer)
-        if known is None and is_inverse and inner.is_rectangle:
+        if known is None and is_unformed and inner.is_rectangle:
             known = self._filled(outer)
         if known is not None:
             return self._by_rectangle(known, inner)
@@ -416,13 +427,17 @@ class Structured:
                 found[chosen] = self.tape.sums(terms.reshape(-1), offsets).reshape(len(chosen), width)
         return Dense.of(rows, inner.columns, found)
 
-    def _multiplied(self, left: Integers | Inverse, right: Integers | Inverse) -> Integers:
-        """Return the product of two matrices of references, or of an inverse and such a matrix."""
-        if isinstance(left, Inverse):
-            right = right.formed if isinstance(right, Inverse) else right
+    def _multiplied(self, left: Integers | Unformed, right: Integers | Unformed) -> Integers:
+        """The product of two matrices of references, or of one that is not formed and such a matrix."""
+        if isinstance(left, Unformed) and isinstance(right, Unformed):
+            right = right.formed
+        if isinstance(left, Slopes) and left.product(right.shape[1]) is None:
+            left = left.formed
+        if isinstance(left, Unformed):
+            assert not isinstance(right, Unformed)
             self.products.count += left.work * right.shape[1]
             return left.times(right)
-        if isinstance(right, Inverse):
+        if isinstance(right, Unformed):
             return self._multiplied(right.T, left.T).T
         (m, k), n = left.shape, right.shape[1]
         self.products.count += m * k * n
@@ -492,14 +507,11 @@ class Structured:
         What is multiplied one by one is 0 there; in a sum of products it would be NaN.
         """
         for guarded, factor in ((one, other), (other, one)):
-            if isinstance(guarded.factor, Inverse) or isinstance(factor.factor, Inverse):
+            if isinstance(guarded.factor, Unformed) or isinstance(factor.factor, Inverse):
                 continue  # LAPACK raises for singular matrices; all that depends on others is NaN
-            values = guarded.values
-            if (
-                not guarded.is_factor
-                and self.products.guard(values) is not None
-                and not self._intervals.is_finite(factor.values)
-            ):
+            if guarded.is_factor or self.products.guard(guarded.values) is None:
+                continue
+            if isinstance(factor.factor, Slopes) or not self._intervals.is_finite(factor.values):
                 return True
         return False
 
