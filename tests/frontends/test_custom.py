@@ -238,7 +238,7 @@ def test_products_beside_second_rules_and_branches_that_are_off():
     close(acc.hessian(lambda x: np.sum(square(x) ** 2))(P), np.diag(12.0 * P**2))
     close(acc.hvp(lambda x: np.sum(square(x) ** 2))((P,), (V,))[0], 12.0 * P**2 * V)
     close(acc.gradient(lambda x: np.sum(acc.gradient(lambda y: np.sum(square(y) ** 2))(x)))(P), 12.0 * P**2)
-    root = acc.custom(np.sqrt, vjp=lambda x, w: np.where(w == 0.0, 0.0, w * [np.inf, 1.0, 1.0]))
+    root = acc.custom(np.sqrt, vjp=lambda x, w: np.where(w == 0.0, 0.0, np.copysign([np.inf, 1.0, 1.0], w)))
     found = acc.gradient(lambda x: np.sum(np.where(x > 0.5, root(x), 0.0)))(P)
     close(found, [0.0, 1.0, 1.0])
 

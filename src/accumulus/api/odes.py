@@ -46,6 +46,7 @@ def odeint(
     It is called on numbers, or within functions that are compiled and differentiated; f is compiled with its Jacobian.
     Derivatives by y0, by all times and by the parameters, which are `args` and what f uses from around it, are those of
     the variational equations, integrated beside the states to the same tolerances. So are derivatives of any order.
+    Gradients take the adjoint equations where these are much less: more than some hundred sensitivities.
 
     Args:
         f: a function of a time, a state with the structure and shapes of y0, and `args`; it returns the rates of the

@@ -140,6 +140,11 @@ class Slopes:
         found: Opaque | None = self.opaque.product(tuple(self.by.tolist()), count, self.is_transposed)  # type: ignore[attr-defined]  # which not all have
         return found
 
+    @property
+    def has_products(self) -> bool:
+        """Return True if products with single vectors, on either side, need no matrix."""
+        return hasattr(self.opaque, "product") and not self.product(1) is self.T.product(1) is None
+
     def times(self, sides: Integers) -> Integers:
         """The product with a matrix of references, by a call."""
         count, product = sides.shape[1], self.product(sides.shape[1])

@@ -294,7 +294,7 @@ class _Accumulating:
     def _slopes(self, opaque: Opaque, numbers: Integers, by: Integers) -> Integers | Slopes:
         """Columns of the Jacobian of an opaque function, by the arguments at some positions."""
         found = Slopes(self.made, opaque, numbers, by, np.arange(len(by)), self.calls)
-        return found if self._by_products and hasattr(opaque, "product") else found.formed
+        return found if self._by_products and found.has_products else found.formed
 
     def _add_system(
         self,
@@ -691,10 +691,11 @@ class _Accumulating:
                 known.pop(neighbour, None)
         for head, _ in above:
             for _, tail in below:
-                made = list(self.edges.get((head, tail), []))
-                for outer in self.edges[head, vertex]:
+                made, (first, size) = list(self.edges.get((head, tail), [])), self._place(vertex)
+                given = Range(first, 1 if size > 1 else 0, size)
+                for outer in self.structured.together(self.edges[head, vertex], self.edges[vertex, tail], given):
                     for inner in self.edges[vertex, tail]:
-                        made += self.structured.chained(outer, inner, *self._place(vertex))
+                        made += self.structured.chained(outer, inner, first, size)
                 if made:
                     # of what is no more multiplied, places may come twice: they are added in the end
                     final = head == _OUTPUTS and tail == self.ends

@@ -473,6 +473,18 @@ class Structured:
         found = self._by_indices(lookup.code, terms, lookup.indices, m)
         return Dense.of(lookup.heads.references, columns, found.reshape(m * n, count))
 
+    def together(self, outer: Sequence[Edge], inner: Sequence[Edge], vertex: Range) -> Sequence[Edge]:
+        """Derivatives by an array: one rectangle where their product with a Jacobian is a call, else as they are."""
+        slopes = [each.factor for each in inner if isinstance(each, Dense) and isinstance(each.factor, Slopes)]
+        if len(outer) < 2 or not slopes:
+            return outer
+        known = [self.products.guard(each.values) for each in outer if each.values is not None]
+        heads = {head for each in outer for head in references_in(written_out(each).heads).tolist()}
+        if slopes[0].T.product(len(heads)) is None or any(guard is not None for guard in known):
+            return outer
+        rows, matrix = self._as_matrix(outer, vertex)
+        return [Dense.of(rows, vertex.references, matrix)]
+
     def _by_indices(self, code: int, terms: Integers, indices: Integers, rows: int) -> Integers:
         if code == GATHER:
             return self.tape.gather(terms, indices)
