@@ -349,7 +349,7 @@ class Group(Manifold):
         return xp.concatenate([top, xp.concatenate([zero, one], axis=-1)], axis=-2)
 
     def _exp(self, delta: Any, order: int | None, xp: Any) -> tuple[Any, Any]:
-        """The exponential map, or a polynomial, in parts."""
+        """Return the exponential map, or a polynomial, in parts."""
         if not self._moves:
             return self._turns.exp(delta, order, xp), None
         omega, v = delta[..., : -self._rows], delta[..., -self._rows :]
@@ -363,7 +363,7 @@ class Group(Manifold):
         return self._turns.exp(omega, order, xp), v
 
     def _log(self, rotation: Any, translation: Any, linear: bool, xp: Any) -> Any:
-        """The logarithm, or its first derivative at the identity, of parts."""
+        """Return the logarithm, or its first derivative at the identity, of parts."""
         omega, v = self._turns.log(rotation, linear, xp), translation
         if not self._moves:
             return omega
@@ -378,7 +378,7 @@ class Group(Manifold):
         return xp.concatenate([omega, v], axis=-1)
 
     def _compose(self, x: Any, q: Any, t: Any, delta: Any, xp: Any) -> Any:
-        """The products of elements and of such in parts; those are polynomials of `delta` and its order, if given."""
+        """Multiply elements by others in parts, which are polynomials of `delta` and its order if that is given."""
         p, s = self._parts(x)
         turned = self._turns.compose(p, q, xp)
         if delta is not None and isinstance(self._turns, _Quaternions):

@@ -332,7 +332,7 @@ def _fsolve(
     full_output: int = 0,
     **options: Any,
 ) -> Any:
-    """A root near a guess, by MINPACK's hybrd; by hybrj if the Jacobian is given, which is compiled here."""
+    """Find a root near a guess, by MINPACK's hybrd; by hybrj if the Jacobian is given, which is compiled here."""
     options.pop("col_deriv", None)
     refusal = "without full_output, and with constant options." if full_output or depends(options) else None
     found = _near("fsolve", tape, func, x0, args, True if fprime is not None else None, options, refusal)
@@ -349,7 +349,7 @@ def _root_of(
     tol: Any = None,
     options: Any = None,
 ) -> Any:
-    """A root near a guess, by a method of `scipy.optimize.root`."""
+    """Find a root near a guess, by a method of `scipy.optimize.root`."""
     function = (lambda y, *given: fun(y, *given)[0]) if jac is True else fun
     given = {"method": method, "tol": tol, "options": options}
     found = _near("root", tape, function, x0, args, True if callable(jac) else jac, given)

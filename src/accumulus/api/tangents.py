@@ -253,7 +253,7 @@ class _OnManifolds:
         return tuple(found)
 
     def zeros_at(self, *arguments: Any, **keywords: Any) -> Any:
-        """The same at arguments as users give them; of one argument by itself."""
+        """Return the same at arguments as users give them; of one argument by itself."""
         given, named = tuple([_stored(x, "") for x in arguments]), {key: _stored(x, key) for key, x in keywords.items()}
         wanted = [self.wanted] if isinstance(self.wanted, int | str) else self.wanted
         if keywords or not all(isinstance(k, int) and -len(given) <= k < len(given) for k in wanted):
@@ -344,7 +344,7 @@ class _AtNumbers:
         return self._around.value(arguments, keywords)
 
     def derivatives(self, arguments: Sequence[Any], keywords: Mapping[str, Any], skipped: int = 0) -> Any:
-        """Derivatives; `skipped` arguments, the first, are none of the user's function."""
+        """Compute derivatives; `skipped` arguments, the first, are none of the user's function."""
         if self._programs is None:
             checked, quick = (
                 Derivative(each, COMPILED, Forms(each, self.__name__, (), None, *self._around.static), options)
@@ -440,7 +440,7 @@ class _Along(Derivative):
         transposed: bool = False,
         **keywords: Any,
     ) -> Any:
-        """Derivatives at many points, see `Derivative.batch`."""
+        """Compute derivatives at many points, see `Derivative.batch`."""
         function = self._tangents
         call, numbers = _TangentForms(function, function.wanted, function.static).of(arguments, keywords)
         if call is not None:

@@ -1,5 +1,6 @@
-"""Derivatives that are not formed: inverses, with which products are solutions of systems, and Jacobians of opaque
-functions, with which products are calls.
+"""Derivatives that are not formed.
+
+Products with inverses are solutions of systems, and those with Jacobians of opaque functions are calls.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class Slopes:
         return replace(self, is_transposed=not self.is_transposed)
 
     def columns(self, chosen: Integers) -> Slopes:
-        """Some of the columns of what is not transposed."""
+        """Return some of the columns of what is not transposed."""
         return replace(self, chosen=self.chosen[chosen])
 
     def product(self, count: int) -> Opaque | None:
@@ -146,7 +147,7 @@ class Slopes:
         return hasattr(self.opaque, "product") and not self.product(1) is self.T.product(1) is None
 
     def times(self, sides: Integers) -> Integers:
-        """The product with a matrix of references, by a call."""
+        """Return the product with a matrix of references, by a call."""
         count, product = sides.shape[1], self.product(sides.shape[1])
         assert product is not None
         given = sides.T

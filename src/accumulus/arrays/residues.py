@@ -116,7 +116,7 @@ class RandomInverses:
         self._known: dict[Hashable, tuple[Any, Any, Any]] = {}
 
     def slopes_times(self, slopes: Slopes, taken: Residues) -> Any:
-        """The product of the Jacobian of an opaque function, or of its transpose, with a matrix of residues."""
+        """Multiply the Jacobian of an opaque function, or its transpose, with a matrix of residues."""
         diagonal, left, right = self._slopes(slopes)
         columns, given = slopes.by[slopes.chosen], taken.astype(np.uint64)
         if slopes.is_transposed:
@@ -130,7 +130,7 @@ class RandomInverses:
         return found[columns] if slopes.is_transposed else found
 
     def called(self, start: int, given: Residues) -> Any:
-        """The results of one of the calls, of the residues of all that it is given."""
+        """Return the results of one of the calls, of the residues of all that it is given."""
         slopes, count = self.calls[start]
         if count is not None:
             sides = given[len(slopes.numbers) :].reshape(count, -1).T

@@ -428,7 +428,7 @@ class Structured:
         return Dense.of(rows, inner.columns, found)
 
     def _multiplied(self, left: Integers | Unformed, right: Integers | Unformed) -> Integers:
-        """The product of two matrices of references, or of one that is not formed and such a matrix."""
+        """Multiply two matrices of references, or one that is not formed and such a matrix."""
         if isinstance(left, Unformed) and isinstance(right, Unformed):
             right = right.formed
         if isinstance(left, Slopes) and left.product(right.shape[1]) is None:
@@ -474,7 +474,7 @@ class Structured:
         return Dense.of(lookup.heads.references, columns, found.reshape(m * n, count))
 
     def together(self, outer: Sequence[Edge], inner: Sequence[Edge], vertex: Range) -> Sequence[Edge]:
-        """Derivatives by an array: one rectangle where their product with a Jacobian is a call, else as they are."""
+        """Make one rectangle of derivatives by an array, if their product with a Jacobian is a call."""
         slopes = [each.factor for each in inner if isinstance(each, Dense) and isinstance(each.factor, Slopes)]
         if len(outer) < 2 or not slopes:
             return outer

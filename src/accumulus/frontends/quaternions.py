@@ -31,7 +31,7 @@ def series(x: Any, coefficients: Sequence[float]) -> Any:
 
 
 def series_near(vectors: Any, coefficients: Sequence[float], far: Callable[[Any], Any], xp: Any = np) -> Any:
-    """A power series of the square of the length θ of vectors where that is at most 1, else `far`, a function of θ."""
+    """Evaluate a power series of the squared length θ² of vectors up to 1, and beyond `far`, a function of θ."""
     square = xp.sum(vectors * vectors, axis=-1, keepdims=True)
     near = square <= 1.0
     angle = xp.sqrt(xp.where(near, 1.0, square))

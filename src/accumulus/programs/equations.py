@@ -139,15 +139,15 @@ class Call:
         self._derivatives: dict[tuple[int, ...], Opaque] = {}
 
     def computed(self, x: Floats) -> Any:
-        """The results, in any shape."""
+        """Return the results, in any shape."""
         raise NotImplementedError
 
     def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
-        """Some columns of the Jacobian, of a row of traced values: in any shape, row by row."""
+        """Return some columns of the Jacobian, of a row of traced values: in any shape, row by row."""
         raise NotImplementedError
 
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
-        """The function that computes some columns of the Jacobian: by default that which is recorded."""
+        """Return the function that computes some columns of the Jacobian: by default that which is recorded."""
         function = partial(self.jacobian, columns)
         return Recorded(function, self.name, self.argument_count, self.result_count * len(columns), self.returns_nan)
 

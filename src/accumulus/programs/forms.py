@@ -263,7 +263,7 @@ def axes_of_numbers(call: Restructured, numbers: Sequence[Any], in_axes: Any, tr
 def axes_by_position(
     function: Callable[..., Any], numbers: Sequence[Any], in_axes: Mapping[str, Any], transposed: bool, name: str
 ) -> InAxes:
-    """The axes of points of arguments by position, from those by name.
+    """Return the axes of points of arguments by position, from those by name.
 
     Raises:
         ArgumentError: for a name that is of no argument.

@@ -431,7 +431,7 @@ class Solution(Call):
         return self._adjoints.setdefault((by, count), Adjoint(self, by, count))
 
     def states(self, y0: Any, t: Any, p: Any) -> Any:
-        """The states as traced values, (times, size)."""
+        """Record the states as traced values, (times, size)."""
         return self.recorded(np.concatenate([y0, t, p])).reshape(self.times, self.system.size)
 
 
@@ -463,7 +463,7 @@ class Sensitivities(Call):
         return np.stack(self._arranged(system.rates, states, found, t, p), axis=-1)
 
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
-        """The derivative of a program that calls the solution of the variational equations."""
+        """Return the derivative of a program that calls the solution of the variational equations."""
         return Recorded(self._called, self.name, self.argument_count, self.result_count, self.returns_nan).slopes(
             columns
         )
@@ -543,7 +543,7 @@ class Adjoint(Call):
         return np.stack([self._pulled(each, states, t, p, path) for each in weights])[:, self._by]
 
     def _pulled(self, weights: Floats, states: Floats, t: Floats, p: Floats, path: Any) -> Floats:
-        """Derivatives of the weighted sum of all states by all arguments.
+        """Return derivatives of the weighted sum of all states by all arguments.
 
         Args:
             states: at all times.
@@ -645,15 +645,15 @@ class EventTime(Call):
         return (-by_rest / by_time)[list(columns)]
 
     def _at(self, s: Any, x: Any) -> Any:
-        """The function at the solution at a time, of traced values."""
+        """Return the function at the solution at a time, of traced values."""
         return self._event(s, self._state(s, x), self._solution.split(x)[2])[0]
 
     def _state(self, s: Any, x: Any) -> Any:
-        """The state at a time, of traced values."""
+        """Return the state at a time, of traced values."""
         y0, t, p = self._solution.split(x)
         return self._solution.states(y0, np.concatenate([t[:1], s.reshape(1)]), p)[1]
 
     def event(self, x: Any) -> tuple[Any, Any]:
-        """The time of the event and the state then, as traced values."""
+        """Record the time of the event and the state then, as traced values."""
         time = self.recorded(x)[0]
         return time, self._state(time, x)

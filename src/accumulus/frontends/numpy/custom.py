@@ -324,7 +324,7 @@ class _Call:
         return [x[place].reshape(shape)[()] for place, shape in self._given]
 
     def _entries(self, result: Any, name: str) -> Floats:
-        """The entries of results, or of their derivatives along a direction."""
+        """Return the entries of results, or of their derivatives along a direction."""
         arrays = self._function.arrays(result)
         found = [array.shape for array in arrays]
         if found != self._shapes:
@@ -379,7 +379,7 @@ class _Call:
         raise self._function.no_rule(order, self._of)
 
     def along(self, x: Floats, side: Floats, is_transposed: bool) -> Floats:
-        """The product of the Jacobian, or of its transpose, with one vector, by the user's rule.
+        """Multiply the Jacobian, or its transpose, with one vector, by the user's rule.
 
         Raises:
             ArgumentError: for results that are no numbers, or of other shapes.
