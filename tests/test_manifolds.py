@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import jax
 import jax.numpy as jnp
 import mpmath as mp
@@ -355,6 +357,7 @@ class TestDerivatives:
         np.testing.assert_array_equal(part, expected[1:2])
 
     def test_copies_and_files(self, tmp_path):
+        assert all(pickle.loads(pickle.dumps(group)) is group for group in STORED)
         jac, x, p = acc.jacobian(SO3.apply, on=SO3, **QUICK), point(SO3), np.array([1.0, 2.0, 3.0])
         expected = jac(x, p)
         acc.save(jac, tmp_path / "jac.accumulus")

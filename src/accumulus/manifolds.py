@@ -6,6 +6,9 @@ arrays, one or a stack of them: cosine and sine for `SO2`, a unit quaternion (x,
 as matrices. Perturbations are on the right, retract(x, δ) = x · Exp(δ), rotation first; Exp is the exponential map of
 the group. All conventions are in one table: docs/tasks/manifolds.md.
 
+Derivatives at δ = 0 need less than the retraction: each formula takes the `order` of a polynomial in δ with the same
+derivatives up to that order, or None for the whole map; logarithms take `linear` for their first derivative alone.
+
 >>> import numpy as np
 >>> x = SO3.exp(np.array([0.0, 0.0, np.pi / 2]))
 >>> y = SO3.retract(x, np.array([0.1, 0.0, 0.0]))
@@ -17,7 +20,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +34,7 @@ from accumulus.frontends.quaternions import (
     canonical_form,
     composed,
     conjugate,
+    cross,
     from_matrix,
     half_angle,
     normalised,
@@ -38,16 +42,14 @@ from accumulus.frontends.quaternions import (
     parts,
     perturbation,
     perturbed_matrix,
-    series,
-    skew,
+    rows_of,
+    series_near,
 )
 
 __all__ = ["SE2", "SE3", "SO2", "SO3", "Euclidean", "Group", "Manifold", "Sphere", "product"]
 
-#: Squares of angles up to which these are series: (θ - sin θ)/θ³ and (1 - θ/2·cot(θ/2))/θ², in θ².
-NEAR: Final = 1.0
+#: Coefficients of (θ - sin θ)/θ³ and (1 - θ/2·cot(θ/2))/θ² in θ²; the latter are |B₂ₖ|/(2k)! for k = 1, 2, …
 _CUBIC: Final = tuple((-1.0) ** k / math.factorial(2 * k + 3) for k in range(11))
-#: |B₂ₖ|/(2k)! for k = 1, 2, …
 _COTANGENT: Final = (
     *(1 / 12, 1 / 720, 1 / 30240, 1 / 1209600, 1 / 47900160, 691 / 1307674368000, 1 / 74724249600),
     *(3617 / 10670622842880000, 43867 / 5109094217170944000, 174611 / 802857662698291200000),
@@ -66,12 +68,17 @@ class Manifold:
     name: str
     shape: tuple[int, ...]
     dimension: int
+    #: Of points, tangent vectors, an order, and the module with functions of arrays.
+    _retract: Callable[..., Any]
+    #: Of two points, whether to first order alone, and that module.
+    _local_coordinates: Callable[..., Any]
 
     def retract(self, x: Any, delta: Any) -> Any:
         """Return the points that tangent vectors lead to.
 
         Args:
-            x: points, of shape (…, *shape): numbers, traced values, or arrays of JAX.
+            x: points, of shape (…, *shape): numbers, traced values, or arrays of JAX; for `SO3` also a ``Rotation`` of
+                SciPy, one or an array of them, of which a ``Rotation`` is returned.
             delta: tangent vectors at `x`, of shape (…, dimension). Leading axes are broadcast.
 
         Returns:
@@ -79,9 +86,15 @@ class Manifold:
 
         Raises:
             ArgumentError: for a wrong shape, or for entries that are no real numbers.
+
+        >>> import numpy as np
+        >>> from scipy.spatial.transform import Rotation
+        >>> moved = SO3.retract(Rotation.identity(), np.array([0.0, 0.0, 0.5]))
+        >>> moved.as_rotvec()
+        array([0. , 0. , 0.5])
         """
-        (x, delta), xp = _arrays(self, x=(x, self.shape), delta=(delta, (self.dimension,)))
-        return self._retract(x, delta, xp)
+        found = self.expansion(x, delta, None)
+        return rotation_of(found) if is_rotation(x) else found
 
     def local_coordinates(self, x: Any, y: Any) -> Any:
         """Return the tangent vectors δ at `x` with retract(x, δ) = `y`: the shortest ones.
@@ -95,18 +108,17 @@ class Manifold:
         Raises:
             ArgumentError: for a wrong shape, or for entries that are no real numbers.
         """
-        (x, y), xp = _arrays(self, x=(x, self.shape), y=(y, self.shape))
-        return self._local_coordinates(x, y, xp)
+        return self.differential(x, y, linear=False)
 
-    def expansion(self, x: Any, delta: Any, order: int) -> Any:
+    def expansion(self, x: Any, delta: Any, order: int | None) -> Any:
         """Return a polynomial in `delta` with the derivatives of `retract` at delta = 0, up to order 1 or 2."""
         (x, delta), xp = _arrays(self, x=(x, self.shape), delta=(delta, (self.dimension,)))
-        return self._expansion(x, delta, order, xp)
+        return self._retract(x, delta, order, xp)
 
-    def differential(self, x: Any, y: Any) -> Any:
-        """Return a linear function of `y` with the first derivative of local_coordinates(x, y) at y = x."""
+    def differential(self, x: Any, y: Any, *, linear: bool = True) -> Any:
+        """Return a function of `y` with the first derivative of local_coordinates(x, y) at y = x."""
         (x, y), xp = _arrays(self, x=(x, self.shape), y=(y, self.shape))
-        return self._differential(x, y, xp)
+        return self._local_coordinates(x, y, linear, xp)
 
     def tangent_shape(self, shape: tuple[int, ...], name: str = "x") -> tuple[int, ...]:
         """Return the shape of tangent vectors at points of a shape.
@@ -122,18 +134,6 @@ class Manifold:
             )
         return (*shape[:leading], self.dimension)
 
-    def _retract(self, x: Any, delta: Any, xp: Any) -> Any:
-        raise NotImplementedError
-
-    def _local_coordinates(self, x: Any, y: Any, xp: Any) -> Any:
-        raise NotImplementedError
-
-    def _expansion(self, x: Any, delta: Any, order: int, xp: Any) -> Any:
-        raise NotImplementedError
-
-    def _differential(self, x: Any, y: Any, xp: Any) -> Any:
-        raise NotImplementedError
-
     def __repr__(self) -> str:
         return f"accumulus.manifolds.{self.name}"
 
@@ -144,7 +144,7 @@ def _stacked(shape: tuple[int, ...]) -> str:
 
 def _arrays(manifold: Manifold, **given: tuple[Any, tuple[int, ...]]) -> tuple[list[Any], Any]:
     """Arguments as arrays of one library, their shapes checked, and the module with its functions."""
-    values = [value for value, _ in given.values()]
+    values = [quaternions_of(value) if manifold is SO3 else value for value, _ in given.values()]
     jax = sys.modules.get("jax")
     xp: Any = np
     if jax is not None and any(isinstance(value, jax.Array) for value in values):
@@ -173,381 +173,237 @@ def _array(value: Any, name: str, manifold: Manifold) -> Any:
     return array.astype(np.float64, copy=False)
 
 
+# Rotations ------------------------------------------------------------------------------------------------------------
+
+
+class _Angles:
+    """Rotations of the plane: cosine and sine."""
+
+    rows, shape, dimension = 2, (2,), 1
+
+    def exp(self, delta: Any, order: int | None, xp: Any) -> Any:
+        if order is None:
+            return xp.concatenate([xp.cos(delta), xp.sin(delta)], axis=-1)
+        cosine = xp.ones_like(delta)
+        return xp.concatenate([cosine if order < 2 else cosine - 0.5 * delta * delta, delta], axis=-1)
+
+    def log(self, x: Any, linear: bool, xp: Any) -> Any:
+        return x[..., 1:] if linear else xp.arctan2(x[..., 1:], x[..., :1])
+
+    def compose(self, x: Any, y: Any, xp: Any) -> Any:
+        (a, b), (c, d) = parts(x), parts(y)
+        return xp.concatenate([a * c - b * d, a * d + b * c], axis=-1)
+
+    def inverse(self, x: Any, xp: Any) -> Any:
+        return xp.concatenate([x[..., :1], -x[..., 1:]], axis=-1)
+
+    def matrix(self, x: Any, xp: Any) -> Any:
+        a, b = parts(x)
+        return rows_of([[a, -b], [b, a]], xp)
+
+    def of_matrix(self, matrix: Any, xp: Any) -> Any:
+        return matrix[..., :, 0]
+
+
+class _Quaternions:
+    """Rotations of space: unit quaternions."""
+
+    rows, shape, dimension = 3, (4,), 3
+
+    def exp(self, delta: Any, order: int | None, xp: Any) -> Any:
+        scale, cosine = half_angle(delta, xp, order)
+        return xp.concatenate([delta * scale, cosine], axis=-1)
+
+    def log(self, x: Any, linear: bool, xp: Any) -> Any:
+        if linear:
+            return 2.0 * x[..., :3]
+        unit = canonical_form(normalised(x, xp), xp)
+        return unit[..., :3] * angle_by_sine(unit[..., :3], unit[..., 3:], xp)
+
+    def compose(self, x: Any, y: Any, xp: Any) -> Any:
+        return composed(x, y, xp)
+
+    def inverse(self, x: Any, xp: Any) -> Any:
+        return conjugate(x, xp)
+
+    def matrix(self, x: Any, xp: Any) -> Any:
+        if (known := perturbation(x)) is not None:
+            base, delta, order = known
+            return perturbed_matrix(self.matrix(base, xp), delta, order)
+        a, b, c, w = parts(x)
+        x2, y2, z2 = 2.0 * a, 2.0 * b, 2.0 * c
+        xx, yy, zz = a * x2, b * y2, c * z2
+        xy, xz, yz, wx, wy, wz = a * y2, a * z2, b * z2, w * x2, w * y2, w * z2
+        rows = (
+            (1.0 - yy - zz, xy - wz, xz + wy),
+            (xy + wz, 1.0 - xx - zz, yz - wx),
+            (xz - wy, yz + wx, 1.0 - xx - yy),
+        )
+        return rows_of(rows, xp)
+
+    def of_matrix(self, matrix: Any, xp: Any) -> Any:
+        return normalised(from_matrix(matrix, xp), xp)
+
+
+class _Orthogonal:
+    """Rotations as orthogonal matrices, by those that are stored in another way."""
+
+    def __init__(self, of: _Angles | _Quaternions) -> None:
+        self._of, self.rows, self.dimension, self.shape = of, of.rows, of.dimension, (of.rows, of.rows)
+
+    def exp(self, delta: Any, order: int | None, xp: Any) -> Any:
+        if order is None:
+            return self._of.matrix(self._of.exp(delta, order, xp), xp)
+        return perturbed_matrix(None, delta, order)
+
+    def log(self, x: Any, linear: bool, xp: Any) -> Any:
+        if not linear:
+            return self._of.log(self._of.of_matrix(x, xp), linear, xp)
+        places = [(1, 0)] if self.rows == 2 else [(2, 1), (0, 2), (1, 0)]
+        return xp.concatenate([x[..., i, j : j + 1] for i, j in places], axis=-1)
+
+    def compose(self, x: Any, y: Any, xp: Any) -> Any:
+        return x @ y
+
+    def inverse(self, x: Any, xp: Any) -> Any:
+        return xp.swapaxes(x, -1, -2)
+
+    def matrix(self, x: Any, xp: Any) -> Any:
+        return x
+
+
 class Group(Manifold):
     """A Lie group, perturbed on the right: retract(x, δ) = x · Exp(δ), local_coordinates(x, y) = Log(x⁻¹ · y).
 
-    Its methods take points and tangent vectors as `retract` does.
+    Its methods take points and tangent vectors as `retract` does. The attribute `matrices` is the group stored as
+    matrices, of poses homogeneous ones.
     """
 
-    #: Rows of a rotation matrix, and whether there is a translation.
-    _rows: int
-    _moves: bool = False
+    def __init__(self, name: str, turns: _Angles | _Quaternions | _Orthogonal, *, moves: bool) -> None:
+        self.name, self._turns, self._moves, self._rows = name, turns, moves, turns.rows
+        self._is_matrix, self.dimension = isinstance(turns, _Orthogonal), turns.dimension + moves * turns.rows
+        n = turns.rows
+        self.shape = (n + moves, n + moves) if self._is_matrix else (turns.shape[0] + moves * n,)
+        self.matrices: Group = self
+        if not isinstance(turns, _Orthogonal):
+            self.matrices = Group(f"{name}.matrices", _Orthogonal(turns), moves=moves)
+
+    def __reduce__(self) -> str:
+        return self.name
 
     @property
     def identity(self) -> Any:
         """The neutral element."""
         return self.exp(np.zeros(self.dimension))
 
-    @property
-    def matrices(self) -> Group:
-        """The group stored as matrices, of poses homogeneous ones."""
-        return _Matrices(self)
-
     def exp(self, delta: Any) -> Any:
         """Return the exponential map of tangent vectors at the identity, (…, dimension)."""
         (delta,), xp = _arrays(self, delta=(delta, (self.dimension,)))
-        return self._exp(delta, xp)
+        return self._joined(*self._exp(delta, None, xp), xp)
 
     def log(self, x: Any) -> Any:
         """Return the tangent vectors at the identity whose exponentials are `x`: angles are at most π."""
         (x,), xp = _arrays(self, x=(x, self.shape))
-        return self._log(x, xp)
+        return self._log(*self._parts(x), False, xp)
 
     def compose(self, x: Any, y: Any) -> Any:
         """Return the products x · y: what first applies `y`, then `x`."""
         (x, y), xp = _arrays(self, x=(x, self.shape), y=(y, self.shape))
-        return self._compose(x, y, xp)
+        return self._compose(x, *self._parts(y), None, xp)
 
     def inverse(self, x: Any) -> Any:
         """Return the inverse elements."""
         (x,), xp = _arrays(self, x=(x, self.shape))
-        return self._inverse(x, xp)
+        p, s = self._parts(x)
+        back = -_times(xp.swapaxes(self._turns.matrix(p, xp), -1, -2), s) if self._moves else None
+        return self._joined(self._turns.inverse(p, xp), back, xp)
 
     def matrix(self, x: Any) -> Any:
         """Return the matrices of `x`, homogeneous ones of poses; for quaternions of length 1."""
         (x,), xp = _arrays(self, x=(x, self.shape))
-        return self._matrix(x, xp)
+        p, s = self._parts(x)
+        return self.matrices._joined(self._turns.matrix(p, xp), s, xp)
 
     def apply(self, x: Any, points: Any) -> Any:
         """Rotate, and of poses move, points of shape (…, 2) or (…, 3)."""
         (x, points), xp = _arrays(self, x=(x, self.shape), points=(points, (self._rows,)))
-        turned = (self._rotation(x, xp) @ points[..., np.newaxis])[..., 0]
-        return turned + self._translation(x) if self._moves else turned
+        p, s = self._parts(x)
+        turned = _times(self._turns.matrix(p, xp), points)
+        return turned + s if self._moves else turned
 
-    def _retract(self, x: Any, delta: Any, xp: Any) -> Any:
-        return self._compose(x, self._exp(delta, xp), xp)
+    def _parts(self, x: Any) -> tuple[Any, Any]:
+        """Rotation and translation of elements; None for the latter where there is none."""
+        if not self._moves:
+            return x, None
+        n = self._rows
+        return (x[..., :n, :n], x[..., :n, n]) if self._is_matrix else (x[..., :-n], x[..., -n:])
 
-    def _local_coordinates(self, x: Any, y: Any, xp: Any) -> Any:
-        return self._log(self._compose(self._inverse(x, xp), y, xp), xp)
+    def _joined(self, rotation: Any, translation: Any, xp: Any) -> Any:
+        """Elements, or tangent vectors, of their parts."""
+        if translation is None:
+            return rotation
+        if not self._is_matrix:
+            return xp.concatenate([rotation, translation], axis=-1)
+        top = xp.concatenate([rotation, translation[..., np.newaxis]], axis=-1)
+        zero, one = xp.zeros_like(rotation[..., :1, :]), xp.ones_like(rotation[..., :1, :1])
+        return xp.concatenate([top, xp.concatenate([zero, one], axis=-1)], axis=-2)
 
-    def _expansion(self, x: Any, delta: Any, order: int, xp: Any) -> Any:
-        return self._compose(x, self._polynomial(delta, order, xp), xp)
+    def _exp(self, delta: Any, order: int | None, xp: Any) -> tuple[Any, Any]:
+        """Return the exponential map, or a polynomial, in parts."""
+        if not self._moves:
+            return self._turns.exp(delta, order, xp), None
+        omega, v = delta[..., : -self._rows], delta[..., -self._rows :]
+        turned = cross(omega, v, xp)
+        if order is None:
+            scale, _ = half_angle(omega, xp)
+            cubic = series_near(omega, _CUBIC, lambda angle: (angle - xp.sin(angle)) / angle**3, xp)
+            v = v + 2.0 * scale * scale * turned + cubic * cross(omega, turned, xp)
+        elif order > 1:
+            v = v + 0.5 * turned
+        return self._turns.exp(omega, order, xp), v
 
-    def _matrix(self, x: Any, xp: Any) -> Any:
-        rotation = self._rotation(x, xp)
-        return _homogeneous(rotation, self._translation(x), xp) if self._moves else rotation
+    def _log(self, rotation: Any, translation: Any, linear: bool, xp: Any) -> Any:
+        """Return the logarithm, or its first derivative at the identity, of parts."""
+        omega, v = self._turns.log(rotation, linear, xp), translation
+        if not self._moves:
+            return omega
+        if not linear:
 
-    def _translation(self, x: Any) -> Any:
-        return x[..., -self._rows :]
+            def cotangent(angle: Any) -> Any:
+                half = 0.5 * angle
+                return (1.0 - half * xp.cos(half) / xp.sin(half)) / (angle * angle)
 
-    def _exp(self, delta: Any, xp: Any) -> Any:
-        raise NotImplementedError
+            turned = cross(omega, v, xp)
+            v = v - 0.5 * turned + series_near(omega, _COTANGENT, cotangent, xp) * cross(omega, turned, xp)
+        return xp.concatenate([omega, v], axis=-1)
 
-    def _polynomial(self, delta: Any, order: int, xp: Any) -> Any:
-        """Return the exponential map up to an order, 1 or 2."""
-        raise NotImplementedError
+    def _compose(self, x: Any, q: Any, t: Any, delta: Any, xp: Any) -> Any:
+        """Multiply elements by others in parts, which are polynomials of `delta` and its order if that is given."""
+        p, s = self._parts(x)
+        turned = self._turns.compose(p, q, xp)
+        if delta is not None and isinstance(self._turns, _Quaternions):
+            note_perturbed(turned, p, *delta)
+        return self._joined(turned, s + _times(self._turns.matrix(p, xp), t) if self._moves else None, xp)
 
-    def _log(self, x: Any, xp: Any) -> Any:
-        raise NotImplementedError
+    def _retract(self, x: Any, delta: Any, order: int | None, xp: Any) -> Any:
+        noted = None if order is None else (delta[..., : self._turns.dimension], order)
+        return self._compose(x, *self._exp(delta, order, xp), noted, xp)
 
-    def _compose(self, x: Any, y: Any, xp: Any) -> Any:
-        raise NotImplementedError
-
-    def _inverse(self, x: Any, xp: Any) -> Any:
-        raise NotImplementedError
-
-    def _rotation(self, x: Any, xp: Any) -> Any:
-        raise NotImplementedError
-
-    def _of_matrix(self, matrix: Any, xp: Any) -> Any:
-        """Return the element of an orthogonal matrix, or of a homogeneous one."""
-        raise NotImplementedError
-
-    def _generator(self, delta: Any, xp: Any) -> Any:
-        """Return the matrix of the Lie algebra."""
-        raise NotImplementedError
-
-
-def _rows_of(rows: Sequence[Sequence[Any]], xp: Any) -> Any:
-    """Matrices, (…, m, n), from the arrays of their entries, each of shape (…, 1)."""
-    return xp.stack([xp.concatenate(row, axis=-1) for row in rows], axis=-2)
-
-
-def _homogeneous(rotation: Any, column: Any, xp: Any, corner: float = 1.0) -> Any:
-    """Matrices with a column beside and a row of zeros and `corner` below."""
-    top = xp.concatenate([rotation, column[..., np.newaxis]], axis=-1)
-    zero = xp.zeros_like(rotation[..., :1, :])
-    last = xp.full_like(rotation[..., :1, :1], corner)
-    return xp.concatenate([top, xp.concatenate([zero, last], axis=-1)], axis=-2)
+    def _local_coordinates(self, x: Any, y: Any, linear: bool, xp: Any) -> Any:
+        (p, s), (q, t) = self._parts(x), self._parts(y)
+        back = self._turns.inverse(p, xp)
+        moved = _times(self._turns.matrix(back, xp), t - s) if self._moves else None
+        return self._log(self._turns.compose(back, q, xp), moved, linear, xp)
 
 
 def _times(matrix: Any, vectors: Any) -> Any:
     return (matrix @ vectors[..., np.newaxis])[..., 0]
 
 
-def _transposed(matrix: Any, xp: Any) -> Any:
-    return xp.swapaxes(matrix, -1, -2)
-
-
-def _cross(u: Any, v: Any, xp: Any) -> Any:
-    (a, b, c), (x, y, z) = parts(u), parts(v)
-    return xp.concatenate([b * z - c * y, c * x - a * z, a * y - b * x], axis=-1)
-
-
-def _series_near(square: Any, coefficients: Sequence[float], far: Any, xp: Any) -> Any:
-    """Return a power series of θ² where that is small, else `far`, a function of θ."""
-    near = square <= NEAR
-    angle = xp.sqrt(xp.where(near, 1.0, square))
-    return xp.where(near, series(xp.where(near, square, 0.0), coefficients), far(angle))
-
-
-def _cotangent(square: Any, xp: Any) -> Any:
-    """(1 - θ/2·cot(θ/2))/θ² of squares of angles, up to a full turn."""
-
-    def far(angle: Any) -> Any:
-        half = 0.5 * angle
-        return (1.0 - half * xp.cos(half) / xp.sin(half)) / (angle * angle)
-
-    return _series_near(square, _COTANGENT, far, xp)
-
-
-# Rotations ------------------------------------------------------------------------------------------------------------
-
-
-class _SO2(Group):
-    name, shape, dimension = "SO2", (2,), 1
-    _rows = 2
-
-    def _exp(self, delta: Any, xp: Any) -> Any:
-        return xp.concatenate([xp.cos(delta), xp.sin(delta)], axis=-1)
-
-    def _polynomial(self, delta: Any, order: int, xp: Any) -> Any:
-        cosine = xp.ones_like(delta)
-        return xp.concatenate([cosine if order < 2 else cosine - 0.5 * delta * delta, delta], axis=-1)
-
-    def _log(self, x: Any, xp: Any) -> Any:
-        return xp.arctan2(x[..., 1:], x[..., :1])
-
-    def _compose(self, x: Any, y: Any, xp: Any) -> Any:
-        (a, b), (c, d) = parts(x), parts(y)
-        return xp.concatenate([a * c - b * d, a * d + b * c], axis=-1)
-
-    def _inverse(self, x: Any, xp: Any) -> Any:
-        return xp.concatenate([x[..., :1], -x[..., 1:]], axis=-1)
-
-    def _differential(self, x: Any, y: Any, xp: Any) -> Any:
-        (a, b), (c, d) = parts(x), parts(y)
-        return a * d - b * c
-
-    def _rotation(self, x: Any, xp: Any) -> Any:
-        a, b = parts(x)
-        return _rows_of([[a, -b], [b, a]], xp)
-
-    def _of_matrix(self, matrix: Any, xp: Any) -> Any:
-        return matrix[..., :, 0]
-
-    def _generator(self, delta: Any, xp: Any) -> Any:
-        zero = xp.zeros_like(delta)
-        return _rows_of([[zero, -delta], [delta, zero]], xp)
-
-
-class _SO3(Group):
-    name, shape, dimension = "SO3", (4,), 3
-    _rows = 3
-
-    def retract(self, x: Any, delta: Any) -> Any:
-        """Return x · Exp(δ), of unit quaternions, or of SciPy's ``Rotation``, one or an array of them.
-
-        >>> import numpy as np
-        >>> from scipy.spatial.transform import Rotation
-        >>> moved = SO3.retract(Rotation.identity(), np.array([0.0, 0.0, 0.5]))
-        >>> moved.as_rotvec()
-        array([0. , 0. , 0.5])
-        """
-        if not is_rotation(x):
-            return super().retract(x, delta)
-        return rotation_of(super().retract(quaternions_of(x), delta))
-
-    def local_coordinates(self, x: Any, y: Any) -> Any:
-        """Return Log(x⁻¹ · y), of quaternions of any length, or of SciPy's ``Rotation``: angles are at most π."""
-        return super().local_coordinates(quaternions_of(x), quaternions_of(y))
-
-    def _exp(self, delta: Any, xp: Any) -> Any:
-        scale, cosine = half_angle(delta, xp)
-        return xp.concatenate([delta * scale, cosine], axis=-1)
-
-    def _polynomial(self, delta: Any, order: int, xp: Any) -> Any:
-        cosine = xp.ones_like(delta[..., :1])
-        if order > 1:
-            cosine = cosine - 0.125 * xp.sum(delta * delta, axis=-1, keepdims=True)
-        return xp.concatenate([0.5 * delta, cosine], axis=-1)
-
-    def _log(self, x: Any, xp: Any) -> Any:
-        unit = canonical_form(normalised(x, xp), xp)
-        return unit[..., :3] * angle_by_sine(unit[..., :3], unit[..., 3:], xp)
-
-    def _compose(self, x: Any, y: Any, xp: Any) -> Any:
-        return composed(x, y, xp)
-
-    def _inverse(self, x: Any, xp: Any) -> Any:
-        return conjugate(x, xp)
-
-    def _differential(self, x: Any, y: Any, xp: Any) -> Any:
-        return 2.0 * composed(conjugate(x, xp), y, xp)[..., :3]
-
-    def _expansion(self, x: Any, delta: Any, order: int, xp: Any) -> Any:
-        found = super()._expansion(x, delta, order, xp)
-        note_perturbed(found, x, delta, order)
-        return found
-
-    def _rotation(self, x: Any, xp: Any) -> Any:
-        if (known := perturbation(x)) is not None:
-            base, delta, order = known
-            return perturbed_matrix(self._rotation(base, xp), delta, order)
-        a, b, c, w = parts(x)
-        x2, y2, z2 = 2.0 * a, 2.0 * b, 2.0 * c
-        xx, yy, zz = a * x2, b * y2, c * z2
-        xy, xz, yz, wx, wy, wz = a * y2, a * z2, b * z2, w * x2, w * y2, w * z2
-        return _rows_of(
-            [
-                [1.0 - yy - zz, xy - wz, xz + wy],
-                [xy + wz, 1.0 - xx - zz, yz - wx],
-                [xz - wy, yz + wx, 1.0 - xx - yy],
-            ],
-            xp,
-        )
-
-    def _of_matrix(self, matrix: Any, xp: Any) -> Any:
-        return normalised(from_matrix(matrix, xp), xp)
-
-    def _generator(self, delta: Any, xp: Any) -> Any:
-        return skew(delta, xp)
-
-
-# Poses ----------------------------------------------------------------------------------------------------------------
-
-
-class _Poses(Group):
-    """Poses of the plane or of space: a rotation, then a translation."""
-
-    _moves = True
-    _of: Group
-
-    def __init__(self, name: str, of: Group) -> None:
-        self.name, self._of, self._rows = name, of, of._rows
-        self.shape, self.dimension = (of.shape[0] + of._rows,), of.dimension + of._rows
-
-    def _parts(self, x: Any, tangent: bool = False) -> tuple[Any, Any]:
-        split = self._of.dimension if tangent else self._of.shape[0]
-        return x[..., :split], x[..., split:]
-
-    def _turned(self, omega: Any, v: Any, xp: Any) -> Any:
-        """ω × v."""
-        if self._rows == 3:
-            return _cross(omega, v, xp)
-        x, y = parts(v)
-        return xp.concatenate([-omega * y, omega * x], axis=-1)
-
-    def _exp(self, delta: Any, xp: Any) -> Any:
-        omega, v = self._parts(delta, tangent=True)
-        scale, _ = half_angle(omega, xp)
-        once = self._turned(omega, v, xp)
-        square = xp.sum(omega * omega, axis=-1, keepdims=True)
-        cubic = _series_near(square, _CUBIC, lambda angle: (angle - xp.sin(angle)) / angle**3, xp)
-        moved = v + 2.0 * scale * scale * once + cubic * self._turned(omega, once, xp)
-        return xp.concatenate([self._of._exp(omega, xp), moved], axis=-1)
-
-    def _polynomial(self, delta: Any, order: int, xp: Any) -> Any:
-        omega, v = self._parts(delta, tangent=True)
-        moved = v if order < 2 else v + 0.5 * self._turned(omega, v, xp)
-        return xp.concatenate([self._of._polynomial(omega, order, xp), moved], axis=-1)
-
-    def _log(self, x: Any, xp: Any) -> Any:
-        rotation, t = self._parts(x)
-        omega = self._of._log(rotation, xp)
-        once = self._turned(omega, t, xp)
-        square = xp.sum(omega * omega, axis=-1, keepdims=True)
-        v = t - 0.5 * once + _cotangent(square, xp) * self._turned(omega, once, xp)
-        return xp.concatenate([omega, v], axis=-1)
-
-    def _compose(self, x: Any, y: Any, xp: Any) -> Any:
-        (p, s), (q, t) = self._parts(x), self._parts(y)
-        return xp.concatenate([self._of._compose(p, q, xp), s + _times(self._of._rotation(p, xp), t)], axis=-1)
-
-    def _expansion(self, x: Any, delta: Any, order: int, xp: Any) -> Any:
-        (q, t), (omega, _) = self._parts(x), self._parts(delta, tangent=True)
-        moved = self._parts(self._polynomial(delta, order, xp))[1]
-        turned = self._of._expansion(q, omega, order, xp)
-        return xp.concatenate([turned, t + _times(self._of._rotation(q, xp), moved)], axis=-1)
-
-    def _inverse(self, x: Any, xp: Any) -> Any:
-        q, t = self._parts(x)
-        back = _transposed(self._of._rotation(q, xp), xp)
-        return xp.concatenate([self._of._inverse(q, xp), -_times(back, t)], axis=-1)
-
-    def _differential(self, x: Any, y: Any, xp: Any) -> Any:
-        (p, _), (q, t) = self._parts(x), self._parts(y)
-        back = self._of._rotation(self._of._inverse(p, xp), xp)
-        return xp.concatenate([self._of._differential(p, q, xp), _times(back, t)], axis=-1)
-
-    def _rotation(self, x: Any, xp: Any) -> Any:
-        return self._of._rotation(self._parts(x)[0], xp)
-
-    def _of_matrix(self, matrix: Any, xp: Any) -> Any:
-        n = self._rows
-        return xp.concatenate([self._of._of_matrix(matrix[..., :n, :n], xp), matrix[..., :n, n]], axis=-1)
-
-    def _generator(self, delta: Any, xp: Any) -> Any:
-        omega, v = self._parts(delta, tangent=True)
-        return _homogeneous(self._of._generator(omega, xp), v, xp, 0.0)
-
-
-class _Matrices(Group):
-    """A group whose elements are stored as matrices."""
-
-    def __init__(self, of: Group) -> None:
-        self._of, self._rows, self._moves = of, of._rows, of._moves
-        size = of._rows + of._moves
-        self.name, self.shape, self.dimension = f"{of.name}.matrices", (size, size), of.dimension
-
-    @property
-    def matrices(self) -> Group:
-        """Itself."""
-        return self
-
-    def _exp(self, delta: Any, xp: Any) -> Any:
-        return self._of._matrix(self._of._exp(delta, xp), xp)
-
-    def _polynomial(self, delta: Any, order: int, xp: Any) -> Any:
-        generator = self._of._generator(delta, xp)
-        found = np.eye(self.shape[0]) + generator
-        return found if order < 2 else found + 0.5 * (generator @ generator)
-
-    def _log(self, x: Any, xp: Any) -> Any:
-        return self._of._log(self._of._of_matrix(x, xp), xp)
-
-    def _compose(self, x: Any, y: Any, xp: Any) -> Any:
-        return x @ y
-
-    def _inverse(self, x: Any, xp: Any) -> Any:
-        back = _transposed(self._rotation(x, xp), xp)
-        return _homogeneous(back, -_times(back, self._translation(x)), xp) if self._moves else back
-
-    def _differential(self, x: Any, y: Any, xp: Any) -> Any:
-        back = _transposed(self._rotation(x, xp), xp)
-        m = back @ self._rotation(y, xp)
-        places = [(1, 0)] if self._rows == 2 else [(2, 1), (0, 2), (1, 0)]
-        found = [m[..., i, j : j + 1] for i, j in places]
-        return xp.concatenate([*found, _times(back, self._translation(y))] if self._moves else found, axis=-1)
-
-    def _matrix(self, x: Any, xp: Any) -> Any:
-        return x
-
-    def _rotation(self, x: Any, xp: Any) -> Any:
-        return x[..., : self._rows, : self._rows]
-
-    def _translation(self, x: Any) -> Any:
-        return x[..., : self._rows, self._rows]
+SO2: Final = Group("SO2", _Angles(), moves=False)
+SO3: Final = Group("SO3", _Quaternions(), moves=False)
+SE2: Final = Group("SE2", _Angles(), moves=True)
+SE3: Final = Group("SE3", _Quaternions(), moves=True)
 
 
 # Vectors --------------------------------------------------------------------------------------------------------------
@@ -574,38 +430,29 @@ class Sphere(Manifold):
         size = _size(n, 2, "Sphere")
         self.name, self.shape, self.dimension = f"Sphere({size})", (size,), size - 1
 
-    def _lifted(self, x: Any, delta: Any, xp: Any) -> Any:
-        """B·δ, tangent vectors in the space around."""
-        first, last = x[..., :-1], x[..., -1:]
-        sign = xp.where(last < 0.0, -1.0, 1.0)
+    def _retract(self, x: Any, delta: Any, order: int | None, xp: Any) -> Any:
+        first, last, sign = _reflected(x, xp)
         along = xp.sum(first * delta, axis=-1, keepdims=True)
-        return xp.concatenate([delta - first * (along / (1.0 + sign * last)), -sign * along], axis=-1)
-
-    def _projected(self, x: Any, y: Any, xp: Any) -> Any:
-        """Bᵀ·y."""
-        first, last = x[..., :-1], x[..., -1:]
-        sign = xp.where(last < 0.0, -1.0, 1.0)
-        along = xp.sum(first * y[..., :-1], axis=-1, keepdims=True)
-        return y[..., :-1] - first * (along / (1.0 + sign * last) + sign * y[..., -1:])
-
-    def _retract(self, x: Any, delta: Any, xp: Any) -> Any:
+        lifted = xp.concatenate([delta - first * (along / (1.0 + sign * last)), -sign * along], axis=-1)  # B·δ
+        if order is not None:  # fewer operations than x·cos θ + …
+            return x + lifted if order < 2 else x - x * (0.5 * xp.sum(delta * delta, axis=-1, keepdims=True)) + lifted
         scale, cosine = half_angle(2.0 * delta, xp)
-        return x * cosine + 2.0 * scale * self._lifted(x, delta, xp)
+        return x * cosine + 2.0 * scale * lifted
 
-    def _local_coordinates(self, x: Any, y: Any, xp: Any) -> Any:
+    def _local_coordinates(self, x: Any, y: Any, linear: bool, xp: Any) -> Any:
+        first, last, sign = _reflected(x, xp)
+        along = xp.sum(first * y[..., :-1], axis=-1, keepdims=True)
+        projected = y[..., :-1] - first * (along / (1.0 + sign * last) + sign * y[..., -1:])  # Bᵀ·y
+        if linear:
+            return projected
         # half the angle between x and y is that between one of them and their sum
         cosine = xp.sqrt(xp.sum((x + y) * (x + y), axis=-1, keepdims=True))
-        chord = (y - x) / 2.0
-        return self._projected(x, y, xp) * (angle_by_sine(chord, cosine / 2.0, xp) / cosine)
+        return projected * (angle_by_sine((y - x) / 2.0, cosine / 2.0, xp) / cosine)
 
-    def _expansion(self, x: Any, delta: Any, order: int, xp: Any) -> Any:
-        lifted = self._lifted(x, delta, xp)
-        if order < 2:
-            return x + lifted
-        return x - x * (0.5 * xp.sum(delta * delta, axis=-1, keepdims=True)) + lifted
 
-    def _differential(self, x: Any, y: Any, xp: Any) -> Any:
-        return self._projected(x, y, xp)
+def _reflected(x: Any, xp: Any) -> tuple[Any, Any, Any]:
+    """All entries but the last, the last, and its sign."""
+    return x[..., :-1], x[..., -1:], xp.where(x[..., -1:] < 0.0, -1.0, 1.0)
 
 
 class Euclidean(Manifold):
@@ -622,17 +469,11 @@ class Euclidean(Manifold):
         size = _size(n, 0, "Euclidean")
         self.name, self.shape, self.dimension = f"Euclidean({size})", (size,), size
 
-    def _retract(self, x: Any, delta: Any, xp: Any) -> Any:
+    def _retract(self, x: Any, delta: Any, order: int | None, xp: Any) -> Any:
         return x + delta
 
-    def _local_coordinates(self, x: Any, y: Any, xp: Any) -> Any:
+    def _local_coordinates(self, x: Any, y: Any, linear: bool, xp: Any) -> Any:
         return y - x
-
-    def _expansion(self, x: Any, delta: Any, order: int, xp: Any) -> Any:
-        return x + delta
-
-    def _differential(self, x: Any, y: Any, xp: Any) -> Any:
-        return y
 
 
 def _size(n: Any, least: int, name: str) -> int:
@@ -642,31 +483,27 @@ def _size(n: Any, least: int, name: str) -> int:
 
 
 class _Product(Manifold):
-    def __init__(self, factors: tuple[Manifold, ...]) -> None:
+    def __init__(self, factors: Sequence[Manifold]) -> None:
         self._factors = factors
         self.name = f"product({', '.join(each.name for each in factors)})"
         self.shape = (sum(each.shape[0] for each in factors),)
         self.dimension = sum(each.dimension for each in factors)
 
-    def _by_factor(self, method: str, x: Any, other: Any, tangent: bool, xp: Any, *rest: Any) -> Any:
+    def _retract(self, x: Any, delta: Any, order: int | None, xp: Any) -> Any:
         found, start, begin = [], 0, 0
         for each in self._factors:
-            stop, end = start + each.shape[0], begin + (each.dimension if tangent else each.shape[0])
-            found.append(getattr(each, method)(x[..., start:stop], other[..., begin:end], *rest, xp))
+            stop, end = start + each.shape[0], begin + each.dimension
+            found.append(each._retract(x[..., start:stop], delta[..., begin:end], order, xp))
             start, begin = stop, end
         return xp.concatenate(found, axis=-1)
 
-    def _retract(self, x: Any, delta: Any, xp: Any) -> Any:
-        return self._by_factor("_retract", x, delta, True, xp)
-
-    def _local_coordinates(self, x: Any, y: Any, xp: Any) -> Any:
-        return self._by_factor("_local_coordinates", x, y, False, xp)
-
-    def _expansion(self, x: Any, delta: Any, order: int, xp: Any) -> Any:
-        return self._by_factor("_expansion", x, delta, True, xp, order)
-
-    def _differential(self, x: Any, y: Any, xp: Any) -> Any:
-        return self._by_factor("_differential", x, y, False, xp)
+    def _local_coordinates(self, x: Any, y: Any, linear: bool, xp: Any) -> Any:
+        found, start = [], 0
+        for each in self._factors:
+            part = slice(start, start + each.shape[0])
+            found.append(each._local_coordinates(x[..., part], y[..., part], linear, xp))
+            start = part.stop
+        return xp.concatenate(found, axis=-1)
 
 
 def product(*factors: Manifold) -> Manifold:
@@ -687,12 +524,6 @@ def product(*factors: Manifold) -> Manifold:
     if not factors:
         raise ArgumentError("product got no factors; expected at least one manifold")
     return _Product(factors)
-
-
-SO2: Final[Group] = _SO2()
-SO3: Final[Group] = _SO3()
-SE2: Final[Group] = _Poses("SE2", SO2)
-SE3: Final[Group] = _Poses("SE3", SO3)
 
 
 # Rotations of SciPy ---------------------------------------------------------------------------------------------------

@@ -161,6 +161,103 @@ def test_rules_by_directions(jax, third, written_out):
     close(hessian(P), jax.hessian(written_out(energy))(P))
 
 
+MIXED = np.random.default_rng(3).normal(size=(6, 9))
+RULES = {"derivative": ("derivative",), "jvp": ("jvp",), "vjp": ("vjp",), "both": ("jvp", "vjp")}
+RULES["all"] = ("derivative", "jvp", "vjp")
+
+
+def mixed(x, y, np=np):
+    return {"a": np.tanh(MIXED @ x) * y, "b": np.sum(x**2) * y}
+
+
+def counted(names):
+    """A function of two arguments with these rules, and the names of the rules that are called."""
+    called = []
+
+    def derivative(x, y):
+        called.append("derivative")
+        t = np.tanh(MIXED @ x)
+        return [((1.0 - t**2) * y)[:, None] * MIXED, t, 2.0 * x * y, np.sum(x**2)]
+
+    def jvp(primals, tangents):
+        called.append("jvp")
+        (x, y), (u, v), t = primals, tangents, np.tanh(MIXED @ primals[0])
+        return {"a": (1.0 - t**2) * (MIXED @ u) * y + t * v, "b": 2.0 * (x @ u) * y + np.sum(x**2) * v}
+
+    def vjp(primals, weights):
+        called.append("vjp")
+        (x, y), t = primals, np.tanh(MIXED @ primals[0])
+        back = MIXED.T @ (weights["a"] * (1.0 - t**2) * y) + 2.0 * x * y * weights["b"]
+        return back, weights["a"] @ t + np.sum(x**2) * weights["b"]
+
+    rules = {"derivative": derivative, "jvp": jvp, "vjp": vjp}
+    return acc.custom(mixed, **{name: rules[name] for name in names}), called
+
+
+@CALLABLE
+@pytest.mark.parametrize("names", RULES.values(), ids=RULES)
+def test_products_call_rules_and_form_no_jacobian(names, target, jax):
+    """Arguments that come twice, of several arrays and of constants; one weight or direction, and several."""
+    g, called = counted(names)
+
+    def several(p, inner=g, np=np):
+        first = inner(np.sin(p[:9]) * p[9], p[9] + p[0])
+        return first["a"] * first["b"] + inner(p[1:10], p[3])["a"] * inner(np.ones(9), p[0])["b"]
+
+    options = {"target": target, "effort": "fast", "time_limit": 0.0}
+    p, random = np.linspace(0.2, 1.0, 10), np.random.default_rng(1)
+    V, W = random.normal(size=(3, 10)), random.normal(size=(3, 6))
+    expected = np.asarray(jax.jacobian(lambda p: several(p, lambda x, y: mixed(x, y, jax.numpy), jax.numpy))(p))
+    gradient, pushed = acc.gradient(lambda p: np.sum(several(p)), **options), acc.jvp(several, **options)
+    pulled = acc.vjp(several, **options)
+    for call, product, only in (
+        (lambda: gradient(p), expected.sum(axis=0), {"vjp": 3}),
+        (lambda: pulled((p,), W[0])[1][0], W[0] @ expected, {}),
+        (lambda: pulled((p,), W)[1][0], W @ expected, {}),
+        (lambda: pushed((p,), (V[0],))[1], expected @ V[0], {"jvp": 4}),
+        (lambda: pushed((p,), (V,))[1], V @ expected.T, {}),
+        (lambda: acc.linear_operator(several, **options)(p) @ V[0], expected @ V[0], {}),
+    ):
+        close(call(), product, 1e-11)
+        called.clear()
+        call()
+        for rule, count in only.items():
+            if rule in names:
+                assert called == [rule] * count
+    close(acc.jacobian(several, **options)(p), expected, 1e-11)
+    points = random.uniform(0.2, 1.0, (4, 10))
+    close(gradient.batch(points), [gradient(each) for each in points])
+    with pytest.raises(ArgumentError, match=r"order 2 of mixed .* has 1 rule"):
+        acc.hessian(lambda p: np.sum(several(p)), **options)(p)
+
+
+def test_products_beside_second_rules_and_branches_that_are_off():
+    """Second derivatives form Jacobians; infinite slopes do not reach what a branch switches off."""
+    slopes = acc.custom(lambda x: np.diag(2.0 * x), jvp=lambda x, v: np.diag(2.0 * v[0]))
+    square = acc.custom(lambda x: x**2, derivative=slopes, vjp=lambda x, w: 2.0 * x[0] * w)
+    close(acc.hessian(lambda x: np.sum(square(x) ** 2))(P), np.diag(12.0 * P**2))
+    close(acc.hvp(lambda x: np.sum(square(x) ** 2))((P,), (V,))[0], 12.0 * P**2 * V)
+    close(acc.gradient(lambda x: np.sum(acc.gradient(lambda y: np.sum(square(y) ** 2))(x)))(P), 12.0 * P**2)
+    root = acc.custom(np.sqrt, vjp=lambda x, w: np.where(w == 0.0, 0.0, np.copysign([np.inf, 1.0, 1.0], w)))
+    found = acc.gradient(lambda x: np.sum(np.where(x > 0.5, root(x), 0.0)))(P)
+    close(found, [0.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ({"vjp": lambda x, w: w[:2]}, r"returned arrays of shapes \(2,\); expected \(3,\): those of the arguments"),
+        ({"jvp": lambda x, v: v[0][:2]}, r"returned arrays of shapes \(2,\); expected \(3,\)"),
+        ({"vjp": lambda x, w: "left"}, "returned str 'left'"),
+    ],
+)
+def test_wrong_products_are_refused(rules, message):
+    g = acc.custom(np.sin, **rules)
+    call = acc.gradient if "vjp" in rules else acc.jacobian
+    with pytest.raises(ArgumentError, match=message):
+        call(lambda x: np.sum(g(x)))(P)
+
+
 def test_rules_by_directions_of_several_results_and_an_empty_argument(jax):
     def several(x, y, nothing):
         return force(x, y, jax.numpy), x
@@ -373,8 +470,8 @@ def test_bad_input_is_refused():
     for wrong in (lambda: acc.custom("f"), lambda: acc.custom(True), lambda: acc.custom(force, derivative=np.eye(2))):
         with pytest.raises(ArgumentError):
             wrong()
-    with pytest.raises(ArgumentError, match="both given"):
-        acc.custom(force, force_slopes, jvp=force)
+    with pytest.raises(ArgumentError, match="vjp is 3"):
+        acc.custom(force, vjp=3)
     with pytest.raises(ArgumentError, match="expected its shape"):
         acc.custom(1 << 20)
     with pytest.raises(ArgumentError, match="shape is"):

@@ -138,3 +138,13 @@ def test_a_program_knows_its_own_shapes():
             program.batch(*wrong)
     with pytest.raises(ArgumentError, match=r"shape \(2,\).*compiled for \(3,\)"):
         program.batch(np.ones((3, 2)), X)
+
+
+def test_axes_by_name_of_arguments_by_position():
+    jac, p, X = derivative(), np.array([1.0, 2.0]), np.arange(6.0).reshape(3, 2)
+    expected = jac.batch(p, X, in_axes=(None, 0))
+    np.testing.assert_array_equal(jac.batch(p, X, in_axes={"p": None}), expected)
+    np.testing.assert_array_equal(jac.batch(p, x=X.T, in_axes={"p": None, "x": 1}), expected)
+    for wrong in ({"p": None, "y": 0}, {"x": 0, "p": 3}):
+        with pytest.raises(ArgumentError):
+            jac.batch(p, X, in_axes=wrong)

@@ -13,6 +13,7 @@ from scipy.integrate import solve_ivp
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, IntegrationError, OpaqueError, TraceError, UnknownNameError
+from accumulus.programs import initial_values
 
 TIMES = np.array([0.5, 1.0, 2.0])
 
@@ -105,6 +106,95 @@ def test_gradients_are_those_of_jax():
 
     p = np.array([1.5, 1.0, 0.8, 1.2])
     close(acc.gradient(loss)(p), jax.grad(lambda p: loss(p, jax.numpy))(p))
+
+
+def mixed(t, state, p):
+    """Four coupled states in a dict, with a dozen parameters; for NumPy and JAX."""
+    y, z = state["y"], state["z"]
+    rate = (p[:9].reshape(3, 3) * y).sum(axis=1) * z - p[9:] * y * (1.0 + 0.3 * t)
+    return {"y": rate, "z": -0.5 * z * y[0]}
+
+
+@pytest.mark.parametrize("method", ["LSODA", "RK23", "DOP853", "Radau", "BDF"])
+@pytest.mark.parametrize("times", [[0.0, 0.4, 0.4, 1.0], [1.0, 0.2], [0.5, 0.5]], ids=["up", "down", "at once"])
+def test_adjoint_equations_are_the_variational_ones_backward(method, times, monkeypatch):
+    """By the initial state, all times, and parameters, of which some have no influence; of one row and of several."""
+
+    def states(p, y0, t):
+        found = acc.odeint(mixed, {"y": y0, "z": p[0]}, t, p[1:], method=method, rtol=1e-8)
+        return found["y"] * np.cos(found["z"])[:, np.newaxis]
+
+    def loss(p, y0, t):
+        return np.sum(np.sin(states(p, y0, t)))
+
+    point = np.linspace(0.2, 0.9, 13), np.array([0.5, 0.7, 1.1]), np.array(times)
+    weights = np.random.default_rng(0).normal(size=(2, len(times), 3))
+    options = {"effort": "fast", "time_limit": 0.0, "check": False}
+    expected = acc.gradient(loss, argnums=(0, 1, 2), **options)(*point)
+    pulled = acc.vjp(states, **options)(point, weights)[1]
+    calls = []
+    computed = initial_values.Adjoint.computed
+    monkeypatch.setattr(initial_values, "_VARIATIONAL", 0)
+    monkeypatch.setattr(initial_values.Adjoint, "computed", lambda *given: calls.append(1) or computed(*given))
+    gradient = acc.gradient(loss, argnums=(0, 1, 2), **options)
+    tolerance = {"RK23": 1e-4, "BDF": 1e-4}.get(method, 1e-6)
+    for one, other in zip(gradient(*point), expected, strict=True):
+        close(one, other, tolerance, tolerance)
+    calls.clear()
+    gradient(*point)
+    assert len(calls) == 1
+    for one, other in zip(acc.vjp(states, **options)(point, weights)[1], pulled, strict=True):
+        close(one, other, tolerance, tolerance)
+    found = gradient.batch(*(np.stack([part, 1.01 * part]) for part in point))
+    for one, other in zip(found, gradient(*(1.01 * part for part in point)), strict=True):
+        close(one[1], other)
+
+
+def network(t, y, p):
+    n = len(y)
+    return (p[: n * n].reshape(n, n) * y).sum(axis=1) * 0.3 - 0.5 * y**3 + p[n * n :]
+
+
+def test_gradients_by_many_parameters_integrate_the_adjoint_equations(monkeypatch):
+    """Ten states and 110 parameters, against JAX; second derivatives are those of the variational equations."""
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    ode = pytest.importorskip("jax.experimental.ode")
+    p, y0 = np.random.default_rng(1).normal(size=110) / 3.0, np.linspace(0.2, 0.8, 10)
+
+    def loss(p):
+        return np.sum(np.cos(acc.odeint(network, y0, [0.0, 1.5], p)[-1]))
+
+    def reference(p):
+        states = ode.odeint(lambda y, t: network(t, y, p), y0, np.array([0.0, 1.5]), rtol=1e-10, atol=1e-10)
+        return jax.numpy.sum(jax.numpy.cos(states[-1]))
+
+    expected, calls = np.asarray(jax.jit(jax.grad(reference))(p)), []
+    computed = initial_values.Adjoint.computed
+    monkeypatch.setattr(initial_values.Adjoint, "computed", lambda *given: calls.append(1) or computed(*given))
+    gradient = acc.gradient(loss, check=False)
+    close(gradient(p), expected)
+    assert calls
+    calls.clear()
+    found = acc.hvp(lambda p: loss(np.concatenate([p, np.zeros(110 - 12)])))((p[:12],), (np.ones(12),))[0]
+    step = 1e-4
+    ends = [gradient(np.concatenate([p[:12] + h, np.zeros(98)]))[:12] for h in (step, -step)]
+    close(found, (ends[0] - ends[1]) / (2.0 * step), 1e-4, 1e-4)
+
+
+def test_adjoint_equations_that_end_early(monkeypatch):
+    monkeypatch.setattr(initial_values, "_VARIATIONAL", 0)
+
+    def last(p, failure="error"):
+        return acc.odeint(lambda t, y, p: p * y**2, 1.0, [0.0, 2.0], p, failure=failure)[-1]
+
+    close(acc.gradient(last)(0.25), 2.0 / (1.0 - 0.5) ** 2)
+    with pytest.raises(IntegrationError, match="ended"):
+        acc.gradient(last)(0.25 * 3.0)
+    found = acc.gradient(lambda p: last(p, "nan")).batch(np.array([0.25, 0.75]))
+    close(found[0], 8.0)
+    assert np.isnan(found[1])
+    assert np.isnan(acc.gradient(last)(np.nan))
 
 
 def test_products_with_jacobians():

@@ -46,6 +46,7 @@ def odeint(
     It is called on numbers, or within functions that are compiled and differentiated; f is compiled with its Jacobian.
     Derivatives by y0, by all times and by the parameters, which are `args` and what f uses from around it, are those of
     the variational equations, integrated beside the states to the same tolerances. So are derivatives of any order.
+    Gradients take the adjoint equations where these are much less: more than some hundred sensitivities.
 
     Args:
         f: a function of a time, a state with the structure and shapes of y0, and `args`; it returns the rates of the
@@ -184,11 +185,12 @@ class _Problem:
         rates, crossing = self._parted(body, event)
         system = _system(to_bytes(rates), len(self.start), self.name)
         solution = _solution(system, len(self.times), self.control)
-        given = [TracedArray(self.tape, each) for each in (self.start, self.times, body.taken)]
+        given = TracedArray(self.tape, np.concatenate([self.start, self.times, body.taken]))
         if event is None or crossing is None:
-            return self.arranged(references_of(self.tape, solution.recorded(self.tape, *given)))
+            states = solution.recorded(given).reshape(len(self.times), len(self.start))
+            return self.arranged(references_of(self.tape, states))
         at = _system(to_bytes(crossing), len(self.start), name_of(event))
-        time, state = EventTime(solution, at, float(getattr(event, "direction", 0))).recorded(self.tape, *given)
+        time, state = EventTime(solution, at, float(getattr(event, "direction", 0))).event(given)
         return time, self.arranged(references_of(self.tape, state))
 
     def _parted(self, body: Body, event: Callable[..., Any] | None) -> tuple[Tape, Tape | None]:

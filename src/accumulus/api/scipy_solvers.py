@@ -77,7 +77,7 @@ def _equations(
     Returns:
         None if nothing depends on traced values.
     """
-    args = args if isinstance(args, tuple) else (args,)
+    args = _as_tuple(args)
     before, does = ACTIVE.refusal, _depends([function, *args, *others])
     try:
         user = decided(function)
@@ -92,6 +92,11 @@ def _equations(
     if not does and not len(body.taken):
         return None
     return _kept(to_bytes(body.tape), int(np.prod(shape)) if shape else None, _name(function)), body.taken, body.results
+
+
+def _as_tuple(args: Any) -> tuple[Any, ...]:
+    """Further arguments, of which SciPy takes one by itself, too."""
+    return args if isinstance(args, tuple) else (args,)
 
 
 def _shape(tape: Any, unknowns: Any) -> tuple[int, ...]:
@@ -126,10 +131,9 @@ def _solve_ivp(
     atol: Any = 1e-6,
 ) -> Any:
     """Solutions at given times, by an explicit method."""
-    args = () if args is None else args if isinstance(args, tuple) else (args,)
+    args = _as_tuple(() if args is None else args)
     size = 1 + _shape(tape, y0)[0]
-    found = _equations(tape, lambda z: fun(z[0], z[1:], *args), (size,), (), list(args), t_span, y0, t_eval)
-    if found is None:
+    if _equations(tape, lambda z: fun(z[0], z[1:], *args), (size,), (), list(args), t_span, y0, t_eval) is None:
         return NotImplemented
     name = getattr(method, "__name__", method)
     write = f"acc.odeint(f, y0, t{', *args' if args else ''}, method={name!r}, rtol={rtol}, atol={atol})"
@@ -160,10 +164,9 @@ def _result(**values: Any) -> Any:
 
 def _odeint(tape: Any, func: Callable[..., Any], y0: Any, t: Any, args: Any = (), *others: Any, **options: Any) -> Any:
     """LSODA, whose steps depend on how it gets its Jacobian."""
-    args = args if isinstance(args, tuple) else (args,)
+    args = _as_tuple(args)
     arguments = (lambda y: func(0.0, y, *args)) if options.get("tfirst") else (lambda y: func(y, 0.0, *args))
-    found = _equations(tape, arguments, _shape(tape, y0), (), list(args), y0, t)
-    if found is None:
+    if _equations(tape, arguments, _shape(tape, y0), (), list(args), y0, t) is None:
         return NotImplemented
     raise refuse(
         "scipy.integrate.odeint is not recorded: its steps depend on how it gets its Jacobian. Write acc.odeint(f, y0, "
@@ -233,7 +236,7 @@ def _bracketed(
     options = {key: x for key, x in {"xtol": xtol, "rtol": rtol, "maxiter": maxiter}.items() if x is not None}
 
     find = partial(_between, name, equations, options)
-    return make(tape, int(_root(tape, find, equations, equations, 1, in_row(tape, a, b), taken)[0]))
+    return make(tape, int(_root(tape, find, equations, 1, in_row(tape, a, b), taken)[0]))
 
 
 def _between(name: str, equations: Equations, options: dict[str, Any], ends: Floats, p: Floats) -> Any:
@@ -249,7 +252,6 @@ def _between(name: str, equations: Equations, options: dict[str, Any], ends: Flo
 def _root(
     tape: Any,
     find: Callable[[Floats, Floats], Any],
-    equations: Equations,
     conditions: Equations,
     unknowns: int,
     start: NDArray[np.int64],
@@ -257,42 +259,47 @@ def _root(
 ) -> NDArray[np.int64]:
     if conditions.results != unknowns:
         raise refuse(
-            f"{equations.name} returns {conditions.results} numbers for {unknowns} unknowns; expected as many."
+            f"{conditions.name} returns {conditions.results} numbers for {unknowns} unknowns; expected as many."
         )
-    call = Root(find, conditions, unknowns, len(start))
-    return call_block(tape, call, np.concatenate([start, taken]))
+    return call_block(tape, Root(find, conditions, unknowns, len(start)), np.concatenate([start, taken]))
 
 
-def _fsolve(
+def _near(
+    name: str,
     tape: Any,
-    func: Callable[..., Any],
+    function: Callable[..., Any],
     x0: Any,
-    args: Any = (),
-    fprime: Any = None,
-    full_output: int = 0,
-    **options: Any,
+    args: Any,
+    jacobian: Any,
+    options: dict[str, Any],
+    refusal: str | None = None,
 ) -> Any:
-    """Return a root near a guess, by MINPACK's hybrd; by hybrj if the Jacobian is given, which is compiled here."""
-    shape = _shape(tape, x0)
-    found = _equations(tape, func, shape, args, x0)
-    if found is None:
-        return NotImplemented
-    if full_output or depends(options):
-        raise refuse("scipy.optimize.fsolve is recorded without full_output, and with constant options.")
-    equations, taken, _ = found
-    options.pop("col_deriv", None)
-
-    find = partial(_near, "fsolve", equations, True if fprime is not None else None, options)
-    n = int(np.prod(shape))
-    return make(tape, _root(tape, find, equations, equations, n, in_row(tape, x0), taken).reshape(-1))
-
-
-def _near(name: str, equations: Equations, jacobian: Any, options: dict[str, Any], start: Floats, p: Floats) -> Any:
-    """Return what one of SciPy's solvers finds near a start.
+    """Record what one of SciPy's solvers finds near a guess: the unknowns in a row, and the function there.
 
     Args:
         jacobian: True for the compiled one; else what the solver takes.
+        refusal: why this is not recorded.
+
+    Returns:
+        `NotImplemented` if nothing depends on traced values.
     """
+    shape = _shape(tape, x0)
+    found = _equations(tape, function, shape, args, x0)
+    if found is None:
+        return NotImplemented
+    if refusal is not None:
+        raise refuse(f"scipy.optimize.{name} is recorded {refusal}")
+    (equations, taken, _), n = found, int(np.prod(shape))
+    conditions = _stationary(equations, n) if name == "least_squares" else equations
+    find = partial(_found_near, name, equations, jacobian, options)
+    x = TracedArray(tape, _root(tape, find, conditions, n, in_row(tape, x0), taken))
+    return x, lambda: equations(x, TracedArray(tape, taken)), shape
+
+
+def _found_near(
+    name: str, equations: Equations, jacobian: Any, options: dict[str, Any], start: Floats, p: Floats
+) -> Any:
+    """Return what a solver finds near a start."""
     import scipy.optimize
 
     program, solver = equations.program(COMPILED), getattr(scipy.optimize, name)
@@ -316,6 +323,22 @@ def _not_found(solver: str, equations: Equations, start: Floats, why: str) -> Co
     )
 
 
+def _fsolve(
+    tape: Any,
+    func: Callable[..., Any],
+    x0: Any,
+    args: Any = (),
+    fprime: Any = None,
+    full_output: int = 0,
+    **options: Any,
+) -> Any:
+    """Find a root near a guess, by MINPACK's hybrd; by hybrj if the Jacobian is given, which is compiled here."""
+    options.pop("col_deriv", None)
+    refusal = "without full_output, and with constant options." if full_output or depends(options) else None
+    found = _near("fsolve", tape, func, x0, args, True if fprime is not None else None, options, refusal)
+    return found if found is NotImplemented else found[0]
+
+
 def _root_of(
     tape: Any,
     fun: Callable[..., Any],
@@ -326,21 +349,14 @@ def _root_of(
     tol: Any = None,
     options: Any = None,
 ) -> Any:
-    """Return a root near a guess, by a method of `scipy.optimize.root`."""
-    has_pair = jac is True
-    args = args if isinstance(args, tuple) else (args,)
-    function = (lambda y, *given: fun(y, *given)[0]) if has_pair else fun
-    shape = _shape(tape, x0)
-    found = _equations(tape, function, shape, args, x0)
-    if found is None:
-        return NotImplemented
-    equations, taken, _ = found
-
+    """Find a root near a guess, by a method of `scipy.optimize.root`."""
+    function = (lambda y, *given: fun(y, *given)[0]) if jac is True else fun
     given = {"method": method, "tol": tol, "options": options}
-    find = partial(_near, "root", equations, True if has_pair or callable(jac) else jac, given)
-    unknowns = _root(tape, find, equations, equations, int(np.prod(shape)), in_row(tape, x0), taken)
-    x = TracedArray(tape, unknowns.reshape(shape))
-    return _result(x=x, fun=equations(x, TracedArray(tape, taken)), status=1)
+    found = _near("root", tape, function, x0, args, True if callable(jac) else jac, given)
+    if found is NotImplemented:
+        return found
+    x = found[0].reshape(found[2])
+    return _result(x=x, fun=found[1](), status=1)
 
 
 def _least_squares(
@@ -359,26 +375,19 @@ def _least_squares(
     args: Any = (),
 ) -> Any:
     """Unknowns that minimise half a sum of squares, without bounds: its gradient is zero there."""
-    args = args if isinstance(args, tuple) else (args,)
-    shape = _shape(tape, x0)
-    found = _equations(tape, fun, shape, args, x0)
-    if found is None:
-        return NotImplemented
-    if loss != "linear" or not (np.isneginf(bounds[0]).all() and np.isposinf(bounds[1]).all()):
-        raise refuse(
-            "scipy.optimize.least_squares is recorded without bounds, and with loss='linear': where a bound is active "
-            "the gradient is not zero. Write the conditions that hold at the solution, and acc.implicit of them."
-        )
-    equations, taken, _ = found
     options = {"method": method, "ftol": ftol, "xtol": xtol, "gtol": gtol, "max_nfev": max_nfev}
     options |= {} if x_scale is None else {"x_scale": x_scale}
-
-    find = partial(_near, "least_squares", equations, True if callable(jac) else jac, options)
-    n = int(np.prod(shape))
-    conditions = _stationary(equations, n)
-    x = TracedArray(tape, _root(tape, find, equations, conditions, n, in_row(tape, x0), taken).reshape(-1))
-    values = equations(x, TracedArray(tape, taken))
-    return _result(x=x, fun=values, cost=0.5 * np.sum(values**2), status=1)
+    refusal = (
+        "without bounds, and with loss='linear': where a bound is active the gradient is not zero. Write the "
+        "conditions that hold at the solution, and acc.implicit of them."
+    )
+    if loss == "linear" and np.isneginf(bounds[0]).all() and np.isposinf(bounds[1]).all():
+        refusal = ""
+    found = _near("least_squares", tape, fun, x0, args, True if callable(jac) else jac, options, refusal or None)
+    if found is NotImplemented:
+        return found
+    values = found[1]()
+    return _result(x=found[0], fun=values, cost=0.5 * np.sum(values**2), status=1)
 
 
 _stationary: Final = lru_cache(maxsize=_KEPT)(stationary)

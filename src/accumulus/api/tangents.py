@@ -20,17 +20,19 @@ from accumulus.errors import AccumulusError, ArgumentError
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.calls import Reader, Restructured, placed
 from accumulus.frontends.kinds import StandIn, numbers_in, shape_of
-from accumulus.frontends.location import name_of
+from accumulus.frontends.location import name_of, numbered
 from accumulus.frontends.quaternions import normalised, perturbing
 from accumulus.frontends.recorder import holder_of, is_plain, recorder_of
 from accumulus.frontends.trees import Container, opened, register
 from accumulus.manifolds import SO3, Manifold, is_rotation, quaternions_of, rotation_of
 from accumulus.options import Options
+from accumulus.programs.arguments import axes_of_points
+from accumulus.programs.batches import first_point
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.directions import DirectionForms
-from accumulus.programs.forms import Forms, asked_together
+from accumulus.programs.forms import Forms, asked_together, axes_by_position, axes_of_numbers
 from accumulus.programs.kinds import COMPILED, Kind, Seeds
-from accumulus.programs.selection import Chosen
+from accumulus.programs.selection import Chosen, static_positions
 
 #: Entries of tangent vectors, at most, of which derivatives are part of a function of the arguments.
 MOST_FOLDED: Final = 64
@@ -217,7 +219,7 @@ class _OnManifolds:
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Return derivatives at one point, as part of a recording; at numbers by a program of their own."""
         if ACTIVE.tape is None:
-            return self._at_numbers(arguments, keywords)
+            return self._at_numbers.derivatives(arguments, keywords)
         kind, options = self.kind, self.options
         given = [*map(_restored, arguments)]
         named = {name: _restored(x) for name, x in keywords.items()}
@@ -249,6 +251,15 @@ class _OnManifolds:
             held = arguments[place] if isinstance(place, int) else keywords[place]
             found.append(_walk(held, on, f"argument {place} of {self.__name__}", _zero))
         return tuple(found)
+
+    def zeros_at(self, *arguments: Any, **keywords: Any) -> Any:
+        """Return the same at arguments as users give them; of one argument by itself."""
+        given, named = tuple([_stored(x, "") for x in arguments]), {key: _stored(x, key) for key, x in keywords.items()}
+        wanted = [self.wanted] if isinstance(self.wanted, int | str) else self.wanted
+        if keywords or not all(isinstance(k, int) and -len(given) <= k < len(given) for k in wanted):
+            given, named = placed(self, given, named, self.__name__, wanted)
+        zeros = self.zeros(given, named)
+        return zeros[0] if isinstance(self.wanted, int | str) else zeros
 
     def moved(
         self, deltas: Sequence[Any], arguments: Sequence[Any], keywords: Mapping[str, Any], value: Any = None
@@ -323,21 +334,23 @@ class _AtNumbers:
     """
 
     def __init__(self, around: _OnManifolds, function: Callable[..., Any]) -> None:
-        self._around, self._function = around, function
+        self.__name__, self.holder, self._around, self._function = around.__name__, around.holder, around, function
+        with suppress(AttributeError):
+            self.__signature__ = around.__signature__
         self._programs: tuple[Derivative, Derivative] | None = None
 
-    def __call__(self, arguments: Sequence[Any], keywords: Mapping[str, Any], skipped: int = 0) -> Any:
-        """Return the result.
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Return the user's result, with quaternions for rotations."""
+        return self._around.value(arguments, keywords)
 
-        Args:
-            skipped: arguments, the first, that the user's function does not take.
-        """
+    def derivatives(self, arguments: Sequence[Any], keywords: Mapping[str, Any], skipped: int = 0) -> Any:
+        """Compute derivatives; `skipped` arguments, the first, are none of the user's function."""
         if self._programs is None:
-            name, static, value = self._around.__name__, self._around.static, _Value(self._around)
-            self._programs = (
-                Derivative(value, COMPILED, Forms(value, name, (), None, *static), _CHECKED),
-                Derivative(self._function, COMPILED, Forms(self._function, name, (), None, *static), _QUICK),
+            checked, quick = (
+                Derivative(each, COMPILED, Forms(each, self.__name__, (), None, *self._around.static), options)
+                for each, options in ((self, _CHECKED), (self._function, _QUICK))
             )
+            self._programs = checked, quick
         checked, quick = self._programs
         checked(*arguments[skipped:], **keywords)
         return _stored(quick(*arguments, **keywords), "", _Rotations)
@@ -393,7 +406,7 @@ class _Folded(Derivative):
         if function.kind.has_seeds or (function.kind.values and function.has_local_results):
             return False
         with suppress(AccumulusError, LookupError):
-            return sum(map(np.size, _leaves(function.zeros(*_placed(function, given, keywords))))) > MOST_FOLDED
+            return sum(map(np.size, _leaves(function.zeros_at(*given, **keywords)))) > MOST_FOLDED
         return False
 
 
@@ -418,33 +431,33 @@ class _Along(Derivative):
         assert self._forms is not None
         return self._forms.takes_out
 
-    def batch(self, *arguments: Any, in_axes: Any = "auto", transposed: bool = False, **others: Any) -> Any:
-        """Return derivatives at many points, see `Derivative.batch`."""
-        options = {name: others.pop(name) for name in ("out", "threads") if name in others}
-        if others:
-            arguments, others = placed(self._tangents, arguments, others, self._name)
-        by_name = dict(in_axes) if isinstance(in_axes, dict) else {}
-        by_position = in_axes if isinstance(in_axes, list | tuple) else [in_axes] * len(arguments)
-        if len(by_position) != len(arguments):
-            raise ArgumentError(
-                f"in_axes is {in_axes!r}; expected {len(arguments)} entries, as many as {self._name} has arguments"
-            )
-        names = [*inspect.signature(self._tangents).parameters][: len(arguments)] if by_name or others else []
-        axes: dict[Any, Any] = {}
-        points: dict[Any, Any] = {}
-        given_arguments: list[tuple[int | str, Any]] = [*enumerate(arguments), *others.items()]
-        for place, value in given_arguments:
-            name = place if isinstance(place, str) or place >= len(names) else names[place]
-            if isinstance(place, str) or isinstance(in_axes, dict):
-                entry = by_name.get(name, "auto")
-            else:
-                entry = by_position[place]
-            stored = _stored(value, str(name))
-            axes[name], points[place] = _axes_of(stored, entry, transposed), _at_one(stored, entry, transposed)
-        zeros = self._tangents.zeros([points[k] for k in range(len(arguments))], {k: points[k] for k in others})
-        given: Any = {DELTAS: None, **axes} if others else (None, *axes.values())
-        first = zeros[0] if isinstance(self._tangents.wanted, int | str) else zeros
-        return super().batch(first, *arguments, in_axes=given, transposed=transposed, **options, **others)
+    def batch(
+        self,
+        *arguments: Any,
+        in_axes: Any = "auto",
+        out: Any = None,
+        threads: int | None = None,
+        transposed: bool = False,
+        **keywords: Any,
+    ) -> Any:
+        """Compute derivatives at many points, see `Derivative.batch`."""
+        function = self._tangents
+        call, numbers = _TangentForms(function, function.wanted, function.static).of(arguments, keywords)
+        if call is not None:
+            in_axes = axes_of_numbers(call, numbers, in_axes, transposed, self._name)
+        elif isinstance(in_axes, dict):
+            in_axes = axes_by_position(function, numbers, in_axes, transposed, self._name)
+        fixed = () if call is not None else static_positions(function.static[0], len(numbers))
+        shapes = [None if k in fixed else shape_of(x, numbered(self._name, k)) for k, x in enumerate(numbers)]
+        if in_axes == "auto":
+            in_axes = tuple([(-1 if transposed else 0) if shape else None for shape in shapes])
+        axes = axes_of_points(in_axes, shapes, [], transposed, self._name)
+        at_one: Any = function.zeros_at
+        if call is not None:
+            at_one = Restructured(at_one, call.positional, call.keywords, call.names)
+        zeros = at_one(*map(first_point, numbers, axes))
+        form, given = self._form_of((zeros, *arguments), keywords)
+        return form._batch(given, (*[None] * (len(given) - len(numbers)), *axes), out, threads, transposed)
 
     def compile(self, *examples: Any, **keywords: Any) -> Any:
         """Return the program for arguments of these shapes, after the tangent vectors, which come first."""
@@ -463,8 +476,7 @@ class _Along(Derivative):
         return super().sparsity(*self._with_zeros(examples, keywords), **keywords)
 
     def _with_zeros(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
-        zeros = self._tangents.zeros(*_placed(self._tangents, arguments, keywords))
-        return (zeros[0] if isinstance(self._tangents.wanted, int | str) else zeros, *arguments)
+        return self._tangents.zeros_at(*arguments, **keywords), *arguments
 
 
 #: The name of the first argument of `_Moved`.
@@ -487,65 +499,9 @@ class _Moved:
     def __call__(self, deltas: Any, *arguments: Any, **keywords: Any) -> Any:
         """Return the result."""
         if ACTIVE.tape is None:
-            return self._at_numbers((deltas, *arguments), keywords, 1)
+            return self._at_numbers.derivatives((deltas, *arguments), keywords, 1)
         given, named = [*map(_restored, arguments)], {name: _restored(x) for name, x in keywords.items()}
         return self._around.moved((deltas,) if isinstance(self._around.wanted, int | str) else deltas, given, named)
-
-
-def _placed(
-    function: _OnManifolds, arguments: Sequence[Any], keywords: Mapping[str, Any]
-) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """Arguments in the places of the signature, with quaternions for rotations and arrays for lists."""
-    wanted = [function.wanted] if isinstance(function.wanted, int | str) else function.wanted
-    given, named = tuple([_stored(x, "") for x in arguments]), {name: _stored(x, name) for name, x in keywords.items()}
-    if not keywords and all(isinstance(k, int) and -len(given) <= k < len(given) for k in wanted):
-        return given, named
-    return placed(function, given, named, function.__name__, wanted)
-
-
-def _axes_of(value: Any, entry: Any, transposed: bool) -> Any:
-    """Return the axes of points in an argument, in its structure: those of arrays by `entry`, as `in_axes` has it."""
-    return _with_axes(value, entry, transposed, lambda _, axis: axis)
-
-
-def _at_one(value: Any, entry: Any, transposed: bool) -> Any:
-    """Return an argument of the shapes that it has at one point."""
-
-    def without(leaf: Any, axis: int | None) -> Any:
-        shape = [*np.shape(leaf)]
-        if axis is None or not -len(shape) <= axis < len(shape):
-            return leaf
-        del shape[axis]
-        return np.zeros(shape) if shape else 0.0
-
-    return _with_axes(value, entry, transposed, without)
-
-
-def _with_axes(value: Any, entry: Any, transposed: bool, visit: Callable[[Any, int | None], Any]) -> Any:
-    found = None if isinstance(value, np.ndarray) else opened(value)
-    if found is None:
-        axis = entry if isinstance(entry, int) else None
-        if entry == "auto" and np.ndim(value):
-            axis = -1 if transposed else 0
-        return visit(value, axis)
-    container, held = found
-    entries = opened(entry)
-    below = [entry] * len(held) if entries is None or entry is None else entries[1]
-    parts = [_with_axes(part, each, transposed, visit) for part, each in zip(held, below, strict=True)]
-    return container.build(parts)
-
-
-class _Value:
-    """The user's function, of arguments as `_OnManifolds` takes them."""
-
-    def __init__(self, around: _OnManifolds) -> None:
-        self.__name__, self.holder, self._around = around.__name__, around.holder, around
-        with suppress(AttributeError):
-            self.__signature__ = around.__signature__
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Return the result, with quaternions for rotations."""
-        return self._around.value(arguments, keywords)
 
 
 def _of_primals(primals: Any, seeds: Any) -> None: ...

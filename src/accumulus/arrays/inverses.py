@@ -1,4 +1,8 @@
-"""Derivatives that are matrices which are not formed, since products with them are blocks: inverses, constants."""
+"""Derivatives that are matrices which are not formed, since products with them are blocks.
+
+They are inverses, whose products are solutions of systems; constant sparse matrices; and Jacobians of opaque functions,
+whose products are calls.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import SizeError
+from accumulus.tape.blocks import Opaque
 from accumulus.tape.program import Program
 from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 
@@ -129,5 +134,91 @@ class Held:
         return self.tape.constant_array(self.matrix.stored.toarray())
 
 
-#: Matrices whose entries are not there one by one.
-Unformed = Inverse | Held
+@dataclass(frozen=True, slots=True, eq=False)
+class Slopes:
+    """The Jacobian of an opaque function, or its transpose, in a program that computes derivatives.
+
+    Attributes:
+        tape: the program.
+        opaque: the function, with a method `product`.
+        numbers: references of a condition and its arguments.
+        by: positions of the arguments that derivatives are wanted by, in one call.
+        chosen: columns of these.
+        calls: by the reference where results of a call begin, whose Jacobian it has; None for the number of vectors
+            where that is formed.
+        is_transposed: whether it is the transpose.
+    """
+
+    tape: Program
+    opaque: Opaque
+    numbers: Integers
+    by: Integers
+    chosen: Integers
+    calls: dict[int, tuple[Slopes, int | None]]
+    is_transposed: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        shape = self.opaque.result_count, len(self.chosen)
+        return shape[::-1] if self.is_transposed else shape
+
+    @property
+    def work(self) -> int:
+        """Products that its product with a vector takes, as if it were formed."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def T(self) -> Slopes:  # noqa: N802
+        """The transpose."""
+        return replace(self, is_transposed=not self.is_transposed)
+
+    def columns(self, chosen: Integers) -> Slopes:
+        """Return some of the columns of what is not transposed."""
+        return replace(self, chosen=self.chosen[chosen])
+
+    def product(self, count: int) -> Opaque | None:
+        """Return what computes products with so many vectors; None where it takes less to form the matrix."""
+        found: Opaque | None = self.opaque.product(tuple(self.by.tolist()), count, self.is_transposed)  # type: ignore[attr-defined]  # which not all have
+        return found
+
+    @property
+    def has_products(self) -> bool:
+        """Return True if products with single vectors, on either side, need no matrix."""
+        return hasattr(self.opaque, "product") and not self.product(1) is self.T.product(1) is None
+
+    def times(self, sides: Integers) -> Integers:
+        """Return the product with a matrix of references, by a call."""
+        count, product = sides.shape[1], self.product(sides.shape[1])
+        assert product is not None
+        given = sides.T
+        if not self.is_transposed:
+            given = np.full((count, len(self.by)), self.tape.constant(0.0), np.int64)
+            given[:, self.chosen] = sides.T
+        found = self._called(product, np.concatenate([self.numbers, given.reshape(-1)]), count).reshape(count, -1)
+        return found[:, self.chosen].T if self.is_transposed else found.T
+
+    @property
+    def formed(self) -> Integers:
+        """All entries: one call."""
+        found = self._called(slopes_by(self.opaque, self.by), self.numbers, None)
+        found = found.reshape(self.opaque.result_count, -1)
+        found = (found if found.shape[1] == len(self.by) else found[:, self.by])[:, self.chosen]
+        return found.T if self.is_transposed else found
+
+    def _called(self, opaque: Opaque, numbers: Integers, count: int | None) -> Integers:
+        found = self.tape.call(opaque, numbers)
+        if found.size and hasattr(self.opaque, "product"):
+            self.calls[int(found.reshape(-1)[0])] = self, count
+        return found
+
+
+def slopes_by(opaque: Opaque, by: Integers) -> Opaque:
+    """Return what computes columns of the Jacobian of an opaque function, by some arguments; or all columns."""
+    chosen = getattr(opaque, "derivative_by", None)
+    found: Opaque = opaque.derivative if chosen is None else chosen(tuple(by.tolist()))
+    return found
+
+
+#: Matrices that are not formed.
+Unformed = Inverse | Held | Slopes

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final
 
@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.entries import Entries, Products, positions, selected, sorted_entries
 from accumulus.arrays.factors import RULES, Factored
-from accumulus.arrays.inverses import Held, Inverse
+from accumulus.arrays.inverses import Held, Inverse, Slopes
 from accumulus.arrays.scans import Factor, Recurrence, Way, dependences, opened_labels
-from accumulus.arrays.structured import Dense, Edge, Lookup, Structured, of_product, parted, written_out
+from accumulus.arrays.structured import Dense, Edge, Lookup, Structured, of_product, parted, repeats, written_out
 from accumulus.arrays.through import through
 from accumulus.arrays.verification import AnyEdge, Heads, verify_derivatives
 from accumulus.context import Context
@@ -64,6 +64,8 @@ MOST: Final = 200_000_000
 #: Operations of a body with its derivatives from which it stays one block: what is multiplied by them is no part of it
 #: then, and nothing is done for each of its operations in Python.
 LONG_BODY: Final = 2_000
+#: Times that an opaque function takes one number, at most, where its Jacobian is not formed.
+MOST_REPEATS: Final = 8
 #: Products up to which ways through recurrences are looked for at first, where nothing else is left.
 FIRST: Final = 100_000
 
@@ -106,6 +108,8 @@ def differentiate(
     context: Context,
     directions: Integers | None = None,
     owners: Integers | None = None,
+    *,
+    by_products: bool = False,
 ) -> ArrayJacobian:
     """Accumulate the Jacobian of a program's outputs by some of its inputs, or its product with directions.
 
@@ -114,13 +118,14 @@ def differentiate(
             are one more array, on which the inputs depend, so that the Jacobian is formed only where that is cheaper.
         owners: by input, which of the arguments has it, where the places of nonzeros may depend on indices; else all
             that may be nonzero are.
+        by_products: whether products with Jacobians of opaque functions may be calls, which cannot be differentiated.
 
     Raises:
         OpenIndicesError: where they may, if inputs by indices are of several arguments, or no inputs at all.
         SizeError: if the products between arrays are too many for memory, or a `ManyBlocksError`.
         VerificationError: if what was made of the derivatives of bodies is not the Jacobian.
     """
-    return _Accumulating(tape, np.asarray(inputs, np.int64), context, directions, owners).result()
+    return _Accumulating(tape, np.asarray(inputs, np.int64), context, directions, owners, by_products).result()
 
 
 def _parts(references: Integers, shapes: Sequence[tuple[int, ...]]) -> list[Integers]:
@@ -137,7 +142,11 @@ class _Accumulating:
         context: Context,
         directions: Integers | None,
         owners: Integers | None,
+        by_products: bool,
     ) -> None:
+        self._by_products = by_products
+        #: Calls for derivatives of opaque functions, see `Slopes`.
+        self.calls: dict[int, tuple[Slopes, int | None]] = {}
         self.given, self.context = tape, context
         self.made = Program(tape.inputs, most=MANY_BLOCKS)
         self.products = Products(self.made)
@@ -205,7 +214,9 @@ class _Accumulating:
         rows, columns, values = self._collected()
         nonzeros = rows, columns, values
         seed, directions = self.context.options.seed, None if self.ends == _INPUTS else self.directions
-        verify_derivatives(self.made, self.end_count, given, nonzeros, self.products.rounded, seed, directions, taken)
+        verify_derivatives(
+            self.made, self.end_count, given, nonzeros, self.products.rounded, seed, directions, taken, self.calls
+        )
         self.made.outputs = np.concatenate([self.moving.at(outputs), values])
         bodies = tuple(self.bodies)
         return ArrayJacobian(self.made, len(outputs), rows, columns, bodies, self.products.count, opened)
@@ -278,7 +289,8 @@ class _Accumulating:
             active = np.flatnonzero((arguments >= 0) & self.active[arguments])
             if len(active):
                 slopes = self._slopes(block.opaque, matrices[0].reshape(-1), active)
-                self._add_dense(position, Dense.of(block.results.references, arguments[active], slopes))
+                rows, columns = block.results.references.reshape(1, -1, 1), arguments[active].reshape(1, -1, 1)
+                self._add_dense(position, Dense(rows, columns, slopes))
         elif block.code in (GATHER, SCATTER):
             self._add_lookup(position, factors[0], matrices[1].reshape(-1))
         elif block.code == MATMUL:
@@ -294,12 +306,10 @@ class _Accumulating:
             logarithm = np.array([block.start + 1])
             self._add_dense(position, Dense.of(logarithm, factors[0].reshape(-1), inverse.T.reshape(1, -1)))
 
-    def _slopes(self, opaque: Opaque, numbers: Integers, by: Integers) -> Integers:
+    def _slopes(self, opaque: Opaque, numbers: Integers, by: Integers) -> Integers | Slopes:
         """Columns of the Jacobian of an opaque function, by the arguments at some positions."""
-        chosen = getattr(opaque, "derivative_by", None)
-        if chosen is not None:
-            return self.made.call(chosen(tuple(by.tolist())), numbers).reshape(-1, len(by))
-        return self.made.call(opaque.derivative, numbers).reshape(-1, opaque.argument_count)[:, by]
+        found = Slopes(self.made, opaque, numbers, by, np.arange(len(by)), self.calls)
+        return found if self._by_products and found.has_products else found.formed
 
     def _add_system(
         self,
@@ -577,6 +587,14 @@ class _Accumulating:
         if not self._is_active(column(dense.tails)):
             return
         parts = parted(dense, self._sources)
+        if parts is None and isinstance(dense.factor, Slopes):
+            again = repeats(dense.columns)
+            if again.max() < MOST_REPEATS:  # which share a call, if it is of the transpose
+                for k in range(int(again.max()) + 1):
+                    (chosen,) = np.nonzero(again == k)
+                    factor = dense.factor.columns(chosen)
+                    self._add_dense(head, replace(dense, tails=dense.tails[:, chosen], factor=factor))
+                return
         if parts is None:
             entries = dense.entries
             self._add_edges(head, entries.heads, entries.tails, entries.values)
@@ -702,10 +720,11 @@ class _Accumulating:
                 known.pop(neighbour, None)
         for head, _ in above:
             for _, tail in below:
-                made = list(self.edges.get((head, tail), []))
-                for outer in self.edges[head, vertex]:
+                made, (first, size) = list(self.edges.get((head, tail), [])), self._place(vertex)
+                given = Range(first, 1 if size > 1 else 0, size)
+                for outer in self.structured.together(self.edges[head, vertex], self.edges[vertex, tail], given):
                     for inner in self.edges[vertex, tail]:
-                        made += self.structured.chained(outer, inner, *self._place(vertex))
+                        made += self.structured.chained(outer, inner, first, size)
                 if made:
                     # of what is no more multiplied, places may come twice: they are added in the end
                     final = head == _OUTPUTS and tail == self.ends

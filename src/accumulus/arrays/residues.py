@@ -2,16 +2,17 @@
 
 Sums, products, also of matrices, negations, choices, and what goes by indices, which are residues like any other modulo
 the number of rows, are computed, and recurrences of nothing else; inverses of matrices are random matrices, which
-solutions of systems are multiplied with. Every other operation, a call of an opaque function too, is a random residue
-for each of its results, the same wherever it is referred to. A choice by c of a or b is b + c·(a − b), c being a
-residue like any other; in memory truth values are numbers, so whether one is not 0 is that residue again. Every finite
-constant is a whole number times a power of two,
+solutions of systems are multiplied with, and so are Jacobians of opaque functions that are not formed. Every other
+operation, a call of an opaque function too, is a random residue for each of its results, the same wherever it is
+referred to. A choice by c of a or b is b + c·(a − b), c being a residue like any other; in memory truth values are
+numbers, so whether one is not 0 is that residue again. Every finite constant is a whole number times a power of two,
 and so has a residue of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -20,8 +21,9 @@ from numpy.typing import NDArray
 from accumulus.arrays.compiled import steps_kernel
 from accumulus.arrays.compiled.sparse_kernel import SparseState
 from accumulus.arrays.compiled.steps_kernel import StepsState
+from accumulus.arrays.inverses import Slopes
 from accumulus.native.machine import kernel
-from accumulus.tape.blocks import GATHER, MATMUL, SCAN, SCATTER, SOLVE, SPARSE_PRODUCT, SPARSE_SOLVE, SUM, Block
+from accumulus.tape.blocks import CALL, GATHER, MATMUL, SCAN, SCATTER, SOLVE, SPARSE_PRODUCT, SPARSE_SOLVE, SUM, Block
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import Program
@@ -117,13 +119,53 @@ def at(values: Residues, operands: Column, part: slice) -> Any:
 class RandomInverses:
     """Residues in the place of inverses: a random diagonal, and a product of two random vectors, for each matrix.
 
-    Transposed matrices have transposed ones, and symmetric matrices symmetric ones; they do not commute.
+    Transposed matrices have transposed ones, and symmetric matrices symmetric ones; they do not commute. Jacobians of
+    opaque functions are the same.
+
+    Args:
+        calls: that compute these, or products with them, by the reference of their first result.
     """
 
-    def __init__(self, generator: np.random.Generator) -> None:
-        self._generator = generator
+    def __init__(self, generator: np.random.Generator, calls: Mapping[int, tuple[Slopes, int | None]]) -> None:
+        self._generator, self.calls = generator, calls
         self._known: dict[Hashable, tuple[Any, Any, Any]] = {}
         self._entries: dict[SparseMatrix, tuple[NDArray[np.int64], ...]] = {}
+
+    def slopes_times(self, slopes: Slopes, taken: Residues) -> Any:
+        """Multiply the Jacobian of an opaque function, or its transpose, with a matrix of residues."""
+        diagonal, left, right = self._slopes(slopes)
+        columns, given = slopes.by[slopes.chosen], taken.astype(np.uint64)
+        if slopes.is_transposed:
+            left, right = right, left
+        else:
+            given = np.zeros((len(right), taken.shape[1]), np.uint64)
+            given[columns] = taken
+        found = reduced(left[:, np.newaxis] * matrix_product(right[np.newaxis], given))
+        q = len(diagonal)
+        found[:q] = reduced(found[:q] + reduced(diagonal[:, np.newaxis] * given[:q]))
+        return found[columns] if slopes.is_transposed else found
+
+    def called(self, start: int, given: Residues) -> Any:
+        """Return the results of one of the calls, of the residues of all that it is given."""
+        slopes, count = self.calls[start]
+        if count is not None:
+            sides = given[len(slopes.numbers) :].reshape(count, -1).T
+            return self.slopes_times(replace(slopes, chosen=np.arange(len(slopes.by))), sides).T.reshape(-1)
+        diagonal, left, right = self._slopes(slopes)
+        columns = slopes.by if hasattr(slopes.opaque, "derivative_by") else np.arange(len(right))
+        found = reduced(left[:, np.newaxis] * right[columns])
+        (on,) = np.nonzero(columns < len(diagonal))
+        found[columns[on], on] = reduced(found[columns[on], on] + diagonal[columns[on]])
+        return found.reshape(-1)
+
+    def _slopes(self, slopes: Slopes) -> tuple[Any, Any, Any]:
+        m, n = slopes.opaque.result_count, slopes.opaque.argument_count
+        key = id(slopes.opaque), slopes.numbers.tobytes()
+        if key not in self._known:
+            parts = _random(self._generator, min(m, n) + m + n).astype(np.uint64)
+            diagonal, left, right = np.split(parts, [min(m, n), min(m, n) + m])
+            self._known[key] = diagonal, left, right
+        return self._known[key]
 
     def times(self, matrix: NDArray[np.int64], system: SparseSystem | None, taken: Residues) -> Any:
         """Return the product with a matrix of residues.
@@ -199,7 +241,7 @@ def residues(
     values = np.empty(len(tape) + len(constants), np.uint32)
     values[len(tape) :] = constants[::-1]
     values[: tape.inputs] = _random(generator, tape.inputs)
-    needed = tape.reached(wanted, _COMPUTED | {_TRUTH})
+    needed = tape.reached(wanted, _COMPUTED | {_TRUTH} | ({CALL} if inverses.calls else set()))
     for position in np.flatnonzero(needed).tolist():
         block = tape.blocks[position]
         result = values[block.start : block.start + block.size]
@@ -210,6 +252,10 @@ def residues(
             m, k, n = block.shape
             left, right = (np.broadcast_to(at(values, part, slice(0, len(part))), len(part)) for part in block.operands)
             result[:] = matrix_product(left.reshape(m, k), right.reshape(k, n)).reshape(-1)
+        elif block.start in inverses.calls:
+            (every,) = block.operands
+            given = np.broadcast_to(at(values, every, slice(0, len(every))), len(every))
+            result[:] = inverses.called(block.start, given)
         elif block.code in (GATHER, SCATTER):
             assert block.shape is not None
             terms, places = (

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.entries import FEW_PARTS, Entries, Products
 from accumulus.arrays.intervals import Intervals
-from accumulus.arrays.inverses import Held, Inverse, Unformed
+from accumulus.arrays.inverses import Held, Inverse, Slopes, Unformed
 from accumulus.errors import SizeError
 from accumulus.tape.blocks import GATHER, SCATTER
 from accumulus.tape.columns import Column, Range, column, references_in
@@ -47,7 +47,7 @@ class Dense:
 
     @property
     def matrix(self) -> Integers:
-        """The references, all of them."""
+        """The references of its entries."""
         return self.factor.formed if isinstance(self.factor, Unformed) else self.factor
 
     @property
@@ -165,7 +165,9 @@ def parted(dense: Dense, owner: Callable[[Integers], Integers]) -> list[tuple[in
         if len(chosen) < len(along):
             tails = dense.tails.take(chosen, axis)
             if axis == 1:
-                part = replace(dense, tails=tails, factor=dense.matrix[:, chosen])
+                held = dense.factor
+                factor = held.columns(chosen) if isinstance(held, Slopes) else dense.matrix[:, chosen]
+                part = replace(dense, tails=tails, factor=factor)
             else:
                 part = replace(dense, tails=tails, heads=dense.heads.take(chosen, axis))
         parts.append((source, part))
@@ -185,6 +187,15 @@ def _are_distinct(references: Integers) -> bool:
     marks = np.zeros(int(references.max()) - low + 1, bool)
     marks[references - low] = True
     return int(np.count_nonzero(marks)) == len(references)
+
+
+def repeats(references: Integers) -> Integers:
+    """How often each was there before."""
+    order = _order(references)
+    _, first, lengths = np.unique(references[order], return_index=True, return_counts=True)
+    found = np.empty(len(references), np.int64)
+    found[order] = np.arange(len(references)) - np.repeat(first, lengths)
+    return found
 
 
 def places(wanted: Integers, among: Integers) -> tuple[Integers, NDArray[np.bool_]]:
@@ -374,7 +385,7 @@ class Structured:
         if _is_held(inner):  # where few of its rows are taken, what they have is
             enough = known is not None and FILLED * len(known.columns) >= inner.heads.size
             return self._by_rectangle(known, inner) if known is not None and enough else None
-        if known is None and isinstance(inner.factor, Inverse) and inner.is_rectangle:
+        if known is None and isinstance(inner.factor, Unformed) and inner.is_rectangle:
             known = self._filled(outer)
         if known is not None:
             return self._by_rectangle(known, inner)
@@ -447,9 +458,13 @@ class Structured:
         return Dense.of(rows, inner.columns, found)
 
     def _multiplied(self, left: Integers | Unformed, right: Integers | Unformed) -> Integers:
-        """Return the product of two matrices of references, or of an inverse and such a matrix."""
+        """Multiply two matrices of references, or one that is not formed and such a matrix."""
+        if isinstance(left, Unformed) and isinstance(right, Unformed):
+            right = right.formed
+        if isinstance(left, Slopes) and left.product(right.shape[1]) is None:
+            left = left.formed
         if isinstance(left, Unformed):
-            right = right.formed if isinstance(right, Unformed) else right
+            assert not isinstance(right, Unformed)
             self.products.count += left.work * right.shape[1]
             return left.times(right)
         if isinstance(right, Unformed):
@@ -488,6 +503,18 @@ class Structured:
         found = self._by_indices(lookup.code, terms, lookup.indices, m)
         return Dense.of(lookup.heads.references, columns, found.reshape(m * n, count))
 
+    def together(self, outer: Sequence[Edge], inner: Sequence[Edge], vertex: Range) -> Sequence[Edge]:
+        """Make one rectangle of derivatives by an array, if their product with a Jacobian is a call."""
+        slopes = [each.factor for each in inner if isinstance(each, Dense) and isinstance(each.factor, Slopes)]
+        if len(outer) < 2 or not slopes:
+            return outer
+        known = [self.products.guard(each.values) for each in outer if each.values is not None]
+        heads = {head for each in outer for head in references_in(written_out(each).heads).tolist()}
+        if slopes[0].T.product(len(heads)) is None or any(guard is not None for guard in known):
+            return outer
+        rows, matrix = self._as_matrix(outer, vertex)
+        return [Dense.of(rows, vertex.references, matrix)]
+
     def _by_indices(self, code: int, terms: Integers, indices: Integers, rows: int) -> Integers:
         if code == GATHER:
             return self.tape.gather(terms, indices)
@@ -524,10 +551,13 @@ class Structured:
         for guarded, factor in ((one, other), (other, one)):
             if isinstance(guarded.factor, Unformed) or isinstance(factor.factor, Inverse):
                 continue  # LAPACK raises for singular matrices; all that depends on others is NaN
-            if not guarded.is_factor and self.products.guard(guarded.values) is not None:
-                held = factor.factor
-                if not (held.given.is_finite if isinstance(held, Held) else self._intervals.is_finite(factor.values)):
-                    return True
+            if guarded.is_factor or self.products.guard(guarded.values) is None:
+                continue
+            held = factor.factor
+            if isinstance(held, Slopes):
+                return True
+            if not (held.given.is_finite if isinstance(held, Held) else self._intervals.is_finite(factor.values)):
+                return True
         return False
 
     # Sums --------------------------------------------------------------------------------------------------------

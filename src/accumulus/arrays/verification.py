@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.arrays.inverses import Held, Inverse, Unformed
+from accumulus.arrays.inverses import Held, Slopes, Unformed
 from accumulus.arrays.residues import (
     PRIME,
     RandomInverses,
@@ -52,6 +52,7 @@ def verify_derivatives(
     seed: int,
     directions: Sequence[AnyEdge] | None = None,
     taken: Integers | None = None,
+    calls: Mapping[int, tuple[Slopes, int | None]] | None = None,
 ) -> None:
     """Check that nonzeros are the derivatives of the outputs by the inputs, or by directions.
 
@@ -64,6 +65,7 @@ def verify_derivatives(
         apart: constants of the program that were rounded, and the residues of what they stand for.
         directions: the derivatives of the function's inputs by these, if there are any.
         taken: references of what else derivatives are by: columns behind those of the inputs.
+        calls: for derivatives of opaque functions, see `Slopes`.
 
     Raises:
         VerificationError: naming the first row that is wrong.
@@ -77,7 +79,7 @@ def verify_derivatives(
     local = [*(directions or ()), *(each for _, _, entries, _ in edges for each in entries)]
     wanted += [each.values for each in local if not _is_unformed(each) and each.values is not None]
     wanted += [each for *_, recurrence in edges if recurrence is not None for each in recurrence.columns]
-    inverses = RandomInverses(generator)
+    inverses = RandomInverses(generator, calls or {})
     values = residues(made, wanted, apart, generator, inverses)
     tangents = np.zeros(max(begin + length for begin, length, *_ in edges), np.uint32)
     ends = generator.integers(2, PRIME, inputs, np.uint32)
@@ -136,10 +138,12 @@ def _tangents(
         if isinstance(each, Dense):
             m, k = each.factor.shape
             taken = tangents[each.tails.transpose(1, 0, 2).reshape(k, -1)]
-            if isinstance(each.factor, Inverse):
-                products = inverses.times(each.factor.given, each.factor.direct, taken)
+            if isinstance(each.factor, Slopes):
+                products = inverses.slopes_times(each.factor, taken)
             elif isinstance(each.factor, Held):
                 products = inverses.product(each.factor.matrix, taken)
+            elif isinstance(each.factor, Unformed):
+                products = inverses.times(each.factor.given, each.factor.direct, taken)
             else:
                 products = matrix_product(values[each.factor], taken)
             total[each.heads.transpose(1, 0, 2).reshape(m, -1) - begin] += products

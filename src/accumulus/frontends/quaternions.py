@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -30,9 +30,25 @@ def series(x: Any, coefficients: Sequence[float]) -> Any:
     return total
 
 
-def half_angle(vectors: Any, xp: Any = np) -> tuple[Any, Any]:
-    """Return sin(θ/2)/θ and cos(θ/2) for rotation vectors of length θ, (..., n), each of shape (..., 1)."""
+def series_near(vectors: Any, coefficients: Sequence[float], far: Callable[[Any], Any], xp: Any = np) -> Any:
+    """Evaluate a power series of the squared length θ² of vectors up to 1, and beyond `far`, a function of θ."""
     square = xp.sum(vectors * vectors, axis=-1, keepdims=True)
+    near = square <= 1.0
+    angle = xp.sqrt(xp.where(near, 1.0, square))
+    return xp.where(near, series(xp.where(near, square, 0.0), coefficients), far(angle))
+
+
+def half_angle(vectors: Any, xp: Any = np, order: int | None = None) -> tuple[Any, Any]:
+    """Return sin(θ/2)/θ and cos(θ/2) for rotation vectors of length θ, (..., n), each of shape (..., 1).
+
+    Args:
+        order: of θ, 1 or 2, up to which the sine and the cosine are wanted; None for all.
+    """
+    if order == 1:
+        return 0.5, xp.ones_like(vectors[..., :1])
+    square = xp.sum(vectors * vectors, axis=-1, keepdims=True)
+    if order == 2:
+        return 0.5, 1.0 - 0.125 * square
     near = square <= NEAR
     angle = xp.sqrt(xp.where(near, 1.0, square))
     # of an eighth of the angle, then of twice that, and twice
@@ -110,12 +126,18 @@ def from_matrix(m: Any, xp: Any = np) -> Any:
     return quaternions
 
 
-def skew(vectors: Any, xp: Any = np) -> Any:
-    """Matrices of cross products with vectors: (…, 3) to (…, 3, 3)."""
-    a, b, c = parts(vectors)
-    zero = xp.zeros_like(a)
-    rows = ([zero, -c, b], [c, zero, -a], [-b, a, zero])
+def rows_of(rows: Sequence[Sequence[Any]], xp: Any = np) -> Any:
+    """Matrices, (…, m, n), from the arrays of their entries, each of shape (…, 1)."""
     return xp.stack([xp.concatenate(row, axis=-1) for row in rows], axis=-2)
+
+
+def cross(omega: Any, v: Any, xp: Any = np) -> Any:
+    """Cross products ω × v in space, or in the plane, where ω is an angle."""
+    if np.shape(v)[-1] == 2:
+        x, y = parts(v)
+        return xp.concatenate([-omega * y, omega * x], axis=-1)
+    (a, b, c), (x, y, z) = parts(omega), parts(v)
+    return xp.concatenate([b * z - c * y, c * x - a * z, a * y - b * x], axis=-1)
 
 
 # Perturbed quaternions ------------------------------------------------------------------------------------------------
@@ -167,7 +189,13 @@ def perturbation(quaternions: Any) -> tuple[Any, Any, int] | None:
 
 
 def perturbed_matrix(matrix: Any, delta: Any, order: int) -> Any:
-    """Rotation matrices times the exponentials of tangent vectors, up to an order, 1 or 2."""
-    generator = skew(delta)
-    found = matrix + matrix @ generator
-    return found if order < 2 else found + 0.5 * (matrix @ (generator @ generator))
+    """Rotation matrices, None for the identity, times the exponentials of tangent vectors, up to an order, 1 or 2."""
+    zero, entries = np.zeros_like(delta[..., :1]), parts(delta)
+    if len(entries) == 1:
+        generator = rows_of([[zero, -delta], [delta, zero]])
+    else:
+        a, b, c = entries
+        generator = rows_of([[zero, -c, b], [c, zero, -a], [-b, a, zero]])
+    one = np.eye(np.shape(generator)[-1]) if matrix is None else matrix
+    found = one + (generator if matrix is None else matrix @ generator)
+    return found if order < 2 else found + 0.5 * (one @ (generator @ generator))

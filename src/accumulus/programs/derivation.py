@@ -269,7 +269,7 @@ def loop_nest(recording: Recording, kind: Kind, selection: Selection, preparatio
         SizeError: if the products between arrays are too many for memory.
     """
     with preparation.stage("plan"):
-        found = differentiated(recording, kind, selection, preparation.context)
+        found = differentiated(recording, kind, selection, preparation.context, by_products=True)
     return _compilable(found, recording, kind, selection, preparation)
 
 
@@ -329,8 +329,13 @@ def _compilable(
     return Derivation(recording, kind, selection, code, found.nonzeros, facts, cut_short=context.cut_short)
 
 
-def differentiated(recording: Recording, kind: Kind, selection: Selection, context: Context) -> LoopDerivatives:
+def differentiated(
+    recording: Recording, kind: Kind, selection: Selection, context: Context, *, by_products: bool = False
+) -> LoopDerivatives:
     """Return the derivatives of a recording with loops.
+
+    Args:
+        by_products: whether they are not differentiated again, see `accumulus.arrays.jacobian.differentiate`.
 
     Raises:
         SizeError: if the products between arrays are too many for memory.
@@ -364,7 +369,7 @@ def differentiated(recording: Recording, kind: Kind, selection: Selection, conte
         given.outputs = np.concatenate([_fixed(given, before), wanted, guards])
         directions = entries_of_seeds(recording, selection) if kind.seeds is Seeds.TANGENTS else None
         chosen = given if places is None else narrowed(given)
-        found = differentiate(chosen, inputs, context, directions, owners)
+        found = differentiate(chosen, inputs, context, directions, owners, by_products=by_products)
     finally:
         given.outputs = own
     made, outputs = found.tape, found.tape.outputs

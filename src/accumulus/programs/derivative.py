@@ -28,7 +28,7 @@ from accumulus.programs.choice import Recorded, program_of
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derived import check_number, points_around
 from accumulus.programs.directions import Directed, settled_seeds, signature_of
-from accumulus.programs.forms import FormedProgram, Forms, axes_of_numbers
+from accumulus.programs.forms import FormedProgram, Forms, axes_by_position, axes_of_numbers
 from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation, check_size
@@ -291,6 +291,8 @@ class Derivative:
         if form is not self:
             assert isinstance(form.__wrapped__, Restructured)
             in_axes = axes_of_numbers(form.__wrapped__, numbers, in_axes, transposed, self._name)
+        elif isinstance(in_axes, dict):
+            in_axes = axes_by_position(self.__wrapped__, numbers, in_axes, transposed, self._name)
         if (form is not self or keywords) and form._fast_batch is not None:
             for_axes, across, fast = form._fast_batch
             if type(for_axes) is type(in_axes) and for_axes == in_axes and across is transposed:

@@ -20,6 +20,7 @@ from accumulus.frontends.inner import LongBodyError, replayed
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.bodies import Body, Place, recorded_body
 from accumulus.frontends.numpy.calling import called
+from accumulus.frontends.numpy.custom import call_block
 from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.patching import patched, replaced
 from accumulus.frontends.record import record
@@ -137,13 +138,22 @@ class Call:
         self.returns_nan = returns_nan
         self._derivatives: dict[tuple[int, ...], Opaque] = {}
 
-    def computed(self, x: Floats) -> Floats:
+    def computed(self, x: Floats) -> Any:
         """Return the results, in any shape."""
         raise NotImplementedError
 
-    def slopes(self, columns: tuple[int, ...]) -> Opaque:
-        """Return the function that computes some columns of the Jacobian."""
+    def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
+        """Return some columns of the Jacobian, of a row of traced values: in any shape, row by row."""
         raise NotImplementedError
+
+    def slopes(self, columns: tuple[int, ...]) -> Opaque:
+        """Return the function that computes some columns of the Jacobian: by default that which is recorded."""
+        function = partial(self.jacobian, columns)
+        return Recorded(function, self.name, self.argument_count, self.result_count * len(columns), self.returns_nan)
+
+    def recorded(self, x: Any) -> Any:
+        """Record a call of it with traced values in a row: its results."""
+        return TracedArray(ACTIVE.tape, call_block(ACTIVE.tape, self, in_row(ACTIVE.tape, x)))
 
     def __call__(self, numbers: Floats) -> Floats:
         """Return the results where the condition, the first number, holds; else NaN.
@@ -185,24 +195,17 @@ class Recorded(Call):
     def _program(self) -> Derivative:
         return compiled(self._function, COMPILED, self.name)
 
-    def computed(self, x: Floats) -> Floats:
+    def computed(self, x: Floats) -> Any:
         """Run the compiled function."""
-        found: Floats = self._program(x)
-        return found
+        return self._program(x)
 
-    def slopes(self, columns: tuple[int, ...]) -> Opaque:
-        """Return the Jacobian by these arguments, recorded within a function of all of them."""
-        jacobian = partial(_jacobian, self._function, self.name, self.argument_count, columns)
-        return Recorded(jacobian, self.name, self.argument_count, self.result_count * len(columns), self.returns_nan)
+    def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
+        """Columns of the Jacobian, by a function of some of the arguments."""
+        chosen = np.array(columns, np.int64)
+        rest = np.setdiff1d(np.arange(self.argument_count), chosen)
+        order = np.argsort(np.concatenate([chosen, rest]))
 
+        def parted(some: Any, others: Any) -> Any:
+            return self._function(np.concatenate([some, others])[order])
 
-def _jacobian(function: Callable[[Any], Any], name: str, count: int, columns: tuple[int, ...], x: Any) -> Any:
-    """Columns of the Jacobian of a function of one row, in a row; of traced values."""
-    chosen = np.array(columns, np.int64)
-    rest = np.setdiff1d(np.arange(count), chosen)
-    order = np.argsort(np.concatenate([chosen, rest]))
-
-    def parted(some: Any, others: Any) -> Any:
-        return function(np.concatenate([some, others])[order])
-
-    return compiled(parted, JACOBIAN, name, 0)(x[chosen], x[rest]).reshape(-1)
+        return compiled(parted, JACOBIAN, self.name, 0)(x[chosen], x[rest]).reshape(-1)

@@ -260,6 +260,23 @@ def axes_of_numbers(call: Restructured, numbers: Sequence[Any], in_axes: Any, tr
     return tuple(axes)
 
 
+def axes_by_position(
+    function: Callable[..., Any], numbers: Sequence[Any], in_axes: Mapping[str, Any], transposed: bool, name: str
+) -> InAxes:
+    """Return the axes of points of arguments by position, from those by name.
+
+    Raises:
+        ArgumentError: for a name that is of no argument.
+    """
+    usual = -1 if transposed else 0
+    axes = [usual if np.ndim(x) else None for x in numbers]
+    for place, axis in zip(positions_of(function, list(in_axes), "in_axes"), in_axes.values(), strict=True):
+        if not isinstance(place, int) or place >= len(axes):
+            raise ArgumentError(f"in_axes is {in_axes!r}; {name} was called without argument {place}")
+        axes[place] = axis
+    return tuple(axes)
+
+
 def _axes_below(structure: Structure, entry: Any, what: str) -> list[int | None]:
     """Return the axis of each number in a structure, from one for all of them or a container of axes."""
     if isinstance(structure, Constant):

@@ -6,6 +6,8 @@ S' = ∂f/∂y·S + ∂f/∂p are integrated beside the states, for those column
 well, so a second derivative is the derivative of a program that calls *their* solution, and so on. The derivative by
 a time is f there; the initial time is one more column, which begins with -f.
 
+A product of weights with many columns of that Jacobian is `Adjoint`: the adjoint equations, integrated backward.
+
 Newton's method in an implicit integrator takes ∂f/∂y as the diagonal blocks of the Jacobian of all equations. What is
 left out, how sensitivities depend on states, is nilpotent, so that iterations converge as those of the states do.
 
@@ -18,21 +20,18 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from accumulus.errors import ArgumentError, IntegrationError
 from accumulus.forks import Lock
-from accumulus.frontends.active import ACTIVE
-from accumulus.frontends.numpy.arrays import TracedArray, make
-from accumulus.frontends.numpy.custom import call_block
-from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.record import record
-from accumulus.programs.equations import Call, Equations, Floats, Recorded, compiled, in_row
-from accumulus.programs.kinds import COMPILED, JACOBIAN, VALUE_AND_JACOBIAN
+from accumulus.programs.derivative import Derivative
+from accumulus.programs.equations import Call, Equations, Floats, Recorded, compiled
+from accumulus.programs.kinds import COMPILED, GRADIENT, JACOBIAN, VALUE_AND_JACOBIAN
 from accumulus.tape.blocks import Opaque
 from accumulus.tape.tape import Tape
 
@@ -45,6 +44,13 @@ _SMALL: Final = 16
 #: States and sensitivities up to which their rates are compiled together: of more, products of matrices are quicker to
 #: prepare.
 _COMPILED: Final = 400
+#: Variational equations for each integration between two times from which on adjoint equations are quicker. Those are
+#: integrated step by step in Python, and begin anew at each time.
+_VARIATIONAL: Final = 400
+#: Gauss' nodes in steps from 0 to 1, and their weights.
+_NODES, _WEIGHTS = (np.polynomial.legendre.leggauss(5)[k] / 2.0 + (0.5, 0.0)[k] for k in range(2))
+#: Derivatives by parameters at nodes that are in memory at once.
+_ENTRIES: Final = 1_000_000
 #: LSODA keeps its state in one place before SciPy 1.17, and warnings are silenced for all threads.
 _LOCK: Final = Lock()
 #: Newton steps that move the time of an event from where an interpolation has it to where the states have it.
@@ -104,6 +110,14 @@ class System(Equations):
     def by_state(self) -> Callable[..., Any]:
         """The compiled Jacobian by the state."""
         return self.program(JACOBIAN, 1)
+
+    @cached_property
+    def pulled(self) -> tuple[Derivative, Derivative]:
+        """Products of weights, the last argument, with the Jacobians by the state and by the parameters."""
+        return compiled(self._weighted, GRADIENT, self.name, 1), compiled(self._weighted, GRADIENT, self.name, 2)
+
+    def _weighted(self, t: Any, y: Any, p: Any, w: Any) -> Any:
+        return w @ self(t, y, p)
 
     @cached_property
     def bands(self) -> tuple[int, int]:
@@ -335,6 +349,7 @@ def _solve_ivp(
     p: Floats,
     control: Control,
     atol: Floats,
+    dense_output: bool = False,
     **further: Any,
 ) -> Any:
     """Return what `scipy.integrate.solve_ivp` finds.
@@ -359,7 +374,7 @@ def _solve_ivp(
         return rates(s, z)
 
     implicit: dict[str, Any] = {}
-    if METHODS.get(control.method, False):
+    if METHODS.get(control.method, False) and "jac" not in further:
         lower, upper = system.base.bands
         bands, size = system.blocks(len(start), p), len(start)
         offsets = np.arange(upper, -lower - 1, -1)
@@ -368,7 +383,8 @@ def _solve_ivp(
     try:
         with _LOCK, warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            found = solve_ivp(counted, span, start, control.method, rtol=control.rtol, atol=atol, **implicit, **further)
+            options = {"rtol": control.rtol, "atol": atol, "dense_output": dense_output, **implicit, **further}
+            found = solve_ivp(counted, span, start, control.method, **options)
     except _TooManyError as error:
         system.failed(error.args[0], ends, control, "too many steps")
     except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
@@ -387,6 +403,7 @@ class Solution(Call):
     def __init__(self, system: System, times: int, control: Control) -> None:
         super().__init__(control.failure == "nan")
         self.system, self.times, self.control = system, times, control
+        self._adjoints: dict[Any, Adjoint] = {}
         self.name = f"the solution of {system.name}"
         self.argument_count = system.size + times + system.parameters
         self.result_count = times * system.size
@@ -405,11 +422,17 @@ class Solution(Call):
         """Return the sensitivities."""
         return Sensitivities(self, columns)
 
-    def recorded(self, tape: Any, y0: Any, t: Any, p: Any) -> Any:
-        """Return the states as traced values, (times, size)."""
-        given = in_row(tape, y0, t, p)
-        found = call_block(tape, self, given)
-        return TracedArray(tape, found.reshape(self.times, self.system.size))
+    def product(self, by: tuple[int, ...], count: int, is_transposed: bool) -> Opaque | None:
+        """Return the adjoint equations where they are much less than the variational ones, see `Opaque`."""
+        n, times = self.system.size, self.times
+        equations = n * sum(k <= n or k >= n + times for k in by)
+        if not is_transposed or equations < _VARIATIONAL * (1 + count * (times - 1)):
+            return None
+        return self._adjoints.setdefault((by, count), Adjoint(self, by, count))
+
+    def states(self, y0: Any, t: Any, p: Any) -> Any:
+        """Record the states as traced values, (times, size)."""
+        return self.recorded(np.concatenate([y0, t, p])).reshape(self.times, self.system.size)
 
 
 class Sensitivities(Call):
@@ -441,20 +464,18 @@ class Sensitivities(Call):
 
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
         """Return the derivative of a program that calls the solution of the variational equations."""
-        return Recorded(self._recorded, self.name, self.argument_count, self.result_count, self.returns_nan).slopes(
+        return Recorded(self._called, self.name, self.argument_count, self.result_count, self.returns_nan).slopes(
             columns
         )
 
-    def _recorded(self, x: Any) -> Any:
+    def _called(self, x: Any) -> Any:
         """Return what `computed` does, of traced values, in a row."""
-        solution, tape = self._solution, ACTIVE.tape
-        system = solution.system
+        solution = self._solution
+        system, n = solution.system, solution.system.size
         y0, t, p = solution.split(x)
         start = self._start(system, y0, t, p)
         augmented = system.augmented(len(self._by_start), self._by_parameter)
-        begin = np.concatenate([y0, *start])
-        found = Solution(augmented, solution.times, self.control).recorded(tape, begin, t, p)
-        n = system.size
+        found = Solution(augmented, solution.times, self.control).states(np.concatenate([y0, *start]), t, p)
         columns = found[:, n:].reshape(solution.times, len(start), n)
         return np.stack(self._arranged(system, found[:, :n], columns, t, p), axis=-1).reshape(-1)
 
@@ -479,6 +500,94 @@ class Sensitivities(Call):
             else:
                 columns.append(found[:, self._carried.index(k)])
         return columns
+
+
+class Adjoint(Call):
+    """Weights of all states times their Jacobian by some arguments: λ' = -∂f/∂yᵀ·λ, from the last time to the first.
+
+    The states between times are those of the integrator's dense output. At each time its weights are added to λ; by the
+    initial state the derivative is λ in the end, and by the parameters the integral of ∂f/∂pᵀ·λ. That is no equation of
+    the system, as many as there may be: it is a sum over Gauss' nodes in each step, which are computed together.
+
+    Args:
+        solution: of the system.
+        by: positions of the arguments.
+        count: of rows of weights, which follow the arguments.
+    """
+
+    def __init__(self, solution: Solution, by: tuple[int, ...], count: int) -> None:
+        super().__init__(solution.returns_nan)
+        self._solution, self._by, self._count = solution, list(by), count
+        self._by_parameters = max(by) >= solution.system.size + solution.times
+        self.name, self._taken = f"the adjoint of {solution.name}", solution.argument_count
+        self.argument_count = self._taken + count * solution.result_count
+        self.result_count = count * len(by)
+
+    def computed(self, x: Floats) -> Floats:
+        """Integrate forward once, and backward for each row of weights."""
+        system, control = self._solution.system, self._solution.control
+        y0, t, p = self._solution.split(x[: self._taken])
+        check_times(t, system.name)
+        if not np.isfinite(x).all():
+            return np.full(self.result_count, np.nan)
+        if control.method == "LSODA":
+            system.states(y0, t, p, control)  # compiled, it soon finds what ends early
+        n, states, path = system.size, np.tile(y0, (len(t), 1)), None
+        if t[0] != t[-1]:
+            jacobian = _with_jacobian(control, lambda s, y: system.by_state(s, y, p), n, *system.bands)
+            rates, atol = (lambda s, y: system.rates(s, y, p)), control.tolerances(n)
+            whole = replace(control, max_steps=control.max_steps * len(t))
+            path = _solve_ivp(system, rates, y0, (t[0], t[-1]), p, whole, atol, True, **jacobian).sol
+            states = path(t).T
+        weights = x[self._taken :].reshape(self._count, len(t), n)
+        return np.stack([self._pulled(each, states, t, p, path) for each in weights])[:, self._by]
+
+    def _pulled(self, weights: Floats, states: Floats, t: Floats, p: Floats, path: Any) -> Floats:
+        """Return derivatives of the weighted sum of all states by all arguments.
+
+        Args:
+            states: at all times.
+            path: the states as a function of time; None if all times are equal.
+        """
+        system, control = self._solution.system, self._solution.control
+        n, (lower, upper), (by_state, by_parameters) = system.size, system.bands, system.pulled
+        adjoint, total = np.zeros(n), np.zeros(len(p))
+        jacobian = _with_jacobian(control, lambda s, _: -system.by_state(s, path(s), p).T, n, upper, lower)
+
+        def rates(s: float, z: Floats) -> Any:
+            return -by_state(s, path(s), p, z)
+
+        by_times = np.array([w @ system.rates(s, y, p) for w, s, y in zip(weights, t, states, strict=True)])
+        for k in range(len(t) - 1, 0, -1):
+            adjoint = adjoint + weights[k]
+            if t[k] == t[k - 1] or not adjoint.any():
+                continue
+            atol = np.full(n, 1e-2 * control.rtol * np.abs(adjoint).max())
+            back = _solve_ivp(system, rates, adjoint, (t[k], t[k - 1]), p, control, atol, True, **jacobian)
+            adjoint = back.y[:, -1]
+            steps = np.diff(back.t)[:, np.newaxis]
+            nodes, lengths = (back.t[:-1, np.newaxis] + steps * _NODES).reshape(-1), (steps * _WEIGHTS).reshape(-1)
+            for first in range(0, len(nodes) if self._by_parameters else 0, most := 1 + _ENTRIES // max(len(p), 1)):
+                at, dt = nodes[first : first + most], lengths[first : first + most]
+                total -= dt @ by_parameters.batch(at, path(at).T, p, back.sol(at).T, in_axes=(0, 0, None, 0))
+        by_times[0] = -adjoint @ system.rates(t[0], states[0], p)
+        return np.concatenate([adjoint + weights[0], by_times, total])
+
+
+def _with_jacobian(
+    control: Control, matrix: Callable[..., Floats], size: int, lower: int, upper: int
+) -> dict[str, Any]:
+    """Options of `solve_ivp` for a Jacobian, a function of time and state, with so many diagonals below and above."""
+    if control.method != "LSODA" or 2 * (lower + upper) >= size:
+        return {"jac": matrix} if METHODS.get(control.method, True) else {}
+
+    def banded(s: float, y: Floats) -> Floats:
+        full, band = matrix(s, y), np.zeros((lower + upper + 1, size))
+        for d in range(-lower, upper + 1):
+            band[upper - d, max(d, 0) : size + min(d, 0)] = np.diagonal(full, d)
+        return band
+
+    return {"jac": banded, "lband": lower, "uband": upper}
 
 
 class EventTime(Call):
@@ -529,26 +638,22 @@ class EventTime(Call):
             time -= step
         return np.array([time])
 
-    def slopes(self, columns: tuple[int, ...]) -> Opaque:
-        """Return the derivative by the implicit function theorem."""
-        jacobian = partial(self._recorded, columns)
-        return Recorded(jacobian, self.name, self.argument_count, len(columns), self.returns_nan)
-
-    def _recorded(self, columns: tuple[int, ...], x: Any) -> Any:
-        time = TracedArray(ACTIVE.tape, call_block(ACTIVE.tape, self, in_row(ACTIVE.tape, x)))
-        by_time, by_rest = compiled(self._at, JACOBIAN, self.name, (0, 1))(time[0], x)
-        by_rest = by_rest * (np.arange(self.argument_count) != self._solution.system.size + 1)  # the last time
+    def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
+        """Use the implicit function theorem; the last time has no influence."""
+        by_time, by_rest = compiled(self._at, JACOBIAN, self.name, (0, 1))(self.recorded(x)[0], x)
+        by_rest = by_rest * (np.arange(self.argument_count) != self._solution.system.size + 1)
         return (-by_rest / by_time)[list(columns)]
 
     def _at(self, s: Any, x: Any) -> Any:
         """Return the function at the solution at a time, of traced values."""
-        y0, t, p = self._solution.split(x)
-        times = np.concatenate([t[:1], s.reshape(1)])
-        return self._event(s, self._solution.recorded(ACTIVE.tape, y0, times, p)[1], p)[0]
+        return self._event(s, self._state(s, x), self._solution.split(x)[2])[0]
 
-    def recorded(self, tape: Any, y0: Any, t: Any, p: Any) -> tuple[Any, Any]:
-        """Return the time of the event and the state then, as traced values."""
-        given = in_row(tape, y0, t, p)
-        time = call_block(tape, self, given)
-        times = TracedArray(tape, np.concatenate([references_of(tape, t)[:1], time]))
-        return make(tape, int(time[0])), self._solution.recorded(tape, y0, times, p)[1]
+    def _state(self, s: Any, x: Any) -> Any:
+        """Return the state at a time, of traced values."""
+        y0, t, p = self._solution.split(x)
+        return self._solution.states(y0, np.concatenate([t[:1], s.reshape(1)]), p)[1]
+
+    def event(self, x: Any) -> tuple[Any, Any]:
+        """Record the time of the event and the state then, as traced values."""
+        time = self.recorded(x)[0]
+        return time, self._state(time, x)

@@ -8,19 +8,14 @@ integral it is the integral of the integrand's derivative, and Leibniz's rule at
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from accumulus.errors import ConvergenceError
-from accumulus.frontends.active import ACTIVE
-from accumulus.frontends.numpy.arrays import TracedArray
-from accumulus.frontends.numpy.custom import call_block
 from accumulus.frontends.record import record
-from accumulus.programs.equations import Call, Equations, Floats, Recorded, compiled, in_row
+from accumulus.programs.equations import Call, Equations, Floats, compiled
 from accumulus.programs.kinds import COMPILED, GRADIENT, JACOBIAN
-from accumulus.tape.blocks import Opaque
 
 
 class Integral(Call):
@@ -59,20 +54,13 @@ class Integral(Call):
         ]
         return np.array(found).T
 
-    def slopes(self, columns: tuple[int, ...]) -> Opaque:
-        """Return the derivative under the integral sign; error estimates have none."""
-        chosen = tuple(k - 2 for k in columns if k >= 2)
-        if chosen and chosen not in self._further:
-            self._further[chosen] = Integral(self._integrand.by_parameters(chosen), self._options)
-
-        jacobian = partial(self._recorded, columns, chosen)
-        return Recorded(jacobian, self.name, self.argument_count, self.result_count * len(columns))
-
-    def _recorded(self, columns: tuple[int, ...], chosen: tuple[int, ...], x: Any) -> Any:
-        tape, parts, count = ACTIVE.tape, [], self._integrand.results
+    def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
+        """Differentiate under the integral sign; error estimates have no derivative."""
+        parts, count, chosen = [], self._integrand.results, tuple(k - 2 for k in columns if k >= 2)
         if chosen:
-            inner = TracedArray(tape, call_block(tape, self._further[chosen], in_row(tape, x)))
-            rows = inner[: len(chosen) * count].reshape(len(chosen), count)
+            if chosen not in self._further:
+                self._further[chosen] = Integral(self._integrand.by_parameters(chosen), self._options)
+            rows = self._further[chosen].recorded(x)[: len(chosen) * count].reshape(len(chosen), count)
         for k in columns:
             end = None if k >= 2 else self._integrand(x[k], x[2:])
             parts.append(rows[chosen.index(k - 2)] if end is None else end if k else -end)
@@ -106,19 +94,14 @@ class Root(Call):
             raise ConvergenceError(f"{self.name} was not found: unknowns are {found!r:.200}")
         return found
 
-    def slopes(self, columns: tuple[int, ...]) -> Opaque:
-        """Return the derivative of the implicit function theorem; what the solver begins with has none."""
-        jacobian = partial(self._recorded, columns)
-        return Recorded(jacobian, self.name, self.argument_count, self.result_count * len(columns))
-
-    def _recorded(self, columns: tuple[int, ...], x: Any) -> Any:
-        tape, n, starts = ACTIVE.tape, self.result_count, self._starts
+    def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
+        """Use the implicit function theorem; what the solver begins with has no derivative."""
+        n, starts = self.result_count, self._starts
         chosen = [k - starts for k in columns if k >= starts]
         found: Any = np.zeros((n, 0))
         if chosen:
-            y = TracedArray(tape, call_block(tape, self, in_row(tape, x)))
             slopes = compiled(self._conditions, JACOBIAN, self.name, (0, 1))
-            by_unknowns, by_parameters = slopes(y, x[starts:])
+            by_unknowns, by_parameters = slopes(self.recorded(x), x[starts:])
             found = -np.linalg.solve(by_unknowns, by_parameters[:, chosen])
         every = np.concatenate([np.zeros((n, len(columns) - len(chosen))), found], axis=1)
         order = np.argsort(np.argsort([k >= starts for k in columns], kind="stable"), kind="stable")

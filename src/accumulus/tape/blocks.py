@@ -70,7 +70,10 @@ class Opaque(Protocol):
     def derivative(self) -> Opaque:
         """The function that computes the Jacobian by the arguments, row by row; always the same object.
 
-        Where fewer columns take less work, ``derivative_by(positions)`` computes those of some of the arguments.
+        Where fewer columns take less work, ``derivative_by(positions)`` computes those of some of the arguments. Where
+        products take less than the matrix, ``product(positions, count, is_transposed)`` is the function of the
+        arguments and `count` vectors, one after the other, that computes their products with the Jacobian by some
+        arguments, or with its transpose; or None where they do not. It is always the same object, too.
 
         Raises:
             ArgumentError: if there is no rule for it.

@@ -13,7 +13,7 @@ import math
 import sys
 from _ctypes import CFuncPtr
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import accumulate, pairwise, product
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from accumulus.frontends.location import name_of
 from accumulus.frontends.numpy.arrays import as_constant, make
 from accumulus.frontends.numpy.operands import depends, references_of
 from accumulus.frontends.recorder import References
-from accumulus.frontends.trees import flatten, unflatten
+from accumulus.frontends.trees import Structure, flatten, unflatten
 from accumulus.tape.blocks import Opaque
 
 Floats = NDArray[np.float64]
@@ -42,6 +42,7 @@ def custom(
     derivative: Callable[..., Any] | None = None,
     *,
     jvp: Callable[..., Any] | None = None,
+    vjp: Callable[..., Any] | None = None,
     shape: Shape | list[Shape] | None = None,
 ) -> CustomFunction:
     """Return `f` as a function that is called, rather than recorded, with a rule for its derivative.
@@ -60,9 +61,14 @@ def custom(
             place of that array, an array of shape ``result.shape + argument.shape``; for several arguments a tuple of
             these, one for each argument. That is what `jax.jacobian` returns. Where it is itself an `accumulus.custom`
             with a rule, there are second derivatives, and so on.
-        jvp: in the place of `derivative`, a function of two tuples, the arguments and as many directions of the same
-            shapes, that returns the derivative of the result along them. It is called once for each entry of the
-            arguments, with unit directions, whatever product is wanted.
+        jvp: a function of two tuples, the arguments and as many directions of the same shapes, that returns the
+            derivative of the result along them.
+        vjp: a function of the tuple of arguments and of weights in the structure of the result, that returns the
+            derivatives of the weighted sum of all results by the arguments, a tuple, or an array for one. Gradients and
+            products `acc.vjp` call it once, and products `acc.jvp` call `jvp` once, so that no Jacobian is formed; so
+            do products with several weights or directions, one by one, up to half as many as the Jacobian has rows or
+            columns; beside a `derivative` with single ones alone. Where a Jacobian is needed, in second derivatives
+            too, and there is no `derivative`, it is formed by `jvp` of unit directions, or `vjp` of unit weights.
         shape: of the result, a tuple, or a list of tuples for a function that returns a tuple of arrays. Functions of C
             need it. Others are called once while they are recorded to find it, at the given arguments, or with ones
             where the recording knows no arguments (``guards="error"``).
@@ -71,7 +77,7 @@ def custom(
         A function of arguments by position.
 
     Raises:
-        ArgumentError: for what is neither a function nor an address, for two rules, or a shape that is none. At a call,
+        ArgumentError: for what is neither a function nor an address, or a shape that is none. At a call,
             for arguments that are no real numbers, or results of other shapes than at the first call; and for
             derivatives of an order without a rule, before anything is computed.
         OpaqueError: at the first call of a program that is no loop over arrays: under ``dtype="float32"`` or
@@ -88,7 +94,7 @@ def custom(
     >>> float(acc.gradient(lambda x: table(x[0] * x[1]) ** 2)(np.array([0.5, 3.0]))[0])
     45.0
     """
-    return CustomFunction(f, derivative, jvp, shape)
+    return CustomFunction(f, derivative, jvp, vjp, shape)
 
 
 class CustomFunction:
@@ -102,13 +108,12 @@ class CustomFunction:
         f: Callable[..., Any] | int,
         derivative: Callable[..., Any] | None = None,
         jvp: Callable[..., Any] | None = None,
+        vjp: Callable[..., Any] | None = None,
         shape: Shape | list[Shape] | None = None,
     ) -> None:
-        for rule, what in ((derivative, "derivative"), (jvp, "jvp")):
+        for rule, what in ((derivative, "derivative"), (jvp, "jvp"), (vjp, "vjp")):
             if rule is not None and not callable(rule):
                 raise ArgumentError(f"{what} is {rule!r:.60}; expected a function, or acc.custom(…) with a shape")
-        if derivative is not None and jvp is not None:
-            raise ArgumentError("derivative and jvp are both given; expected one rule")
         self._shapes = None if shape is None else _checked_shapes(shape)
         address = _address_of(f)
         if address is None and not callable(f):
@@ -125,7 +130,11 @@ class CustomFunction:
         else:
             assert self._shapes is not None
             self._function = _OfC(f, address, self._shapes, self._is_tuple)
-        self._rule = _rule_of(derivative, jvp)
+        self._rule: Any = derivative
+        if derivative is not None and not isinstance(derivative, CustomFunction):
+            self._rule = CustomFunction(derivative)
+        #: Rules for products: with the Jacobian, and with its transpose.
+        self.products = (jvp, vjp)
         #: What programs call, by the shapes of arguments and results: equal calls of one function are one block.
         self._calls: dict[Any, _Call] = {}
 
@@ -145,12 +154,13 @@ class CustomFunction:
     def __repr__(self) -> str:
         return f"<custom {self.__name__}>"
 
-    def called(self, arguments: Sequence[Any]) -> Any:
-        """Call the function itself; nothing of it is recorded or watched, even if something is."""
+    def called(self, arguments: Sequence[Any], rule: Callable[..., Any] | None = None) -> Any:
+        """Call the function itself, or a rule; nothing of it is recorded or watched, even if something is."""
+        function = self._function if rule is None else rule
         if ACTIVE.tape is None and sys.getprofile() is None:
-            return self._function(*arguments)
+            return function(*arguments)
         with in_opaque():
-            return self._function(*arguments)
+            return function(*arguments)
 
     def arrays(self, result: Any) -> list[NDArray[Any]]:
         """Return the arrays of a result, in their order.
@@ -181,12 +191,22 @@ class CustomFunction:
             ArgumentError: if there is none.
         """
         if self._rule is None:
-            rules = f"{order - 1 or 'no'} rule{'s' * (order > 2)}"
-            raise ArgumentError(
-                f"a derivative of order {order} of {name} is wanted, which is opaque (accumulus.custom) and has {rules}"
-                f"; expected acc.custom({self.__name__}, derivative=…) in the place of {self.__name__}, or jvp=…"
-            )
-        return self._rule
+            raise self.no_rule(order, name)
+        found: CustomFunction = self._rule
+        return found
+
+    def no_rule(self, order: int, name: str) -> ArgumentError:
+        """Say that a derivative of an order is wanted, for which there is no rule."""
+        rules = f"{order - 1 or 'no'} rule{'s' * (order > 2)}"
+        return ArgumentError(
+            f"a derivative of order {order} of {name} is wanted, which is opaque (accumulus.custom) and has {rules}"
+            f"; expected acc.custom({self.__name__}, derivative=…) in the place of {self.__name__}, or jvp=…, vjp=…"
+        )
+
+    @property
+    def has_matrix(self) -> bool:
+        """Return True if there is a rule for the whole Jacobian."""
+        return self._rule is not None
 
     def _number(self, argument: Any, position: int) -> Any:
         """Return an argument as the function is given it."""
@@ -205,7 +225,7 @@ class CustomFunction:
         shapes = tuple([each.shape for each in entries])
         example = self._example(point_at(tape, flat), shapes)
         structure, results = flatten(example)[0], tuple([array.shape for array in self.arrays(example)])
-        new = _Call(self, self.__name__, shapes, results)
+        new = _Call(self, self.__name__, shapes, results, structure)
         found = call_block(tape, self._calls.setdefault((shapes, results), new), flat)
         parts = [part.reshape(shape) for part, shape in zip(_split(found, results), results, strict=True)]
         return unflatten(structure, [make(tape, part if part.ndim else int(part)) for part in parts])
@@ -264,19 +284,27 @@ class _Call:
         function: that is called.
         name: of the function that it is the derivative of.
         arguments, results: shapes of those of that function.
+        structure: of the results of that function.
         order: of the derivative. The results are the entries of an array of shape (results, arguments, …, arguments).
     """
 
     def __init__(
-        self, function: CustomFunction, name: str, arguments: Sequence[Shape], results: Sequence[Shape], order: int = 0
+        self,
+        function: CustomFunction,
+        name: str,
+        arguments: Sequence[Shape],
+        results: Sequence[Shape],
+        structure: Structure,
+        order: int = 0,
     ) -> None:
-        self.name, self._function, self._of = function.__name__, function, name
+        self.name, self._function, self._of, self._structure = function.__name__, function, name, structure
         self._arguments, self._results, self._order = arguments, results, order
         self.argument_count = sum(map(math.prod, arguments))
         axes = [results, *[arguments] * order]
         self._size = tuple(sum(map(math.prod, shapes)) for shapes in axes)
         self.result_count = math.prod(self._size)
         self._given = [*zip(_slices(arguments), arguments, strict=True)]
+        self._products: dict[Any, _Products] = {}
         #: Shapes of the arrays that are returned, and where their entries go.
         self._shapes = [sum(shapes, ()) for shapes in product(*axes)]
         self._places = [*product(*map(_slices, axes))]
@@ -289,10 +317,15 @@ class _Call:
         """
         if not numbers[0]:
             return np.full(self.result_count, np.nan)
-        numbers = numbers[1:].copy()  # which the function may keep, or change
-        arrays = self._function.arrays(
-            self._function.called([numbers[place].reshape(shape)[()] for place, shape in self._given])
-        )
+        return self._entries(self._function.called(self._split(numbers[1:].copy())), self._function.__name__)
+
+    def _split(self, x: Floats) -> list[Any]:
+        """Arguments as the function is given them, which it may keep, or change."""
+        return [x[place].reshape(shape)[()] for place, shape in self._given]
+
+    def _entries(self, result: Any, name: str) -> Floats:
+        """Return the entries of results, or of their derivatives along a direction."""
+        arrays = self._function.arrays(result)
         found = [array.shape for array in arrays]
         if found != self._shapes:
             wanted = (
@@ -301,19 +334,119 @@ class _Call:
                 else "results of one shape for arguments of one shape"
             )
             raise ArgumentError(
-                f"{self.name} returned arrays of shapes {_listed(found)}; expected {_listed(self._shapes)}: {wanted}"
+                f"{name} returned arrays of shapes {_listed(found)}; expected {_listed(self._shapes)}: {wanted}"
             )
-        result = np.empty(self._size)
+        entries = np.empty(self._size)
         for array, place in zip(arrays, self._places, strict=True):
-            part = result[place]
+            part = entries[place]
             part[...] = array.reshape(part.shape)
-        return result.reshape(-1)
+        return entries.reshape(-1)
+
+    @property
+    def _rules(self) -> tuple[Any, Any]:
+        """The rules for products; weights of a Jacobian have no structure."""
+        jvp, vjp = self._function.products
+        return jvp, None if self._order else vjp
 
     @cached_property
-    def derivative(self) -> _Call:
+    def derivative(self) -> Opaque:
         """The Jacobian, as programs call it."""
-        order = self._order + 1
-        return _Call(self._function.rule(order, self._of), self._of, self._arguments, self._results, order)
+        order, rules = self._order + 1, self._rules
+        if self._function.has_matrix or rules == (None, None):
+            rule = self._function.rule(order, self._of)
+            return _Call(rule, self._of, self._arguments, self._results, self._structure, order)
+        (m, n), (jvp, vjp) = (self.result_count, self.argument_count), rules
+        is_transposed = jvp is None or (vjp is not None and m < n)
+        return _Products(self, range(n), m if is_transposed else n, is_transposed, is_matrix=True)
+
+    def product(self, by: tuple[int, ...], count: int, is_transposed: bool) -> Opaque | None:
+        """Return what computes products with vectors, see `Opaque.derivative`."""
+        # of half as many as form the matrix, which may be wanted elsewhere, too
+        size = self.result_count if is_transposed else len(by)
+        most = 1 if self._function.has_matrix else max(1, size // 2)
+        if self._rules[is_transposed] is None or not 0 < count <= most:
+            return None
+        return self._products.setdefault(
+            (by, count, is_transposed), _Products(self, by, count, is_transposed, is_matrix=False)
+        )
+
+    def refused(self, order: int) -> Opaque:
+        """Refuse a derivative of an order without a rule.
+
+        Raises:
+            ArgumentError: always.
+        """
+        raise self._function.no_rule(order, self._of)
+
+    def along(self, x: Floats, side: Floats, is_transposed: bool) -> Floats:
+        """Multiply the Jacobian, or its transpose, with one vector, by the user's rule.
+
+        Raises:
+            ArgumentError: for results that are no numbers, or of other shapes.
+        """
+        rule, arguments = self._rules[is_transposed], tuple(self._split(x))
+        if not is_transposed:
+            return self._entries(self._function.called((arguments, tuple(self._split(side))), rule), name_of(rule))
+        weights = [
+            part.reshape(shape)[()] for part, shape in zip(_split(side, self._results), self._results, strict=True)
+        ]
+        result = self._function.called((arguments, unflatten(self._structure, weights)), rule)
+        arrays = self._function.arrays(result)
+        if [array.shape for array in arrays] != [*self._arguments]:
+            raise ArgumentError(
+                f"{name_of(rule)} returned arrays of shapes {_listed([array.shape for array in arrays])}; expected "
+                f"{_listed(self._arguments)}: those of the arguments"
+            )
+        return np.concatenate([np.empty(0), *(array.reshape(-1) for array in arrays)])
+
+
+class _Products:
+    """Products of vectors with the Jacobian of an opaque function, or with its transpose, as programs call them.
+
+    Args:
+        of: the function.
+        by: arguments that derivatives are by.
+        count: of the vectors, which follow the arguments.
+        is_matrix: whether the vectors are units in the place of arguments, so that the Jacobian is formed.
+    """
+
+    def __init__(self, of: _Call, by: Sequence[int], count: int, is_transposed: bool, *, is_matrix: bool) -> None:
+        self.name, self._of, self._count, self._is_transposed = of.name, of, count, is_transposed
+        self._is_matrix, self._by = is_matrix, np.array(by, np.int64)
+        self._taken, self._made = of.result_count, len(self._by)
+        if not is_transposed:
+            self._taken, self._made = self._made, self._taken
+        self.argument_count = of.argument_count + (0 if is_matrix else count * self._taken)
+        self.result_count = count * self._made
+
+    def __call__(self, numbers: Floats) -> Floats:
+        """Call the rule once for each vector; what it is for a vector of zeros is zero."""
+        found, n = np.zeros((self._count, self._made)), self._of.argument_count
+        if not numbers[0]:
+            found[...] = np.nan
+            return found.reshape(-1)
+        x = numbers[1 : 1 + n]
+        sides = np.eye(self._count) if self._is_matrix else numbers[1 + n :].reshape(self._count, -1)
+        for row, side in zip(found, sides, strict=True):
+            if not side.any():
+                continue
+            given = side
+            if not self._is_transposed:
+                given = np.zeros(n)
+                given[self._by] = side
+            along = self._of.along(x.copy(), given.copy(), self._is_transposed)
+            row[...] = along[self._by] if self._is_transposed else along
+        turned = self._is_matrix and not self._is_transposed
+        return np.ascontiguousarray(found.T if turned else found).reshape(-1)
+
+    @property
+    def derivative(self) -> Opaque:
+        """Refuse: there is no rule for it.
+
+        Raises:
+            ArgumentError: always.
+        """
+        return self._of.refused(2)
 
 
 class _OfC:
@@ -337,30 +470,6 @@ class _OfC:
         parts = zip(_split(found, self._shapes), self._shapes, strict=True)
         results = tuple([part.reshape(shape)[()] for part, shape in parts])
         return results if self._is_tuple else results[0]
-
-
-def _rule_of(derivative: Callable[..., Any] | None, jvp: Callable[..., Any] | None) -> CustomFunction | None:
-    if jvp is not None:
-        made = partial(_by_columns, jvp)
-        vars(made)["__name__"] = name_of(jvp)
-        return CustomFunction(made)
-    return derivative if derivative is None or isinstance(derivative, CustomFunction) else CustomFunction(derivative)
-
-
-def _by_columns(jvp: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """Return the arrays of a Jacobian, by derivatives along unit directions."""
-    shapes = [np.shape(argument) for argument in arguments]
-    columns: list[list[NDArray[Any]]] = []  # of each entry of the arguments, of each array of the result
-    for direction in np.eye(sum(map(math.prod, shapes))):
-        parts = zip(_split(direction, shapes), shapes, strict=True)
-        slopes = jvp(arguments, tuple([part.reshape(shape)[()] for part, shape in parts]))
-        columns.append([np.asarray(leaf) for _, leaf in flatten(slopes)[1]])
-    results = [np.stack(each, axis=-1) for each in zip(*columns, strict=True)]
-    return [
-        each[..., place].reshape(*each.shape[:-1], *shape)
-        for each in results
-        for place, shape in zip(_slices(shapes), shapes, strict=True)
-    ]
 
 
 def _address_of(f: Any) -> int | None:
