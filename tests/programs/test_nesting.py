@@ -48,6 +48,24 @@ def test_within_and_around():
     close(made(np, acc.gradient, acc.jacobian)(X), jax.jit(made(jnp, jax.grad, jax.jacobian))(X))
 
 
+def test_turns_of_a_loop_take_one_derivative(monkeypatch):
+    made = []
+    monkeypatch.setattr(nesting, "_KEPT", {})
+    monkeypatch.setattr(nesting, "derived", lambda *given, of=nesting.derived: made.append(given) or of(*given))
+
+    def path(np, gradient):
+        def f(x):
+            for k in range(20):
+                c = 1.0 if k < 10 else 1.1  # the second half has another derivative
+                x = x - 0.1 * gradient(lambda y, c=c, x=x: c * np.sum(np.cos(y) * y) + x[0] * y[1])(x)
+            return x
+
+        return f
+
+    close(acc.jacobian(path(np, acc.gradient), cache=False)(X), jax.jit(jax.jacobian(path(jnp, jax.grad)))(X))
+    assert 2 <= len(made) <= 4  # of numbers before values are traced, and of traced values
+
+
 @pytest.mark.parametrize(
     "make",
     [
