@@ -1,18 +1,20 @@
 """How the property tests draw their examples: Hypothesis profiles, and one seed a run that replays it.
 
 A plain run draws the same examples every time and everywhere, so that it tells of a change and not of luck;
-``--hypothesis-profile fuzz`` draws many more, new ones at every run. ``pytest --hypothesis-seed=N`` repeats the run
-that printed N.
+``--hypothesis-profile fuzz`` draws many more, new ones at every run. It also runs all cases of tests that are marked
+``sampled(n)``, of which a plain run takes one in n. ``pytest --hypothesis-seed=N`` repeats the run that printed N.
 """
 
 from __future__ import annotations
 
 import random
 import signal
+from collections import defaultdict
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,7 +30,7 @@ c_target.FLAGS = ("-O1", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werr
 settings.register_profile(
     "default",
     settings.get_profile("default"),
-    max_examples=20,
+    max_examples=12,
     deadline=None,
     derandomize=False,
     database=None,
@@ -58,6 +60,22 @@ def pytest_configure(config):
     if config.getoption("hypothesis_seed", None) is None:
         fuzzing = config.getoption("hypothesis_profile", None) == "fuzz"
         config.option.hypothesis_seed = str(random.randrange(10**9)) if fuzzing else "0"
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out cases of tests that are marked ``sampled(n)``; not where a case is named, nor where all run."""
+    if config.getoption("hypothesis_profile", None) == "fuzz" or any("[" in name for name in config.args):
+        return
+    cases = defaultdict(list)
+    for item in items:
+        if mark := item.get_closest_marker("sampled"):
+            cases[item.nodeid.partition("[")[0], mark.args[0]].append(item)
+    left_out = set()
+    for (_, n), several in cases.items():
+        by_chance = sorted(several, key=lambda item: crc32(item.nodeid.encode()))
+        left_out.update(by_chance[-(-len(several) // n) :])
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=list(left_out))
 
 
 @pytest.fixture

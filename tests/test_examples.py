@@ -19,6 +19,7 @@ EXAMPLES = {example.name: example for example in all_examples()}
 POINTS = 5
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", acc.methods())
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_jacobians_of_the_examples(name, method):
@@ -32,6 +33,7 @@ def test_jacobians_of_the_examples(name, method):
     assert (np.abs(jacobians - expected) <= 1e-11 * scale).all()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_pass_the_check(name):
     example = EXAMPLES[name]

@@ -179,6 +179,7 @@ ANGLE_OPTIONS = [*OPTIONS[:3], OPTIONS[4]]
 ANGLE_PROGRAMS = [*(("llvm", options) for options in ANGLE_OPTIONS), *((name, {}) for name in targets()[1:])]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("target", "options"), ANGLE_PROGRAMS, ids=str)
 @pytest.mark.parametrize("name", ANGLES)
 def test_angles_are_on_the_side_of_numpys(name, options, target):

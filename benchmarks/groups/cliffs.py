@@ -32,12 +32,14 @@ CALLS: Final = 7
 
 
 class Words(NamedTuple):
-    """What the text of a function means: NumPy's modules, and loops of Python; or JAX's."""
+    """What the text of a function means: NumPy's modules, loops of Python and our gradients; or JAX's."""
 
     np: Any
     special: Any
     linalg: Any
     scan: Callable[..., Any]
+    while_loop: Callable[..., Any]
+    gradient: Callable[..., Any]
 
 
 class Case(NamedTuple):
@@ -67,6 +69,12 @@ class Case(NamedTuple):
 def _in_python(step: Callable[[Any, Any], Any], state: Any, inputs: Any) -> Any:
     for each in inputs:
         state = step(state, each)
+    return state
+
+
+def _while_in_python(goes_on: Callable[[Any], Any], step: Callable[[Any], Any], state: Any) -> Any:
+    while goes_on(state):
+        state = step(state)
     return state
 
 
@@ -457,6 +465,51 @@ def sparse_matrix(n: int) -> Case:
 HIRES: Final = numpy.array([1.71, 0.43, 8.32, 8.75, 10.03, 0.035, 1.12, 1.745, 280.0, 1.81])
 
 
+def particle() -> Case:
+    """Where a charged particle crosses the axis, by a control: the forces are gradients of a potential."""
+
+    def write(words: Words) -> Any:
+        np = words.np
+
+        def f(w: Any) -> Any:
+            def potential(x: Any) -> Any:
+                across = (x[0] - 10.0) ** 2
+                return (across + (x[1] - 10.0 + w) ** 2) ** -0.5 + (across + x[1] ** 2) ** -0.5
+
+            slope = words.gradient(potential)
+            x, v = words.while_loop(
+                lambda state: state[0][1] + 0.1 * state[1][1] > 0.0,
+                lambda state: (state[0] + 0.1 * state[1], state[1] - 0.1 * slope(state[0])),
+                (np.array([0.0, 8.0]), np.array([0.75, 0.0])),
+            )
+            return (x[0] - x[1] / v[1] * v[0]) ** 2
+
+        return f
+
+    return Case(write, (0.5, 1.0), "jvp")
+
+
+def saddle() -> Case:
+    """The largest value by two numbers, which an ascent along the gradient finds, as a function of two others."""
+
+    def write(words: Words) -> Any:
+        np = words.np
+
+        def f(x: Any) -> Any:
+            def height(y: Any) -> Any:
+                return np.sum(x**2) - np.sum(y**2)
+
+            slope = words.gradient(height)
+            y = words.while_loop(
+                lambda y: np.sum(slope(y) ** 2) > 1e-10, lambda y: y + 0.1 * slope(y), np.array([1.0, 1.0])
+            )
+            return height(y)
+
+        return f
+
+    return Case(write, (numpy.array([1.0, 1.0]), numpy.array([0.3, 1.0])), "jvp")
+
+
 def stiff_fit(observations: int) -> Case:
     """Residuals of a fit of ten parameters to observations of a stiff system."""
     start, times = numpy.array([1.0, 0, 0, 0, 0, 0, 0, 0.0057]), numpy.linspace(0.0, 200.0, observations)
@@ -600,7 +653,9 @@ QUIET: Final = {"ipopt.print_level": 0, "ipopt.sb": "yes", "print_time": False}
 
 CASES: Final[dict[str, tuple[Callable[..., Case], tuple[Any, ...]]]] = {
     "Gaussian process, 60": (gaussian_process, (60,)),
+    "Gaussian process, 500": (gaussian_process, (500,)),
     "Gaussian process by Cholesky, 500": (by_cholesky, (500,)),
+    "Gaussian process by Cholesky, 2,000": (by_cholesky, (2_000,)),
     "gmm, d = 10, k = 25, n = 1,000": (mixture, (10, 25, 1_000)),
     "gmm, d = 10, k = 25, n = 10,000": (mixture, (10, 25, 10_000)),
     "kmeans, k = 10, hvp": (kmeans, (10, "hvp")),
@@ -615,6 +670,8 @@ CASES: Final[dict[str, tuple[Callable[..., Case], tuple[Any, ...]]]] = {
     "GARCH, Hessian": (garch, ("hessian",)),
     "determinant by minors, 6 × 6": (minors, (6,)),
     "ode, 100 numbers, 100 steps": (chain, (100, 100)),
+    "particle between charges": (particle, ()),
+    "saddle of two pairs": (saddle, ()),
     "fit of 10 parameters through a stiff ODE": (stiff_fit, (20,)),
     "hand tracking, 26 numbers, 544 points": (hand_tracking, (544, 544)),
     "reactions in dicts, 400 steps": (reactions, (400,)),
@@ -708,7 +765,8 @@ def ours(name: str) -> tuple[float, float, int, list[float]]:
 
 def in_numpy(case: Case) -> Callable[..., Any]:
     """The function in NumPy's words."""
-    return case.write(Words(numpy, scipy.special, scipy.linalg, _in_python))
+    words = Words(numpy, scipy.special, scipy.linalg, _in_python, _while_in_python, acc.gradient)
+    return case.write(words)
 
 
 def with_jax(name: str) -> tuple[float | None, float | None]:
@@ -753,13 +811,15 @@ def of_jax(case: Case) -> Callable[..., Any]:
         state = jax.tree.map(lambda x: jax.numpy.asarray(x, float), state)
         return jax.lax.scan(lambda state, x: (step(state, x), None), state, inputs)[0]
 
-    f = case.write(Words(jax.numpy, jax.scipy.special, jax.scipy.linalg, scan))
+    words = Words(jax.numpy, jax.scipy.special, jax.scipy.linalg, scan, jax.lax.while_loop, jax.grad)
+    f = case.write(words)
     asked: dict[str, Callable[..., Any]] = {
         "gradient": jax.grad(f),
         "value and gradient": jax.value_and_grad(f),
         "jacobian": jax.jacobian(f),
         "hessian": jax.hessian(f),
         "hvp": lambda x, direction: jax.jvp(jax.grad(f), (x,), (direction,))[1],
+        "jvp": lambda x, direction: jax.jvp(f, (x,), (direction,))[1],
     }
     return asked[case.asks]
 

@@ -71,6 +71,7 @@ def assert_equal(found, expected):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sparse", [None, "csr", "csc"])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_results_are_where_they_belong(function, sparse):

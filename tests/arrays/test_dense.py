@@ -204,7 +204,7 @@ def test_products_of_residues_are_exact(m, k, n, seed):
 LABELS = "abcd"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=13, deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from(LABELS), min_size=1, max_size=3, unique=True), min_size=2, max_size=3),
     st.lists(st.integers(1, 4), min_size=4, max_size=4),
@@ -301,7 +301,7 @@ def random_dense(rng, vertex, references, p, q):
     return Dense(heads, tails, rng.integers(0, 9, (m, k)))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_products_of_dense_edges_are_those_of_their_entries(seed):
     """Any two edges through an array, and their sum with another, as matrices of numbers."""
@@ -365,7 +365,7 @@ OPERATIONS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=13, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, len(OPERATIONS) - 1), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=8

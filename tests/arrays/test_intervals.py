@@ -14,7 +14,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from(NAMES), min_size=1, max_size=12))
 @example(28935, ["multiply", "multiply", "add", "add", "multiply", "multiply"])  # squares that overflow
 def test_values_are_in_their_intervals(seed, names):

@@ -77,6 +77,7 @@ def in_double_precision():
         yield
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_values_and_derivatives_are_those_of_jax(name):
     value, gradient = acc.value_and_gradient(OURS[name], **QUICK)(X)

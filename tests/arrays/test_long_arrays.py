@@ -115,6 +115,7 @@ FUNCTIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sparse", [None, "csr", "csc", "coo"])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_loops_compute_what_is_written_out(function, sparse):
@@ -539,7 +540,7 @@ OPERATIONS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, len(OPERATIONS) - 1), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=9

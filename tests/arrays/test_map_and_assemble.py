@@ -454,7 +454,7 @@ def test_many_elements_are_one_loop():
 # Sums at indices ------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.integers(0, 6), max_size=30), st.booleans())
 def test_sums_at_indices_are_those_written_out(places, empty):
     places = np.array(places, np.int64)

@@ -190,7 +190,7 @@ def cases(draw: st.DrawFn) -> tuple[tuple[int, ...], list[Any], list[int]]:
     return shape, parts, lengths
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(cases(), st.booleans())
 def test_any_index_chooses_what_numpy_chooses(case: tuple[tuple[int, ...], list[Any], list[int]], table: bool) -> None:
     shape, parts, lengths = case

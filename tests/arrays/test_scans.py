@@ -115,7 +115,7 @@ def written_out(tape):
     return flat
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_blocks_compute_what_is_written_out(seed):
     tape = random_program(seed)
@@ -238,7 +238,7 @@ def force(monkeypatch, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1))
 def test_derivatives_are_those_of_what_is_written_out(way, monkeypatch, seed):
     with monkeypatch.context() as patch:

@@ -27,7 +27,7 @@ def sequence(generator, rows, columns, count):
     return tuple(column(each) for each in made)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.lists(SIZES, min_size=1, max_size=4), st.integers(1, 60), st.integers(1, 400), st.integers(0, 2**32 - 1))
 def test_entries_are_sorted_and_taken_together(counts, rows, columns, seed):
     generator = np.random.default_rng(seed)
@@ -73,7 +73,7 @@ def test_long_rows_are_sorted(order, count):
         np.testing.assert_array_equal(found.values, np.argsort(columns, kind="stable"))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(SIZES, SIZES, st.integers(1, 50), st.integers(0, 2**32 - 1))
 def test_places_that_both_name_are_paired(outer, inner, size, seed):
     generator = np.random.default_rng(seed)

@@ -106,6 +106,7 @@ def test_which_are_equations(as_equations, function):
     assert not has_equations(record(function, [X], arrays=True).program)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("function", "target"),
     [(each, "llvm") for each in FUNCTIONS]
@@ -239,6 +240,7 @@ OF_STACKS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 @pytest.mark.parametrize("function", OF_STACKS.values(), ids=OF_STACKS)
 def test_stacks_are_loops(function, n):

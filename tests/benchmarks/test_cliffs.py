@@ -29,6 +29,8 @@ SMALL = {
     "its Hessian, too": cliffs.garch("hessian", 40),
     "minors": cliffs.minors(4),
     "a chain of equations": cliffs.chain(5, 4),
+    "a particle": cliffs.particle(),
+    "a saddle": cliffs.saddle(),
     "a stiff system": cliffs.stiff_fit(4),
     "a hand": cliffs.hand_tracking(6, 5),
     "reactions": cliffs.reactions(5),
@@ -54,10 +56,12 @@ def test_ours_are_those_of_others(name):
     case = SMALL[name]
     derivative = cliffs.OURS[case.asks](cliffs.in_numpy(case))
     found = derivative(*cliffs.arguments_of(case))
+    if case.asks == "jvp":
+        found = found[1]
     if case.jax:
         jax = pytest.importorskip("jax", reason="the peer is JAX, which is not installed")
         with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
-            by_jax = cliffs.of_jax(case)
+            by_jax = jax.jit(cliffs.of_jax(case), compiler_options={"xla_backend_optimization_level": 0})
             np.testing.assert_allclose(numbers(found), numbers(by_jax(*case.arguments)), rtol=1e-9, atol=1e-9)
             for other in case.others:
                 np.testing.assert_allclose(numbers(derivative(*other)), numbers(by_jax(*other)), rtol=1e-9, atol=1e-9)
@@ -69,7 +73,7 @@ def test_ours_are_those_of_others(name):
         return
     f, (x, *others) = cliffs.in_numpy(case), case.arguments
     if case.asks == "jvp":
-        direction, others, found = others[0], (), found[1]
+        direction, others = others[0], ()
     else:
         direction = np.cos(np.arange(len(x)))
         found = found @ direction

@@ -104,7 +104,7 @@ def test_every_mutant_of_one_step_is_judged_right():
     assert sum(right for _, right in verdicts) < 0.2 * len(verdicts), "the test would say nothing"
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(graph=graphs(vertices=6), data=st.data())
 def test_mutants_of_random_accumulations_are_judged_right(graph, data):
     accumulation = eliminate_vertices(graph, data.draw(orders(graph)))
@@ -191,7 +191,7 @@ def test_steps_of_another_graph():
 
 
 @pytest.mark.parametrize("method", methods())
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(graph=graphs(vertices=8, sized=True, labels=(1, -1, 2.0, None, Kind.CONSTANT)), seed=st.integers(0, 5))
 def test_every_method_keeps_the_order_of_factors(method, graph, seed):
     made = plan(graph, method, "fma", time_limit=0.05, seed=seed, cache=False)

@@ -300,7 +300,7 @@ STAGES = {
 }
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     stages=st.lists(
         st.tuples(st.sampled_from(sorted(STAGES)), st.booleans(), st.integers(0, 2)), min_size=1, max_size=5

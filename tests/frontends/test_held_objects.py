@@ -101,6 +101,7 @@ def roles(thing, expression):
     }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ARITHMETIC)
 @pytest.mark.parametrize("kind", HELD)
 def test_arithmetic_with_what_is_captured(kind, name):
@@ -112,6 +113,7 @@ def test_arithmetic_with_what_is_captured(kind, name):
         check(roles(thing, expression)["closure"], roles(array, expression)["closure"], p)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", EXPRESSIONS)
 @pytest.mark.parametrize("kind", LABELLED)
 def test_expressions_of_labelled_arrays(kind, name):

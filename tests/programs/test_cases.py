@@ -104,6 +104,7 @@ def points(name, count=150):
 FUNCTIONS = [halving, cubic_root, looked_up, event, eliminated]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", ["llvm", "numpy"])
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
 def test_points_that_cross_all_cases(f, target):

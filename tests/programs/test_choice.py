@@ -71,7 +71,7 @@ def taken(matrix, rows, columns):
     return matrix[rows][:, columns]
 
 
-@settings(max_examples=7)
+@settings(max_examples=4)
 @given(rows=choices(M), columns=choices(N), sparse=st.sampled_from([None, "csr", "csc", "coo"]))
 def test_rows_and_columns(rows, columns, sparse):
     part = acc.jacobian(swirl, argnums=(1, 0), rows=rows, columns=columns, sparse=sparse, **QUICK)
@@ -85,7 +85,7 @@ def test_rows_and_columns(rows, columns, sparse):
     )
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(
     places=st.lists(st.tuples(st.integers(0, M - 1), st.integers(-N, N - 1))), target=st.sampled_from(["llvm", "numpy"])
 )

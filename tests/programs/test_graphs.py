@@ -54,7 +54,7 @@ def function(steps, of=np):
     return f
 
 
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(steps=STEPS, seed=st.integers(0, 2**31))
 def test_products_are_those_of_the_function(steps, seed):
     rng = np.random.default_rng(seed)

@@ -104,7 +104,7 @@ def do(step, registers):
 
 
 @pytest.mark.parametrize("merged", [False, True])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(program=PROGRAMS, seed=st.integers(0, 99))
 def test_slopes_are_those_of_the_way_taken(merged, program, seed):
     rng = np.random.default_rng(seed)

@@ -33,6 +33,7 @@ def function_of(source):
     return f
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("source", SOURCES)
 def test_values_are_the_same(source):
     tape = record(function_of(source), [X]).scalars

@@ -84,7 +84,7 @@ def function_of(names, end):
     return f
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=5), st.sampled_from(sorted(ENDS)))
 @example(list(STEPS), "rows")
 def test_numbers_are_the_same(names, end):
@@ -95,7 +95,7 @@ def test_numbers_are_the_same(names, end):
     assert_same(evaluate(made, X.ravel()), evaluate(program, X.ravel()))
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=6)
 @given(st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=4), st.sampled_from(sorted(ENDS)))
 def test_derivatives_are_the_same(names, end):
     f = function_of(names, end)

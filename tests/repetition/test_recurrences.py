@@ -320,7 +320,7 @@ BODIES = [
 ]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=13, deadline=None)
 @given(
     st.integers(1, 3),
     st.lists(st.tuples(st.sampled_from(BODIES), *[st.integers(0, 9)] * 3), min_size=1, max_size=4),

@@ -186,6 +186,7 @@ FUNCTIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sparse", [None, "csr"])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_loops_compute_what_is_written_out(function, sparse):
@@ -346,7 +347,7 @@ stages = st.tuples(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=13, deadline=None)
 @given(
     st.lists(stages, min_size=1, max_size=5), st.integers(5, 9), st.integers(0, 99), st.booleans(), st.integers(3, 9)
 )

@@ -103,7 +103,7 @@ def test_where_signs_of_zeros_are_seen_nothing_is_written_anew():
     assert with_sums_of_angles(tape) is None
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(programs(("add", "subtract", "multiply", "sin", "cos"), constants=(1.0, 2.0), exponents=(), steps=20))
 def test_programs_stay_what_they_are(program):
     tape = canonical(program.tape())

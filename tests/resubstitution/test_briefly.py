@@ -64,7 +64,7 @@ def test_the_default_finds_what_rules_do_not(name):
             assert (np.abs(after[b] - before[a]) <= 2.0**-53 * (uncertain[b] + bounds[a])).all()
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     program=st.one_of(
         programs(RATIONAL, constants=DYADIC, exponents=WHOLE, steps=15),

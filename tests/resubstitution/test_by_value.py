@@ -63,7 +63,7 @@ def by_value(tape: Tape, seed: int = 0, moves: int = 20_000, kept_outputs: int =
     return found.cheapest([base, other], moves, FOREVER, seed, has_helpers=seed % 2 == 1)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     program=st.one_of(
         programs(RATIONAL, constants=DYADIC, exponents=WHOLE, steps=15),
@@ -87,7 +87,7 @@ def test_exactly_equal_wherever_it_was_defined(program, seed, points):
         assert evaluate(result, point[: tape.inputs], RATIONAL, Fraction) == expected
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     program=programs((*SMOOTH, *FIELD, "abs", "minimum"), constants=DYADIC, exponents=(-2.5, 0.5, 1.25, 3.0)),
     points=st.lists(st.tuples(*[st.floats(-4.0, 4.0)] * 3), min_size=3, max_size=3),
@@ -106,7 +106,7 @@ def used(tape: Tape) -> list[float]:
     return [tape.value_of(a) for r in range(tape.inputs, len(tape)) for a in tape.arguments(r) if a < 0]
 
 
-@settings(max_examples=25)
+@settings(max_examples=13)
 @given(
     program=programs(
         (*FIELD, "atan2", "sqrt", "less", "select", "floor", "sign"), constants=DYADIC, inputs=3, steps=18
@@ -270,7 +270,7 @@ def test_all_ways_for_comparisons_to_come_out():
 # Extraction ----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(program=programs(("add", "subtract", "multiply"), constants=(1.0,), exponents=(), inputs=2, steps=9))
 def test_extraction_finds_the_cheapest_of_all_choices(program):
     tape = canonical(program.tape())

@@ -61,7 +61,7 @@ def is_made(live):
     return made >= live.keys()
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(definitions(), st.data())
 def test_the_cheapest_of_all_choices_is_found_and_proved(drawn, data):
     every, roots = drawn
@@ -80,7 +80,7 @@ def test_the_cheapest_of_all_choices_is_found_and_proved(drawn, data):
         assert sum(PRICES[each.code] for each in found.values()) == least
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(definitions())
 def test_annealing_and_the_integer_program_agree(drawn):
     every, roots = drawn

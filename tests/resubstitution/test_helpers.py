@@ -92,7 +92,7 @@ def keys(numbers):
         return np.where((sizes > 1e-12) & (sizes < 1e12), bits, 0).tolist()
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     program=st.one_of(
         programs(RATIONAL, constants=(1.0, 2.0), steps=12),

@@ -93,7 +93,7 @@ def test_what_is_printed_holds_for_any_numbers(function):
     assert f"{len(found)}, proved: {len(found)}" in str(program.report())
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(
     programs(
         ("add", "subtract", "multiply", "divide", "sqrt", "sin", "cos"), constants=(2.0, 0.5), exponents=(), steps=12
@@ -171,7 +171,7 @@ def test_what_is_nearly_equal_is_no_identity():
 # Formulas ------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(programs(("add", "multiply", "divide"), constants=(), exponents=(), inputs=3, steps=8), st.data())
 def test_what_is_equal_multiplied_out_is_equal(program, data):
     tape = canonical(program.tape())

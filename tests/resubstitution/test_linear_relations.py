@@ -47,7 +47,7 @@ def low_rank(rng, rows, columns, rank):
     return rng.normal(size=(rows, rank)) @ rng.normal(size=(rank, columns))
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(rows=st.integers(3, 9), columns=st.integers(3, 9), rank=st.integers(1, 3), seed=st.integers(0, 99))
 def test_matrices_of_low_rank(rows, columns, rank, seed):
     rng = np.random.default_rng(seed)
@@ -134,7 +134,7 @@ def test_a_form_that_others_are_made_of_may_be_made_of_another():
     np.testing.assert_allclose(evaluate(found, [0.3, 0.7, 1.1]), evaluate(tape, [0.3, 0.7, 1.1]), rtol=1e-13)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(
     program=st.one_of(
         programs(("add", "subtract", "multiply", "negative"), constants=(2.0, 3.0, 0.1, -1.0), inputs=3, steps=40),

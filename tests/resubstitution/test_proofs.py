@@ -158,7 +158,7 @@ def test_roots_that_are_independent_are_seen_to_be():
     assert found == [(0, 2), (0, 3), (0, 5), (0, 6)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     program=st.one_of(
         programs(RATIONAL, constants=(0.0, 1.0, -1.0, 2.0, 0.5), exponents=(-2.0, 2.0, 3.0), steps=14),
@@ -187,7 +187,7 @@ def test_what_is_proved_of_a_changed_program_is_so(program, data, points):
         assert all(a == b for a, b, proved in zip(one, two, proof.outputs, strict=True) if proved)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(programs((*RATIONAL, "sqrt", "sin", "cos", "exp"), constants=(1.0, 2.0), exponents=(2.0, 3.0), steps=14))
 def test_what_rules_make_is_proved(program):
     """All of it where nothing was rounded and no number was folded, or is undefined."""
@@ -226,7 +226,7 @@ def test_degrees_are_not_too_small():
         ("add", "subtract", "multiply", "divide"), constants=(2.0, 0.5, 3.0), exponents=(), inputs=2, steps=8
     )
 )
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_degrees_and_heights_bound_those_of_sympy(program):
     tape = canonical(program.tape())
     symbols = sympy.symbols("x0:2")

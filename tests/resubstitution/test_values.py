@@ -33,7 +33,7 @@ PROGRAMS = st.one_of(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(program=PROGRAMS, kept=st.integers(0, 1), seed=st.integers(0, 9))
 def test_the_same_values_and_definitions_as_by_plain_python(program, kept, seed):
     tape = program.tape()
@@ -68,7 +68,7 @@ def test_the_same_values_and_definitions_as_by_plain_python(program, kept, seed)
         np.testing.assert_allclose(fast.bounds[node], bounds, rtol=1e-12)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(program=PROGRAMS, seed=st.integers(0, 9), span=st.sampled_from([DOUBLE, SINGLE]))
 def test_values_at_real_points(program, seed, span):
     tape = program.tape()

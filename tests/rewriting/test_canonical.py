@@ -98,7 +98,7 @@ def test_idempotent_and_deterministic(program):
     assert str(tape) == before
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(program=st.one_of(any_program, of_powers_and_quotients), kept=st.integers(0, 2))
 def test_all_operations_at_once_as_one_after_the_other(program, kept):
     tape = program.tape()
@@ -142,7 +142,7 @@ def chain_of(exponent: float) -> Tape:
     return canonical(power(exponent))
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(x=st.floats(0.25, 4.0))
 def test_rounding_of_chains(x):
     for exponent in HALVES:

@@ -365,7 +365,7 @@ def refused(tape: Tape, mutant: Tape, seed: int) -> bool:
     return False
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(tape=rational, seed=st.integers(0, 100))
 def test_what_exact_arithmetic_sees_is_refused(tape, seed):
     assume(tape.inputs and tape.outputs)

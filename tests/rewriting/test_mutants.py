@@ -127,7 +127,7 @@ def test_the_kernel_itself_passes():
         assert list(networks(None, [program], 4))
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(tape=tapes(max_inputs=3, max_operations=30, names=ALGEBRA), seed=st.integers(0, 5), kept=st.integers(0, 2))
 def test_interpreted_and_compiled_kernels_agree_word_by_word(tape, seed, kept):
     tape, states = canonical(tape), []
@@ -361,6 +361,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_caught(name):
     text, replacement, *programs = MUTANTS[name]

@@ -40,7 +40,7 @@ rational_programs = st.one_of(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(
     program=rational_programs,
     effort=efforts,
@@ -59,7 +59,7 @@ def test_exactly_equal_in_rational_arithmetic(program, effort, seed, points):
         assert evaluate(result, point[: tape.inputs], RATIONAL, Fraction) == expected
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     program=programs(
         (*SMOOTH, *FIELD, "abs", "minimum", "maximum"), constants=DYADIC, exponents=(-2.5, 0.5, 1.25, 3.0)
@@ -85,7 +85,7 @@ def number(tape: Tape, reference: int) -> float:
     return tape.value_of(reference) if reference < 0 else 0.0
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     tape=tapes(4, 25, names=FIELD),
     effort=efforts,
@@ -110,7 +110,7 @@ def test_rounding_stays_within_the_condition_scaled_error(tape, effort, seed):
                 assert abs(mpf(float(x)) - value) <= 2 * units * mpf(2) ** -52 * magnitude + mpf(10) ** -290
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(tape=tapes(4, 30), effort=efforts, seed=st.integers(0, 100))
 def test_never_dearer_idempotent_and_deterministic(tape, effort, seed):
     before = str(tape)
@@ -126,7 +126,7 @@ def test_never_dearer_idempotent_and_deterministic(tape, effort, seed):
     assert str(canonical(once)) == str(once)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(tape=tapes(4, 30), seed=st.integers(0, 100), kept=st.integers(1, 4))
 def test_kept_outputs_are_untouched_to_the_last_bit(tape, seed, kept):
     kept = min(kept, len(tape.outputs))

@@ -66,8 +66,9 @@ def takes_roots(rule: Rule) -> bool:
     return "sqrt" in rule.before or "sqrt" in rule.after or ("power" in rule.before and "p" in variables(rule))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(
     functions=st.lists(rational_functions, min_size=4, max_size=4),
     point=st.tuples(*[st.fractions(-4, 4, max_denominator=5)] * 2),
@@ -137,6 +138,7 @@ def named(rule: Rule) -> list[tuple[str, str]]:
     return [(rule.before.replace(parity, row.name), rule.after.replace(parity, row.name)) for row in PARITY[parity]]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_equal_in_high_precision_and_rounding_as_stated(name):
     rule, rng = BY_NAME[name], random.Random(7)

@@ -22,7 +22,7 @@ def size(z):
     return math.hypot(z.real, z.imag)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     program=st.one_of(
         programs(FIELD, constants=(0.0, 1.0, -3.0, 1e200, 1e-300), inputs=3, steps=25),

@@ -113,7 +113,7 @@ def test_long_forms_are_left_alone():
 POWERS = (2.0, -4.0, 0.5, 8.0)
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(
     program=st.one_of(
         programs(("add", "subtract", "multiply", "negative"), constants=POWERS, exponents=(), inputs=2, steps=25),

@@ -122,7 +122,7 @@ def possible(network: Definitions, n: int | None, signs: dict[int, int], changed
     return wanted == 1 and all(1 in offered(x) for x, kind in zip((a, b, c), kinds, strict=False) if kind == "real")
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 10**6), visits=st.sampled_from([0, 100]), point=st.tuples(*[st.fractions(-3, 3)] * 2))
 def test_values_are_right(seed, visits, point):
     tape = random_tape(random.Random(seed), 12)

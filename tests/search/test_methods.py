@@ -45,6 +45,7 @@ def found(graph, method, objective, **options):
     return plan(graph, method, objective, iterations=ITERATIONS, time_limit=1e9, **options)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", METHODS)
 @given(graph=graphs(sized=True), objective=st.sampled_from(COUNTED))
 def test_plans_are_verified_and_cost_what_they_claim(method, graph, objective):
@@ -179,6 +180,7 @@ def test_auto_leaves_out_what_does_not_pay_on_large_graphs(effort, run, monkeypa
     assert len(called) == run
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=10)
 @given(graph=graphs(sized=True), objective=st.sampled_from(COUNTED), seed=st.integers())

@@ -59,7 +59,7 @@ def test_functions_on_vectors_give_what_scalar_ones_give(dtype):
     np.testing.assert_array_equal(np.signbit(many[zeros]), np.signbit(one[zeros]))
 
 
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(data=st.data())
 def test_long_programs_are_functions_that_hand_on_values(data):
     program = data.draw(programs(max_operations=60))

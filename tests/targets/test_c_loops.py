@@ -120,7 +120,7 @@ def computed(loops, tape, segment, point):
     return memory[8:-8].copy()
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(
     seed=st.integers(0, 2**32 - 1),
     parts=st.sampled_from([2, 2000]),

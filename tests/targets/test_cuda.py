@@ -38,7 +38,7 @@ needs_a_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs
 
 
 @needs_a_compiler
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(data=st.data())
 def test_a_thread_computes_a_point(data):
     program = data.draw(programs(names=EXACT - {"multiply"}))

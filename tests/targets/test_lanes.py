@@ -70,7 +70,7 @@ def arrays(tree):
     return [tree.data if hasattr(tree, "toarray") else np.asarray(tree)]
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(st.integers(0, 2**32 - 1))
 def test_random_programs(seed):
     tape, point = program(seed, products=False)

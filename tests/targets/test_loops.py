@@ -51,7 +51,7 @@ def in_loops(*given, **options):
 
 
 @every_dtype
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_loops_change_no_bit(dtype, data):
     drawn = data.draw(programs(names=EXACT))

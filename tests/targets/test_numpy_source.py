@@ -102,7 +102,7 @@ class TestLoops:
             np.testing.assert_allclose(one, np.ravel(other), rtol=1e-9, atol=1e-11)
         np.testing.assert_array_equal(given, x)
 
-    @settings(max_examples=20)
+    @settings(max_examples=10)
     @given(seed=st.integers(0, 2**32 - 1))
     def test_random_programs_over_arrays(self, seed):
         tape, point = program(seed)

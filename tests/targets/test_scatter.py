@@ -40,7 +40,7 @@ def compiled(tape, segments, dtype, largest, **changes):
 
 
 @every_dtype
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_tables_change_no_bit(dtype, data):
     program = data.draw(programs())

@@ -99,6 +99,7 @@ def test_every_row_has_intervals():
     assert set(INTERVALS) == {row.name for row in ROWS}
 
 
+@pytest.mark.sampled(2)
 @each_row
 @pytest.mark.parametrize("target", ["llvm", "numpy"])
 def test_values_and_derivatives(row, target):

@@ -13,7 +13,7 @@ the place of their copies.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,10 +42,15 @@ from accumulus.tape.columns import column, references_in
 from accumulus.tape.moving import Moving, replayed_blocks
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import Program
+from accumulus.tape.tape import to_bytes
 
 _MULTIPLY: Final = BY_NAME["multiply"].code
+_ATTACH: Final = BY_NAME["attach"].code
 #: Copies of arguments on one tape, at most: more derivatives are a loop over numbers rather than work on arrays.
 MOST_COPIES: Final = 64
+#: Derivatives that are kept for the next ones like them: a loop asks for the same one at every turn.
+MOST_KEPT: Final = 32
+_KEPT: dict[Hashable, Recording] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,14 +257,37 @@ def derivative_within(
                 references = replayed_blocks(as_loops.loops, outer, given)
                 return _arranged(outer, references, as_loops.result_shapes, as_loops.structure)
             found = found.as_scalars()
-        point = point_at(outer, given)
-        points = None if point is None else points_around(point)
-        if kind.seeds is Seeds.SERIES:
-            found = taylor_recording(found, selection, preparation, points)
-        elif kind.derivatives:
-            found = derived(found, kind, selection, preparation, points)
+        key = _key(found, kind, selection, options)
+        if key in _KEPT:
+            found = _KEPT[key]
+        else:
+            point = point_at(outer, given)
+            points = None if point is None else points_around(point)
+            if kind.seeds is Seeds.SERIES:
+                found = taylor_recording(found, selection, preparation, points)
+            elif kind.derivatives:
+                found = derived(found, kind, selection, preparation, points)
+            if key is not None and not preparation.context.cut_short:
+                if len(_KEPT) >= MOST_KEPT:
+                    _KEPT.clear()
+                _KEPT[key] = found
     replay = np.array(replayed(found.scalars, outer, given.tolist()), np.int64)
     return _arranged(outer, replay, found.result_shapes, found.structure)
+
+
+def _key(recording: Recording, kind: Kind, selection: Selection, options: Options) -> Hashable:
+    """Return what a derivative depends on; None if it depends on the point, too, or where this cannot be told."""
+    tape = recording.scalars
+    if _ATTACH in tape.codes or selection.places is not None:
+        return None
+    ways = tape.signed_zeros, tape.literal
+    form = recording.argument_shapes, recording.result_shapes, recording.structure
+    key = to_bytes(tape), ways, form, kind, selection, options
+    try:
+        hash(key)
+    except TypeError:  # an executor, or a constant in the result's structure, without a hash
+        return None
+    return key
 
 
 def _derived_as_loops(

@@ -137,7 +137,7 @@ def load(source, folder):
     return scope["function"]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(programs())
 def test_recordings_hold_wherever_their_guards_do(tmp_path_factory, source):
     function = load(source, tmp_path_factory.getbasetemp())

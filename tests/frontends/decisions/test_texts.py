@@ -391,6 +391,7 @@ def made(body, has_source):
     return names["f"], file
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("has_source", [True, False], ids=["source", "no source"])
 @pytest.mark.parametrize("body", cases(RECORDED))
 def test_what_is_decided_is_guarded_or_recorded(body, has_source):

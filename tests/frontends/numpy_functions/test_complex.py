@@ -60,6 +60,7 @@ def test_functions_of_two_numbers_have_numpys_values(name):
     assert_agrees(lambda a, b, c, d: parts(ufunc(a + 1j * b, c + 1j * d)), *points, rtol=1e-12)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "source",
     """

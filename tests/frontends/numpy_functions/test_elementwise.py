@@ -44,6 +44,7 @@ def call(ufunc: np.ufunc, row: Elementwise):
     return ufunc
 
 
+@pytest.mark.sampled(2)
 @each_row
 @settings(max_examples=max(2, settings.default.max_examples // 16))
 @given(data=st.data())

@@ -40,7 +40,7 @@ def positive(seed, n, *stack):
     return root @ np.swapaxes(root, -1, -2) + 0.3 * np.eye(n)
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(n=st.integers(1, 5), seed=st.integers(0, 10_000))
 def test_cholesky(n, seed):
     a = positive(seed, n)
@@ -49,7 +49,7 @@ def test_cholesky(n, seed):
     CHOLESKY(lower)
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(shape=st.sampled_from(SHAPES), seed=st.integers(0, 10_000))
 def test_qr(shape, seed):
     a = drawn(seed, *shape)
@@ -73,7 +73,7 @@ def test_qr_of_a_triangular_matrix_is_not_reflected():
     assert np.all(np.tril(dr, -1) == 0.0)
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(n=st.integers(1, 5), seed=st.integers(0, 10_000))
 def test_slogdet(n, seed):
     a = drawn(seed, n, n)
@@ -87,7 +87,7 @@ def test_slogdet_of_singular_matrices():
     assert evaluate(tape, list(np.zeros(16))) == [0.0, -np.inf]
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(shape=st.sampled_from(SHAPES), seed=st.integers(0, 10_000))
 def test_least_squares(shape, seed):
     m, n = shape
@@ -115,7 +115,7 @@ def test_least_squares_of_dependent_columns_are_nan():
     assert np.isnan(evaluate(tape, list(a.ravel()))).all()
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(shape=st.sampled_from(SHAPES), seed=st.integers(0, 10_000))
 def test_pseudoinverse(shape, seed):
     a = drawn(seed, *shape)

@@ -182,7 +182,7 @@ def _set(u, m, value):
     return v
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     steps=st.lists(st.tuples(st.integers(0, len(STEPS) - 1), st.floats(-1, 1)), min_size=1, max_size=5),
     seed=st.integers(0, 1000),

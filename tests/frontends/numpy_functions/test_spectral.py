@@ -112,7 +112,7 @@ VECTORS = {t: differentiates(lambda a, t=t: free_of_signs(a, t)) for t in "LU"}
 SINGULAR = differentiates(np.linalg.svdvals), differentiates(of_singular), differentiates(of_reduced)
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(n=st.integers(1, 4), seed=st.integers(0, 10_000), triangle=st.sampled_from(["L", "U"]))
 def test_derivatives_of_eigenvalues_and_vectors(n, seed, triangle):
     a = np.random.default_rng(seed).normal(size=(n, n))  # of which one triangle counts, as in NumPy
@@ -122,7 +122,7 @@ def test_derivatives_of_eigenvalues_and_vectors(n, seed, triangle):
     assert_agrees(lambda a: free_of_signs(a, triangle), [a], rtol=1e-9, example=[a])
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(shape=st.sampled_from([(1, 3), (2, 2), (3, 2), (2, 4), (3, 3)]), seed=st.integers(0, 10_000))
 def test_derivatives_of_singular_values_and_vectors(shape, seed):
     a = np.random.default_rng(seed).normal(size=shape)

@@ -51,7 +51,7 @@ def function(request):
     return DISTANCES[request.param]
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(x=arrays(float, 8, elements=st.floats(-3.0, 3.0).map(lambda x: round(x, 2) + 0.001)))
 def test_values(function, x):
     with np.errstate(all="ignore"):

@@ -49,7 +49,7 @@ def by_matrix(x):
 VECTOR, QUATERNION, MATRIX = map(differentiates, (by_vector, by_quaternion, by_matrix))
 
 
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(seed=st.integers(0, 10_000), size=st.sampled_from([1e-3, 0.1, 1.0, 2.9, 4.0]))
 def test_vectors(seed, size):
     x = np.random.default_rng(seed).normal(size=3)
@@ -58,7 +58,7 @@ def test_vectors(seed, size):
     VECTOR(x, tolerance=1e-6)
 
 
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(seed=st.integers(0, 10_000))
 def test_quaternions(seed):
     x = np.random.default_rng(seed).normal(size=4)

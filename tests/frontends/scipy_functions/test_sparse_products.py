@@ -36,6 +36,7 @@ def both(form, kind):
     return sparse, sparse.toarray()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["array", "matrix"])
 @pytest.mark.parametrize("form", FORMATS)
 def test_products_are_those_of_dense_matrices(form, kind):
