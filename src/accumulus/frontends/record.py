@@ -130,6 +130,9 @@ def record(
     )
     opened = partial(Program, count, scalar=not (arrays and at_once), loops=arrays)
     recording, refusal = recorded(opened())
+    if recording.loops is not None and recording.loops.is_long and recording.loops.is_mixed:
+        opened = partial(Program, count, scalar=False)
+        recording, refusal = recorded(opened())
     if recording.program.sees_zero_signs or recording.program.folded_zero_signs:
         with suppress(TraceError):
             signed, caught = recorded(opened(signed_zeros=True))

@@ -228,6 +228,8 @@ class Program:
             Its references and outputs are those of the program.
         unrolled: operations on entries of arrays, as they would be written out.
         is_long: whether they are too many for that.
+        is_mixed: whether something was written entry by entry that would be written as operations on arrays, had it
+            been known that they are too many.
         blocks: in an order in which they can be computed.
         outputs: references of what the program returns.
 
@@ -262,7 +264,7 @@ class Program:
         #: Says which lines of source what is appended comes from, if anything does; and those of each block.
         self.locate: Callable[[], Lines] | None = None
         self.scalars: Tape | None = Tape(inputs, signed_zeros=signed_zeros, literal=literal) if scalar else None
-        self.unrolled, self.is_long = 0, not scalar
+        self.unrolled, self.is_long, self.is_mixed = 0, not scalar, False
         self._size = inputs
         self._blocks: list[Block] = []
         self._lines: list[Lines] = []

@@ -394,7 +394,10 @@ def _is_split(tape: Any, lines: Any, n: int) -> bool:
     """Return True if the transform is to be operations on arrays: of columns it has fewer, which are one by one."""
     size = lines.shape[-1]
     work = math.ceil(4 * lines.size * math.log2(size)) if size > 1 else 0
-    return tape.in_loops(lines.size if work > sizes.MOST_UNROLLED else 0, work) and n > LONGEST_COLUMNS and tape.is_long
+    is_split = tape.in_loops(lines.size if work > sizes.MOST_UNROLLED else 0, work) and tape.is_long
+    if n > LONGEST_COLUMNS and not is_split and isinstance(tape, sizes.Program):
+        tape.is_mixed = True
+    return is_split and n > LONGEST_COLUMNS
 
 
 def _parts(tape: Any, lines: Any) -> Pair:
