@@ -282,7 +282,7 @@ def _chosen(recording: Recording, loops: Program, at_once: bool) -> Recording:
     """Return a recording with its loops written out, if they have few operations, or are those of a loop in Python."""
     if loops.calls or loops.has_lookups:
         return recording
-    has_loops = any(block.count > 1 or block.offsets is not None for block in loops.blocks)
+    has_loops = any(block.count > 1 or block.offsets is not None or block.shape is not None for block in loops.blocks)
     has_loops &= len(loops.blocks) <= MANY_BLOCKS
     if has_loops and (loops.is_long or at_once):
         return recording
