@@ -48,7 +48,7 @@ from accumulus.frontends.trees import flatten
 from accumulus.frontends.turns import explained
 from accumulus.frontends.written_out import BusiestLine, scalar_operations, tell
 from accumulus.repetition.instances import by_instance
-from accumulus.repetition.roll import is_long_and_simplified, rolled
+from accumulus.repetition.roll import are_many, is_long_and_simplified, rolled
 from accumulus.tape.live import settled
 from accumulus.tape.passes import moved
 from accumulus.tape.program import MANY_BLOCKS, Program
@@ -150,7 +150,8 @@ def record(
         if loops is not None:
             recording = replace(recording, program=loops, other=recording.program, unrolled=0)
     is_long = tells and arrays and scalar_operations(recording.program) > written_out.LONG
-    with BusiestLine(is_long and check and recording.loops is None) as busiest:
+    repeats_not = recording.loops is None and arrays and are_many(recording.scalars.operations)
+    with BusiestLine(repeats_not and check) as busiest:
         agrees = check and verify(function, arguments, recording, refusal, captured)
     if refusal is not None and not agrees:
         refusal.add_note(
@@ -158,9 +159,11 @@ def record(
             "what it did then may not be what it does."
         )
         raise refusal.with_traceback(user_traceback(refusal.__traceback__))
+    found = busiest.found
+    if found is not None:
+        recording = replace(recording, why_written=explained(recorded, partial(opened, loops=False), *found))
     if is_long:
-        found, alone = busiest.found, partial(opened, loops=False)
-        tell(name_of(function), recording.program, found, "" if found is None else explained(recorded, alone, *found))
+        tell(name_of(function), recording.program, found, recording.why_written)
     return recording
 
 
