@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import accumulus as acc
 from accumulus.frontends.active import ending
 from accumulus.frontends.record import _recorded
 from accumulus.frontends.recorder import recorder_of
 from accumulus.frontends.turns import explained
+from accumulus.frontends.written_out import BusiestLine
+from accumulus.repetition import roll
 from accumulus.tape.program import Program
 
 POWERS = [1.0, 2.0, 2.0, 3.0, 0.0, 1.0]
@@ -80,3 +83,14 @@ def test_a_line_without_a_loop_or_without_source_says_nothing() -> None:
     nothing = lambda program: None  # noqa: E731
     assert explained(nothing, lambda: Program(1, scalar=True), __file__, 3, "f") == ""
     assert explained(nothing, lambda: Program(1, scalar=True), "<nowhere>", 3, "f") == ""
+
+
+def test_the_report_says_why_a_long_loop_was_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = other_operations.__code__.co_firstlineno + 3
+    monkeypatch.setattr(roll, "FEWEST_IN_RECURRENCES", 5)
+    monkeypatch.setattr(BusiestLine, "found", (__file__, line, "other_operations"))
+    report = acc.gradient(other_operations).compile(1.5).report()
+    assert "Turns 2 and 3" in report.written_out
+    assert "Written out turn by turn: Turns 2 and 3 of the loop" in str(report)
+    assert "total, _ = acc.scan(turn, total, np.arange(6))" in str(report)
+    assert acc.gradient(np.sin).compile(1.5).report().written_out == ""

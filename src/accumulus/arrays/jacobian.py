@@ -118,7 +118,8 @@ def differentiate(
             are one more array, on which the inputs depend, so that the Jacobian is formed only where that is cheaper.
         owners: by input, which of the arguments has it, where the places of nonzeros may depend on indices; else all
             that may be nonzero are.
-        by_products: whether products with Jacobians of opaque functions may be calls, which cannot be differentiated.
+        by_products: whether products with Jacobians of opaque functions may be calls, which cannot be differentiated;
+            nor does what lasts of attached derivatives stay then (`accumulus.tape.live.lasting`).
 
     Raises:
         OpenIndicesError: where they may, if inputs by indices are of several arguments, or no inputs at all.
@@ -501,7 +502,7 @@ class _Accumulating:
         """Values of a body, then its derivatives: for each its result, its leaf, and its place among the outputs."""
         key = to_bytes(body), active
         if key not in self._accumulated:
-            linearization = linearize(body, active)
+            linearization = linearize(body, active, keeping=not self._by_products)
             plan = find_plan(linearization.graph, self.context.planning(len(linearization.graph.sources)))
             tape = emit(plan.accumulation)
             of_root: dict[int, list[tuple[int, int]]] = {}

@@ -136,7 +136,8 @@ def closed(tape: Tape, label: int | Guarded) -> int:
 
 
 def _all(tape: Tape, conditions: frozenset[int]) -> int:
-    first, *others = sorted(conditions)
+    # the last first, so that what goes backward through a chain of branches shares what it has joined
+    first, *others = sorted(conditions, reverse=True)
     for condition in others:
         first = tape.logical_and(first, condition)
     return first

@@ -48,7 +48,7 @@ from accumulus.frontends.trees import flatten
 from accumulus.frontends.turns import explained
 from accumulus.frontends.written_out import BusiestLine, scalar_operations, tell
 from accumulus.repetition.instances import by_instance
-from accumulus.repetition.roll import is_long_and_simplified, rolled
+from accumulus.repetition.roll import are_many, is_long_and_simplified, rolled
 from accumulus.tape.live import settled
 from accumulus.tape.passes import moved
 from accumulus.tape.program import MANY_BLOCKS, Program
@@ -153,7 +153,8 @@ def record(
         if loops is not None:
             recording = replace(recording, program=loops, other=recording.program, unrolled=0)
     is_long = tells and arrays and scalar_operations(recording.program) > written_out.LONG
-    with BusiestLine(is_long and check and recording.loops is None) as busiest:
+    repeats_not = recording.loops is None and arrays and are_many(recording.scalars.operations)
+    with BusiestLine(repeats_not and check) as busiest:
         agrees = check and verify(function, arguments, recording, refusal, captured)
     if refusal is not None and not agrees:
         refusal.add_note(
@@ -161,9 +162,11 @@ def record(
             "what it did then may not be what it does."
         )
         raise refusal.with_traceback(user_traceback(refusal.__traceback__))
+    found = busiest.found
+    if found is not None:
+        recording = replace(recording, why_written=explained(recorded, partial(opened, loops=False), *found))
     if is_long:
-        found, alone = busiest.found, partial(opened, loops=False)
-        tell(name_of(function), recording.program, found, "" if found is None else explained(recorded, alone, *found))
+        tell(name_of(function), recording.program, found, recording.why_written)
     return recording
 
 
@@ -285,7 +288,7 @@ def _chosen(recording: Recording, loops: Program, at_once: bool) -> Recording:
     """Return a recording with its loops written out, if they have few operations, or are those of a loop in Python."""
     if loops.calls or loops.has_lookups:
         return recording
-    has_loops = any(block.count > 1 or block.offsets is not None for block in loops.blocks)
+    has_loops = any(block.count > 1 or block.offsets is not None or block.shape is not None for block in loops.blocks)
     has_loops &= len(loops.blocks) <= MANY_BLOCKS
     if has_loops and (loops.is_long or at_once):
         return recording

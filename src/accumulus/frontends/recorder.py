@@ -51,6 +51,7 @@ class Recording:
     which inputs belong to which argument. `result_shapes` has one shape for each leaf of the result. `other` is the
     same program in another form, if it was made: without the loops of what was found to repeat, or with the loops that
     were short enough to be written out; `unrolled` says how many operations on entries of arrays these have.
+    `why_written` says why a long loop in Python became no body, and what to write in its place.
 
     Where the function decided on values, the recording holds where all `guards` do (`accumulus.frontends.decisions`).
     The program's outputs are the results' entries, and then one for each guard: 1 where it holds, else 0.
@@ -64,6 +65,7 @@ class Recording:
     other: Program | None = None
     unrolled: int = 0
     guards: tuple[Guard, ...] = ()
+    why_written: str = ""
 
     @property
     def scalars(self) -> Tape:

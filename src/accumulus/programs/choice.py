@@ -31,7 +31,9 @@ from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
 from accumulus.repetition.instances import by_instance
+from accumulus.repetition.roll import rolled
 from accumulus.search.elimination import sweep_counts
+from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.program import ManyBlocksError
 from accumulus.targets import Call
 
@@ -43,6 +45,9 @@ MOST_WRITTEN_OUT: Final = 20_000
 #: Operations of a product with directions or weights that is written out, at most: of more a call of loops takes less
 #: time, and the first result a tenth of it.
 MOST_ALONG_SEEDS: Final = 20_000
+#: Operations of second derivatives for each one of the function, roughly: in a straight line they take seconds from
+#: an eighth of the operations on that make a function long.
+SECOND_ORDER: Final = 8.0
 #: Nonzeros for each operation of the function, at most, for a product with the matrix to take no more than one through
 #: the operations.
 SPARSE: Final = 4
@@ -81,6 +86,8 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
     if kind.has_seeds and preparation.options.takes_arrays and _is_long_along_seeds(recording, kind, selection):
         recording = _as_loops(recording, preparation)
     if kind.first is not None:
+        if preparation.options.takes_arrays and recording.loops is None and recording.other is None:
+            recording = _rolled(recording, preparation)
         if recording.loops is not None:
             loops = _of_blocks(recording, kind, kind.first, selection, preparation)
             if loops is not None:
@@ -123,6 +130,18 @@ def _as_loops(recording: Recording, preparation: Preparation) -> Recording:
         return found
     with preparation.stage("trace"):
         return replace(found, program=by_instance(found.loops, found.results))
+
+
+def _rolled(recording: Recording, preparation: Preparation) -> Recording:
+    """Return the recording with loops for what repeats in it, where its second derivatives would be many operations."""
+    with preparation.stage("trace"):
+        loops = rolled(recording.scalars, SECOND_ORDER)
+        if loops is None or preparation.points is None:
+            return recording
+        one, other = (outputs_at(each, preparation.points) for each in (loops, recording.program))
+        if not np.allclose(one, other, rtol=1e-9, equal_nan=True):
+            return recording
+    return replace(recording, program=loops, other=recording.program, unrolled=0)
 
 
 def _products(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> list[Start]:

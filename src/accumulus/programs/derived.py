@@ -87,7 +87,7 @@ def derived(
         joined = with_steps(given, steps, tape, solutions) if steps else None
         if steps and joined is None:
             _check_attached(recording, inputs_of(recording, selection.positions), name, points)
-        tape = joined if joined is not None else tape if keeping else canonical(tape, differentiated=True)
+        tape = joined if joined is not None else canonical(tape, differentiated=True)
     return recording.returning(Program.of(tape), layout.shapes, layout.structure)
 
 
@@ -191,9 +191,12 @@ def checked_attached(
 
 
 def _in_other_words(tape: Tape, points: NDArray[np.float64] | None) -> dict[int, int]:
-    """All values with attached derivatives that are needed, if what is attached has their values; else none."""
-    need = needed(tape)
-    attached = [k for k in range(tape.inputs, len(tape)) if tape.codes[k] == _ATTACH and need[k]]
+    """All values with attached derivatives that are needed, if what is attached has their values; else none.
+
+    Those that last, which derivatives of every order keep, are left out.
+    """
+    need, kept = needed(tape, values=False), lasting(tape)
+    attached = [k for k in range(tape.inputs, len(tape)) if tape.codes[k] == _ATTACH and need[k] and not kept[k]]
     if not attached:
         return {}
     fixed = bytearray(len(tape))
@@ -212,15 +215,35 @@ def _have_all_orders(tape: Program, points: NDArray[np.float64] | None) -> bool:
     blocks = [block for block in tape.blocks if _ATTACH in block.codes]
     if not blocks:
         return True
-    attached = [references_in(block.operands[1]) for block in blocks if block.code == _ATTACH]
-    if len(attached) < len(blocks) or any((references < 0).any() for references in attached):
-        return False
+    values, attached = [], []
+    for block in blocks:
+        if block.body is not None:
+            if not _body_has_all_orders(block.body):
+                return False
+            continue
+        value, slope = map(references_in, block.operands)
+        constant = slope < 0
+        if (tape.values_of(slope[constant]) == 0.0).any():
+            return False
+        values.append(value[~constant])
+        attached.append(slope[~constant])
+    if not sum(map(len, values)):
+        return True
     own = tape.outputs
     try:
-        tape.outputs = np.concatenate([*(references_in(block.operands[0]) for block in blocks), *attached])
+        tape.outputs = np.concatenate([*values, *attached])
         return _are_same(tape, points)
     finally:
         tape.outputs = own
+
+
+def _body_has_all_orders(body: Tape) -> bool:
+    """Return True if all attached derivatives of a body are as `_in_other_words` has them, whatever it is given."""
+    kept = lasting(body)
+    attached = [k for k in range(body.inputs, len(body)) if body.codes[k] == _ATTACH and not kept[k]]
+    values = body.copy()
+    values.outputs = [side[k] for side in (body.first, body.second) for k in attached]
+    return not attached or (min(values.outputs) >= 0 and _are_same(values, None))
 
 
 def _are_same(program: Tape | Program, points: NDArray[np.float64] | None) -> bool:

@@ -224,20 +224,21 @@ MOST_DISTINCT: Final = 2_000
 SIMPLIFIED: Final = 0.01
 
 
-def _are_many(operations: int) -> bool:
+def are_many(operations: float) -> bool:
     """Return True if what repeats among so many operations is looked for."""
     return operations >= min(FEWEST, FEWEST_IN_RECURRENCES)
 
 
 def is_long_and_simplified(tape: Tape) -> bool:
     """Return True if constants have made many operations of a long tape simpler, so that steps of a loop may differ."""
-    return _are_many(tape.operations) and tape.simplified >= SIMPLIFIED * tape.operations
+    return are_many(tape.operations) and tape.simplified >= SIMPLIFIED * tape.operations
 
 
-def rolled(tape: Tape, *, short: bool = False) -> Program | None:
+def rolled(tape: Tape, times: float = 1.0, *, short: bool = False) -> Program | None:
     """Return a program as blocks, with its inputs and outputs; None where too little of it repeats.
 
     Args:
+        times: as many operations as one of them becomes where all are prepared.
         short: whether what repeats is looked for in short programs, too.
 
     >>> tape = Tape(1000)
@@ -246,13 +247,13 @@ def rolled(tape: Tape, *, short: bool = False) -> Program | None:
     >>> [block.count for block in rolled(tape).blocks]
     [40000]
     """
-    if not (short or _are_many(tape.operations)):
+    if not (short or are_many(times * tape.operations)):
         return None
     cones = Cones(tape)
-    if not (short or _are_many(cones.live)):
+    if not (short or are_many(times * cones.live)):
         return None
     for classes in classes_of(cones, MOST_DISTINCT if short else min(cones.live // REPEATED, MOST_DISTINCT)):
-        if cones.live < FEWEST and not (short or classes.recurrences):
+        if times * cones.live < FEWEST and not (short or classes.recurrences):
             return None
         program = as_blocks(cones, classes)
         if program is not None:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from accumulus.native.state import Integers
 from accumulus.tape.compiled.passes_kernel import QUOTIENT, SHARED_QUOTIENT, SIGNED, TAKE
-from accumulus.tape.live import as_written, needed, signed_zeros
+from accumulus.tape.live import as_written, lasting, needed, signed_zeros
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.passes import extended, moved, rows_of
 from accumulus.tape.tape import DIVIDE, POWER, Tape
@@ -42,7 +42,7 @@ def canonical(tape: Tape, kept_outputs: int = 0, *, differentiated: bool = False
     Args:
         kept_outputs: that many of the first outputs stay as they are computed, operation by operation.
         differentiated: whether derivatives are taken of it: powers that are not whole stay, since the roots that they
-            would become have no derivative at 0.
+            would become have no derivative at 0, and so do attached derivatives that last.
     """
     while True:
         tape, rewritten = _pass(tape, kept_outputs, differentiated)
@@ -59,6 +59,8 @@ def _pass(tape: Tape, kept_outputs: int, differentiated: bool) -> tuple[Tape, bo
     codes, first, second = rows[:, :3].T
     free = ~np.frombuffer(as_written(tape, kept_outputs), bool)[live]
     attached = codes == _ATTACH
+    if differentiated and attached.any():
+        attached &= ~lasting(tape)[live]
     quotients = free & (codes == DIVIDE)
     powers = np.flatnonzero(free & (codes == POWER) & (second < 0))
     if differentiated:

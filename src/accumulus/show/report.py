@@ -429,6 +429,7 @@ class Report(Shown):
         differentiates: whether derivatives are computed, and not the function alone.
         by_value: what is proved of a program that was rewritten by value.
         cases: of a function that decides on values, all for arguments of these shapes; the rest is of the last of them.
+        written_out: why a long loop in Python was written out turn by turn, and what to write in its place.
     """
 
     name: str
@@ -453,6 +454,7 @@ class Report(Shown):
     differentiates: bool = True
     by_value: ByValueFacts | None = None
     cases: tuple[CaseFacts, ...] = ()
+    written_out: str = ""
 
     @classmethod
     def of(cls, program: Compiled) -> Report:
@@ -473,6 +475,7 @@ class Report(Shown):
             differentiates=program.kind.derivatives,
             by_value=None if by_value is None else ByValueFacts.of(by_value),
             cases=(CaseFacts.of(program),) if program.recording.guards else (),
+            written_out=program.recording.why_written,
         )
 
     @classmethod
@@ -519,6 +522,8 @@ class Report(Shown):
         parts.append(key_values(self._program()))
         if self.cases:
             parts += ["", cases_table(self.cases)]
+        if self.written_out:
+            parts += ["", text(f"Written out turn by turn: {self.written_out}")]
         return Group(*parts)
 
     def _title(self) -> str:

@@ -46,6 +46,8 @@ def needed(tape: Tape, outputs: Sequence[int] | None = None, *, values: bool = T
     attached = rows[:, 0] == _ATTACH
     solved = np.unique(rows[attached & (rows[:, 2] >= 0), 1])
     handed[attached, 0] = ~np.isin(rows[attached, 1], solved)
+    constant = attached & (rows[:, 2] < 0)
+    handed[constant, 0] &= tape.values_of(rows[constant, 2]) == 0.0  # what others hold constant lasts
     return bytearray(_spread(tape, rows, marks, handed).tobytes())
 
 

@@ -128,8 +128,8 @@ def _multigammaln(tape: Tape, a: Any, d: Any) -> Any:
 
 
 def _fixed(tape: Tape, value: Any) -> Any:
-    """Return the same values as constants to derivatives."""
-    return applied(tape, "attach", value, 0.0)
+    """Return the same values as constants to derivatives of all orders."""
+    return applied(tape, "attach", value, 1.0)
 
 
 # Distributions --------------------------------------------------------------------------------------------------------
