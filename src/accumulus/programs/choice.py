@@ -46,8 +46,9 @@ MOST_WRITTEN_OUT: Final = 20_000
 #: time, and the first result a tenth of it.
 MOST_ALONG_SEEDS: Final = 20_000
 #: Operations of second derivatives for each one of the function, roughly: in a straight line they take seconds from
-#: an eighth of the operations on that make a function long.
-SECOND_ORDER: Final = 8.0
+#: a quarter of the operations on that make a function long; as loops their first result takes a tenth of that, and calls
+#: two to eight times as long.
+SECOND_ORDER: Final = 4.0
 #: Nonzeros for each operation of the function, at most, for a product with the matrix to take no more than one through
 #: the operations.
 SPARSE: Final = 4
