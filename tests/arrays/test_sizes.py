@@ -76,7 +76,7 @@ def test_memory_that_runs_out_is_told(monkeypatch):
     with pytest.raises(SizeError, match=r"while .*f.* was recorded with a traced array of shape \(3,\): no more"):
         acc.jacobian(f)(np.ones(3))
 
-    def differentiate(*_):
+    def differentiate(*_, **__):
         raise MemoryError("no more")
 
     monkeypatch.setattr("accumulus.arrays.jacobian.differentiate", differentiate)
@@ -198,6 +198,7 @@ def test_what_was_asked_to_be_written_out_is_not_told(short):
         warnings.simplefilter("error")
         acc.trace(tangled, np.linspace(0.1, 0.2, 5))
         acc.jacobian(squares, sparse=True, cache=False)(np.ones(5_000))
+        acc.gradient(lambda x: (x @ x) ** 2, cache=False)(np.ones(5_000))  # one product of matrices
 
 
 def test_the_busiest_line_is_one_of_the_function(monkeypatch):

@@ -12,6 +12,7 @@ from typing import Final
 
 from accumulus.errors import LongProgramWarning
 from accumulus.frontends.location import in_library
+from accumulus.tape.blocks import Block
 from accumulus.tape.program import Program
 
 #: What would make them short.
@@ -80,7 +81,12 @@ def scalar_operations(program: Program) -> int:
     """Return the number of operations that were written one by one."""
     if program.scalars is not None:
         return program.operations
-    return sum(block.operations for block in program.blocks if block.count == 1 and block.offsets is None)
+    return sum(block.operations for block in program.blocks if _is_scalar(block))
+
+
+def _is_scalar(block: Block) -> bool:
+    """Return True for one instance; sums and work on matrices have one, too, and are not written out."""
+    return block.count == 1 and block.offsets is None and block.shape is None
 
 
 def tell(name: str, program: Program, busiest: Line | None, loop: str = "") -> None:
@@ -108,7 +114,7 @@ def _busiest_of_blocks(program: Program) -> Line | None:
     """Return the line that most scalar operations of a program with loops come from."""
     counts: Counter[tuple[str, int]] = Counter()
     for block, lines in zip(program.blocks, program.lines, strict=True):
-        if block.count == 1 and block.offsets is None:
+        if _is_scalar(block):
             counts.update(dict.fromkeys(lines, block.operations))
     return (*counts.most_common(1)[0][0], "") if counts else None
 
