@@ -45,9 +45,9 @@ MOST_WRITTEN_OUT: Final = 20_000
 #: Operations of a product with directions or weights that is written out, at most: of more a call of loops takes less
 #: time, and the first result a tenth of it.
 MOST_ALONG_SEEDS: Final = 20_000
-#: Operations of second derivatives for each one of the function, roughly: in a straight line they take seconds from
-#: a quarter of the operations on that make a function long; as loops their first result takes a tenth of that, and calls
-#: two to eight times as long.
+#: Operations of second derivatives for each one of the function, roughly: in a straight line they take seconds from a
+#: quarter of the operations on that make a function long. As loops their first result takes a tenth of that, and calls
+#: take two to eight times as long.
 SECOND_ORDER: Final = 4.0
 #: Nonzeros for each operation of the function, at most, for a product with the matrix to take no more than one through
 #: the operations.
