@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse.linalg
 
 import accumulus as acc
 from accumulus.checking.comparisons import (
@@ -164,6 +165,17 @@ def test_programs_that_differ_fail(problem):
     assert findings["batch, one by one"].passed
     assert findings["other"].failed == 1
     assert "derivative of f(…)[0] by argument 0 (x)[0]" in findings["other"].where
+
+
+def test_programs_of_loops_are_compared_where_these_are_what_runs():
+    matrix = scipy.sparse.diags_array([np.full(39, -1.0), np.full(40, 4.0)], offsets=[-1, 0]).tocsc()
+    for f in (
+        lambda x: scipy.sparse.linalg.spsolve(matrix, x**2),
+        lambda x: np.linalg.solve(np.outer(x, x) + np.eye(40), x),
+    ):
+        report = acc.check(f, np.linspace(0.5, 1.0, 40), points=2)
+        assert report.passed
+        assert {"sparse, dense", "Jacobian, differences"} <= {finding.name for finding in report.findings}
 
 
 def test_points_where_the_function_raises_are_counted():

@@ -14,7 +14,7 @@ import numpy as np
 
 from accumulus.api.recordings import Trace
 from accumulus.checking.comparisons import CheckReport, Finding, FlatProblem, compare_programs, compare_slopes
-from accumulus.errors import ArgumentError, MismatchError, OpaqueError
+from accumulus.errors import ArgumentError, MismatchError
 from accumulus.frontends.agreement import where_it_holds
 from accumulus.frontends.kinds import as_inputs, as_numpy, as_reals, moved
 from accumulus.frontends.location import name_of
@@ -88,10 +88,7 @@ def check(
 
     def recorded(point: Sequence[Any]) -> Recording:
         decides = chosen.guards == "cases"
-        try:
-            return record(function, point, static, check=True, decides=decides)
-        except OpaqueError:  # operations between calls are loops
-            return record(function, point, static, check=True, decides=decides, arrays=chosen.takes_arrays)
+        return record(function, point, static, check=True, decides=decides, arrays=chosen.takes_arrays)
 
     try:
         recording = recorded(numbers)
@@ -136,7 +133,7 @@ def _findings(
     options: Given,
 ) -> tuple[list[Finding], int]:
     """Return findings at points of one case, and the number of points at which the function has values."""
-    programs = _programs_of_loops if recording.program.calls else _programs
+    programs = _programs if recording.loops is None else _programs_of_loops
     dense, others = programs(Trace(function, recording), tried, positions, chosen, options)
     problem = FlatProblem(function, recording, dense, positions)
     tried = [_representable(point, recording.argument_shapes, chosen.dtype) for point in tried]
