@@ -159,6 +159,7 @@ def largest_factor(function, options):
     return np.max(factors(before, after))
 
 
+@pytest.mark.sampled(2)
 @every_program
 @pytest.mark.parametrize("function", SMALL, ids=lambda function: function.name)
 def test_small_functions_stay_as_accurate_as_the_plain_program(function, program):

@@ -121,6 +121,7 @@ def products(tape):
     return [block.shape for block in tape.blocks if block.code == MATMUL]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sparse", [None, "csr"])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_products_compute_what_is_written_out(function, sparse):

@@ -153,6 +153,7 @@ FUNCTIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_steps_compute_what_is_written_out(function):
     both(function, X)

@@ -194,6 +194,7 @@ def counted(names):
     return acc.custom(mixed, **{name: rules[name] for name in names}), called
 
 
+@pytest.mark.sampled(2)
 @CALLABLE
 @pytest.mark.parametrize("names", RULES.values(), ids=RULES)
 def test_products_call_rules_and_form_no_jacobian(names, target, jax):

@@ -1390,6 +1390,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_every_change_is_seen_or_said(name, kind, monkeypatch, recwarn):
     with jax.enable_x64(True) if name.startswith("jax ") else contextlib.nullcontext():

@@ -115,6 +115,7 @@ def mixed(t, state, p):
     return {"y": rate, "z": -0.5 * z * y[0]}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", ["LSODA", "RK23", "DOP853", "Radau", "BDF"])
 @pytest.mark.parametrize("times", [[0.0, 0.4, 0.4, 1.0], [1.0, 0.2], [0.5, 0.5]], ids=["up", "down", "at once"])
 def test_adjoint_equations_are_the_variational_ones_backward(method, times, monkeypatch):

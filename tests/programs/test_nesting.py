@@ -137,6 +137,7 @@ class TestOfLongArrays:
 
     X = np.linspace(0.4, 1.6, 5)
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize(
         "function",
         [

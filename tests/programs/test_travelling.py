@@ -55,6 +55,7 @@ def assert_same(found, wanted):
         np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("called", [False, True], ids=["fresh", "called"])

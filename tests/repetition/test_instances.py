@@ -104,6 +104,7 @@ def test_derivatives_are_the_same(names, end):
     assert_same(found, expected)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", STEPS)
 def test_second_derivatives_are_the_same(name):
     f = function_of([name, "by rows"], "total")

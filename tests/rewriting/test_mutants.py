@@ -361,7 +361,7 @@ MUTANTS = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_caught(name):
     text, replacement, *programs = MUTANTS[name]

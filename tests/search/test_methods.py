@@ -191,6 +191,7 @@ def test_same_seed_same_plan(method, graph, objective, seed):
     assert once == again
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", METHODS)
 def test_methods_take_layered_graphs_of_hundreds_of_vertices(method):
     graph = layered(layers=20, width=10, degree=3, seed=1)

@@ -62,6 +62,7 @@ def test_a_plan_that_was_found_is_loaded(folder):
     assert len(files(folder)) == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", tuple(methods()))
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(graph=graphs(sized=True), objective=st.sampled_from(COUNTED), seed=st.integers())

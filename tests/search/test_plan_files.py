@@ -38,6 +38,7 @@ def same(first, second):
     return True
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(graph=graphs(sized=True), objective=st.sampled_from(COUNTED), seed=st.integers())

@@ -109,6 +109,7 @@ CASES = {
 VALUES_ONLY = ("expm of a stack", "svd", "lstsq", "pinv")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_derivatives(name):
     function, point = CASES[name]

@@ -85,6 +85,7 @@ def close(one, other, tolerance=1e-11):
     np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * max(1.0, np.abs(other).max()))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_values_and_derivatives_are_those_of_dense_systems(name):
     sparse, dense = FUNCTIONS[name]
