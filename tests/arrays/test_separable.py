@@ -8,7 +8,13 @@ import pytest
 import accumulus as acc
 from accumulus.arrays import separable
 
-jax.config.update("jax_enable_x64", True)
+
+@pytest.fixture(autouse=True)
+def in_double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
 N = 70
 RANDOM = np.random.default_rng(0)
 

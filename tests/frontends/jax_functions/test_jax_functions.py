@@ -122,8 +122,8 @@ def test_several_arguments_numbers_and_what_is_passed_as_it_is():
 
 
 def test_functions_are_traced_in_double_precision_whatever_jax_is_configured_for():
-    assert not jax.config.jax_enable_x64
-    value, slope = acc.value_and_jacobian(lambda x: jnp.sin(x * 0.1) * jnp.pi, **FAST)(0.7)
+    with jax.enable_x64(False):
+        value, slope = acc.value_and_jacobian(lambda x: jnp.sin(x * 0.1) * jnp.pi, **FAST)(0.7)
     np.testing.assert_allclose([value, slope], [np.sin(0.07) * np.pi, 0.1 * np.cos(0.07) * np.pi], rtol=1e-15)
 
 
