@@ -190,7 +190,7 @@ def _are_distinct(references: Integers) -> bool:
 
 
 def repeats(references: Integers) -> Integers:
-    """How often each was there before."""
+    """Return how often each was there before."""
     order = _order(references)
     _, first, lengths = np.unique(references[order], return_index=True, return_counts=True)
     found = np.empty(len(references), np.int64)
