@@ -27,6 +27,8 @@ from accumulus.graph.linearize import linearize
 from accumulus.search.find import find_plan
 from accumulus.tape.columns import Column, column, references_in
 from accumulus.tape.fusion import Map, fuse
+from accumulus.tape.interpreter import copied
+from accumulus.tape.live import needed
 from accumulus.tape.moving import Moving
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
@@ -159,12 +161,12 @@ class _Sweep:
     def _add_body(self, each: Map, weights: list[tuple[int, Column]]) -> bool:
         count = len(each.leaves)
         body = Tape(count + len(weights))
-        values = _copied(each.body, body)
+        values = copied(each.body, body, list(range(count)), needed(each.body))
         terms = []
         for k, (row, weight) in enumerate(weights):
             number = self.made.uniform(weight)
             factor = count + k if number is None else body.constant(number)
-            terms.append(body.multiply(factor, values[each.body.outputs[row]]))
+            terms.append(body.multiply(factor, values[row]))
         body.outputs = [body.sum(terms)]
         if not is_mirrored(body):
             return False
@@ -295,13 +297,3 @@ def _dependent(body: Tape, leaves: list[bool]) -> list[bool]:
     for reference in range(body.inputs, len(body)):
         found[reference] = any(a >= 0 and found[a] for a in body.arguments(reference))
     return [output >= 0 and found[output] for output in body.outputs]
-
-
-def _copied(body: Tape, made: Tape) -> dict[int, int]:
-    """Write the operations of a body onto another tape; references there of those here that outputs may have."""
-    values: dict[int, int] = {k: k for k in range(body.inputs)}
-    values |= {-1 - k: made.constant(value) for k, value in enumerate(body.constants)}
-    for reference in range(body.inputs, len(body)):
-        arguments = [values[a] for a in body.arguments(reference)]
-        values[reference] = made.apply_code(body.codes[reference], arguments)
-    return values
