@@ -41,6 +41,13 @@ def energy(np, each, x, k):
     return np.sum(terms) + 2.0 * np.sum(np.sin(x[3:] * 2.0) ** 2)
 
 
+def scaled(np, each, x, k):
+    """Return an energy of variables that are scaled first, each in a way of its own."""
+    y = k[:1] + x * np.exp(0.01 * np.arange(N + 1.0))
+    i = np.arange(N)
+    return np.sum(each(lambda a, b, k: k * np.sin(a * b) + b**3, y[i], y[i + 1], k))
+
+
 def mapped(f, *xs):
     return jax.vmap(f)(*xs)
 
@@ -48,6 +55,7 @@ def mapped(f, *xs):
 CASES = {
     "lagrangian": (lagrangian, (RANDOM.normal(size=3 * N + 2), RANDOM.normal(size=2 * N))),
     "energy": (energy, (RANDOM.normal(size=N + 1), RANDOM.normal(size=N))),
+    "scaled": (scaled, (RANDOM.normal(size=N + 1), RANDOM.normal(size=N))),
 }
 
 
@@ -136,3 +144,24 @@ def test_whole_vectors_are_instances(used):
     assert used[-1] is not None
     reference = jax.jit(jax.hessian(lambda *given: whole(jnp, mapped, *given)))(*arguments)
     np.testing.assert_allclose(found(*arguments), reference, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("spoilt", ["_product", "_taken"])
+def test_a_sweep_that_hands_on_what_is_wrong_is_noticed(spoilt, used, monkeypatch):
+    """Spoil the last entry or adjoint that is handed on, which no plan of a body and no sum of entries is about."""
+    f, arguments = CASES["scaled"]
+    own = getattr(separable._Sweep, spoilt)
+
+    def wrong(self, *given):
+        references = own(self, *given)
+        if references is not None and len(references) == N:
+            references = references.copy()
+            references[-1] = self.made.constant(3.0)
+        return references
+
+    monkeypatch.setattr(separable._Sweep, spoilt, wrong)
+    options = {"cache": False, "effort": "fast", "check": False}
+    hessian = acc.hessian(lambda *given: f(np, acc.map, *given), **options).compile_loops(*arguments)
+    assert used == [None]
+    reference = jax.jit(jax.hessian(lambda *given: f(jnp, mapped, *given)))(*arguments)
+    np.testing.assert_allclose(hessian(*arguments), reference, rtol=0, atol=1e-12 * np.abs(reference).max())

@@ -617,13 +617,15 @@ class _Accumulating:
         forward = self.ends == _DIRECTIONS and self.end_count == 1 < len(self.given.outputs)
         # of one result, going backward does; what is cheapest now may be a matrix that is never needed
         backward = len(self.given.outputs) == 1
+        going_forward = forward or not (backward or len(self.given.outputs) <= self.end_count)
+        ordered = sorted(vertices, key=self._rank, reverse=going_forward)  # the next one is the last
         while vertices:
+            while ordered[-1] not in vertices:
+                ordered.pop()
             # what rows by indices depend on is known where there is nothing else left on one side of them
-            free = vertices.difference(*self.lookups)
+            free = vertices if forward or backward else vertices.difference(*self.lookups)
             in_order = forward or backward or not free
-            going_forward = forward or not (backward or len(self.given.outputs) <= self.end_count)
-            next_in_order = (min if going_forward else max)(vertices, key=self._rank)
-            vertex, products = self._cheapest({next_in_order} if in_order else free)
+            vertex, products = self._cheapest({ordered[-1]} if in_order else free)
             if products > MOST:
                 raise SizeError(
                     f"{products:,} products of derivatives between arrays, of which {MOST:,} fit; expected arrays "

@@ -8,6 +8,10 @@ adjoints of what such loops return do not depend on the variables, so the Hessia
 over all instances of all bodies φ, where w are the adjoints (Griewank and Toint 1982). Each ψ is planned as every
 other scalar function is, on a graph with a mirror, so one triangle is computed; no derivative between arrays is ever
 formed. The plan's size and the time it takes do not depend on the number of instances.
+
+Plans of bodies and the sum of entries are verified exactly. How adjoints and entries are handed from body to body is
+compared with differences of the function and of its gradient, at the recording's points; where it differs, derivatives
+are taken between arrays.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from accumulus.graph.linearize import linearize
 from accumulus.search.find import find_plan
 from accumulus.tape.columns import Column, column, references_in
 from accumulus.tape.fusion import Map, fuse
-from accumulus.tape.interpreter import copied
+from accumulus.tape.interpreter import copied, evaluate
 from accumulus.tape.live import needed
 from accumulus.tape.moving import Moving
 from accumulus.tape.program import Program
@@ -37,6 +41,13 @@ Integers = NDArray[np.int64]
 #: Values that a result depends on, at most, for second derivatives with respect to it to be handed on to these one by
 #: one: shifted and scaled variables have one.
 MOST_BEHIND: Final = 2
+#: Steps of differences relative to the inputs, of which one has to do: there may be a kink within a step.
+STEPS: Final = 1e-4, 1e-5, 1e-6
+#: Errors of differences: relative to the magnitudes that are added, and, by rounding, to the largest value.
+TRUNCATION: Final = 1e-2
+ROUNDING: Final = 1e-11
+#: Turns of so much of a circle give signs without a pattern.
+GOLDEN: Final = 0.6180339887498949
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +63,23 @@ class SeparableHessian:
     values: Integers
     products: int  # scalar products and sums between bodies
 
+    def times(self, tangent: NDArray[np.float64], entries: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the product of a vector and the matrix whose lower triangle has these entries."""
+        product = np.zeros(len(tangent))
+        np.add.at(product, self.rows, entries * tangent[self.columns])
+        apart = self.rows != self.columns
+        np.add.at(product, self.columns[apart], (entries * tangent[self.rows])[apart])
+        return product
 
-def separable_hessian(given: Program, inputs: Integers, context: Context) -> SeparableHessian | None:
+
+def separable_hessian(
+    given: Program, inputs: Integers, context: Context, points: NDArray[np.float64]
+) -> SeparableHessian | None:
     """Return the Hessian of a program's only output; None if it is no sum of loops over the inputs alone.
+
+    Args:
+        inputs: that are differentiated by.
+        points: of the function's domain, (points, inputs).
 
     Raises:
         VerificationError: if what was made of the Hessians of bodies is not the Hessian.
@@ -63,7 +88,38 @@ def separable_hessian(given: Program, inputs: Integers, context: Context) -> Sep
     if len(given.outputs) != 1 or not all(each.is_sum or each.is_body for each in maps):
         return None
     found = _Sweep(given, inputs, context, maps)
-    return found.hessian() if all(map(found.add, reversed(maps))) else None
+    if not all(map(found.add, reversed(maps))):
+        return None
+    hessian = found.hessian()
+    return hessian if _agrees(hessian, given, inputs, points) else None
+
+
+def _agrees(hessian: SeparableHessian, given: Program, inputs: Integers, points: NDArray[np.float64]) -> bool:
+    """Return True if differences of the function and of its gradient are those of the gradient and of the Hessian.
+
+    Each has to be so at one of the steps; what is not finite agrees.
+    """
+    gradient = slice(1, 1 + len(inputs))
+    signs = np.where(np.arange(len(inputs)) * GOLDEN % 1.0 < 0.5, -1.0, 1.0)
+    differs = np.ones(1 + len(inputs), bool)
+    for k, step in enumerate(STEPS):
+        point = points[k % len(points)]
+        ahead, behind = point.copy(), point.copy()
+        ahead[inputs] += step * signs * np.maximum(np.abs(point[inputs]), 1.0)
+        behind[inputs] -= step * signs * np.maximum(np.abs(point[inputs]), 1.0)
+        after, before = (evaluate(hessian.tape, each) for each in (ahead, behind))
+        tangent = (ahead - behind)[inputs]
+        with np.errstate(all="ignore"):
+            here = (after + before) / 2  # in the middle, but for the square of the step
+            slopes, entries = here[gradient], here[gradient.stop :]
+            differences = np.append(evaluate(given, ahead) - evaluate(given, behind), (after - before)[gradient])
+            products = np.append(slopes @ tangent, hessian.times(tangent, entries))
+            magnitudes = np.append(np.abs(slopes) @ np.abs(tangent), hessian.times(np.abs(tangent), np.abs(entries)))
+            rounding = np.append(np.abs(here[0]), np.full(len(slopes), np.abs(slopes).max(initial=0.0)))
+            differs &= np.abs(differences - products) > TRUNCATION * magnitudes + ROUNDING * rounding
+        if not differs.any():
+            return True
+    return False
 
 
 class _Sweep:

@@ -282,11 +282,12 @@ def loops_of_sums(
     given = recording.loops
     if given is None or not (kind.symmetric and recording.is_number) or selection.places is not None:
         return None
-    if recording.guards or has_attached(given) or given.has_lookups:
+    points = preparation.points
+    if points is None or recording.guards or has_attached(given) or given.has_lookups:
         return None
     inputs = inputs_of(recording, selection.positions)
     with preparation.stage("plan"):
-        hessian = separable_hessian(given, inputs, preparation.context)
+        hessian = separable_hessian(given, inputs, preparation.context, points)
         if hessian is None:
             return None
         first, value = kind.skipped, np.array([hessian.value])
