@@ -77,9 +77,9 @@ def test_digests_know_all_sources_of_a_kernel(monkeypatch):
         Path, "read_text", lambda path, *given, **keywords: read.append(path) or original(path, "utf-8")
     )
     sources._module.cache_clear()
-    sources.digest.__wrapped__("theory.subsets")
+    sources.digest.__wrapped__("theory.blocks")
     names = {path.relative_to(sources.PACKAGE).as_posix() for path in read}
-    assert {"search/compiled/order_kernel.py", "theory/compiled/subsets_kernel.py"} <= names
+    assert {"search/compiled/order_kernel.py", "theory/compiled/orders_kernel.py"} <= names
     assert {"native/words.py", "native/compile.py"} <= names
 
 

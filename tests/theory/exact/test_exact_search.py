@@ -33,7 +33,8 @@ from accumulus.theory.bounds import bracketing_bound, chosen_paths, least_costs,
 from accumulus.theory.compiled import faces_kernel
 from accumulus.theory.exact import eliminations, searches
 from accumulus.theory.exact.eliminations import OptimumProof
-from accumulus.theory.exact.searches import LineSearch, SubsetSearch, independent_parts
+from accumulus.theory.exact.orders import LARGE_BLOCK
+from accumulus.theory.exact.searches import LineSearch, independent_parts
 
 DATA = Path(__file__).parents[2] / "data"
 COUNTED = st.sampled_from([Objective.FMA, Objective.MULTIPLICATIONS])
@@ -49,7 +50,7 @@ def vector_graphs():
 def searched(graph, objective, level, moves=10**9):
     """Cost and lower bound of the search of a level alone, without other methods or bounds of programs."""
     proof = OptimumProof(graph, objective, forward_order(graph))
-    for _ in proof.search_orders(24) if level == "vertex" else proof.search_sequences(level, moves):
+    for _ in proof.search_orders(10**9, LARGE_BLOCK) if level == "vertex" else proof.search_sequences(level, moves):
         pass
     accumulation = eliminate_vertices(graph, proof.order()) if level == "vertex" else proof.accumulation(level)
     accumulation.verify()
@@ -243,8 +244,6 @@ def test_machine_code_does_what_python_does(monkeypatch, edges, seed, labels):
 def test_a_part_that_is_too_large_is_not_searched():
     graph = DifferentiationGraph([(j, i) for j in range(30) for i in range(j + 1, 30)])
     state = Elimination.of(graph, Objective.FMA)
-    assert list(SubsetSearch(state, 10**9).run()) == []
-    assert SubsetSearch(state, 10**9).failed
     search = LineSearch(state, state.intermediates, 10**9, edges=False)
     assert search.failed
     assert list(search.run()) == []

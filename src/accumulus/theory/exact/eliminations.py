@@ -26,6 +26,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -50,7 +51,8 @@ from accumulus.search.elimination import Elimination
 from accumulus.search.registry import SearchResult, register
 from accumulus.search.vertex_orders import vertex
 from accumulus.theory.bounds import MOST_COLUMNS, bracketing_bound, least_costs, lower_bound, unmerged
-from accumulus.theory.exact.searches import MOST_VERTICES, LineSearch, SubsetSearch, independent_parts, reduced_part
+from accumulus.theory.exact.orders import LARGE_BLOCK, MOST_VERTICES, SMALL_BLOCK, OrderSearch
+from accumulus.theory.exact.searches import LineSearch, independent_parts, reduced_part
 from accumulus.theory.methods.edges_and_faces import edge, face
 
 Level = Literal["vertex", "edge", "face"]
@@ -145,22 +147,31 @@ class OptimumProof:
                 part.raise_bound("face", bound)
                 yield self.cost("face")
 
-    def search_orders(self, most: int) -> Iterator[int]:
-        """Dynamic programming over the sets of each part of at most so many vertices, after reduction."""
-        for part in self._parts:
+    def search_orders(self, nodes: int, block: int, most: int = MOST_VERTICES) -> Iterator[int]:
+        """Bound each part by blocks and search its orders from the last vertex, after reduction.
+
+        Args:
+            nodes: sets of vertices searched for each part, at most.
+            block: vertices of a block, at most.
+            most: vertices of a part that is searched.
+        """
+        for part in sorted(self._parts, key=lambda part: len(part.order)):
             if part.proven("vertex"):
                 continue
             smaller = reduced_part(self._state, part.order)
             if len(smaller.state.intermediates) > most:
                 part.raise_bound("vertex", smaller.cost + sum(least_costs(smaller.state).values()))
                 continue
-            search = SubsetSearch(smaller.state, part.cost["vertex"] - smaller.cost)
-            for _ in search.run():
-                yield self.cost("vertex")
-            if search.order is not None:
-                part.order = smaller.named(search.order)
-            part.improve("vertex", smaller.cost + search.cost)
-            part.raise_bound("vertex", smaller.cost + search.lower_bound)
+            search = OrderSearch(smaller.state, part.cost["vertex"] - smaller.cost, nodes, block)
+            try:
+                for _ in search.run():
+                    part.raise_bound("vertex", smaller.cost + search.lower_bound)
+                    yield self.cost("vertex")
+            finally:
+                if search.order is not None:
+                    part.order = smaller.named(search.order)
+                part.improve("vertex", smaller.cost + search.cost)
+                part.raise_bound("vertex", smaller.cost + search.lower_bound)
             yield self.cost("vertex")
 
     def search_sequences(self, level: Literal["edge", "face"], moves: int) -> Iterator[int]:
@@ -226,23 +237,32 @@ class OptimumProof:
 
 
 class Patience(NamedTuple):
-    """Limits of a proof: vertices of a part for orders, columns for brackets, moves for edges and faces."""
+    """Limits of a proof."""
 
-    vertices: int = MOST_VERTICES
-    columns: int = MOST_COLUMNS
-    moves: int = sys.maxsize
+    vertices: int = MOST_VERTICES  # of a part whose orders are searched
+    nodes: int = sys.maxsize  # sets of vertices that are searched for orders
+    block: int = LARGE_BLOCK  # vertices of a block
+    columns: int = MOST_COLUMNS  # of an integer program
+    moves: int = sys.maxsize  # of a search for edges or faces
 
 
 #: For proofs that were not asked for: some tens of milliseconds.
-BRIEF: Final = Patience(vertices=14, columns=4_000, moves=20_000)
+BRIEF: Final = Patience(vertices=24, nodes=1_000, block=SMALL_BLOCK, columns=4_000, moves=20_000)
+#: Sets of vertices that are searched on the way to edges and faces.
+_ON_THE_WAY: Final = 50_000
 #: Of graphs of more edges, only the flow bound is found.
 _LARGEST: Final = 5_000
 #: Seconds for each edge that this bound takes.
 _BOUND: Final = 5e-5
 #: Part of the time that the heuristic method may take.
 _SHARE: Final = 0.4
+#: Part of the work that is left, and seconds of it, that the search for orders takes before integer programs do.
+_FIRST: Final = 0.25
+_FIRST_SECONDS: Final = 3.0
 #: Part of the work that is left which an integer program may take.
 _BRACKETS: Final = 0.5
+#: Part of what vertices cost at least that a small program has to show, or no larger ones are solved.
+_PROMISING: Final = 0.9
 _BASES: Final = {"vertex": vertex, "edge": edge, "face": face}
 
 
@@ -296,7 +316,8 @@ def proven(
     run = _Run(proof, level, best, context)
     patience = BRIEF if brief else Patience()
     if options.iterations is not None:
-        patience = Patience(12, min(MOST_COLUMNS, 5 * options.iterations), 20 * options.iterations)
+        columns, moves = min(MOST_COLUMNS, 5 * options.iterations), 20 * options.iterations
+        patience = Patience(24, moves, SMALL_BLOCK, columns, moves)
     interrupted = False
     try:
         with closing(run.steps(patience)) as steps:
@@ -328,12 +349,13 @@ class _Run:
         first = Patience(*map(min, BRIEF, patience))
         searches = [self._searches(first), self._searches(patience)]
         brackets = [self._brackets(first, partial=False), self._brackets(patience, partial=True)]
-        # sets are quickly gone through; integer programs are quicker than the other searches, but slow to begin with
-        in_turn = (
-            [*searches, *brackets]
-            if self.level == "vertex"
-            else [searches[0], *brackets, self._repairs(patience), searches[1]]
-        )
+        if self.level == "vertex":
+            # a search either ends soon or takes all the time; what an integer program finds spares it
+            until = self._context.left - min(_FIRST * self._context.left, _FIRST_SECONDS)
+            soon = takewhile(lambda _: self._context.left > until, searches[1])
+            in_turn = [searches[0], soon, *brackets, searches[1]]
+        else:
+            in_turn = [searches[0], *brackets, self._repairs(patience), searches[1]]
         for steps in in_turn:
             if not self.done():
                 yield from steps
@@ -344,7 +366,8 @@ class _Run:
         columns = patience.columns
         sizes = [columns // 12, columns // 3, columns] if partial else [columns]
         for size in sizes:  # large programs may not be solved in time, and then say less than small ones
-            if not self.done():
+            promising = self.proof.bound("face") >= _PROMISING * self.proof.bound(self.level)
+            if not self.done() and (promising or size == sizes[0]):
                 for _ in self.proof.bracket(lambda: _BRACKETS * self._context.left, size, partial=partial):
                     yield
 
@@ -353,8 +376,9 @@ class _Run:
             if self.done():
                 return
             if level == "vertex":
-                self._prepare("theory.subsets")
-                search = self.proof.search_orders(patience.vertices)
+                self._prepare("theory.blocks", "theory.orders")
+                nodes = patience.nodes if level == self.level else min(patience.nodes, _ON_THE_WAY)
+                search = self.proof.search_orders(nodes, patience.block, patience.vertices)
             else:
                 self._prepare("theory.faces")
                 moves = patience.moves if level == self.level else min(patience.moves, BRIEF.moves)
@@ -373,10 +397,10 @@ class _Run:
                 raise KeyboardInterrupt
             yield
 
-    def _prepare(self, kernel: str) -> None:
-        """Have a kernel ready; the first use on a machine compiles it, which is not the search's time."""
+    def _prepare(self, *kernels: str) -> None:
+        """Have kernels ready; the first use on a machine compiles them, which is not the search's time."""
         with self._context.paused():
-            prepare(kernel)
+            prepare(*kernels)
 
 
 def _best_of(proof: OptimumProof, level: Level) -> SearchResult:

@@ -30,8 +30,7 @@ Each of them is tested against all orders of all graphs of up to three intermedi
 and of many larger ones, with kinds and sizes. They are for vertex elimination; only parts, series and copies carry
 over to edges and faces (`accumulus.theory.compiled.faces_kernel`).
 
-**Sets**, by dynamic programming. Drives `accumulus.theory.compiled.subsets_kernel`. Time O(2ⁿ·n) for n vertices at
-worst, of which the bounds leave a part only; memory 8·2ⁿ bytes: 128 MB and some seconds at `MOST_VERTICES` vertices.
+**Orders** of vertices: `accumulus.theory.exact.orders`.
 
 **Edges and faces.** `accumulus.theory.compiled.faces_kernel` searches below a limit. The limit rises from the lower
 bound to the cost of the best plan that is known: while nothing is found below it, it is a new lower bound, and what has
@@ -55,15 +54,13 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accumulus.elimination.edges_and_faces import Side
 from accumulus.native.machine import kernel
 from accumulus.native.state import Records, zeros
-from accumulus.search.elimination import BitRows, Elimination
+from accumulus.search.elimination import Elimination
 from accumulus.theory.bounds import disjoint_pairs, least_costs
 from accumulus.theory.compiled import faces_kernel as faces
-from accumulus.theory.compiled.subsets_kernel import HALF, LAST, UNREACHED, SubsetsState
 from accumulus.theory.graphs.traversal import UnionFind
 from accumulus.theory.methods.edges_and_faces import Lines, words
 
@@ -212,14 +209,7 @@ def _merged(part: ReducedPart, groups: Sequence[Sequence[int]]) -> ReducedPart:
     return _extracted(merged, inner, members, part.first, part.cost)
 
 
-# Sets ----------------------------------------------------------------------------------------------------------------
-
-
-#: Vertices of a part, at most.
-MOST_VERTICES: Final = 24
-#: Sets looked at by one call, some milliseconds; seconds of work of each.
-_SETS: Final = 1 << 14
-_SET_SECONDS: Final = 3e-7
+# Searches ------------------------------------------------------------------------------------------------------------
 
 
 class PartSearch:
@@ -237,84 +227,6 @@ class PartSearch:
     def proven(self) -> bool:
         """Return whether the best known cost is the least."""
         return self.lower_bound >= self.cost
-
-
-class SubsetSearch(PartSearch):
-    """Search for the best order of a part.
-
-    Args:
-        state: the part, nothing eliminated: its intermediates are those to be eliminated.
-        cost: of the best order that is known; only cheaper ones are looked for.
-
-    Attributes:
-        order: the best one that was found, None if none was cheaper than what was known.
-        failed: whether the part is too large, so that `run` does nothing.
-    """
-
-    def __init__(self, state: Elimination, cost: int) -> None:
-        self._state = state
-        self.cost = cost
-        self.order: tuple[int, ...] | None = None
-        self._least = least_costs(state)
-        self.lower_bound = sum(self._least.values())
-        self.failed = len(state.intermediates) > MOST_VERTICES
-        self.expanded = 0
-
-    def run(self) -> Iterator[int]:
-        """Search until the optimum is proven; yields the best cost from time to time."""
-        if self.failed or self.proven:
-            return
-        vertices = self._state.intermediates
-        everything = (1 << len(vertices)) - 1
-        search, prove = self._encoded(vertices), kernel("theory.subsets")
-        table = search.table
-        while prove(search.address) < everything:
-            self._state.deadline.spend(_SET_SECONDS * _SETS)
-            yield self.cost
-        self.expanded = search.expanded
-        if table[everything] >> LAST < self.cost:
-            self.cost = int(table[everything] >> LAST)
-            order, left = list[int](), everything
-            while left:
-                last = int(table[left]) & ((1 << LAST) - 1)
-                order.append(vertices[last])
-                left &= ~(1 << last)
-            self.order = tuple(reversed(order))
-        self.lower_bound = self.cost
-        yield self.cost
-
-    def _encoded(self, vertices: Sequence[int]) -> SubsetsState:
-        state, count = self._state, len(vertices)
-        bits = BitRows.of(state)
-        words = bits.rows.shape[2]
-        table: NDArray[np.int64] = np.full(1 << count, UNREACHED, np.int64)
-        table[0] = 0
-        low, high = (self._rest(vertices[first : first + HALF]) for first in (0, HALF))
-        products, multiplications = state.objective.ranked(1, 0)
-        return SubsetsState(
-            base=bits.rows,
-            mask=np.zeros(words, np.int64),
-            sizes=bits.sizes,
-            vertices=count,
-            words=words,
-            scalar=bool((bits.sizes == 1).all()),
-            products=products,
-            multiplications=multiplications,
-            buffers=np.zeros((count, *bits.rows.shape), np.int64),
-            owners=np.zeros(count, np.int64),
-            table=table,
-            low=low,
-            high=high,
-            limit=self.cost - 1,
-            budget=_SETS,
-        )
-
-    def _rest(self, vertices: Sequence[int]) -> NDArray[np.int64]:
-        """Return what those vertices that are left cost at least, by the set that is gone."""
-        rest: NDArray[np.int64] = np.zeros(1, np.int64)
-        for v in vertices:
-            rest = np.concatenate([rest + self._least[v], rest])
-        return rest
 
 
 # Edges and faces ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,690 @@
+"""Compiled search for the best order of vertices: the block bound, and the branch on the last vertex.
+
+`accumulus.theory.exact.orders` has both, with proofs.
+
+**Blocks.** After a set S of the block is eliminated, and nothing else,
+let a and b be the maximum flows from a vertex v to both sides of the graph (every vertex lets its size through). One
+dynamic program over all S adds up the costs of the cheapest order of the block, at size(v)·a·b each.
+
+A flow is found by shortest augmenting paths (Edmonds and Karp 1972). Where nothing more can be pushed, the search has
+entered the vertices on the near side of a lightest cut. Eliminating a vertex that was not entered leaves this cut as it
+is, so a flow is computed only if every vertex of S was entered without it. Of most pairs (v, S) none has to be.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from accumulus.native.decorators import compiled
+from accumulus.native.state import Integers, Record, Records
+from accumulus.native.words import (
+    bit,
+    copy,
+    copy_many,
+    lowest,
+    population,
+    scattered,
+    shifted_right,
+    without_lowest,
+    wrapped,
+)
+from accumulus.search.compiled.order_kernel import SETS, SIDE, RowsState, cost_of, eliminate, join_word, weight
+
+#: Bits of each of the two flows of a vertex to one side; the set of the block that was entered is above them.
+FLOW: Final = 23
+_FLOW: Final = (1 << FLOW) - 1
+#: Cost of what was not reached.
+UNREACHED: Final = 1 << 62
+
+
+class FlowsState(RowsState):
+    """A flow from a vertex through those in `mask` to any that is not.
+
+    Attributes:
+        through, between: flow through each vertex by bit, and from each to each.
+        into: from which vertices flow comes, (bits, words).
+        came, queue: of the nodes of the search: a vertex is entered at twice its number, and left at the node behind.
+        entered, left, near: sets of vertices, (words,).
+    """
+
+    through: Integers
+    between: Integers
+    into: Integers
+    came: Integers
+    queue: Integers
+    entered: Integers
+    left: Integers
+    near: Integers
+    total: int  # vertices, roots and terminals included
+
+
+class BlocksState(FlowsState):
+    """A block of vertices, or all vertices in pairs.
+
+    Attributes:
+        block: its vertices, (count,).
+        buffers, owners: rows of a graph for each vertex of the block, and the set that is gone in each of them.
+        flows: of each set, of each vertex that is left, to both sides, (2**count, count, 2).
+        table: least cost of each set, (2**count,); or what each vertex costs at least once none, or one, is gone,
+            (1 + vertices, vertices).
+    """
+
+    block: Integers
+    buffers: Integers
+    owners: Integers
+    flows: Integers
+    table: Integers
+    count: int
+    budget: int  # sets that a call looks at
+    next: int = 0  # the first set that has not been looked at
+
+
+# Flows ---------------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def _send(state: FlowsState, last: int) -> int:
+    """Send as much as fits along the path that ends at a node."""
+    came, sizes, through, between = state.came, state.sizes, state.through, state.between
+    width, amount, node = state.words << 6, 1 << FLOW, last
+    while node >= 0:
+        u, before = node >> 1, came[node]
+        w = before >> 1
+        if node & 1:
+            amount = min(amount, sizes[u] - through[u] if w == u else between[u * width + w])
+        elif w == u:
+            amount = min(amount, through[u])
+        node = before
+    node = last
+    while node >= 0:
+        u, before = node >> 1, came[node]
+        w = before >> 1
+        if w == u:
+            through[u] += amount if node & 1 else -amount
+        elif before >= 0:
+            # forward from w to u, or less from u to w
+            source, to = (u, w) if node & 1 else (w, u)
+            between[source * width + to] += -amount if node & 1 else amount
+            word = to * state.words + (source >> 6)
+            state.into[word] |= bit(source & 63)
+            if between[source * width + to] == 0:
+                state.into[word] &= ~bit(source & 63)
+        node = before
+    return amount
+
+
+@compiled
+def _augment(state: FlowsState, rows: Integers, side: int, firsts: Integers) -> int:
+    """Send more from some vertices to an end; what was entered is kept where nothing can be sent."""
+    words, came, queue, entered, left = state.words, state.came, state.queue, state.entered, state.left
+    head, tail = 0, 0
+    for w in range(words):
+        left[w] = 0
+        bits = firsts[w]
+        entered[w] = bits
+        while bits != 0:
+            node = ((w << 6) + lowest(bits)) << 1
+            bits = without_lowest(bits)
+            came[node] = -2
+            queue[tail] = node
+            tail += 1
+    while head < tail:
+        node = queue[head]
+        head += 1
+        u = node >> 1
+        word, one = u >> 6, bit(u & 63)
+        if node & 1:
+            if state.mask[word] & one == 0:
+                return _send(state, node)
+            near = rows[(u * SETS + side) * words :]
+            for w in range(words):
+                bits = near[w] & ~entered[w]
+                entered[w] |= bits
+                while bits != 0:
+                    to = ((w << 6) + lowest(bits)) << 1
+                    bits = without_lowest(bits)
+                    came[to] = node
+                    queue[tail] = to
+                    tail += 1
+            if state.through[u] > 0 and entered[word] & one == 0:
+                entered[word] |= one
+                came[node - 1] = node
+                queue[tail] = node - 1
+                tail += 1
+            continue
+        if state.through[u] < state.sizes[u] and left[word] & one == 0:
+            left[word] |= one
+            came[node + 1] = node
+            queue[tail] = node + 1
+            tail += 1
+        for w in range(words):
+            bits = state.into[u * words + w] & ~left[w]
+            left[w] |= bits
+            while bits != 0:
+                to = (((w << 6) + lowest(bits)) << 1) + 1
+                bits = without_lowest(bits)
+                came[to] = node
+                queue[tail] = to
+                tail += 1
+    return 0
+
+
+@compiled
+def _clear(state: FlowsState) -> None:
+    """Forget the flow."""
+    words = state.words
+    for u in range(state.total):
+        state.through[u] = 0
+        for w in range(words):
+            bits = state.into[u * words + w]
+            state.into[u * words + w] = 0
+            while bits != 0:
+                state.between[((w << 6) + lowest(bits)) * (words << 6) + u] = 0
+                bits = without_lowest(bits)
+
+
+@compiled
+def _filled(state: FlowsState, rows: Integers, side: int, firsts: Integers, flow: int) -> int:
+    """Maximum flow that leaves by some vertices, from a flow that leaves by some of them."""
+    words, most = state.words, weight(state, firsts)
+    for w in range(words):  # to ends at once
+        bits = firsts[w] & ~state.mask[w]
+        while bits != 0:
+            u = (w << 6) + lowest(bits)
+            bits = without_lowest(bits)
+            flow += state.sizes[u] - state.through[u]
+            state.through[u] = state.sizes[u]
+    more = 1
+    while more != 0 and flow < most:
+        more = _augment(state, rows, side, firsts)
+        flow += more
+    for w in range(words):
+        state.near[w] |= firsts[w] if more != 0 else state.entered[w]
+    return flow
+
+
+@compiled
+def _flows(state: FlowsState, rows: Integers, v: int, side: int) -> int:
+    """Flows from a vertex by variable labels, and by all that cost something; `near` is where they may change."""
+    words = state.words
+    firsts = rows[(v * SETS + side) * words :]
+    _clear(state)
+    if state.products:
+        for w in range(words):
+            state.near[w] = 0
+        both = _filled(state, rows, side, firsts, 0)
+        return both << FLOW | both
+    copy_many(state.near, firsts, words)
+    variable = _filled(state, rows, side, firsts[2 * words :], 0)
+    return variable << FLOW | _filled(state, rows, side, firsts[words:], variable)
+
+
+@compiled
+def _product(above: int, below: int, size: int) -> int:
+    """Return what the pairs of disjoint ways through a vertex cost: of two constants nothing."""
+    variable, every = above >> FLOW & _FLOW, above & _FLOW
+    return size * (variable * (below & _FLOW) + (every - variable) * (below >> FLOW & _FLOW))
+
+
+# Sets ----------------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def _graph_after(state: BlocksState, gone: int) -> Integers:
+    """Rows of the graph after a set of the block is gone; of most sets one is there that lacks a vertex or two."""
+    owners, words = state.owners, state.words
+    size = state.vertices * words * SETS
+    have = gone
+    while have != 0 and owners[lowest(have)] != have:
+        have &= have - 1
+    rows = state.base if have == 0 else state.buffers[lowest(have) * size :]
+    rest = gone ^ have
+    while have != gone:
+        k = 0
+        bits = rest
+        while bits != 0:  # the highest of the rest comes first
+            k = lowest(bits)
+            bits &= bits - 1
+        to = state.buffers[k * size :]
+        copy_many(to, rows, size)
+        have |= 1 << k
+        rest ^= 1 << k
+        eliminate(to, state.block[k], state.mask, words, (state.vertices + 63) >> 6)
+        owners[k] = have
+        rows = to
+    return rows
+
+
+@compiled
+def _flows_after(state: BlocksState, gone: int, k: int, side: int) -> int:
+    """Flows of a vertex of the block after a set is gone: those of a smaller set where they are the same."""
+    bits = gone
+    while bits != 0:
+        x = lowest(bits)
+        bits &= bits - 1
+        known: int = state.flows[((gone ^ 1 << x) * state.count + k) * 2 + side]
+        if known >> (2 * FLOW + x) & 1 == 0:
+            return known
+    found = _flows(state, _graph_after(state, gone), state.block[k], side * SIDE)
+    for x in range(state.count):
+        u = state.block[x]
+        if state.near[u >> 6] & bit(u & 63):
+            found |= 1 << (2 * FLOW + x)
+    return found
+
+
+@compiled
+def _pairs(state: BlocksState, gone: int) -> None:
+    """Find what every vertex costs at least once the one before `gone` is eliminated; at 0, none."""
+    vertices, words = state.vertices, state.words
+    rows = state.base
+    if gone != 0:
+        rows = state.buffers
+        copy_many(rows, state.base, vertices * words * SETS)
+        eliminate(rows, gone - 1, state.mask, words, (vertices + 63) >> 6)
+    for v in range(vertices):
+        if v != gone - 1:
+            above, below = _flows(state, rows, v, 0), _flows(state, rows, v, SIDE)
+            state.table[gone * vertices + v] = _product(above, below, state.sizes[v])
+
+
+@compiled
+def _set(state: BlocksState, gone: int) -> None:
+    """Go on from a set of the block by each vertex that is left."""
+    table, flows, count = state.table, state.flows, state.count
+    bits = ((1 << count) - 1) & ~gone
+    while bits != 0:
+        k = lowest(bits)
+        bits &= bits - 1
+        place = (gone * count + k) * 2
+        above, below = _flows_after(state, gone, k, 0), _flows_after(state, gone, k, 1)
+        flows[place], flows[place + 1] = above, below
+        cost = table[gone] + _product(above, below, state.sizes[state.block[k]])
+        table[gone | 1 << k] = min(cost, table[gone | 1 << k])
+
+
+def perform_blocks(state: BlocksState) -> int:
+    """Look at `budget` sets, or vertices that are gone in pairs; returns the next that has not been looked at."""
+    last = min((1 << state.count) - 1 if state.count else state.vertices + 1, state.next + state.budget)
+    for gone in range(state.next, last):
+        if state.count:
+            _set(state, gone)
+        else:
+            _pairs(state, gone)
+    state.next = last
+    return last
+
+
+# Orders --------------------------------------------------------------------------------------------------------------
+
+#: Bits of a vertex in an entry of the memory or of the list of choices.
+LAST: Final = 12
+_LAST: Final = (1 << LAST) - 1
+#: Places of the memory that a set may have.
+PROBES: Final = 8
+#: Words of an entry of the memory behind its set: bound, whether it is exact, and last vertex; nodes that it took.
+VALUE: Final = 2
+
+
+class Frame(Record):
+    """A connected set whose best order is searched."""
+
+    limit: int  # only orders of at most that cost are looked for
+    best: int  # cost of the best order that was found; -1 for none
+    last: int  # its last vertex
+    floor: int  # what orders cost at least by whose last vertices nothing was found
+    choices: int  # last vertices that may be worth it
+    choice: int  # the one that is tried
+    parts: int  # connected parts that are left without it; 0 if it is still to be taken up
+    part: int  # the one that is searched
+    total: int  # what it costs as the last one, and what the parts cost at least
+    began: int  # nodes before
+
+
+class OrdersState(FlowsState):
+    """Connected sets of vertices, by their bits; blocks have consecutive bits.
+
+    Attributes:
+        neighbours: of each vertex among the intermediates, (vertices, inner).
+        reach: what is reached from each vertex through a set, like rows.
+        block, bit: of each vertex the number of its block and its bit there, (vertices,).
+        starts: where the table of each block begins, (blocks,).
+        tables: of all blocks.
+        gone, sums: of a set, its vertices in each block, and what these cost at least where it begins, (blocks,).
+        frames, sets: a stack; of each frame its set, (vertices, inner).
+        choices: of each frame, bounds and last vertices in the order in which they are tried, (vertices, vertices).
+        prices, least: of each frame, what each vertex costs as the last one; and at least, (vertices, vertices).
+        flows, nears: of each frame, of each vertex to both sides, and where they may change, (vertices, vertices, 2),
+            and (vertices, vertices, 2, inner).
+        parts, floors: of each frame, what is left without a vertex, and what that costs at least; 2·bound + exact.
+        memory: what is known about sets, (2**bits + PROBES, inner + VALUE).
+    """
+
+    neighbours: Integers
+    reach: Integers
+    block: Integers
+    bit: Integers
+    starts: Integers
+    gone: Integers
+    sums: Integers
+    tables: Integers
+    frames: Records[Frame]
+    sets: Integers
+    choices: Integers
+    prices: Integers
+    least: Integers
+    flows: Integers
+    nears: Integers
+    parts: Integers
+    floors: Integers
+    memory: Integers
+    blocks: int
+    inner: int  # words of a set of intermediates
+    memory_bits: int
+    nodes: int  # to be looked at by a call
+    depth: int = -1
+    looked_at: int = 0
+    result: int = 0  # what the first set costs at least, doubled; and 1 if exactly
+    last: int = -1
+
+
+@compiled
+def _place(state: OrdersState, part: Integers) -> int:
+    """Where a set is in the memory; -1 if it is not."""
+    inner, key = state.inner, 0
+    for w in range(inner):
+        key = scattered(key ^ part[w])
+    place = shifted_right(key, 64 - state.memory_bits)
+    for probe in range(place, place + PROBES):
+        entry = state.memory[probe * (inner + VALUE) :]
+        same = entry[inner] != 0
+        for w in range(inner):
+            same = same and entry[w] == part[w]
+        if same:
+            return probe
+    return -1 - place
+
+
+@compiled
+def _remember(state: OrdersState, part: Integers, bound: int, exact: int, last: int, nodes: int) -> None:
+    """Note what is known about a set, in place of what took the least."""
+    inner, place = state.inner, _place(state, part)
+    if place < 0:
+        first = -1 - place
+        place = first
+        for probe in range(first, first + PROBES):
+            if state.memory[probe * (inner + VALUE) + inner + 1] < state.memory[place * (inner + VALUE) + inner + 1]:
+                place = probe
+    entry = state.memory[place * (inner + VALUE) :]
+    copy(entry, part, inner)
+    entry[inner] = (bound << 1 | exact) << LAST | last
+    entry[inner + 1] = nodes + 1
+
+
+@compiled
+def _by_blocks(state: OrdersState, part: Integers, least: Integers) -> int:
+    """Return what a set costs at least, by its blocks."""
+    gone, sums, total = state.gone, state.sums, 0
+    for b in range(state.blocks):
+        gone[b], sums[b] = 0, 0
+    for w in range(state.inner):
+        bits = part[w]
+        while bits != 0:
+            v = (w << 6) + lowest(bits)
+            bits = without_lowest(bits)
+            gone[state.block[v]] += state.bit[v]
+            sums[state.block[v]] += least[v]
+    for b in range(state.blocks):
+        total += max(state.tables[state.starts[b] + gone[b]], sums[b])
+    return total
+
+
+@compiled
+def _floor(state: OrdersState, part: Integers, least: Integers) -> int:
+    """Return what a connected set costs at least, doubled; and 1 if exactly."""
+    count, v = 0, 0
+    for w in range(state.inner):
+        bits = part[w]
+        count += population(bits)
+        if bits != 0:
+            v = (w << 6) + lowest(bits)
+    if count == 1:
+        return cost_of(state, state.base, v) << 1 | 1
+    place = _place(state, part)
+    known: int = state.memory[place * (state.inner + VALUE) + state.inner] >> LAST if place >= 0 else 0
+    return known if known & 1 else max(known, _by_blocks(state, part, least) << 1)
+
+
+@compiled
+def _split(state: OrdersState, part: Integers, v: int, depth: int) -> int:
+    """Find the connected parts of a set without a vertex, and what they cost at least; returns how many there are."""
+    inner, count = state.inner, 0
+    rest, frontier = state.entered, state.left
+    copy(rest, part, inner)
+    rest[v >> 6] &= ~bit(v & 63)
+    base = depth * state.vertices
+    for w in range(inner):
+        while rest[w] != 0:
+            to = state.parts[(base + count) * inner :]
+            for k in range(inner):
+                to[k], frontier[k] = 0, 0
+            frontier[w] = rest[w] & -rest[w]
+            rest[w] ^= frontier[w]
+            more = 1
+            while more != 0:
+                more = 0
+                for k in range(inner):
+                    bits = frontier[k]
+                    frontier[k] = 0
+                    to[k] |= bits
+                    while bits != 0:
+                        near = state.neighbours[((k << 6) + lowest(bits)) * inner :]
+                        bits = without_lowest(bits)
+                        for j in range(inner):
+                            new = near[j] & rest[j]
+                            rest[j] ^= new
+                            frontier[j] |= new
+                for k in range(inner):
+                    more |= frontier[k]
+            state.floors[base + count] = _floor(state, to, state.least[base:])
+            count += 1
+    return count
+
+
+@compiled
+def _reach(state: OrdersState, part: Integers) -> None:
+    """Find what each vertex of a set is joined to through others of the set: its edges if it is eliminated last."""
+    words, base, reach = state.words, state.base, state.reach
+    for side in range(0, SETS, SIDE):
+        for t in range(state.vertices):
+            v = t if side != 0 else state.vertices - 1 - t  # dependencies come before dependents
+            if part[v >> 6] & bit(v & 63) == 0:
+                continue
+            row, to = base[(v * SETS + side) * words :], reach[(v * SETS + side) * words :]
+            if state.products:  # kinds do not matter
+                for w in range(words):
+                    to[w] = row[w] & ~state.mask[w]
+                for w in range(state.inner):
+                    bits = row[w] & part[w]
+                    while bits != 0:
+                        source = reach[(((w << 6) + lowest(bits)) * SETS + side) * words :]
+                        bits = without_lowest(bits)
+                        for k in range(words):
+                            to[k] |= source[k]
+                continue
+            for s in range(SIDE):
+                for w in range(words):
+                    to[s * words + w] = row[s * words + w] & ~state.mask[w]
+            for w in range(state.inner):
+                bits = row[w] & part[w]
+                while bits != 0:
+                    low = wrapped(bits & -bits)
+                    source = reach[(((w << 6) + lowest(bits)) * SETS + side) * words :]
+                    bits ^= low
+                    constant = -1 if row[words + w] & low else 0
+                    variable = -1 if row[2 * words + w] & low else 0
+                    for k in range(words):
+                        join_word(to[k:], source[k:], words, constant, variable)
+
+
+@compiled
+def _expand(state: OrdersState, depth: int, gone: int) -> None:
+    """Find what the vertices of a frame's set cost as the last ones, and in which order they are worth a try."""
+    frame, base = state.frames[depth], depth * state.vertices
+    part = state.sets[depth * state.inner :]
+    prices, least, choices = state.prices[base:], state.least[base:], state.choices[base:]
+    inner, below = state.inner, base - state.vertices
+    copy(state.mask, part, inner)
+    for w in range(inner):
+        bits = part[w]
+        while bits != 0:
+            v = (w << 6) + lowest(bits)
+            bits = without_lowest(bits)
+            for side in range(2):
+                place, old = (base + v) * 2 + side, (below + v) * 2 + side
+                if depth != 0 and state.nears[old * inner + (gone >> 6)] & bit(gone & 63) == 0:
+                    state.flows[place] = state.flows[old]
+                    copy(state.nears[place * inner :], state.nears[old * inner :], inner)
+                else:
+                    state.flows[place] = _flows(state, state.base, v, side * SIDE)
+                    copy(state.nears[place * inner :], state.near, inner)
+            place = (base + v) * 2
+            least[v] = _product(state.flows[place], state.flows[place + 1], state.sizes[v])
+    bound, count = _by_blocks(state, part, least), 0
+    if bound > frame.limit:
+        frame.floor = bound
+        return
+    _reach(state, part)
+    for w in range(inner):
+        bits = part[w]
+        while bits != 0:
+            v = (w << 6) + lowest(bits)
+            bits = without_lowest(bits)
+            prices[v] = cost_of(state, state.reach, v)
+            # without v its block costs less at least
+            table, had, now = (
+                state.tables[state.starts[state.block[v]] :],
+                state.gone[state.block[v]],
+                state.sums[state.block[v]],
+            )
+            total = prices[v] + bound - max(table[had], now) + max(table[had - state.bit[v]], now - least[v])
+            if total > frame.limit:
+                frame.floor = min(frame.floor, total)
+            else:
+                choices[count] = total << LAST | v
+                count += 1
+    tried, count = count, 0
+    for t in range(tried):
+        v, total = choices[t] & _LAST, prices[choices[t] & _LAST]
+        for k in range(_split(state, part, v, depth)):
+            total += state.floors[base + k] >> 1
+        total = max(total, choices[t] >> LAST)
+        if total > frame.limit:
+            frame.floor = min(frame.floor, total)
+            continue
+        at = count
+        while at > 0 and choices[at - 1] > (total << LAST | v):
+            choices[at] = choices[at - 1]
+            at -= 1
+        choices[at] = total << LAST | v
+        count += 1
+    frame.choices = count
+
+
+@compiled
+def _begin(state: OrdersState, depth: int, part: Integers, limit: int, gone: int) -> None:
+    """Put a set on the stack."""
+    copy(state.sets[depth * state.inner :], part, state.inner)
+    frame = state.frames[depth]
+    frame.limit, frame.best, frame.last, frame.floor = limit, -1, 0, UNREACHED
+    frame.choices, frame.choice, frame.parts, frame.part = 0, 0, 0, 0
+    frame.began = state.looked_at
+    state.looked_at += 1
+    state.depth = depth
+    _expand(state, depth, gone)
+
+
+@compiled
+def _next_choice(state: OrdersState, frame: Frame) -> None:
+    frame.choice += 1
+    frame.parts, frame.part = 0, 0
+
+
+@compiled
+def _go_on(state: OrdersState, frame: Frame) -> None:
+    """Pass parts of which the cost is known; take note of an order if all are."""
+    base = state.depth * state.vertices
+    while frame.part < frame.parts and state.floors[base + frame.part] & 1:
+        frame.part += 1
+    if frame.part == frame.parts:
+        frame.best, frame.limit = frame.total, frame.total - 1
+        frame.last = state.choices[base + frame.choice] & _LAST
+        _next_choice(state, frame)
+
+
+@compiled
+def _take_up(state: OrdersState, frame: Frame) -> None:
+    """Begin with the next choice, if it still is one."""
+    depth = state.depth
+    base = depth * state.vertices
+    v = state.choices[base + frame.choice] & _LAST
+    frame.parts = _split(state, state.sets[depth * state.inner :], v, depth)
+    frame.part, frame.total = 0, state.prices[base + v]
+    for k in range(frame.parts):
+        frame.total += state.floors[base + k] >> 1
+    if frame.total > frame.limit:
+        frame.floor = min(frame.floor, frame.total)
+        _next_choice(state, frame)
+    else:
+        _go_on(state, frame)
+
+
+@compiled
+def _end(state: OrdersState, frame: Frame) -> None:
+    """Take a set off the stack, and tell the one below."""
+    depth = state.depth
+    exact = 1 if frame.best >= 0 else 0
+    bound = frame.best if exact else frame.floor
+    part = state.sets[depth * state.inner :]
+    _remember(state, part, bound, exact, frame.last, state.looked_at - frame.began)
+    state.depth = depth - 1
+    if depth == 0:
+        state.result, state.last = bound << 1 | exact, frame.last
+        return
+    below = state.frames[depth - 1]
+    place = (depth - 1) * state.vertices + below.part
+    below.total += bound - (state.floors[place] >> 1)
+    state.floors[place] = bound << 1 | exact
+    if below.total > below.limit:
+        below.floor = min(below.floor, below.total)
+        _next_choice(state, below)
+    else:
+        _go_on(state, below)
+
+
+def perform_orders(state: OrdersState) -> int:
+    """Look at `nodes` sets; begins with that in `sets` if the stack is empty. Returns whether there is more to do."""
+    if state.depth < 0:
+        place = _place(state, state.sets)
+        if place >= 0:
+            value = state.memory[place * (state.inner + VALUE) + state.inner]
+            state.result, state.last = value >> LAST, value & _LAST
+            if state.result & 1 or state.result >> 1 > state.frames[0].limit:
+                return 0
+        _begin(state, 0, state.sets, state.frames[0].limit, 0)
+    until = state.looked_at + state.nodes
+    while state.depth >= 0 and state.looked_at < until:
+        depth = state.depth
+        frame = state.frames[depth]
+        base = depth * state.vertices
+        if frame.choice == frame.choices:
+            _end(state, frame)
+        elif frame.parts == 0:
+            _take_up(state, frame)
+        else:
+            place = base + frame.part
+            limit = frame.limit - frame.total + (state.floors[place] >> 1)
+            _begin(
+                state, depth + 1, state.parts[place * state.inner :], limit, state.choices[base + frame.choice] & _LAST
+            )
+    return 1 if state.depth >= 0 else 0

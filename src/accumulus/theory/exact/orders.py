@@ -1,0 +1,317 @@
+"""The best order of vertices: a lower bound from blocks, and a search from the last vertex to the first.
+
+**Block bound.** Let κ(v | T) be what `accumulus.theory.bounds` finds v to cost at least once the vertices T, and no
+others, are eliminated: size(v) times the maximum flows from v up to the roots and down to the terminals, without pairs
+of labels whose product is free.
+
+*Lemma.* κ(v | T) ≤ κ(v | T′) if T ⊆ T′. *Proof.* Let x be eliminated next. What a flow sends through x from p to q
+goes from p to q at once, through no other vertices than before. If x comes right behind v, the label ⟨v, x⟩ is replaced
+by one that varies, or is not ±1, if ⟨v, x⟩ did. So neither the flow that leaves v by variable labels nor that by labels
+other than ±1 falls; κ grows with both. ∎
+
+A vertex that is eliminated after T costs at least κ(v | T), since no more leaves it than its labels let through. Let B
+be a set of vertices. In any order of all vertices, v in B follows a set T that contains those vertices of B that come
+before v, so v costs at least κ(v | T ∩ B). Added up over B this is no less than F(B), where
+
+    F(∅) = 0,   F(S) = min over v in S of F(S∖v) + κ(v | S∖v).
+
+So for any partition of the vertices, the sum of F over its blocks is at most the cost of the best order, for all sizes
+and kinds of labels. It says nothing about edges and faces, which may eliminate a vertex in parts. It is no less than
+the sum of all κ(v | ∅), with equality for blocks of one vertex. Blocks join vertices that affect each other most.
+
+**The last vertex.** Let C be a set of vertices that are eliminated while all others are kept. If v is the last of C, it
+is joined then to whatever outside C it reaches through C, on both sides, which says what it costs; before that, the
+connected parts of C∖v do not matter to each other. So
+
+    OPT(C) = min over v in C of what v costs as the last of C + the sum of OPT over the connected parts of C∖v.
+
+Here the vertices outside C end paths, as roots and terminals do. This lets flows grow, so OPT(C) is at least the sum of
+F(B ∩ C) over the blocks, and the sum of κ there; for each block the larger one counts.
+
+A search below a limit either finds OPT(C) or proves that it is more than the limit, and both are remembered. The limit
+rises from the bound to the cost of the best order that is known, as in `accumulus.theory.exact.searches`: every limit
+under which nothing is found raises the bound. The memory is bounded; it forgets first what took the fewest sets to find
+out. Sets are compared bit by bit, not by hashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.native.machine import kernel
+from accumulus.native.state import Records, zeros
+from accumulus.search.compiled.order_kernel import SIDE
+from accumulus.search.elimination import BitRows, Elimination
+from accumulus.theory.bounds import least_costs
+from accumulus.theory.compiled import orders_kernel as orders
+from accumulus.theory.compiled.orders_kernel import FLOW, UNREACHED, BlocksState, OrdersState
+from accumulus.theory.exact.searches import PartSearch
+from accumulus.theory.graphs.traversal import topological_order
+
+#: Vertices of a part, and sum of all sizes, at most: what memory there is for.
+MOST_VERTICES: Final = 512
+_WIDEST: Final = 1 << FLOW
+#: Vertices of a block: for a brief look, and as far as memory goes.
+SMALL_BLOCK, LARGE_BLOCK = 12, 16
+#: How much vertices count that affect each other; that affect another; and that are joined.
+_AFFINITIES: Final = ((8.0, 1.0, 0.1), (8.0, 1.0, 0.0), (8.0, 1.0, 1.0), (1.0, 1.0, 0.1))
+#: Sets of a block looked at by one call, and seconds of work for each vertex and word of them.
+_SETS: Final = 1 << 11
+_SET_SECONDS: Final = 2e-8
+#: Likewise pairs of vertices.
+_PAIRS: Final = 1 << 12
+_PAIR_SECONDS: Final = 1e-6
+#: Sets of the search looked at by one call times their vertices, and seconds of work for each vertex and word of one.
+_NODES: Final = 1 << 14
+_NODE_SECONDS: Final = 1.5e-7
+#: Entries of the memory, as a power of two: some 30 bytes each.
+_MEMORY_BITS: Final = 20
+#: In how many steps the limit rises to the best known cost, at most.
+_STEPS: Final = 64
+
+
+#: Of each block the least cost of each of its sets.
+_Tables = dict[tuple[int, ...], NDArray[np.int64]]
+
+
+class OrderSearch(PartSearch):
+    """Search for the best order of a part.
+
+    Args:
+        state: the part, nothing eliminated: its intermediates are those to be eliminated.
+        cost: of the best order that is known; only cheaper ones are looked for.
+        nodes: sets that are searched, at most.
+        block: vertices of a block, at most.
+
+    Attributes:
+        order: the best one that was found, None if none was cheaper than what was known.
+        failed: whether the part is too large, so that `run` does nothing.
+        looked_at: sets that were searched.
+    """
+
+    def __init__(self, state: Elimination, cost: int, nodes: int, block: int = LARGE_BLOCK) -> None:
+        waiting = {v: len(state.successors[v]) for v in range(len(state.sizes))}
+        inner = set(state.intermediates)
+        self._state = state.copy()
+        order = topological_order(waiting, state.predecessors.__getitem__)
+        self._state.intermediates = tuple(v for v in order if v in inner)
+        self.cost = cost
+        self.order: tuple[int, ...] | None = None
+        self.lower_bound = sum(least_costs(state).values())
+        self.failed = len(state.intermediates) > MOST_VERTICES or sum(state.sizes) >= _WIDEST or cost >> 48 > 0
+        self.looked_at = 0
+        if not self.failed:
+            self._rows = BitRows.of(self._state)
+            self._words = self._rows.rows.shape[2]
+        self._most_nodes, self._most_block = nodes, block
+
+    def run(self) -> Iterator[int]:
+        """Search until the optimum is proven; yields the best cost from time to time."""
+        if not self._state.intermediates:
+            self.cost, self.order = 0, ()
+        if self.failed or self.proven:
+            return
+        tables: _Tables = {}
+        for best in self._partitions():
+            tables = best
+            self.lower_bound = max(self.lower_bound, sum(int(table[-1]) for table in best.values()))
+            if self.proven:
+                return
+            yield self.cost
+        yield from self._search(tables)
+
+    # Blocks
+
+    def _partitions(self) -> Iterator[_Tables]:
+        """Partitions into blocks with their tables, each with a higher bound than those before."""
+        vertices = len(self._state.intermediates)
+        pairs: NDArray[np.int64] = np.zeros((vertices + 1, vertices), np.int64)
+        self._fill((), pairs.reshape(-1), vertices + 1, _PAIRS // vertices, _PAIR_SECONDS * vertices)
+        known = set[tuple[tuple[int, ...], ...]]()
+        best = -1
+        for affinity in _AFFINITIES[: 1 if self._most_block == SMALL_BLOCK else None]:
+            blocks = self._blocks(pairs, affinity)
+            if blocks in known:
+                continue
+            known.add(blocks)
+            tables, bound = {}, 0
+            for block in blocks:
+                table: NDArray[np.int64] = np.full(1 << len(block), UNREACHED, np.int64)
+                table[0] = 0
+                self._fill(block, table, len(table) - 1, _SETS, _SET_SECONDS * len(block))
+                tables[block] = table
+                bound += int(table[-1])
+            if bound > best:
+                best = bound
+                yield tables
+
+    def _fill(self, block: tuple[int, ...], table: NDArray[np.int64], last: int, budget: int, seconds: float) -> None:
+        """Fill the table of a block, or of all pairs for none."""
+        count, run = len(block), kernel("theory.blocks")
+        encoded = BlocksState(
+            **self._fields(),
+            block=np.array(block, np.int64),
+            buffers=np.zeros(max(1, count) * self._rows.rows.size, np.int64),
+            owners=np.zeros(count, np.int64),
+            flows=np.zeros((1 << count) * count * 2, np.int64),
+            table=table,
+            count=count,
+            budget=max(1, budget),
+        )
+        while run(encoded.address) < last:
+            self._state.deadline.check(seconds * encoded.budget * self._words)
+
+    def _blocks(self, pairs: NDArray[np.int64], affinity: tuple[float, float, float]) -> tuple[tuple[int, ...], ...]:
+        """Join those groups of vertices that affect each other most, for their size, as long as they are small."""
+        vertices = pairs.shape[1]
+        more = pairs[1:] - pairs[0]  # what the second of a pair costs more once the first is gone
+        np.fill_diagonal(more, 0)
+        both, one, joined = affinity
+        affinities = both * np.minimum(more, more.T) + one * np.maximum(more, more.T) + joined * self._joined()
+        sizes = np.ones(vertices)
+        groups: dict[int, tuple[int, ...]] = {v: (v,) for v in range(vertices)}
+        while True:
+            self._state.deadline.check()
+            together = sizes[:, None] + sizes
+            worth = np.where(together <= self._most_block, affinities / together, 0.0)
+            a, b = divmod(int(worth.argmax()), vertices)
+            if worth[a, b] <= 0:
+                return tuple(tuple(sorted(group)) for group in groups.values())
+            groups[a] += groups.pop(b)
+            affinities[a] += affinities[b]
+            affinities[:, a] += affinities[:, b]
+            affinities[b] = affinities[:, b] = affinities[a, a] = 0.0
+            sizes[a] += sizes[b]
+            sizes[b] = np.inf
+
+    def _joined(self) -> NDArray[np.uint8]:
+        """Return which intermediates have an edge between them."""
+        vertices, rows = len(self._state.intermediates), self._rows.rows
+        near = np.ascontiguousarray(rows[:, 0] | rows[:, SIDE]).view(np.uint8)
+        return np.unpackbits(near, axis=1, count=vertices, bitorder="little")
+
+    def _fields(self) -> dict[str, Any]:
+        """Return the fields that all states have."""
+        state, rows, words = self._state, self._rows, self._words
+        products, multiplications = state.objective.ranked(1, 0)
+        bits, vertices = 64 * words, len(state.intermediates)
+        return dict(
+            base=rows.rows,
+            mask=_words((1 << vertices) - 1, words),
+            sizes=rows.sizes,
+            vertices=vertices,
+            words=words,
+            total=len(rows.number),
+            scalar=bool((rows.sizes == 1).all()),
+            products=products,
+            multiplications=multiplications,
+            between=np.zeros(bits * bits, np.int64),
+            into=np.zeros(bits * words, np.int64),
+            **zeros(2 * bits, "through came queue"),
+            **zeros(words, "entered left near"),
+        )
+
+    # Search
+
+    def _search(self, tables: _Tables) -> Iterator[int]:
+        self._encoded, step = self._encode(tables), max(1, -(-(self.cost - self.lower_bound) // _STEPS))
+        everything = (1 << len(self._state.intermediates)) - 1
+        while not self.proven:
+            for _ in self._solve(everything, min(self.cost, self.lower_bound + step) - 1):
+                if self.looked_at >= self._most_nodes:
+                    return
+                yield self.cost
+            if self._encoded.result & 1:
+                least = self._encoded.result >> 1
+                self.order = yield from self._found(everything, least)
+                self.cost = self.lower_bound = least
+            else:
+                self.lower_bound = max(self.lower_bound, self._encoded.result >> 1)
+            yield self.cost
+
+    def _encode(self, tables: _Tables) -> OrdersState:
+        vertices, inner = len(self._state.intermediates), -(-len(self._state.intermediates) // 64)
+        near = np.zeros((vertices, 64 * inner), np.uint8)
+        near[:, :vertices] = self._joined()
+        lengths = [len(table) for table in tables.values()]
+        block, bit = np.zeros(vertices, np.int64), np.zeros(vertices, np.int64)
+        for k, members in enumerate(tables):
+            block[list(members)] = k
+            bit[list(members)] = 1 << np.arange(len(members))
+        memory = min(_MEMORY_BITS, vertices)
+        return OrdersState(
+            **self._fields(),
+            neighbours=np.packbits(near, axis=1, bitorder="little").view(np.int64),
+            reach=np.zeros_like(self._rows.rows),
+            block=block,
+            bit=bit,
+            starts=np.cumsum([0, *lengths[:-1]]),
+            **zeros(len(tables), "gone sums"),
+            tables=np.concatenate(list(tables.values())),
+            frames=Records.zeros(orders.Frame, vertices),
+            sets=np.zeros(vertices * inner, np.int64),
+            **zeros(vertices * vertices, "choices prices least floors"),
+            flows=np.zeros(2 * vertices * vertices, np.int64),
+            nears=np.zeros(2 * vertices * vertices * inner, np.int64),
+            parts=np.zeros(vertices * vertices * inner, np.int64),
+            memory=np.zeros(((1 << memory) + orders.PROBES) * (inner + orders.VALUE), np.int64),
+            blocks=len(tables),
+            inner=inner,
+            memory_bits=memory,
+            nodes=max(1, _NODES // vertices),
+        )
+
+    def _solve(self, part: int, limit: int) -> Iterator[int]:
+        """Look for an order of a set that costs no more than the limit."""
+        encoded, search, vertices = self._encoded, kernel("theory.orders"), len(self._state.intermediates)
+        encoded.sets[: encoded.inner] = _words(part, encoded.inner)
+        encoded.frames[0].limit, encoded.depth = limit, -1
+        more = True
+        while more:
+            more = search(encoded.address) > 0
+            new, self.looked_at = encoded.looked_at - self.looked_at, encoded.looked_at
+            self._state.deadline.check(_NODE_SECONDS * new * vertices * self._words)
+            yield new
+
+    def _found(self, everything: int, least: int) -> Generator[int, None, tuple[int, ...]]:
+        """Return the order that was found; what is forgotten of it is searched once more."""
+        encoded, reverse, left = self._encoded, list[int](), [everything]
+        near = [
+            sum(word << 64 * k for k, word in enumerate(row)) for row in encoded.neighbours.view(np.uint64).tolist()
+        ]
+        while left:
+            part, limit, found = left.pop(), 0, False
+            while not found:
+                for _ in self._solve(part, limit):
+                    yield self.cost
+                found, limit = encoded.result & 1 == 1, encoded.result >> 1
+            reverse.append(encoded.last)
+            rest = part & ~(1 << encoded.last)
+            while rest:
+                joined, waiting = 0, rest & -rest
+                while waiting:
+                    joined |= waiting
+                    waiting = near[(waiting & -waiting).bit_length() - 1] & rest & ~joined | waiting & (waiting - 1)
+                left.append(joined)
+                rest &= ~joined
+        order = tuple(self._state.intermediates[k] for k in reversed(reverse))
+        assert _price(self._state, order) == least, f"the best order costs {least}, but not when it is followed"
+        return order
+
+
+def _words(bits: int, count: int) -> NDArray[np.int64]:
+    """Return a set as words that can be written."""
+    return np.frombuffer(bytearray(bits.to_bytes(8 * count, "little")), np.dtype("<i8"))
+
+
+def _price(state: Elimination, order: Iterable[int]) -> int:
+    """Return what an order costs, counted as it is followed."""
+    left, total = state.copy(), 0
+    for v in order:
+        total += left.cost(v)[0]
+        left.eliminate(v)
+    return total

@@ -1,0 +1,190 @@
+"""The block bound and the search from the last vertex, against flows in plain Python and all sets of vertices."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from contexts import within
+from slow_costs import SlowCosts
+
+from accumulus.deadline import Deadline, OutOfTimeError
+from accumulus.elimination.vertex import price
+from accumulus.graph.files import load_graph
+from accumulus.graph.generators import layered
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.native.state import interpret
+from accumulus.options import Objective
+from accumulus.search.elimination import Elimination
+from accumulus.search.registry import get
+from accumulus.theory.bounds import least_costs
+from accumulus.theory.compiled import orders_kernel
+from accumulus.theory.exact import orders
+from accumulus.theory.exact.orders import OrderSearch
+
+COUNTED = (Objective.FMA, Objective.MULTIPLICATIONS)
+
+
+def drawn(seed: int) -> tuple[DifferentiationGraph, Objective]:
+    """A graph of up to seven intermediates; half of them with kinds of labels, a third with sizes."""
+    rng = random.Random(seed)
+    roots, inner, terminals = rng.randint(1, 4), rng.randint(2, 7), rng.randint(1, 4)
+    count, density = roots + inner + terminals, rng.choice((0.3, 0.45, 0.6))
+    kinds = [1, 2.5, None, None] if rng.random() < 0.5 else [None]
+    edges = [
+        (j, i, rng.choice(kinds))
+        for j in range(roots + inner)
+        for i in range(max(j + 1, roots), count)
+        if (j >= roots or i < roots + inner) and rng.random() < density
+    ]
+    edges = edges or [(0, roots, None), (roots, count - 1, None)]
+    known = {v for j, i, _ in edges for v in (j, i)}
+    sizes = {v: rng.randint(1, 3) for v in known} if rng.random() < 0.3 else None
+    if sizes:  # numbers join vertices of one size
+        edges = [(j, i, label if sizes[j] == sizes[i] else None) for j, i, label in edges]
+    graph = DifferentiationGraph(
+        edges, known & set(range(roots)), known & set(range(roots + inner, count)) or None, sizes=sizes
+    )
+    return graph, rng.choice(COUNTED)
+
+
+def table_of(search: OrderSearch, block: tuple[int, ...]) -> np.ndarray:
+    table = np.full(1 << len(block), orders_kernel.UNREACHED, np.int64)
+    table[0] = 0
+    search._fill(block, table, len(table) - 1, 5, 0.0)
+    return table
+
+
+def slow_table(state: Elimination, block: list[int]) -> list[int]:
+    """What the sets of a block cost at least, by flows on dictionaries after real eliminations."""
+    table = [0]
+    for gone in range(1, 1 << len(block)):
+        ways = []
+        for k in (k for k in range(len(block)) if gone >> k & 1):
+            left = state.copy()
+            for other in (m for m in range(len(block)) if gone >> m & 1 and m != k):
+                left.eliminate(block[other])
+            ways.append(table[gone ^ 1 << k] + least_costs(left, (block[k],))[block[k]])
+        table.append(min(ways))
+    return table
+
+
+def test_tables_of_blocks():
+    for seed in range(60):
+        graph, objective = drawn(seed)
+        search = OrderSearch(Elimination.of(graph, objective), 10**9, 0)
+        vertices = search._state.intermediates
+        rng = random.Random(seed)
+        block = tuple(rng.sample(range(len(vertices)), min(len(vertices), 4)))
+        expected = slow_table(search._state, [vertices[k] for k in block])
+        assert table_of(search, block).tolist() == expected
+
+
+def check(seed: int, monkeypatch) -> bool:
+    """Whether bound and optimum are right at each step; asserts that plans cost what they are said to."""
+    graph, objective = drawn(seed)
+    state = Elimination.of(graph, objective)
+    least = SlowCosts(graph, objective).least()
+    if not state.intermediates:
+        return least == 0
+    rng = random.Random(seed)
+    monkeypatch.setattr(orders, "_MEMORY_BITS", rng.choice((1, 3, 12)))
+    search = OrderSearch(state, 10**9 if seed % 3 else least, 10**9, rng.randint(1, 8))
+    for _ in search.run():
+        if search.lower_bound > least:
+            return False
+    if search.order is not None:
+        assert price(graph, [*search.order, *state.dead], objective).cost[0] == search.cost
+    return search.cost == search.lower_bound == least
+
+
+def test_optima_and_bounds(monkeypatch):
+    assert all(check(seed, monkeypatch) for seed in range(300))
+
+
+@pytest.mark.parametrize("sets", ["last", "all", "single"])
+def test_bounds_that_are_too_high_by_one_are_noticed(monkeypatch, sets):
+    fill = OrderSearch._fill
+
+    def too_high(self, block, table, *others):
+        fill(self, block, table, *others)
+        if sets == "last" or not block:
+            table[-1] += 1
+        elif sets == "all":
+            table[1:] += 1
+        else:
+            table[1] += 1
+
+    assert all(check(seed, monkeypatch) for seed in range(60))
+    monkeypatch.setattr(OrderSearch, "_fill", too_high)
+    assert not all(check(seed, monkeypatch) for seed in range(60))
+
+
+@pytest.mark.parametrize("objective", COUNTED)
+def test_machine_code_does_what_python_does(monkeypatch, objective):
+    graph = layered(layers=3, width=4, degree=2, seed=1)
+
+    def searched():
+        search = OrderSearch(Elimination.of(graph, objective), 10**6, 10**9, 5)
+        list(search.run())
+        return search
+
+    compiled = searched()
+    states = []
+    for kind in ("BlocksState", "OrdersState"):
+        made = getattr(orders, kind)
+        monkeypatch.setattr(orders, kind, lambda made=made, **fields: states.append(made(**fields)) or states[-1])
+
+    def as_python(name):
+        run = getattr(orders_kernel, f"perform_{name.removeprefix('theory.')}")
+        return lambda address: interpret(run, next(state for state in states if state.address == address))
+
+    monkeypatch.setattr(orders, "kernel", as_python)
+    python = searched()
+    assert (python.cost, python.order, python.looked_at) == (compiled.cost, compiled.order, compiled.looked_at)
+    assert (python._encoded.memory == compiled._encoded.memory).all()
+
+
+def test_sets_of_more_than_a_word():
+    """Ladders side by side: each of them is a part that is left, and all of them are more than 64 vertices."""
+    edges = [((k, t, s), (k, t + 1, r)) for k in range(12) for t in range(4) for s in (0, 1) for r in (0, 1)]
+    edges += [((k, 2, 0), (k + 1, 3, 0)) for k in range(11)]
+    graph = DifferentiationGraph(edges)
+    state = Elimination.of(graph, Objective.FMA)
+    assert len(state.intermediates) > 64
+    search = OrderSearch(state, 10**6, 10**9)
+    list(search.run())
+    assert search.proven
+    assert price(graph, search.order, Objective.FMA).cost[0] == search.cost
+
+
+def test_a_search_stops_at_its_nodes_and_at_its_deadline():
+    graph = layered(layers=6, width=5, degree=2, seed=0)
+    least = get("exact-vertex")(graph, within(objective="fma", time_limit=1e9)).cost("fma")
+    search = OrderSearch(Elimination.of(graph, Objective.FMA), 10**6, 2_000)
+    bounds = [search.lower_bound for _ in search.run()]
+    assert bounds == sorted(bounds)
+    assert sum(least_costs(search._state).values()) < search.lower_bound <= least
+    assert 2_000 <= search.looked_at < 4_000
+    search = OrderSearch(Elimination.of(graph, Objective.FMA, Deadline(100.0, work=0.01)), 10**6, 10**9)
+    with pytest.raises(OutOfTimeError):
+        list(search.run())
+    assert search.order is None
+    assert search.lower_bound <= least
+
+
+def test_parts_that_are_too_large_are_not_searched():
+    many = DifferentiationGraph([(j, i) for j in range(600) for i in (j + 1, j + 2)])
+    edges = [edge for k in range(1, 130) for edge in ((0, k), (k, 130))]
+    wide = DifferentiationGraph(edges, sizes=dict.fromkeys(range(131), 65536))
+    for graph in (many, wide):
+        search = OrderSearch(Elimination.of(graph, Objective.FMA), 10**9, 10**9)
+        assert search.failed
+        assert list(search.run()) == []
+
+
+def test_black_scholes_is_proven(graph_folder):
+    graph = load_graph(graph_folder / "BlackScholes_Jacobian.json")
+    found = get("exact-vertex")(graph, within(objective="fma", time_limit=1e9))
+    assert found.cost("fma") == found.lower_bound == 297
