@@ -19,8 +19,16 @@ from accumulus.elimination.emit import emit
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.native.state import Integers
 from accumulus.programs.sparse import Nonzeros
-from accumulus.resubstitution.optimise import looks_at_points, rewrite, store_tape, stored_tape, tape_key
+from accumulus.resubstitution.optimise import (
+    is_more_uncertain,
+    looks_at_points,
+    rewrite,
+    store_tape,
+    stored_tape,
+    tape_key,
+)
 from accumulus.resubstitution.relations import with_relations, with_sums_of_angles
+from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import Rounds, by_rules
 from accumulus.search.find import find_plan
 from accumulus.tape.live import as_written, needed, signed_rows
@@ -60,6 +68,12 @@ def rewritten(
         looks = looks_at_points(tape, options.effort)
         key = tape_key(tape, context, kept_outputs, rounds, points if looks else None)
         known = stored_tape(key, tape, kept_outputs) if cached else None
+        if (
+            known is not None
+            and known[1].get("multiplied")
+            and is_more_uncertain(canonical(tape), known[0], context, points)
+        ):
+            known = None
     if known is not None:
         found, notes = known
         context.recall(notes["work"])
@@ -68,16 +82,13 @@ def rewritten(
         from accumulus.resubstitution.extraction import Least  # not what every process needs
 
         return Rewritten(found, True, Least(*notes["least"]))
-    told: list[Least] = []
+    notes = {}
     before = context.spent
-    made = rewrite(
-        tape, context, kept_outputs=kept_outputs, rounds=rounds, points=points, others=others, tell=told.append
-    )
-    least = told[-1] if told else None
-    if cached and not context.cut_short:
-        notes = {"work": context.spent - before}
-        store_tape(key, made, notes if least is None else notes | {"least": least})
-    return Rewritten(made, False, least)
+    made = rewrite(tape, context, kept_outputs=kept_outputs, rounds=rounds, points=points, others=others, notes=notes)
+    # what is refused at these points only may be taken at others
+    if cached and not context.cut_short and notes.get("multiplied", True):
+        store_tape(key, made, notes | {"work": context.spent - before})
+    return Rewritten(made, False, notes.get("least"))
 
 
 def others_for(linearization: Linearization, context: Context) -> Iterator[Tape]:

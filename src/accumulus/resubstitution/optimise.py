@@ -27,7 +27,8 @@ from accumulus.options import Effort, Options
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices, verify_by_any
 from accumulus.rewriting.optimise import Rounds, by_rules, sketch, tidied
-from accumulus.tape.tape import Tape, from_bytes, to_bytes
+from accumulus.rewriting.polynomials import TERMS, multiplied_out
+from accumulus.tape.tape import NEGATIVE, Tape, from_bytes, to_bytes
 
 if TYPE_CHECKING:
     from accumulus.resubstitution.extraction import Least
@@ -49,6 +50,8 @@ STALLED: Final = 3
 #: many rounds the last one takes, in which definitions are chosen exactly.
 ROUND: Final = 4e-4
 LAST: Final = 2.0
+#: Terms that one factor of a product may have for it to be multiplied out, in turn.
+FACTORS: Final = (TERMS, 1)
 #: Rounds for which work is left when no more programs are made to begin with.
 KEPT: Final = 2.5
 #: Operations of what is rewritten by value once, by default: shorter programs would take longer, and win less.
@@ -63,6 +66,13 @@ def is_by_value(tape: Tape, effort: str) -> bool:
 def looks_at_points(tape: Tape, effort: str) -> bool:
     """Return True if what becomes of a tape may depend on the points of its domain."""
     return is_by_value(tape, effort) or (effort == "balanced" and BRIEF[0] <= tape.operations <= BRIEF[1])
+
+
+def is_short(tape: Tape, kept_outputs: int, rounds: Rounds | None, deadline: Deadline) -> bool:
+    """Return True if a tape is multiplied out by default: where it is rewritten by rules alone, in the usual way."""
+    if not isinstance(tape, Tape) or kept_outputs or rounds not in (None, Rounds()):
+        return False
+    return tape.operations < BRIEF[0] and deadline.left > ROUND * tape.operations
 
 
 def is_brief(tape: Tape, kept_outputs: int, rounds: Rounds | None, deadline: Deadline) -> bool:
@@ -128,14 +138,17 @@ def rewrite(
     rounds: Rounds | None = None,
     points: NDArray[np.float64] | None = None,
     others: Callable[[], Iterable[Tape]] = tuple,
-    tell: Callable[[Least], object] = bool,
+    notes: dict[str, Any] | None = None,
 ) -> Tape:
     """Optimise a tape within a context; see `optimise`.
 
     Args:
         others: makes other programs for the same, whose values are taken, too, where there is time.
-        tell: is told what no choice of definitions is cheaper than, if that is found.
+        notes: is given what is known of the result besides, fit for JSON: "least", what no choice of definitions is
+            cheaper than; "multiplied", if by default it was multiplied out (True), or was not since rounding at these
+            points forbids it (False).
     """
+    notes = {} if notes is None else notes
     effort, seed, dtype = context.options.effort, context.options.seed, context.options.dtype
 
     def rewritten(effort: Effort, tape: Tape, turn: int) -> Tape:
@@ -143,9 +156,17 @@ def rewrite(
         return by_rules(tape, within, kept_outputs=kept_outputs, rounds=rounds)
 
     def by_default() -> Tape:
-        if not is_brief(tape, kept_outputs, rounds, context):
-            return rewritten("balanced", tape, 0)
-        return briefly(tape, context.having(effort="balanced"), points)
+        if is_brief(tape, kept_outputs, rounds, context):
+            return briefly(tape, context.having(effort="balanced"), points)
+        found = rewritten("balanced", tape, 0)
+        if is_short(tape, kept_outputs, rounds, context):
+            multiplied = from_polynomials(tape, found, context.having(effort="balanced"))
+            if multiplied is not None:
+                is_refused = is_more_uncertain(canonical(tape), multiplied, context, points)
+                if effort == "balanced":
+                    notes["multiplied"] = not is_refused
+                found = found if is_refused else multiplied
+        return found
 
     if effort == "balanced":
         return by_default()
@@ -163,12 +184,16 @@ def rewrite(
         by_value = Resubstitution.of(start, kept_outputs, points, seed, dtype, sums_of_angles=has_sums)
     if by_value is not None:
         sources, pool = [tape], [rewritten("balanced", tape, 1)]
-        for other in chain((related, turned), others()):
+        multiplied = [multiplied_out(start, factors, kept_outputs) for factors in FACTORS]
+        for other in chain(multiplied, (related, turned), others()):
             if context.left < KEPT * ROUND * tape.operations:
                 break
             if other is not None and other.operations <= MOST_OPERATIONS and by_value.is_same(other):
-                sources.append(other)
-                pool.append(rewritten("balanced", other, 1))
+                made = rewritten("balanced", other, 1)
+                # what was multiplied out is a source where that is shorter at once
+                if other not in multiplied or cost(made) < min(map(cost, pool)):
+                    sources.append(other)
+                    pool.append(made)
         # the default's program by value is where a search from it would stay
         known = [rewritten("balanced", tape, 0), *pool]
         best, moves, turn, misses = min(known, key=cost), MOVES * tape.operations, 0, 0
@@ -187,10 +212,54 @@ def rewrite(
             if is_last and misses:
                 break
         if by_value.least is not None:
-            tell(by_value.least)
+            notes["least"] = by_value.least
     best = min(best, rewritten("thorough", best, 0), first, key=cost)
     # fewer divisions may take more operations than there were
     return best if best.operations <= start.operations else first
+
+
+# Multiplied out, by default ------------------------------------------------------------------------------------------
+
+#: Seconds of work to multiply a program out, for each operation, and to look at its rounding.
+MULTIPLIED: Final = 1e-5
+ROUNDED: Final = 2e-3
+#: How many times as long as the program may be what is tried, and moves of rules for each operation that decide.
+TRIED: Final = 1.35
+DECIDED: Final = 70
+
+
+def from_polynomials(tape: Tape, found: Tape, context: Context) -> Tape | None:
+    """Return what rules make of the program multiplied out; None if that is no shorter.
+
+    Args:
+        found: what rules make of the program as it is.
+    """
+    start = canonical(tape)
+    context.spend(MULTIPLIED * start.operations)
+    multiplied = multiplied_out(start)
+    if multiplied is None or multiplied.operations > TRIED * start.operations:
+        return None
+    rough = sketch(multiplied, DECIDED, context, is_last=False)
+    # most changes of sign are still to go
+    if rough.operations - rough.codes.count(NEGATIVE) >= found.operations:
+        return None
+    try:
+        verify_by_any(start, rough)
+    except VerificationError:
+        return None
+    context.spend(ROUNDED)
+    made = by_rules(tape, context, begin_with=rough)
+    return made if made.operations < found.operations else None
+
+
+def is_more_uncertain(start: Tape, found: Tape, context: Context, points: NDArray[np.float64] | None) -> bool:
+    """Return True if rounding makes a program's outputs worse than another's for the same, at some point."""
+    with context.paused():
+        from accumulus.resubstitution.universe import WORSE, OutputRounding  # not what every process needs
+        from accumulus.resubstitution.values import points_of
+    options = context.options
+    at = points_of(start, points, np.random.default_rng(options.seed), options.dtype, few=True)
+    return OutputRounding.of(start, at).is_worse(found, WORSE)
 
 
 # Once, by default ----------------------------------------------------------------------------------------------------

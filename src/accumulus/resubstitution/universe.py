@@ -31,7 +31,7 @@ from accumulus.resubstitution.compiled.definitions_kernel import (
     RoundingState,
 )
 from accumulus.resubstitution.extraction import Extraction
-from accumulus.resubstitution.values import PRICES, Definition, DefinitionTable, Reading, Values
+from accumulus.resubstitution.values import PRICES, Definition, DefinitionTable, Reading, RealPoints, Values
 from accumulus.rewriting.running import LOST, SLACK, UNIT, Reals, agree, operation_with_bounds, run_at_points, within
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.operations import UNIT as ADDITION
@@ -43,7 +43,59 @@ from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SELECT, Tape
 OUTSIDE: Final = 8.0
 
 
-class Rounding:
+class OutputRounding:
+    """Errors of a program's outputs at real points, which bound those of other programs for the same.
+
+    Args:
+        points: real ones.
+        taken: outputs there and bounds on their errors, (outputs, points) each, of programs that may be taken as they
+            are, so that others may be as uncertain.
+        elsewhere: outputs as they may be computed in another way, where the first of the programs has none.
+    """
+
+    def __init__(
+        self, points: RealPoints, taken: Sequence[tuple[Reals, Reals]], elsewhere: Reals | None = None
+    ) -> None:
+        self._points, self._inside, _, self._generic, self._span = points
+        #: Outputs as the first of them has them; another may have found a way to them where that has none.
+        self._before, self._uncertain = taken[0]
+        self._elsewhere = self._before if elsewhere is None else elsewhere
+        self._limits = np.zeros(self._before.shape)
+        for at, bounds in taken:
+            self._limits = np.fmax(self._limits, np.fmax(bounds, np.abs(at)))
+
+    @classmethod
+    def of(cls, tape: Tape, points: RealPoints) -> OutputRounding:
+        """Return the errors of one program."""
+        at, bounds = run_at_points(tape, points.at, points.span)
+        numbers = np.tile(np.array(tape.constants[::-1]).reshape(-1, 1), len(points.at))
+        at, bounds = np.concatenate([at, numbers]), np.concatenate([bounds, np.zeros_like(numbers)])
+        return cls(points, [(at[tape.outputs], bounds[tape.outputs])])
+
+    def is_worse(self, tape: Tape, times: float) -> bool:
+        """Return True if an output of a program is another number anywhere, or more than so many times as uncertain.
+
+        Outside of the part of the domain that counts, it may be `OUTSIDE` times more uncertain than that.
+        """
+        at, bounds = run_at_points(tape, self._points, self._span)
+        places = np.array(tape.outputs, np.int64)
+        computed = np.flatnonzero(places >= 0)
+        return bool(self._wrong(computed, at[places[computed]], bounds[places[computed]], times).any())
+
+    def _wrong(self, k: Integers, at: Reals, bounds: Reals, times: float) -> NDArray[np.bool_]:
+        """Return which of some outputs are other numbers, or too uncertain, at which points, (outputs, points)."""
+        elsewhere, before, limit = self._elsewhere[k], self._before[k], self._limits[k]
+        known = np.isfinite(limit) & np.isfinite(before)
+        undefined = ~np.isfinite(before) & ~np.isfinite(elsewhere) & self._generic
+        with np.errstate(invalid="ignore"):
+            found: NDArray[np.bool_] = (np.isfinite(at) & undefined) | ~agree(at, bounds, before, self._uncertain[k])
+            allowed = np.where(self._inside, times, OUTSIDE * times) * limit
+            # at single points, bounds may be those of 0 · ∞
+            found |= known & ~(np.isfinite(at) & ((bounds <= allowed) | ~self._generic))
+        return found
+
+
+class Rounding(OutputRounding):
     """Errors of programs and definitions at real points.
 
     Args:
@@ -52,16 +104,9 @@ class Rounding:
     """
 
     def __init__(self, values: Values, taken: Sequence[Reading]) -> None:
-        self._reals, self._bounds = values.reals, values.bounds
-        self._points, self._inside, _, self._generic, self._span = values.points
-        self._outputs = values.base.outputs
-        self._limits = np.zeros((len(self._outputs), len(self._points)))
-        #: Outputs as the first of them has them; another may have found a way to them where that has none.
-        self._before, self._uncertain = self._limits, self._limits
-        for turn, reading in enumerate(taken):
-            if not turn:
-                self._before, self._uncertain = reading.at, reading.bounds
-            self._limits = np.fmax(self._limits, np.fmax(reading.bounds, np.abs(reading.at)))
+        self._reals, self._bounds, self._outputs = values.reals, values.bounds, values.base.outputs
+        elsewhere = self._reals[np.abs(np.array(self._outputs, np.int64))]
+        super().__init__(values.points, [(reading.at, reading.bounds) for reading in taken], elsewhere)
 
     def excess(self, definitions: DefinitionTable, numbers: Integers, slack: float) -> Reals:
         """Return how many times as uncertain definitions make their values, at worst, as these are with some roundings.
@@ -119,29 +164,6 @@ class Rounding:
         ratios = np.where(~np.isfinite(before) & np.isfinite(at) & self._generic, np.inf, ratios)
         worst: Reals = np.where(np.isnan(ratios), np.inf, ratios).max(axis=1, initial=0.0)
         return worst
-
-    def is_worse(self, tape: Tape, times: float) -> bool:
-        """Return True if an output of a program is another number anywhere, or more than so many times as uncertain.
-
-        Outside of the part of the domain that counts, it may be `OUTSIDE` times more uncertain than that.
-        """
-        at, bounds = run_at_points(tape, self._points, self._span)
-        places = np.array(tape.outputs, np.int64)
-        computed = np.flatnonzero(places >= 0)
-        return bool(self._wrong(computed, at[places[computed]], bounds[places[computed]], times).any())
-
-    def _wrong(self, k: Integers, at: Reals, bounds: Reals, times: float) -> NDArray[np.bool_]:
-        """Return which of some outputs are other numbers, or too uncertain, at which points, (outputs, points)."""
-        elsewhere = self._reals[np.abs(np.array(self._outputs, np.int64)[k])]
-        before, limit = self._before[k], self._limits[k]
-        known = np.isfinite(limit) & np.isfinite(before)
-        undefined = ~np.isfinite(before) & ~np.isfinite(elsewhere) & self._generic
-        with np.errstate(invalid="ignore"):
-            found: NDArray[np.bool_] = (np.isfinite(at) & undefined) | ~agree(at, bounds, before, self._uncertain[k])
-            allowed = np.where(self._inside, times, OUTSIDE * times) * limit
-            # at single points, bounds may be those of 0 · ∞
-            found |= known & ~(np.isfinite(at) & ((bounds <= allowed) | ~self._generic))
-        return found
 
     def faults(self, chosen: Mapping[int, Definition], given: Set[Definition], times: float) -> set[Definition]:
         """Definitions at which a program that `is_worse` goes wrong: that which does most, at each point.

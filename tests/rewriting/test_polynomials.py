@@ -1,0 +1,214 @@
+"""Programs multiplied out: the same values, shorter derivatives of rotations, and no more wrong than they were."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from programs import RATIONAL, programs, small_fraction
+
+import accumulus as acc
+from accumulus.context import Context
+from accumulus.options import SWITCH, Options
+from accumulus.programs import rewritten
+from accumulus.resubstitution import optimise as resubstitution
+from accumulus.resubstitution.universe import WORSE, OutputRounding
+from accumulus.resubstitution.values import points_of
+from accumulus.rewriting import polynomials
+from accumulus.rewriting.canonical import canonical
+from accumulus.rewriting.polynomials import multiplied_out
+from accumulus.tape.interpreter import evaluate
+from accumulus.tape.tape import Tape
+
+FIELD = ("add", "subtract", "multiply", "divide", "negative")
+DYADIC = (1.0, -1.0, 2.0, 0.5, 3.0)
+FACTORS = (polynomials.TERMS, 1, 0)
+
+
+def small(tape: Tape) -> bool:
+    """Whether constants are fractions that are added and multiplied without rounding."""
+    return all(map(small_fraction, tape.constants))
+
+
+@settings(max_examples=60)
+@given(
+    program=st.one_of(
+        programs(RATIONAL, constants=DYADIC, exponents=(2.0, 3.0, -1.0), steps=20),
+        programs(("add", "subtract", "multiply"), constants=DYADIC, exponents=(), inputs=2, steps=25),
+        programs((*FIELD, "less", "select", "floor", "sign"), constants=DYADIC, exponents=(), steps=20),
+    ),
+    factors=st.sampled_from(FACTORS),
+    kept=st.integers(0, 2),
+    points=st.lists(st.tuples(*[st.fractions(-4, 4, max_denominator=5)] * 3), min_size=3, max_size=3),
+)
+def test_exactly_equal_wherever_it_was_defined(program, factors, kept, points):
+    tape = canonical(program.tape(), kept := min(kept, len(program.outputs)))
+    result = multiplied_out(tape, factors, kept, np.inf)
+    assume(result is not None and small(tape) and small(result))
+    arithmetic = RATIONAL | {"floor": lambda x: Fraction(x.__floor__())}
+    for point in points:
+        try:
+            expected = evaluate(tape, point[: tape.inputs], arithmetic, Fraction)
+        except ZeroDivisionError:
+            continue
+        assert evaluate(result, point[: tape.inputs], arithmetic, Fraction) == expected
+
+
+@settings(max_examples=20)
+@given(
+    program=programs((*FIELD, "sqrt", "less", "select", "floor", "sign"), constants=(*DYADIC, 0.1), steps=20),
+    kept=st.integers(0, 2),
+)
+def test_what_is_rounded_as_written_is_the_same_to_the_last_bit(program, kept):
+    tape = program.tape()
+    kept = min(kept, len(tape.outputs))
+    base = canonical(tape, kept)
+    jumps = [k for k in base.outputs if k >= 0 and base.operation(k).name in ("floor", "sign")]
+    base.outputs = [*base.outputs[:kept], *jumps]
+    result = multiplied_out(base, kept_outputs=kept, length=np.inf)
+    assume(result is not None)
+    points = list(np.random.default_rng(0).choice([0.0, 1.0, -1.0, 0.5, 3.0, 0.3], (tape.inputs, 60)))
+    with np.errstate(all="ignore"):
+        for a, b in zip(evaluate(base, points), evaluate(result, points), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_long_programs_are_not_written():
+    tape = Tape(8)
+    tape.outputs = [0]
+    for k in range(1, 8):
+        tape.outputs = [tape.multiply(tape.outputs[0], tape.add(k, tape.constant(1.0)))]
+    assert multiplied_out(tape) is None
+
+
+def compensated(terms):
+    """Kahan's sum."""
+    total = rest = 0.0
+    for term in terms:
+        corrected = term - rest
+        more = total + corrected
+        rest = (more - total) - corrected
+        total = more
+    return np.array([total, rest])
+
+
+def exact_product(x):
+    """Dekker's product of two numbers, and its error."""
+    high = [(c := 134217729.0 * a) - (c - a) for a in x]
+    low = [a - b for a, b in zip(x, high, strict=True)]
+    product = x[0] * x[1]
+    error = ((high[0] * high[1] - product) + high[0] * low[1] + low[0] * high[1]) + low[0] * low[1]
+    return np.array([product, error])
+
+
+def nothing(x):
+    return np.array([x[0] - x[0], x[1]])
+
+
+@pytest.mark.parametrize("function", [compensated, exact_product, nothing])
+def test_what_sees_rounding_or_infinity_is_left_alone(function):
+    assert multiplied_out(canonical(acc.trace(function, np.array([0.1, 0.3])).tape)) is None
+
+
+def test_constants_that_are_no_short_fractions_are_atoms():
+    tape = Tape(2)
+    third = tape.constant(1.0 / 3.0)
+    tape.outputs = [tape.subtract(tape.multiply(third, tape.add(0, 1)), tape.multiply(third, 1))]
+    assert str(multiplied_out(tape)) == f"t2 = multiply({1 / 3!r}, x0)\nreturn t2"
+
+
+def hamilton(a, b):
+    (i, j, k, r), (x, y, z, w) = a, b
+    return np.array(
+        [
+            r * x + i * w + j * z - k * y,
+            r * y - i * z + j * w + k * x,
+            r * z + i * y - j * x + k * w,
+            r * w - i * x - j * y - k * z,
+        ]
+    )
+
+
+def rotated(q, p):
+    x, y, z, w = q
+    matrix = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.array(matrix) @ p
+
+
+def with_tangent(q, p):
+    """A rotated point and its derivative with respect to the tangent vector, at 0."""
+    moved = acc.jacobian(lambda d: rotated(hamilton(q, np.array([*(0.5 * d), 1.0])), p))
+    return rotated(q, p), moved(np.zeros(3))
+
+
+def by_chain(q, p):
+    """The same as the product of two Jacobians."""
+    x, y, z, w = q
+    value, jacobian = acc.value_and_jacobian(rotated)(q, p)
+    return value, jacobian @ (0.5 * np.array([[w, -z, y], [z, w, -x], [-y, x, w], [-x, -y, -z]]))
+
+
+ROTATION = np.array([0.1, -0.4, 0.3, 0.0])
+ROTATION[3] = np.sqrt(1.0 - ROTATION @ ROTATION)
+POINT = np.array([1.0, -2.0, 3.0])
+
+
+@pytest.mark.parametrize("function", [with_tangent, by_chain])
+@pytest.mark.parametrize("target", ["llvm", "numpy"])
+def test_derivatives_of_rotations(function, target):
+    compiled = acc.compile(function, target=target, cache=False)
+    value, tangent = compiled(ROTATION, POINT)
+    # R(q) p, and by the tangent vector -R(q) [p]×
+    matrix = np.stack([rotated(ROTATION, unit) for unit in np.eye(3)], axis=1)
+    cross = np.stack([np.cross(POINT, unit) for unit in np.eye(3)], axis=1)
+    np.testing.assert_allclose(value, matrix @ POINT, rtol=1e-14)
+    np.testing.assert_allclose(tangent, -matrix @ cross, rtol=1e-13, atol=1e-14)
+    assert compiled.operations <= 82
+
+
+def test_what_is_multiplied_out_cancels():
+    squared, expanded = Tape(2), Tape(2)
+    difference = squared.subtract(0, 1)
+    squared.outputs = [squared.multiply(difference, difference)]
+    squares = [expanded.multiply(0, 0), expanded.multiply(1, 1)]
+    twice = expanded.multiply(expanded.constant(2.0), expanded.multiply(0, 1))
+    expanded.outputs = [expanded.subtract(expanded.add(*squares), twice)]
+    at = points_of(squared, np.array([[1.0, 1.0 + 1e-6], [3.0, 3.0 - 1e-5]]), np.random.default_rng(0))
+    assert OutputRounding.of(squared, at).is_worse(expanded, WORSE)
+    assert not OutputRounding.of(expanded, at).is_worse(squared, WORSE)
+
+
+def tape_of(function):
+    return acc.trace(function, ROTATION, POINT).tape
+
+
+def test_more_uncertain_programs_are_left_to_rules(monkeypatch):
+    tape = tape_of(by_chain)
+    short = resubstitution.optimise(tape)
+    monkeypatch.setattr(OutputRounding, "is_worse", lambda self, tape, times: True)
+    left = resubstitution.optimise(tape)
+    assert left.operations > short.operations
+
+
+def test_rounding_is_looked_at_where_a_program_is_recalled(tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path))
+    monkeypatch.setenv(SWITCH, "1")
+    tape, looked = tape_of(by_chain), []
+
+    def recalled(worse):
+        monkeypatch.setattr(OutputRounding, "is_worse", lambda self, tape, times: looked.append(tape) or worse)
+        found = rewritten.rewritten(tape, Context(Options()), resubstitution.Rounds(), None)
+        return found.recalled, found.tape.operations
+
+    turns = [recalled(worse) for worse in (False, False, True, False)]
+    assert [is_recalled for is_recalled, _ in turns] == [False, True, False, True]
+    operations = [operations for _, operations in turns]
+    assert operations[0] == operations[1] == operations[3] < operations[2]
+    assert len(looked) == 5
