@@ -2,15 +2,15 @@
 
 Small ones are written out (`accumulus.tape.systems`), since that is quicker to call. Where that would be many
 operations a system is one equation of the program, which LAPACK solves (`Program.solve`): then a singular matrix is
-NumPy's `LinAlgError`, as in the function itself. Determinants are written out whatever their size, because they have
-derivatives at singular matrices, too.
+NumPy's `LinAlgError`, as in the function itself. So are determinants; those that are written out have derivatives at
+singular matrices, too.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from accumulus.tape.columns import column, references_in
 from accumulus.tape.program import MOST_UNROLLED_SYSTEM
 from accumulus.tape.systems import Rows, determinant, logarithm, solutions
 from accumulus.tape.tape import Tape
+
+#: Operations for each product of an elimination with pivots: of 20 rows 17,844 of 41,087 choose between rows.
+PIVOTED: Final = 3
 
 
 @implements(np.linalg.solve)
@@ -44,7 +47,7 @@ def solve(tape: Tape, a: Any, b: Any, *, banded: bool = False) -> Any:
         return [entry for row in rows for entry in row]
 
     with tape.unsigned_zeros():
-        if not banded and m and is_equation(tape, n * n * (n // 3 + m)):
+        if not banded and m and is_equation(tape, PIVOTED * n * n * (n // 3 + m)):
             result = np.empty(sides.shape, np.int64)
             for k in np.ndindex(stack):
                 result[k] = tape.solve(matrices[k], sides[k])
@@ -92,7 +95,7 @@ def _slogdet(tape: Tape, a: Any) -> Any:
     matrices = _square(tape, a)
     *stack, n, _ = matrices.shape
     with tape.unsigned_zeros():
-        if is_equation(tape, n * n * (n // 3)):
+        if is_equation(tape, PIVOTED * n * n * (n // 3)):
             result = np.empty((*stack, 2), np.int64)
             for k in np.ndindex(*stack):
                 result[k] = tape.log_determinant(matrices[k])
@@ -123,7 +126,7 @@ def _rows(entries: list[int], count: int, length: int) -> Rows:
 
 
 def is_equation(tape: Any, products: int) -> bool:
-    """Return True if a system of so many products is an equation of the program, rather than written out."""
+    """Return True if a system of so many operations is an equation of the program, rather than written out."""
     return products > MOST_UNROLLED_SYSTEM and tape.in_loops(products, products)
 
 
