@@ -13,7 +13,7 @@ from looped import assert_same, both, unrolled
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, TraceError
-from accumulus.programs import nesting
+from accumulus.programs import derived, nesting
 from accumulus.targets.target import LoopNest
 
 QUICK = {"effort": "fast", "time_limit": 0.0, "optimise": False}
@@ -332,3 +332,76 @@ def test_random_programs_against_fifty_digits(choices):
                 orders = tuple((i == k) + (j == k) for k in range(3))
                 expected = mpmath.diff(program(choices, mpmath), tuple(map(mpmath.mpf, X.tolist())), orders)
                 assert float(found[i][j]) == pytest.approx(float(expected), rel=1e-10, abs=1e-11)
+
+
+def pose(np):
+    """A point after a pose, which is turned and moved by small numbers, as its camera sees it."""
+
+    def seen(d, p):
+        u = np.concatenate([p[:1] * 0.0 + 1.0, d[:3] / 2]) / np.sqrt(1.0 + d[:3] @ d[:3] / 4)
+        t = 2.0 * np.cross(u[1:], p)
+        x = p + u[0] * t + np.cross(u[1:], t) + d[3:]
+        return x[:2] / x[2] * (1.0 + x[:2] @ x[:2])
+
+    return seen
+
+
+#: Functions of d and p, of which derivatives by d are taken where d are numbers.
+AT_NUMBERS = {
+    "products": lambda np: lambda d, p: d[0] * d[1] * d[2] * np.sin(p[0]) + np.exp(d[1] * p[1]) + d @ p,
+    "quotients": lambda np: lambda d, p: d[0] * p[0] / (d[1] + p[1]) + p[0] / (1.0 + d[2]) + d[1] ** 2 / p[2],
+    "powers": lambda np: lambda d, p: (d[0] + p[0]) ** 3 * d[1] ** 2 + d[2] * p[1] * np.cos(d[0]),
+    "choices": lambda np: lambda d, p: np.where(d[0] > p[0], d[1] * p[0], d[1] ** 2 * p[1]) + np.maximum(d[2], p[2]),
+    "kinks": lambda np: lambda d, p: np.sqrt(1e-3 + d @ d) * p[0] + np.abs(d[0] - 3.0) * p[1],
+}
+
+
+@pytest.mark.parametrize("at", [np.zeros(3), np.array([1.0, 0.0, -2.0])], ids=str)
+@pytest.mark.parametrize("name", AT_NUMBERS)
+def test_derivatives_at_numbers(name, at):
+    ours, theirs = AT_NUMBERS[name](np), AT_NUMBERS[name](jnp)
+
+    def results(library, f, gradient, hessian, p):
+        return library.concatenate([gradient(f)(at, p), hessian(f)(at, p).ravel(), p * gradient(f)(at, p)])
+
+    inside = acc.value_and_jacobian(lambda p: results(np, ours, acc.gradient, acc.hessian, p), **QUICK)
+    expected = results(jnp, theirs, jax.grad, jax.hessian, X + 1.0)
+    jacobian = jax.jit(jax.jacobian(lambda p: results(jnp, theirs, jax.grad, jax.hessian, p)))(X + 1.0)
+    close(inside(X + 1.0), (expected, jacobian))
+    along = acc.jacobian(lambda p: acc.jvp(ours)((at, p), (X, None))[1], **QUICK)(X + 1.0)
+    close(along, jax.jacobian(lambda p: jax.jvp(lambda d: theirs(d, p), (at,), (X,))[1])(X + 1.0))
+
+
+def test_zeros_are_folded_before_planning(monkeypatch):
+    sizes, own = [], nesting.derived
+
+    def noted(recording, kind, selection, preparation, points=None, constants=None):
+        def planned(linearization, context):
+            sizes.append(len(linearization.graph.labels))
+            return plan_of(linearization, context)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(derived, "plan_of", planned)
+            own(recording, kind, selection, preparation, points, None)
+            return own(recording, kind, selection, preparation, points, constants)
+
+    plan_of = derived.plan_of
+    monkeypatch.setattr(nesting, "derived", noted)
+    p = np.array([0.3, -0.7, 2.2])
+    found = acc.compile(lambda p: acc.jacobian(pose(np))(np.zeros(6), p), **QUICK, cache=False)(p)
+    plain, folded = sizes
+    assert folded < 0.8 * plain
+    close(found, jax.jit(jax.jacobian(pose(jnp)))(np.zeros(6), p))
+
+
+@pytest.mark.parametrize("at", [np.zeros(3), np.array([0.0, 0.0, 1.0])], ids=str)
+def test_a_zero_times_infinity_is_not_folded(at):
+    """|d| has no derivative at 0, though d @ d is flat there."""
+
+    def f(d, p):
+        return np.hypot(d[0], d[1]) * p[0] + np.sqrt(d[0] * d[1]) * p[1] + np.log(p[2] + d[2])
+
+    within = acc.compile(lambda p: acc.gradient(f, **QUICK)(at, p), **QUICK)(X)
+    np.testing.assert_allclose(within, acc.gradient(f, **QUICK)(at, X), rtol=1e-14)
+    assert np.isnan(within[:2]).all()
+    assert np.isfinite(within[2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -29,7 +30,7 @@ from accumulus.programs.sparse import Nonzeros
 from accumulus.rewriting.canonical import canonical
 from accumulus.search.find import find_plan
 from accumulus.tape.columns import references_in
-from accumulus.tape.interpreter import evaluate, outputs_at
+from accumulus.tape.interpreter import copied, evaluate, outputs_at
 from accumulus.tape.live import lasting, needed, of_all_orders, unattached
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import Program
@@ -48,10 +49,13 @@ def derived(
     selection: Selection,
     preparation: Preparation,
     points: NDArray[np.float64] | None = None,
+    constants: Mapping[int, float] | None = None,
 ) -> Recording:
     """Return a recording of derivatives of a kind, with the arguments of a recording without loops.
 
     Args:
+        constants: inputs that are the same numbers wherever the derivatives are wanted; what is multiplied with zero
+            there is not planned.
         points: at which the recording holds, (points, inputs); where it has attached derivatives these are compared
             there with those of the operations.
 
@@ -73,6 +77,11 @@ def derived(
         given = recording.scalars.copy()
         given.outputs = [*given.outputs, *(steps or {})]
         linearization = linearized(recording.computing(given), kind, selection, name, joined=False, keeping=keeping)
+        constants = None if steps else constants
+        is_finite = not constants or _are_finite(linearization, constants)
+        if constants and is_finite:
+            here = recording.computing(_held(recording.scalars, constants))
+            linearization = linearized(here, kind, selection, name, joined=False)
     preparation.expect(*counts_of(linearization), compiles=False)
     with preparation.stage("plan"):
         plan = plan_of(linearization, preparation.context)
@@ -84,11 +93,45 @@ def derived(
         computed = np.array(tape.outputs[: values * kind.values] + tape.outputs[entries_from:], np.int64)
         guards, layout = tape.outputs[values:behind], _layout(recording, kind, selection, nonzeros)
         tape.outputs = [*_entries(layout, computed, tape.constant(0.0)).tolist(), *guards]
+        if constants and not is_finite and points is not None and points.shape[1] == tape.inputs:
+            _mark_undefined(tape, constants, points)
         joined = with_steps(given, steps, tape, solutions) if steps else None
         if steps and joined is None:
             _check_attached(recording, inputs_of(recording, selection.positions), name, points)
         tape = joined if joined is not None else canonical(tape, differentiated=True)
     return recording.returning(Program.of(tape), layout.shapes, layout.structure)
+
+
+def _held(tape: Tape, constants: Mapping[int, float]) -> Tape:
+    """Return the tape with numbers in the place of inputs, which it still has the derivatives by."""
+    made = Tape(tape.inputs, signed_zeros=tape.signed_zeros, literal=tape.literal)
+    inputs = list(range(tape.inputs))
+    for k, number in constants.items():
+        inputs[k] = made.apply_code(_ATTACH, (made.constant(number), k))
+    made.outputs = copied(tape, made, inputs)
+    return made
+
+
+def _are_finite(linearization: Linearization, constants: Mapping[int, float]) -> bool:
+    """Return True if no partial derivative is infinite or undefined where inputs are these numbers.
+
+    There a zero on the same path is not the derivative: |x|² is flat at 0, |x| is not.
+    """
+    tape = linearization.tape.copy()
+    tape.outputs = list(linearization.graph.labels)
+    labels, _ = unattached(_held(tape, constants))
+    numbers = [labels.value_of(reference) for reference in labels.outputs if reference < 0]
+    return bool(np.isfinite(numbers).all())
+
+
+def _mark_undefined(tape: Tape, constants: Mapping[int, float], points: NDArray[np.float64]) -> None:
+    """Put NaN in the place of outputs that are NaN where inputs are these numbers, before zeros are folded."""
+    points = points.copy()
+    points[:, list(constants)] = list(constants.values())
+    undefined = np.isnan(outputs_at(tape, points)).all(axis=1)
+    nan = tape.constant(math.nan)  # its own derivatives are undefined, too
+    for k in np.flatnonzero(undefined).tolist():
+        tape.outputs[k] = tape.multiply(nan, tape.add(tape.outputs[k], nan))
 
 
 def derived_as_loops(

@@ -35,6 +35,7 @@ from accumulus.options import Options
 from accumulus.programs.derivation import has_attached
 from accumulus.programs.derived import check_number, derived, derived_as_loops, points_around
 from accumulus.programs.expansion import taylor_recording
+from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
@@ -257,7 +258,8 @@ def derivative_within(
                 references = replayed_blocks(as_loops.loops, outer, given)
                 return _arranged(outer, references, as_loops.result_shapes, as_loops.structure)
             found = found.as_scalars()
-        key = _key(found, kind, selection, options)
+        constants = _constants(found, kind, selection, outer, given)
+        key = _key(found, kind, selection, options, constants)
         if key in _KEPT:
             found = _KEPT[key]
         else:
@@ -266,7 +268,7 @@ def derivative_within(
             if kind.seeds is Seeds.SERIES:
                 found = taylor_recording(found, selection, preparation, points)
             elif kind.derivatives:
-                found = derived(found, kind, selection, preparation, points)
+                found = derived(found, kind, selection, preparation, points, constants)
             if key is not None and not preparation.context.cut_short:
                 if len(_KEPT) >= MOST_KEPT:
                     _KEPT.clear()
@@ -275,14 +277,27 @@ def derivative_within(
     return _arranged(outer, replay, found.result_shapes, found.structure)
 
 
-def _key(recording: Recording, kind: Kind, selection: Selection, options: Options) -> Hashable:
+def _constants(
+    recording: Recording, kind: Kind, selection: Selection, outer: Any, given: NDArray[np.int64]
+) -> dict[int, float]:
+    """Return the numbers of the inputs that a recording is differentiated by where these are constants around it."""
+    if not kind.derivatives or _ATTACH in recording.scalars.codes:
+        return {}
+    inputs = inputs_of(recording, selection.positions)
+    return {k: outer.value_of(int(given[k])) for k in inputs.tolist() if given[k] < 0}
+
+
+def _key(
+    recording: Recording, kind: Kind, selection: Selection, options: Options, constants: dict[int, float]
+) -> Hashable:
     """Return what a derivative depends on; None if it depends on the point, too, or where this cannot be told."""
     tape = recording.scalars
     if _ATTACH in tape.codes or selection.places is not None:
         return None
     ways = tape.signed_zeros, tape.literal
     form = recording.argument_shapes, recording.result_shapes, recording.structure
-    key = to_bytes(tape), ways, form, kind, selection, options
+    numbers = tuple(constants), np.array([*constants.values()]).tobytes()
+    key = to_bytes(tape), ways, form, kind, selection, options, numbers
     try:
         hash(key)
     except TypeError:  # an executor, or a constant in the result's structure, without a hash
