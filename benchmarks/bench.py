@@ -13,6 +13,7 @@ named and skipped.
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import platform
@@ -51,6 +52,7 @@ from groups import (
     optimal_control,
     optimised,
     over_function,
+    overview,
     prepare,
     rewriting,
     scarcity,
@@ -68,6 +70,7 @@ from groups import (
 from tables import Table
 
 GROUPS: dict[str, Callable[[Settings], Table]] = {
+    "overview": overview.table,
     "counts": counts.table,
     "methods": methods.table,
     "known": methods.known_numbers,
@@ -155,7 +158,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.markdown is not None:
         options.markdown.write_text("\n".join(f"## {table.title}\n\n{table.as_markdown()}" for table in tables))
     if options.json is not None:
-        report = {"machine": machine(), "groups": [table.as_json() for table in tables]}
+        today = datetime.date.today().isoformat()
+        report = {"machine": machine(), "date": today, "groups": [table.as_json() for table in tables]}
         options.json.write_text(json.dumps(report, indent=1, default=str, ensure_ascii=False))
     return 0
 

@@ -135,18 +135,21 @@ def _casadi(example: Example) -> Pair:
     symbolic = Symbolic.of(example)
     value = ca.Function("f", [symbolic.x], [ca.cse(symbolic.y)])
     jacobian = ca.Function("J", [symbolic.x], [ca.densify(ca.cse(symbolic.J.T))])  # CasADi stores columns
-    return _buffered(value, (example.outputs,)), _buffered(jacobian, (example.outputs, example.inputs))
+    return buffered(value, (example.outputs,)), buffered(jacobian, (example.outputs, example.inputs))
 
 
-def _buffered(function: Any, shape: tuple[int, ...]) -> Callable[..., NDArray[np.float64]]:
-    """A function of CasADi that reads and writes arrays that stay where they are: its quickest call from Python."""
+def buffered(function: Any, shape: tuple[int, ...]) -> Callable[..., NDArray[np.float64]]:
+    """Return a function of CasADi that reads and writes arrays that stay where they are: its quickest call from Python.
+
+    What is returned takes any number of arguments, of which the last one is the point.
+    """
     argument, result = np.zeros(function.size1_in(0)), np.zeros(shape)
     buffer, trigger = function.buffer()
     buffer.set_arg(0, memoryview(argument))
     buffer.set_res(0, memoryview(result))
 
-    def call(_: float, y: NDArray[np.float64]) -> NDArray[np.float64]:
-        argument[:] = y
+    def call(*arguments: Any) -> NDArray[np.float64]:
+        argument[:] = arguments[-1]
         trigger()
         return result.copy()
 

@@ -34,8 +34,8 @@ def load() -> Any:
 def function(example: Example) -> Callable[[Any], Any]:
     """The example as a function of JAX arrays."""
     jax = load()
-    run = example.running_on(_JaxNamespace(jax.numpy, jax.scipy.special))
-    return lambda x: jax.numpy.asarray(_stacked(run(x)))
+    run = example.running_on(Filling(jax.numpy, jax.scipy.special))
+    return lambda x: jax.numpy.asarray(stacked(run(x)))
 
 
 def contender(example: Example, X: NDArray[np.float64], mode: Mode) -> Contender:
@@ -70,8 +70,8 @@ def hessian_contender(example: Example, X: NDArray[np.float64], w: NDArray[np.fl
     return Contender("JAX", run, lambda: np.asarray(run()[1]))
 
 
-class _JaxNamespace:
-    """Looks like the module `numpy`; made from `jax.numpy`, with arrays that can be filled."""
+class Filling:
+    """Looks like the module `numpy`; made from `jax.numpy` or `autograd.numpy`, with arrays that can be filled."""
 
     def __init__(self, jnp: Any, special: Any) -> None:
         self._jnp = jnp
@@ -82,6 +82,7 @@ class _JaxNamespace:
         return member if name == "linalg" or not callable(member) else _on_stacked(member)
 
     def zeros(self, shape: Any) -> Filled:
+        """Return an array whose items are still to be filled."""
         return Filled(self._jnp, shape)
 
     empty = zeros
@@ -89,7 +90,7 @@ class _JaxNamespace:
 
 def _operator(combine: Callable[[Any, Any], Any], *, reflected: bool = False) -> Callable[[Filled, Any], Any]:
     def method(self: Filled, other: Any) -> Any:
-        pair = (_stacked(other), _stacked(self)) if reflected else (_stacked(self), _stacked(other))
+        pair = (stacked(other), stacked(self)) if reflected else (stacked(self), stacked(other))
         return combine(*pair)
 
     return method
@@ -106,7 +107,7 @@ class Filled:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         places = np.arange(self._items.size).reshape(self._items.shape)[key]
-        values = self._jnp.broadcast_to(_stacked(value), np.shape(places)).reshape(-1)
+        values = self._jnp.broadcast_to(stacked(value), np.shape(places)).reshape(-1)
         for place, item in zip(np.ravel(places), values, strict=True):
             self._items.flat[place] = item
 
@@ -119,7 +120,7 @@ class Filled:
         return self._stack(self._items)
 
     def _stack(self, items: NDArray[np.object_]) -> Any:
-        return self._jnp.stack([self._jnp.asarray(item, dtype=float) for item in items.flat]).reshape(items.shape)
+        return self._jnp.stack([self._jnp.array(item, dtype=float) for item in items.flat]).reshape(items.shape)
 
     def __neg__(self) -> Any:
         return -self.stacked()
@@ -137,9 +138,10 @@ class Filled:
     __rmatmul__ = _operator(operator.matmul, reflected=True)
 
 
-def _stacked(value: Any) -> Any:
+def stacked(value: Any) -> Any:
+    """Return a filled array as one array; other values as they are."""
     return value.stacked() if isinstance(value, Filled) else value
 
 
 def _on_stacked(member: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *arguments, **options: member(*map(_stacked, arguments), **options)
+    return lambda *arguments, **options: member(*map(stacked, arguments), **options)

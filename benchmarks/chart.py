@@ -1,0 +1,85 @@
+"""Draw the chart of the README from numbers that were measured: `python benchmarks/chart.py`.
+
+The numbers are in benchmarks/measured/overview.json, which a measurement writes anew:
+
+    python benchmarks/bench.py overview --json benchmarks/measured/overview.json
+
+Text and bars are of colours that stand out on white and on black.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+NUMBERS = ROOT / "benchmarks" / "measured" / "overview.json"
+CHART = ROOT / "docs" / "figures" / "time-per-jacobian.svg"
+
+OURS, PEER, TEXT = "#2f81d8", "#9aa4ae", "#78828c"
+WIDTH, LABELS, BARS, LINE, BAR = 760, 170, 400, 24, 15
+#: Where the logarithmic axis begins, and its length in decades; microseconds.
+LEAST, DECADES = 0.01, 6.5
+TITLES = {"one point": "One Jacobian, called from Python", "batch": "Each of 2,000 points in a batch, one thread"}
+NAMES = {
+    "one point": {"CasADi": "CasADi, Function", "CasADi buffers": "CasADi, buffers", "JAX": "JAX, jit"},
+    "batch": {"CasADi": "CasADi, C by gcc -O3", "JAX": "JAX, jit(vmap)"},
+}
+
+
+def main() -> None:
+    """Write the chart."""
+    CHART.write_text(drawn(json.loads(NUMBERS.read_text(encoding="utf-8"))), encoding="utf-8", newline="\n")
+
+
+def drawn(report: dict[str, Any]) -> str:
+    """Return the text of the chart."""
+    (table,) = report["groups"]
+    means = {row["call"]: row for row in table["rows"] if row["function"] == "geometric mean"}
+    lines, y = [], 18
+    for call, title in TITLES.items():
+        times = {name: value for name, value in means[call].items() if name not in ("function", "call")}
+        ours = times["accumulus"]
+        lines.append(_text(0, y, title, weight="bold"))
+        y += 12
+        for name, microseconds in sorted(times.items(), key=lambda item: item[1]):
+            length = BARS * math.log10(microseconds / LEAST) / DECADES
+            colour = OURS if name == "accumulus" else PEER
+            top, middle = y + (LINE - BAR) / 2, y + LINE / 2 + 4
+            lines.append(_text(LABELS - 8, middle, NAMES[call].get(name, name), anchor="end"))
+            corner, side = f"{LABELS},{top:g}", f"h{length:.1f} v{BAR} h-{length:.1f} z"
+            lines.append(f'<path fill="{colour}" d="M{corner} {side}" />')
+            ratio = "" if name == "accumulus" else f" · {_rounded(microseconds / ours)} ×"
+            lines.append(_text(LABELS + length + 8, middle, f"{_duration(microseconds)}{ratio}"))
+            y += LINE
+        y += 26
+    functions = sum(row["call"] == "batch" for row in table["rows"]) - 1
+    machine = f"{report['machine']['processor']}, {report['date']}"
+    note = f"Geometric means over {functions} functions, logarithmic scale. {machine}."
+    lines.append(_text(0, y - 8, note, size=11))
+    title = "Time per Jacobian: accumulus beside CasADi, JAX, autograd and finite differences"
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y}" viewBox="0 0 {WIDTH} {y}"'
+    font = 'font-family="Helvetica, Arial, DejaVu Sans, sans-serif"'
+    return "\n".join([f"{head} {font}>", f"<title>{title}</title>", *lines, "</svg>\n"])
+
+
+def _text(x: float, y: float, text: str, *, size: int = 13, anchor: str = "start", weight: str = "normal") -> str:
+    style = f'font-size="{size}" font-weight="{weight}" text-anchor="{anchor}" fill="{TEXT}"'
+    return f'<text x="{x:g}" y="{y:g}" {style}>{text}</text>'
+
+
+def _duration(microseconds: float) -> str:
+    if microseconds < 1.0:
+        return f"{_rounded(1e3 * microseconds)} ns"
+    return f"{_rounded(microseconds)} µs" if microseconds < 1e3 else f"{_rounded(microseconds / 1e3)} ms"
+
+
+def _rounded(value: float) -> str:
+    """Return a number with two digits."""
+    return f"{value:.1f}" if value < 10.0 else f"{round(value, 1 - math.floor(math.log10(value))):,.0f}"
+
+
+if __name__ == "__main__":
+    main()
