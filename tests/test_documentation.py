@@ -77,12 +77,11 @@ def test_examples_of_the_readme_run(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # they write files
     scope = {}
     examples = blocks(TEXTS["README.md"], "python")
-    assert len(examples) == 4
     for example in examples:
         exec(example, scope)
-    assert "Jacobian of pendulum" in capsys.readouterr().out
-    np.testing.assert_allclose(scope["jac"](np.zeros(2), 0.2)[:, 0], [0.0, -9.81])
-    assert scope["matrix"].shape == (350_000, 350_000)
+    assert "Jacobian of robertson" in capsys.readouterr().out
+    assert scope["solution"].success
+    np.testing.assert_allclose(scope["jac"](0.0, np.array([1.0, 0.0, 0.0])), [[-0.04, 0, 0], [0.04, 0, 0], [0, 0, 0]])
 
 
 def test_examples_on_long_arrays_run():
