@@ -141,6 +141,8 @@ def test_the_site_leads_to_every_page_once():
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     listed = sorted(pages_of(site["nav"]))
     assert listed == sorted({"index.md"} | PAGES.keys() - {"README.md"}), "nav in mkdocs.yml lists other pages"
+    entries = [entry for section in site["nav"] for entries in section.values() for entry in entries]
+    assert len(entries) <= 25, "readers lose their way among more entries"
 
 
 def test_the_reference_has_every_public_name():

@@ -20,6 +20,13 @@ def robertson(t, y, k):
     return np.array([fast - slow, slow - fast - square, square])
 
 
+def example(package):
+    """Return the example of the page that imports a package."""
+    examples = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    (found,) = [text for text in examples if package in text]
+    return found
+
+
 def end(f, time):
     """Where SciPy's solver gets by differences."""
     run = solve_ivp(f, (0.0, time), START, "LSODA", args=(0.04,), rtol=1e-10, atol=1e-13)
@@ -28,11 +35,23 @@ def end(f, time):
 
 def test_sundials_takes_value_and_jacobian_as_the_page_says():
     pytest.importorskip("sksundae.cvode")
-    (example,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     scope = {"np": np, "f": acc.compile(robertson), "jac": acc.jacobian(robertson, 1)}
-    exec(example, scope)
+    exec(example("sksundae"), scope)
     assert scope["run"].success
     np.testing.assert_allclose(scope["run"].y[-1], end(scope["f"], 1e4), rtol=1e-4)
+
+
+def test_diffrax_takes_a_function_of_numpy_as_the_page_says():
+    pytest.importorskip("diffrax")
+    jax = pytest.importorskip("jax")
+    scope = {"np": np, "acc": acc}
+    with jax.enable_x64(True):
+        exec(example("diffrax"), scope)
+
+    def last(k):
+        return acc.odeint(lambda t, y, k: scope["reaction"](y, k), np.array([1.0, 0.0]), [0.0, 2.0], k)[-1, 0]
+
+    np.testing.assert_allclose(scope["slope"], acc.gradient(last)(np.array([2.0, 3.0])), rtol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:Custom sparse")
