@@ -9,7 +9,7 @@
 #   make fuzz     every function at every order, 100,000 random programs; threads, forks, kills; most of an hour
 #   make fuzz-tests    the property tests, with many more examples
 #   make docs     the site of the documentation, into build/site
-#   make figures  draw the figures of the documentation; needs Graphviz
+#   make figures  draw the figures and plots of the documentation; needs Graphviz
 #   make format   rewrite the sources as the formatter wants them
 #   make clean    remove .venv and everything that tools have left behind
 #
@@ -58,6 +58,8 @@ docs: $(STAMPS)/docs
 	@echo "the site is build/site/index.html"
 
 figures: $(STAMPS)/test
+	$(BIN)/python docs/plots.py
+	$(BIN)/python benchmarks/chart.py
 	$(BIN)/python docs/figures.py
 
 format: $(STAMPS)/check

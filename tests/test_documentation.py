@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
@@ -30,15 +31,16 @@ def blocks(text, language):
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
-def drawing():
-    """docs/figures.py, which runs the pages' examples and draws what they compute."""
-    spec = importlib.util.spec_from_file_location("docs_figures", ROOT / "docs" / "figures.py")
+def drawing(name):
+    """Return docs/figures.py, which runs examples and draws graphs, or docs/plots.py, which plots numbers."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where its data classes look for it
     spec.loader.exec_module(module)
     return module
 
 
-DRAWING = drawing()
+DRAWING, PLOTS = drawing("figures"), drawing("plots")
 INTERACTIVE = [name for name, text in TEXTS.items() if blocks(text, "pycon")]
 #: Which graphs of docs/notes.md are figures of the notes, by name there.
 DRAWN_IN_THE_NOTES = {
@@ -209,6 +211,15 @@ def test_pictures_show_what_the_examples_compute(name):
     for file, parts in figures.items():
         text = (ROOT / "docs" / "figures" / f"{file}.svg").read_text(encoding="utf-8")
         assert f"<!-- {DRAWING.MARK} {DRAWING.digest(parts)} -->" in text, f"{file}.svg is out of date: make figures"
+
+
+@pytest.mark.parametrize("name", PLOTS.PAGES)
+def test_plots_show_what_the_examples_compute(name):
+    for file, text in PLOTS.PAGES[name](run(name)[0]).items():
+        drawn = (ROOT / "docs" / "figures" / f"{file}.svg").read_text(encoding="utf-8")
+        numbers = [np.array([float(each) for each in re.findall(r"-?\d+\.?\d*", part)]) for part in (text, drawn)]
+        assert numbers[0].shape == numbers[1].shape, "python docs/plots.py"
+        np.testing.assert_allclose(*numbers, atol=0.5, err_msg="python docs/plots.py")  # half of a pixel
 
 
 def test_pictures_are_pictures_and_nothing_else():
