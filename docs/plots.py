@@ -139,11 +139,23 @@ def scenarios(scope: Scope) -> dict[str, str]:
     return {"scenarios": plot("Delta and gamma", series, "spot price", "")}
 
 
+def controller(scope: Scope) -> dict[str, str]:
+    """Draw the true angle, its estimate and what the camera sees."""
+    times = scope["times"]
+    series = [
+        Series(times, scope["sightings"], AXIS, dots=True),
+        Series(times, scope["angles"], BLUE, "true"),
+        Series(times, scope["estimates"], ORANGE, "estimated"),
+    ]
+    return {"controller": plot("Angle of the pendulum", series, "seconds", "angle in radians")}
+
+
 PAGES: dict[str, Callable[[Scope], dict[str, str]]] = {
     "projects/reactor.md": reactor,
     "projects/quadrotor.md": quadrotor,
     "projects/bundle-adjustment.md": bundle,
     "projects/scenarios.md": scenarios,
+    "projects/controller.md": controller,
 }
 
 
