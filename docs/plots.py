@@ -150,10 +150,23 @@ def controller(scope: Scope) -> dict[str, str]:
     return {"controller": plot("Angle of the pendulum", series, "seconds", "angle in radians")}
 
 
+def beam(scope: Scope) -> dict[str, str]:
+    """Draw the outline of the beam at rest and under some of the loads."""
+    columns, rows = scope["columns"], scope["rows"]
+    nodes = np.arange((columns + 1) * (rows + 1)).reshape(columns + 1, rows + 1)
+    outline = np.concatenate([nodes[:, 0], nodes[-1], nodes[::-1, -1], nodes[0, ::-1]])
+    series = [Series(*scope["rest"][outline].T, AXIS)]
+    loads = list(scope["bent"])
+    for load, colour in ((loads[1], GREEN), (loads[3], BLUE), (loads[-1], ORANGE)):
+        series.append(Series(*scope["bent"][load][outline].T, colour))
+    return {"beam": plot("A beam at rest and under three loads", series, "", "")}
+
+
 PAGES: dict[str, Callable[[Scope], dict[str, str]]] = {
     "projects/reactor.md": reactor,
     "projects/quadrotor.md": quadrotor,
     "projects/bundle-adjustment.md": bundle,
+    "projects/beam.md": beam,
     "projects/scenarios.md": scenarios,
     "projects/controller.md": controller,
 }
