@@ -51,7 +51,7 @@ def drawn(report: dict[str, Any]) -> str:
             lines.append(_text(LABELS - 8, middle, NAMES[call].get(name, name), anchor="end"))
             corner, side = f"{LABELS},{top:g}", f"h{length:.1f} v{BAR} h-{length:.1f} z"
             lines.append(f'<path fill="{colour}" d="M{corner} {side}" />')
-            ratio = "" if name == "accumulus" else f" · {_rounded(microseconds / ours)} ×"
+            ratio = "" if name == "accumulus" else f" · {rounded(microseconds / ours)} ×"
             lines.append(_text(LABELS + length + 8, middle, f"{_duration(microseconds)}{ratio}"))
             y += LINE
         y += 26
@@ -72,11 +72,11 @@ def _text(x: float, y: float, text: str, *, size: int = 13, anchor: str = "start
 
 def _duration(microseconds: float) -> str:
     if microseconds < 1.0:
-        return f"{_rounded(1e3 * microseconds)} ns"
-    return f"{_rounded(microseconds)} µs" if microseconds < 1e3 else f"{_rounded(microseconds / 1e3)} ms"
+        return f"{rounded(1e3 * microseconds)} ns"
+    return f"{rounded(microseconds)} µs" if microseconds < 1e3 else f"{rounded(microseconds / 1e3)} ms"
 
 
-def _rounded(value: float) -> str:
+def rounded(value: float) -> str:
     """Return a number with two digits."""
     return f"{value:.1f}" if value < 10.0 else f"{round(value, 1 - math.floor(math.log10(value))):,.0f}"
 

@@ -14,3 +14,13 @@ import chart
 def test_the_chart_shows_what_was_measured():
     report = json.loads(chart.NUMBERS.read_text(encoding="utf-8"))
     assert chart.CHART.read_text(encoding="utf-8") == chart.drawn(report), "run python benchmarks/chart.py"
+
+
+def test_the_front_page_says_what_was_measured():
+    (table,) = json.loads(chart.NUMBERS.read_text(encoding="utf-8"))["groups"]
+    point, batch = (row for row in table["rows"] if row["function"] == "geometric mean")
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    for row, systems in ((point, ("JAX", "finite differences")), (batch, ("CasADi", "JAX"))):
+        ratios = " / ".join(chart.rounded(row[system] / row["accumulus"]) for system in systems)
+        assert f"{ratios} times as fast" in text
+    assert f"CasADi takes {chart.rounded(point['CasADi buffers'] / point['accumulus'])} times as long" in text
