@@ -80,8 +80,19 @@ def test_long_programs_are_not_written():
     tape = Tape(8)
     tape.outputs = [0]
     for k in range(1, 8):
-        tape.outputs = [tape.multiply(tape.outputs[0], tape.add(k, tape.constant(1.0)))]
+        tape.outputs = [tape.multiply(tape.outputs[0], tape.add(k, k - 1))]
     assert multiplied_out(tape) is None
+
+
+def test_sums_with_a_number_are_no_sums_of_terms():
+    """(1 - s)·(1 - t) is exact for s and t close to 1; 1 - s - t + s·t is not."""
+    tape = Tape(2)
+    one = tape.constant(1.0)
+    product = tape.multiply(tape.subtract(one, 0), tape.subtract(one, 1))
+    tape.outputs = [tape.subtract(product, tape.multiply(0, 1)), product]
+    written = multiplied_out(tape)
+    s, t = 1.0 - 2.0**-30, 1.0 - 2.0**-40
+    assert written is None or evaluate(written, [s, t])[1] == 2.0**-70
 
 
 def compensated(terms):

@@ -12,8 +12,9 @@ factors are left to the search: started from this form it finds shorter programs
 greedily (measured on rotations: 78 operations against 89).
 
 A sum of many products cancels where a product of few sums does not. Whoever takes such a program compares what rounding
-does to it with what it does to the given one. Programs that take a term from a sum that it is in are left alone: that
-is how they see what rounding took, as compensated sums do.
+does to it with what it does to the given one. A sum with a number among its terms stays a factor: (1 - s)·(1 - t) is
+exact where s and t are close to 1, where few comparisons look. Programs that take a term from a sum that it is in are
+left alone: that is how they see what rounding took, as compensated sums do.
 
 Time: in proportion to the products of terms, which are bounded by a multiple of the program's length.
 """
@@ -119,8 +120,11 @@ def _polynomials(tape: Tape, fixed: bytearray, factors: int, monomials: _Monomia
             pass
         elif code == MULTIPLY:
             a, b = of(first[r]), of(second[r])
-            if min(len(a), len(b)) > factors:
-                a, b = ({monomials[x,]: 1.0} if len(own) > 1 else own for x, own in ((first[r], a), (second[r], b)))
+            is_long = min(len(a), len(b)) > factors
+            a, b = (
+                {monomials[x,]: 1.0} if len(own) > 1 and (is_long or 0 in own) else own
+                for x, own in ((first[r], a), (second[r], b))
+            )
             left -= len(a) * len(b)
             if left < 0:
                 return None
