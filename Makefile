@@ -10,6 +10,7 @@
 #   make fuzz-tests    the property tests, with many more examples
 #   make docs     the site of the documentation, into build/site
 #   make figures  draw the figures and plots of the documentation; needs Graphviz
+#   make assets   fetch what explorer pages need of KaTeX, and make the package's files of it; needs npm
 #   make format   rewrite the sources as the formatter wants them
 #   make clean    remove .venv and everything that tools have left behind
 #
@@ -22,7 +23,7 @@ BIN := .venv/bin
 STAMPS := .venv/installed
 KERNELS := $(wildcard setup.py src/accumulus/native/*.py src/accumulus/*/compiled/*.py)
 
-.PHONY: demo test check bench bench-search contract fuzz fuzz-tests docs figures format clean
+.PHONY: demo test check bench bench-search contract fuzz fuzz-tests docs figures assets format clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/runtime $(STAMPS)/kernels
@@ -61,6 +62,9 @@ figures: $(STAMPS)/test
 	$(BIN)/python docs/plots.py
 	$(BIN)/python benchmarks/chart.py
 	$(BIN)/python docs/figures.py
+
+assets: | $(STAMPS)/venv
+	$(BIN)/python docs/explorer_assets.py
 
 format: $(STAMPS)/check
 	$(BIN)/ruff check --fix-only --quiet .

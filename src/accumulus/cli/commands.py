@@ -351,6 +351,39 @@ def emit_command(
         raise KeyboardInterrupt
 
 
+@app.command("show")
+@reported
+@with_options(*OF_PROBLEMS)
+def show_command(
+    problem: Annotated[
+        str, typer.Argument(metavar="PROBLEM", help="file.py:function, graph.json, or plan.json", show_default=False)
+    ],
+    shape: Shapes = None,
+    output: Output = None,
+    jobs: Jobs = 1,
+    **options: Any,
+) -> None:
+    """Show a plan step by step, in graph, line graph and expressions, as a page that is written or opened."""
+    from accumulus.search.plan import is_plan_file, load_plan
+    from accumulus.show.explorer import described_as, show_plan
+
+    described, interrupted = None, False
+    if is_plan_file(problem):
+        if shape:
+            raise typer.BadParameter("--shape is for functions; a plan file has all that is needed")
+        found = load_plan(problem)
+    else:
+        what = _load(problem, shape, options)
+        with processes(jobs) as executor:
+            found, interrupted = _find(what, options, executor)
+        if what.posed is not None:
+            posed, names = what.posed, what.named_values()
+            described = described_as(posed.name, posed.recording, posed.linearization, what.parameters, names)
+    print_note(f"wrote {show_plan(found, output, described)}")
+    if interrupted:
+        raise KeyboardInterrupt
+
+
 @app.command("check")
 @reported
 @with_options(*OF_CHECKS)

@@ -10,20 +10,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accumulus.cli.problem import Problem, load_derivative, user_code
 from accumulus.elimination.emit import emit, label_tape
-from accumulus.frontends.names import NamedValues, entry_of
+from accumulus.frontends.names import NamedValues, entry_of, recognised
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.kinds import Seeds
 from accumulus.resubstitution.optimise import optimise
 from accumulus.show.tables import counted, shape_text
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, emit_source, numpy_source, target_of
 from accumulus.targets.kernel import Unit
 from accumulus.targets.numpy_source import Labels
@@ -34,13 +31,6 @@ if TYPE_CHECKING:
     from accumulus.search.plan import Plan
 
 
-#: Points at which values are compared; of these, so many have to be finite.
-POINTS: Final = 12
-FINITE: Final = 4
-#: Relative difference of what is the same, up to rounding.
-TOLERANCE: Final = 1e-9
-
-
 def labels_of(program: CompiledProgram, names: NamedValues | None, parameters: Sequence[str]) -> Labels:
     """Return what is to be written beside a program.
 
@@ -49,45 +39,9 @@ def labels_of(program: CompiledProgram, names: NamedValues | None, parameters: S
         names: of what its function computes.
         parameters: names of the numeric arguments, those of the function first.
     """
-    values = {} if names is None else _recognised(program.tape, names)
+    same = {} if names is None else recognised(program.tape, names)
+    values = {k: text for k, reference in same.items() if names and (text := names.described(reference))}
     return Labels(tuple(parameters), values, tuple(map(tuple, _entries(program, parameters))))
-
-
-def _recognised(tape: Tape, names: NamedValues) -> dict[int, str]:
-    """Return what operations of a program compute, as far as the function computes it, too."""
-    rng = np.random.default_rng(0)
-    points = rng.uniform(0.2, 1.8, (tape.inputs, POINTS))
-    points[:, POINTS // 2 :] *= rng.choice([-1.0, 1.0], (tape.inputs, POINTS - POINTS // 2))
-    wanted, given = _values(names.tape, points[: names.tape.inputs]), _values(tape, points)
-    known = np.array(list(wanted), np.intp)
-    table = np.array(list(wanted.values())).reshape(-1, POINTS)
-    column = int(np.argmax(np.isfinite(table).sum(axis=0)))
-    order = np.argsort(table[:, column])
-    known, table = known[order], table[order]
-    found = {}
-    for reference, numbers in given.items():
-        at, room = numbers[column], TOLERANCE * abs(numbers[column])
-        first = np.searchsorted(table[:, column], at - room, "left")
-        last = np.searchsorted(table[:, column], at + room, "right")
-        same = [int(known[k]) for k in range(first, last) if _is_same(table[k], numbers)]
-        # of several that compute the same, one that has a name
-        if same and (text := names.described(min(same, key=lambda r: (r not in names.names, r)))):
-            found[reference] = text
-    return found
-
-
-def _is_same(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
-    finite = np.isfinite(one) & np.isfinite(other)
-    close = np.abs(one[finite] - other[finite]) <= TOLERANCE * np.abs(other[finite])
-    return bool(len(close) >= FINITE and close.all())
-
-
-def _values(tape: Tape, points: NDArray[np.float64]) -> dict[int, NDArray[np.float64]]:
-    """Numbers of all real operations that are not the same at all points."""
-    whole = tape.copy()
-    whole.outputs = [reference for reference in range(tape.inputs, len(tape)) if not tape.is_boolean(reference)]
-    rows = (np.broadcast_to(row, POINTS) for row in evaluate(whole, list(points)))
-    return {reference: row for reference, row in zip(whole.outputs, rows, strict=True) if len(set(row.tolist())) > 1}
 
 
 def _entries(program: CompiledProgram, parameters: Sequence[str]) -> Iterator[list[str]]:

@@ -264,6 +264,11 @@ class Labels:
         ends = self._labels[references]
         return ends >> VERTEX_BITS & VERTEX, ends & VERTEX
 
+    @property
+    def kinds(self) -> Integers:
+        """Kinds of all labels, of edges and of steps."""
+        return self._labels >> 2 * VERTEX_BITS
+
 
 def _add_products(numbers: Sequence[NDArray[Any]], matrices: Integers, vectors: Integers, results: Integers) -> None:
     """Add matrices[b] · vectors[c] to results[a], one after the other, for all a, b, c of the three columns."""

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.errors import TraceError
 from accumulus.frontends.active import ACTIVE
@@ -25,6 +26,7 @@ from accumulus.frontends.numpy.scalars import TracedScalar
 from accumulus.frontends.record import record
 from accumulus.frontends.recorder import is_plain
 from accumulus.frontends.source.nodes import MARK
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 
 
@@ -195,3 +197,52 @@ def _changed(before: Any, now: Any) -> Iterator[tuple[tuple[int, ...], int]]:
     for index in np.ndindex(now.shape):
         if not same or before[index] != now[index]:
             yield index, int(now[index])
+
+
+# Values recognised ---------------------------------------------------------------------------------------------------
+
+
+#: Points at which values are compared; of these, so many have to be finite.
+POINTS: Final = 12
+FINITE: Final = 4
+#: Relative difference of what is the same, up to rounding.
+TOLERANCE: Final = 1e-9
+
+
+def recognised(tape: Tape, names: NamedValues) -> dict[int, int]:
+    """Return which operation of the function computes what an operation of a program does, by the program's.
+
+    Of several that compute the same it is one that has a name. Values are compared by their numbers at random points.
+    """
+    rng = np.random.default_rng(0)
+    points = rng.uniform(0.2, 1.8, (tape.inputs, POINTS))
+    points[:, POINTS // 2 :] *= rng.choice([-1.0, 1.0], (tape.inputs, POINTS - POINTS // 2))
+    wanted, given = _values(names.tape, points[: names.tape.inputs]), _values(tape, points)
+    known = np.array(list(wanted), np.intp)
+    table = np.array(list(wanted.values())).reshape(-1, POINTS)
+    column = int(np.argmax(np.isfinite(table).sum(axis=0)))
+    order = np.argsort(table[:, column])
+    known, table = known[order], table[order]
+    found = {}
+    for reference, numbers in given.items():
+        at, room = numbers[column], TOLERANCE * abs(numbers[column])
+        first = np.searchsorted(table[:, column], at - room, "left")
+        last = np.searchsorted(table[:, column], at + room, "right")
+        same = [int(known[k]) for k in range(first, last) if _is_same(table[k], numbers)]
+        if same:
+            found[reference] = min(same, key=lambda r: (r not in names.names, r))
+    return found
+
+
+def _is_same(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+    finite = np.isfinite(one) & np.isfinite(other)
+    close = np.abs(one[finite] - other[finite]) <= TOLERANCE * np.abs(other[finite])
+    return bool(len(close) >= FINITE and close.all())
+
+
+def _values(tape: Tape, points: NDArray[np.float64]) -> dict[int, NDArray[np.float64]]:
+    """Numbers of all real operations that are not the same at all points."""
+    whole = tape.copy()
+    whole.outputs = [reference for reference in range(tape.inputs, len(tape)) if not tape.is_boolean(reference)]
+    rows = (np.broadcast_to(row, POINTS) for row in evaluate(whole, list(points)))
+    return {reference: row for reference, row in zip(whole.outputs, rows, strict=True) if len(set(row.tolist())) > 1}

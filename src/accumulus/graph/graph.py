@@ -25,6 +25,7 @@ from contextlib import suppress
 from enum import IntEnum
 from functools import cached_property
 from importlib import import_module
+from os import PathLike
 from typing import Any, Final
 
 import numpy as np
@@ -382,6 +383,13 @@ class DifferentiationGraph:
     def wants_all(self) -> bool:
         """Return whether the whole Jacobian is wanted, not a triangle of it or chosen entries."""
         return self.mirror is None and self.wanted is None
+
+    def show(self, path: str | PathLike[str] | None = None) -> Any:
+        """Show the graph, its line graph, and step by step the plan that `accumulus.plan` finds for it.
+
+        Arguments, results and errors are those of `Plan.show`.
+        """
+        return import_module("accumulus.show.explorer").show_graph(self, path)
 
     def _repr_svg_(self) -> str | None:
         # by name: pictures are made of graphs, and no two modules import each other

@@ -11,16 +11,14 @@ Run ``dot -Tsvg graph.dot`` for the picture itself. Text is quoted, so nothing i
 
 **SVG.** Pictures of small graphs as SVG, for notebooks: no Graphviz is needed, and none is looked for.
 
-Vertices are on their depth levels, roots on top. Edges over several levels bend around what lies between, by way of a
-place on each; on each level, vertices and places are put in order by the mean of their neighbours, level by level down
-and up, which leaves few crossings. Colours are the same, and text is escaped.
+Vertices are on their depth levels, roots on top, placed by `accumulus.graph.layered`. Colours are the same, and text is
+escaped.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Final
@@ -28,6 +26,7 @@ from xml.sax.saxutils import escape
 
 from accumulus.graph.degrees import levels
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.graph.layered import ACROSS, curve, drawn
 from accumulus.text import printable
 
 _STYLE: Final = """\
@@ -141,12 +140,10 @@ def _quoted(text: str) -> str:
 
 #: Vertices, and edges, of the largest graph that is drawn: beyond, a picture is a thicket.
 LARGEST: Final = (60, 150)
-#: Turns of ordering, down and up.
-TURNS: Final = 8
 #: Characters of a name that are shown.
 SHOWN: Final = 14
-#: Between levels, between neighbours, height of a vertex, width of a character; in pixels.
-DOWN, ACROSS, HIGH, WIDE = 58.0, 18.0, 22.0, 7.4
+#: Height of a vertex, width of a character; in pixels.
+HIGH, WIDE = 22.0, 7.4
 _FILLS: Final = {
     "root": ("#0b62c1", "#0b62c1", "#ffffff"),
     "terminal": ("#14743f", "#14743f", "#ffffff"),
@@ -163,21 +160,16 @@ def to_svg(graph: DifferentiationGraph) -> str | None:
     """
     if not graph.vertices or len(graph.vertices) > LARGEST[0] or len(graph.sources) > LARGEST[1]:
         return None
-    ways, order = _layout(graph)
     names = [_shown(str(name), size) for name, size in zip(graph.vertices, graph.sizes.tolist(), strict=True)]
-    widths = {v: max(28.0, WIDE * len(name) + 12.0) for v, name in enumerate(names)}
-    x: dict[int, float] = {}
-    total = max(sum(widths.get(v, 6.0) + ACROSS for v in level) for level in order)
-    for level in order:
-        left = (total - sum(widths.get(v, 6.0) + ACROSS for v in level)) / 2.0
-        for v in level:
-            x[v] = left + (widths.get(v, 6.0) + ACROSS) / 2.0
-            left += widths.get(v, 6.0) + ACROSS
-    y = {v: DOWN * depth + HIGH for depth, level in enumerate(order) for v in level}
-    parts = [_edge(graph, e, [(x[v], y[v]) for v in way]) for e, way in enumerate(ways) if way]
+    widths = [max(28.0, WIDE * len(name) + 12.0) for name in names]
+    ends_of_edges = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
+    drawing = drawn(levels(graph), ends_of_edges, widths)
+    margin = max(widths) / 2.0 + ACROSS / 2.0
+    total, height = drawing.width + 2.0 * margin, drawing.height + 2.0 * HIGH
+    at = {v: (x + margin, y + HIGH) for v, (x, y) in drawing.points.items()}
+    parts = [_edge(graph, e, [(x + margin, y + HIGH) for x, y in way]) for e, way in enumerate(drawing.ways) if way]
     ends = dict.fromkeys(graph.roots, "root") | dict.fromkeys(graph.terminals, "terminal")
-    parts += [_vertex(name, x[v], y[v], widths[v], ends.get(v, "inner")) for v, name in enumerate(names) if v in x]
-    height = DOWN * (len(order) - 1) + 2.0 * HIGH
+    parts += [_vertex(names[v], *place, widths[v], ends.get(v, "inner")) for v, place in at.items()]
     title = escape(printable(graph.name or "differentiation graph"))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{total:.0f}" height="{height:.0f}" '
@@ -186,54 +178,10 @@ def to_svg(graph: DifferentiationGraph) -> str | None:
     )
 
 
-def _layout(graph: DifferentiationGraph) -> tuple[list[list[int]], list[list[int]]]:
-    """Return what each edge goes through, from vertex to vertex, and the order on each level.
-
-    Places of long edges are numbered behind the vertices. Edges that no root reaches go through nothing.
-    """
-    depth = levels(graph)
-    order: list[list[int]] = [[] for _ in range(1 + max(depth))]
-    for v, level in enumerate(depth):
-        if level >= 0:
-            order[level].append(v)
-    number = len(depth)
-    ways: list[list[int]] = []
-    above: dict[int, list[int]] = {}
-    below: dict[int, list[int]] = {}
-    for j, i in zip(graph.sources.tolist(), graph.targets.tolist(), strict=True):
-        if depth[j] < 0:
-            ways.append([])
-            continue
-        between = range(number, number + depth[i] - depth[j] - 1)
-        number += len(between)
-        for level, bend in enumerate(between, depth[j] + 1):
-            order[level].append(bend)
-        way = [j, *between, i]
-        ways.append(way)
-        for upper, lower in pairwise(way):
-            below.setdefault(upper, []).append(lower)
-            above.setdefault(lower, []).append(upper)
-    for turn in range(TURNS):
-        neighbours = below if turn % 2 else above
-        for level_order in reversed(order) if turn % 2 else order:
-            place = {v: (k + 0.5) / len(each) for each in order for k, v in enumerate(each)}
-            # what has no neighbours stays where it is
-            near = {v: [place[u] for u in neighbours.get(v, [v])] for v in level_order}
-            means = {v: sum(places) / len(places) for v, places in near.items()}
-            level_order.sort(key=means.__getitem__)
-    return ways, order
-
-
 def _edge(graph: DifferentiationGraph, e: int, points: list[tuple[float, float]]) -> str:
     """Return a line that leaves each point, and enters the next, upright; and its label."""
-    (x, y), (x1, y1) = points[0], points[-1]
-    bends = [*points[1:-1], (x1, y1 - HIGH / 2.0 - 4.0)]
-    way = f"M{x:.1f} {y + HIGH / 2.0:.1f}"
-    at = y + HIGH / 2.0
-    for right, down in bends:
-        middle = (at + down) / 2.0
-        way += f" C{x:.1f} {middle:.1f} {right:.1f} {middle:.1f} {right:.1f} {down:.1f}"
-        x, at = right, down
+    x1, y1 = points[-1]
+    way = curve(points, HIGH / 2.0, HIGH / 2.0 + 4.0)
     dashes = ' stroke-dasharray="4 3"' if graph.kinds[e] == Kind.ONE else ""
     end = y1 - HIGH / 2.0
     tip = f"{x1 - 3.5:.1f},{end - 7.0:.1f} {x1 + 3.5:.1f},{end - 7.0:.1f} {x1:.1f},{end:.1f}"

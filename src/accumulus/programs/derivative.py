@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -543,6 +544,18 @@ class Derivative:
         from accumulus.show.report import CaseFacts
 
         return replace(found, cases=tuple(map(CaseFacts.of, last[0].programs)))
+
+    def show(self, path: str | PathLike[str] | None = None) -> Any:
+        """Show how the program that was last compiled or called accumulates its derivatives, step by step.
+
+        Vertices are called as `f` calls its values. Arguments, results and errors are those of `Plan.show`.
+
+        Raises:
+            ArgumentError: if nothing has been compiled or called, or the file cannot be written.
+        """
+        from accumulus.show.explorer import show_program
+
+        return show_program(self._program(), self.__wrapped__, path)
 
     def _program(self) -> CompiledProgram:
         if self._last_form is not self:

@@ -36,10 +36,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from reprlib import repr as shortened
@@ -154,6 +156,22 @@ class Plan:
                 f"{self.lower_bound}; it costs {counted}"
             )
 
+    def show(self, path: str | PathLike[str] | None = None) -> Any:
+        """Show the plan step by step, in graph, line graph and expressions, as a page of HTML.
+
+        Args:
+            path: of the file that the page is written to; without one it is opened in a browser, and within a notebook
+                shown inline.
+
+        Returns:
+            The file, or what the notebook shows.
+
+        Raises:
+            ArgumentError: if the file cannot be written; the message names a file that has the page instead.
+        """
+        # by name: what shows plans stands on them
+        return import_module("accumulus.show.explorer").show_plan(self, path)
+
     def __str__(self) -> str:
         name = f" of {self.graph.name}" if self.graph.name else ""
         return printable(f"plan{name} by {self.method}: {self.cost} {self.objective}")
@@ -233,6 +251,15 @@ def load_plan(path: str | PathLike[str], graph: DifferentiationGraph | None = No
         return found if graph is None else _moved(found, graph)
     except (GraphError, PlanError) as error:
         raise PlanError(f"{path}: {error}") from None
+
+
+def is_plan_file(path: str | PathLike[str]) -> bool:
+    """Return whether a file says that it is a plan; it may be malformed all the same."""
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            return re.match(rf'\s*\{{\s*"format"\s*:\s*"{FORMAT}"', file.read(200)) is not None
+    except (OSError, ValueError):
+        return False
 
 
 def plan_as_data(plan: Plan) -> dict[str, Any]:

@@ -1,0 +1,727 @@
+/* The explorer's page: draws what Python has computed. Every name is set as text, never as markup. */
+(() => {
+  "use strict";
+  const D = JSON.parse(document.getElementById("data").textContent);
+  const NS = "http://www.w3.org/2000/svg";
+  const HIGH = 22;
+  const LABELS = 700; // labels of edges that are drawn, at most
+
+  // Elements ---------------------------------------------------------------------------------------------------------
+
+  function put(element, attributes, children) {
+    for (const [name, value] of Object.entries(attributes || {})) {
+      if (name === "text") element.textContent = value;
+      else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+      else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
+    }
+    for (const child of children) if (child) element.append(child);
+    return element;
+  }
+  const el = (tag, attributes, ...children) => put(document.createElement(tag), attributes, children);
+  const svg = (tag, attributes, ...children) => put(document.createElementNS(NS, tag), attributes, children);
+
+  function math(element, latex) {
+    katex.render(latex, element, {
+      throwOnError: false, strict: false, trust: (context) => context.command === "\\htmlData", maxExpand: 500, maxSize: 20,
+    });
+    return element;
+  }
+  const many = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+
+  // A plan and its state ---------------------------------------------------------------------------------------------
+
+  /** Follows a plan from step to step; what is alive, and which faces there are, as Python found them. */
+  class Player {
+    constructor(plan) {
+      this.plan = plan;
+      this.at = 0;
+      this.steps = plan.steps.length;
+      this.alive = new Set(plan.alive);
+      this.gone = new Set();
+      this.faces = new Set();
+      if (plan.faces) for (let k = 0; k < plan.faces.length; k += 2) this.faces.add(`${plan.faces[k]},${plan.faces[k + 1]}`);
+    }
+    /** Goes there, and returns what changed: values, faces, vertices. */
+    go(to) {
+      const values = new Set(), faces = new Set(), vertices = new Set();
+      const toggle = (set, touched, key, there) => {
+        if (there) set.add(key); else set.delete(key);
+        touched.add(key);
+      };
+      const pairs = (list, there) => {
+        for (let k = 0; k < list.length; k += 2) toggle(this.faces, faces, `${list[k]},${list[k + 1]}`, there);
+      };
+      const { steps, edges } = this.plan;
+      for (let k = this.at; k < to; k++) {
+        const [, , , removed, added, values_, vertices_] = steps[k];
+        toggle(this.alive, values, edges + k, true);
+        for (const v of values_) toggle(this.alive, values, v, false);
+        for (const v of vertices_) toggle(this.gone, vertices, v, true);
+        pairs(removed, false);
+        pairs(added, true);
+      }
+      for (let k = this.at - 1; k >= to; k--) {
+        const [, , , removed, added, values_, vertices_] = steps[k];
+        pairs(added, false);
+        pairs(removed, true);
+        for (const v of values_) toggle(this.alive, values, v, true);
+        for (const v of vertices_) toggle(this.gone, vertices, v, false);
+        toggle(this.alive, values, edges + k, false);
+      }
+      this.at = to;
+      return { values, faces, vertices };
+    }
+    cost(name, at) {
+      return at ? this.plan[name][at - 1] : 0;
+    }
+    operations(at) {
+      const [counted, numbers] = this.plan.ops;
+      let low = 0, high = counted.length - 1;
+      while (low < high) {
+        const middle = (low + high + 1) >> 1;
+        if (counted[middle] <= at) low = middle; else high = middle - 1;
+      }
+      return [numbers[low], counted[low] === at];
+    }
+    /** The values that some steps multiply and add: role by value, and the faces that they eliminate. */
+    lit(from, to) {
+      const roles = new Map(), over = new Set(), vertices = new Set();
+      const { steps, edges, ends } = this.plan;
+      for (let k = from; k < to; k++) {
+        const [product, left, right] = steps[k];
+        if (product) {
+          if (!roles.has(left)) roles.set(left, "left");
+          if (!roles.has(right)) roles.set(right, "right");
+          over.add(`${left},${right}`);
+          vertices.add(ends[2 * left + 1]);
+        } else for (const v of [left, right]) if (!roles.has(v)) roles.set(v, "made");
+        roles.set(edges + k, "made");
+      }
+      // terms of sums, and what is made and used up within the group, would hide the rest: they light up in expressions
+      const terms = new Set([...roles.keys()].filter((v) => roles.get(v) === "made" && !this.alive.has(v)));
+      return { roles, over, vertices, terms };
+    }
+  }
+
+  // Pictures ---------------------------------------------------------------------------------------------------------
+
+  let shapes = 0;
+
+  class Picture {
+    constructor(title, hint) {
+      this.small = el("small", { text: hint || "" });
+      this.caption = el("span", { text: title });
+      const button = (text, name, act) => el("button", { type: "button", class: "mini", text, title: name, "aria-label": `${name}: ${title}`, onclick: act });
+      this.extra = el("span", {});
+      this.world = svg("g", {});
+      this.root = svg("svg", { role: "group", "aria-label": title, tabindex: "0" }, Picture.tips(), this.world);
+      this.card = el("div", { class: "card hidden" });
+      this.figure = el("figure", { class: "panel" },
+        el("figcaption", {}, this.caption, this.small, this.extra, el("span", { class: "zoom" },
+          button("−", "Zoom out", () => this.zoom(1 / 1.3)), button("+", "Zoom in", () => this.zoom(1.3)), button("Fit", "Fit", () => this.fit()))),
+        this.root, this.card);
+      this.box = [0, 0, 100, 100];
+      this.view = { x: 0, y: 0, k: 1 };
+      this.pointers = new Map();
+      this.root.addEventListener("wheel", (event) => {
+        event.preventDefault();
+        const at = this.root.getBoundingClientRect();
+        this.zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0016)), event.clientX - at.left, event.clientY - at.top);
+      }, { passive: false });
+      this.root.addEventListener("pointerdown", (event) => {
+        this.pointers.set(event.pointerId, [event.clientX, event.clientY]);
+        this.moved = false;
+      });
+      this.root.addEventListener("pointermove", (event) => this.drag(event));
+      for (const name of ["pointerup", "pointercancel", "pointerleave"])
+        this.root.addEventListener(name, (event) => { this.pointers.delete(event.pointerId); this.root.classList.remove("drag"); });
+      this.root.addEventListener("pointerover", (event) => this.told(event.target));
+      this.root.addEventListener("focusin", (event) => this.told(event.target));
+      this.root.addEventListener("focusout", () => this.tell(null));
+      this.root.addEventListener("keydown", (event) => this.keyed(event));
+      new ResizeObserver(() => { if (!this.touched) this.fit(); }).observe(this.root);
+    }
+    static tips() {
+      const first = shapes++ === 0;
+      const tip = (name) => svg("marker", { id: name ? `tip-${name}` : "tip", viewBox: "0 0 8 8", refX: "7", refY: "4", markerWidth: "8", markerHeight: "8", markerUnits: "userSpaceOnUse", orient: "auto" },
+        svg("path", { d: "M0 0.6L8 4L0 7.4z", class: `tip ${name}` }));
+      return first ? svg("defs", {}, tip(""), tip("left"), tip("right"), tip("made")) : null;
+    }
+    drag(event) {
+      const before = this.pointers.get(event.pointerId);
+      if (!before) return;
+      const others = [...this.pointers].filter(([id]) => id !== event.pointerId).map(([, place]) => place);
+      const now = [event.clientX, event.clientY];
+      if (Math.hypot(now[0] - before[0], now[1] - before[1]) < 3 && !this.moved) return;
+      if (!this.moved) { this.root.setPointerCapture(event.pointerId); this.root.classList.add("drag"); }
+      this.moved = this.touched = true;
+      if (others.length) {
+        const apart = (place) => Math.hypot(place[0] - others[0][0], place[1] - others[0][1]) || 1;
+        const at = this.root.getBoundingClientRect();
+        this.zoom(apart(now) / apart(before), (now[0] + others[0][0]) / 2 - at.left, (now[1] + others[0][1]) / 2 - at.top);
+      } else {
+        this.view.x += now[0] - before[0];
+        this.view.y += now[1] - before[1];
+        this.place();
+      }
+      this.pointers.set(event.pointerId, now);
+    }
+    place() {
+      const { x, y, k } = this.view;
+      this.world.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${k.toFixed(4)})`);
+      this.root.classList.toggle("far", k < 0.5);
+      this.root.classList.toggle("farther", k < 0.22);
+    }
+    zoom(factor, x, y) {
+      this.touched = true;
+      const to = Math.min(4, Math.max(0.02, this.view.k * factor));
+      const cx = x === undefined ? this.root.clientWidth / 2 : x, cy = y === undefined ? this.root.clientHeight / 2 : y;
+      this.view.x = cx - (cx - this.view.x) * (to / this.view.k);
+      this.view.y = cy - (cy - this.view.y) * (to / this.view.k);
+      this.view.k = to;
+      this.place();
+    }
+    fit() {
+      const [x, y, w, h] = this.box, W = this.root.clientWidth, H = this.root.clientHeight;
+      if (!W || !H) return;
+      const k = Math.min(1.7, (W - 24) / Math.max(w, 1), (H - 24) / Math.max(h, 1));
+      this.view = { k, x: (W - k * w) / 2 - k * x, y: (H - k * h) / 2 - k * y };
+      this.touched = false;
+      this.place();
+    }
+    centre(x, y) {
+      const k = Math.max(this.view.k, 0.7);
+      this.view = { k, x: this.root.clientWidth / 2 - k * x, y: this.root.clientHeight / 2 - k * y };
+      this.touched = true;
+      this.place();
+    }
+    told(target) {
+      const part = target.closest ? target.closest("[data-i]") : null;
+      this.tell(part && this.root.contains(part) ? part : null);
+    }
+    tell(part) {
+      this.card.replaceChildren();
+      const told = part ? this.describe(part.dataset.k, Number(part.dataset.i)) : null;
+      this.card.classList.toggle("hidden", !told);
+      if (told) this.card.append(...told);
+    }
+    /** Arrow keys go from part to part; the picture is one stop of the Tab key. */
+    keyed(event) {
+      const turn = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (event.key === "Escape") { this.root.focus(); return; }
+      const part = event.target.closest("[data-i]");
+      if (event.key === "Enter" && part) { this.pressed(part.dataset.k, Number(part.dataset.i)); return; }
+      if (event.key === "Enter" && !part) { const first = this.parts()[0]; if (first) first.focus(); return; }
+      if (!turn || !part) return;
+      event.preventDefault();
+      event.stopPropagation();
+      const parts = this.parts(), next = parts[(parts.indexOf(part) + turn + parts.length) % parts.length];
+      next.focus({ preventScroll: true });
+    }
+    parts() { return [...this.world.querySelectorAll("g[data-i]")].filter((part) => !part.classList.contains("hidden")); }
+    pressed() {}
+  }
+
+  /** What is known of a value: the derivative that it is, and of an edge its label. */
+  function aboutValue(plan, v) {
+    const j = plan.ends[2 * v], i = plan.ends[2 * v + 1];
+    const name = el("b", { text: plan.text[v] });
+    if (v < plan.edges) {
+      const [latex, derivative, value] = D.labels[v];
+      const formula = el("span", {});
+      math(formula, value && value !== latex ? `${latex} = ${derivative} = ${value}` : `${latex} = ${derivative}`);
+      const source = D.vertices[j].s;
+      return [formula, source ? el("code", { text: source }) : null].filter(Boolean);
+    }
+    const [product, left, right] = plan.steps[v - plan.edges];
+    const made = `${plan.text[left]} ${product ? "·" : "+"} ${plan.text[right]}`;
+    return [name, ` = ${made === plan.text[v] ? "" : `${made}, `}paths from `, el("b", { text: D.vertices[j].a }), " to ", el("b", { text: D.vertices[i].a }), ` · step ${v - plan.edges + 1}`];
+  }
+
+  class GraphPicture extends Picture {
+    constructor(title, hint, player) {
+      super(title, hint);
+      this.player = player;
+      this.edges = svg("g", {});
+      this.labels = svg("g", { "aria-hidden": "true" });
+      this.nodes = svg("g", {});
+      this.world.append(this.edges, this.nodes, this.labels);
+      this.drawn = new Map();
+      this.places = new Map();
+      this.lit = { roles: new Map(), vertices: new Set(), terms: new Set() };
+      this.vertices = D.vertices.map((vertex, v) => this.vertex(vertex, v));
+      const reach = Math.max(30, ...D.vertices.map((vertex) => vertex.w)) / 2;
+      this.box = [-reach - 6, -HIGH, D.size[0] + 2 * reach + 12, D.size[1] + 2 * HIGH];
+      for (const v of player.alive) this.update(v);
+      this.root.setAttribute("aria-label", `${title}: ${many(D.vertices.length, "vertex").replace("vertexs", "vertices")}, ${many(player.plan.edges, "edge")}. Enter goes to its vertices, arrow keys from one to the next.`);
+    }
+    vertex(vertex, v) {
+      if (vertex.x === null) return null;
+      const text = svg("text", { x: vertex.x, y: vertex.y + 4.5, "text-anchor": "middle" });
+      if (vertex.o) text.append(svg("tspan", { class: "sign", text: vertex.o }), svg("tspan", { dx: 5, text: vertex.n }));
+      else text.textContent = vertex.n;
+      const kind = { r: "output", t: "input", "": "vertex" }[vertex.k];
+      const group = svg("g", { class: `v ${vertex.k}`, "data-k": "v", "data-i": v, tabindex: "-1", role: "img", "aria-label": `${kind} ${vertex.a}${vertex.o ? `, ${vertex.o}` : ""}${vertex.s ? `, ${vertex.s}` : ""}` },
+        svg("rect", { x: vertex.x - vertex.w / 2, y: vertex.y - HIGH / 2, width: vertex.w, height: HIGH, rx: 7 }), text);
+      this.nodes.append(group);
+      return group;
+    }
+    describe(kind, v) {
+      if (kind === "e") return aboutValue(this.player.plan, v);
+      const vertex = D.vertices[v];
+      const head = el("span", {});
+      if (vertex.f) math(head, vertex.f);
+      else head.append(el("b", { text: vertex.a }), { r: " – output", t: " – input", "": "" }[vertex.k]);
+      return [head, vertex.s ? el("code", { text: vertex.s }) : null].filter(Boolean);
+    }
+    /** Draws, changes or hides the edge of a value. */
+    update(v) {
+      const { plan, alive } = this.player, role = this.lit.terms.has(v) ? undefined : this.lit.roles.get(v), there = alive.has(v);
+      let parts = this.drawn.get(v);
+      if (!parts) {
+        if (!(there || role) || !plan.ways[v]) return;
+        const edge = svg("path", { d: plan.ways[v], class: "e" }), hit = svg("path", { d: plan.ways[v], class: "hit", "data-k": "e", "data-i": v });
+        this.edges.append(edge, hit);
+        let label = null;
+        if (this.drawn.size < LABELS) {
+          const { x, y } = this.place_of(edge, v);
+          label = svg("text", { class: "lab", x, y: y + 4, text: plan.text[v] });
+          this.labels.append(label);
+        }
+        parts = [edge, hit, label];
+        this.drawn.set(v, parts);
+      }
+      const [edge, hit, label] = parts, show = there || Boolean(role);
+      edge.setAttribute("class", `e${plan.kinds[v] === 1 ? " unit" : ""}${role ? ` ${role}` : ""}${show ? (there ? "" : " over") : " hidden"}`);
+      hit.classList.toggle("hidden", !show);
+      if (label) label.setAttribute("class", `lab${role ? ` ${role}` : ""}${show ? "" : " hidden"}`);
+      if (role) { this.edges.append(edge); if (label) this.labels.append(label); }
+    }
+    /** The place along an edge for its label that is nearest to the middle, and away from other labels and vertices. */
+    place_of(edge, v) {
+      const length = edge.getTotalLength(), half = 4 + 3.4 * this.player.plan.text[v].length;
+      let best = null, least = Infinity;
+      for (const part of [0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74]) {
+        const { x, y } = edge.getPointAtLength(length * part);
+        const near = (a, b, w) => Math.abs(x - a) < half + w && Math.abs(y - b) < 13;
+        let cost = Math.abs(part - 0.5);
+        for (const [u, [a, b, w]] of this.places) if (this.player.alive.has(u) && near(a, b, w)) cost += 10;
+        for (const vertex of D.vertices.length < 200 ? D.vertices : []) if (vertex.x !== null && near(vertex.x, vertex.y, vertex.w / 2)) cost += 5;
+        if (cost < least) [least, best] = [cost, { x, y }];
+      }
+      this.places.set(v, [best.x, best.y, half]);
+      return best;
+    }
+    change(changed, lit) {
+      const touched = new Set([...changed.values, ...this.lit.roles.keys(), ...lit.roles.keys()]);
+      const vertices = new Set([...changed.vertices, ...this.lit.vertices, ...lit.vertices]);
+      this.lit = lit;
+      for (const v of touched) this.update(v);
+      for (const v of vertices) {
+        const part = this.vertices[v];
+        if (!part) continue;
+        part.classList.toggle("gone", this.player.gone.has(v));
+        part.classList.toggle("at", lit.vertices.has(v));
+      }
+    }
+    find(matches) {
+      let first = null;
+      D.vertices.forEach((vertex, v) => {
+        const hit = matches && this.vertices[v] && matches(`${vertex.a} ${vertex.o} ${vertex.s}`);
+        if (this.vertices[v]) this.vertices[v].classList.toggle("found", Boolean(hit));
+        if (hit && first === null) first = v;
+      });
+      return D.vertices.map((_, v) => v).filter((v) => this.vertices[v] && this.vertices[v].classList.contains("found"));
+    }
+  }
+
+  class LinePicture extends Picture {
+    constructor(title, hint, player) {
+      super(title, hint);
+      this.player = player;
+      const { plan } = player;
+      this.values = plan.ends.length / 2;
+      this.paths = svg("g", {});
+      this.nodes = svg("g", {});
+      this.world.append(this.paths, this.nodes);
+      this.drawn = new Map();
+      this.faces = new Map();
+      this.lit = { roles: new Map(), over: new Set(), terms: new Set() };
+      D.roots.forEach((v, k) => this.node(this.values + k, D.vertices[v].n, "r"));
+      D.terminals.forEach((v, k) => this.node(this.values + D.roots.length + k, D.vertices[v].n, "t"));
+      for (const v of player.alive) this.update(v);
+      for (const face of player.faces) this.face(face);
+      let [x0, y0, x1, y1] = [Infinity, Infinity, -Infinity, -Infinity];
+      plan.line.forEach(([x, y, w], v) => {
+        if (v < plan.edges && !player.alive.has(v)) return;
+        [x0, y0, x1, y1] = [Math.min(x0, x - w / 2), Math.min(y0, y), Math.max(x1, x + w / 2), Math.max(y1, y)];
+      });
+      this.box = [x0 - 6, y0 - HIGH, x1 - x0 + 12, y1 - y0 + 2 * HIGH];
+      this.root.setAttribute("aria-label", `${title}: ${many(player.alive.size, "edge")} as vertices, ${many(player.faces.size, "face")}`);
+    }
+    node(v, name, kind) {
+      const [x, y, w] = this.player.plan.line[v];
+      const group = svg("g", { class: `n ${kind}`, "data-k": "n", "data-i": v, tabindex: "-1", role: "img", "aria-label": kind ? `${kind === "r" ? "root" : "terminal"} ${name}` : `edge ${name}` },
+        svg("rect", { x: x - w / 2, y: y - HIGH / 2, width: w, height: HIGH, rx: kind ? 7 : 2 }), svg("text", { x, y: y + 4.5, text: name }));
+      this.nodes.append(group);
+      this.drawn.set(v, group);
+      return group;
+    }
+    update(v) {
+      const role = this.lit.terms.has(v) ? undefined : this.lit.roles.get(v), there = this.player.alive.has(v);
+      const part = this.drawn.get(v) || (there || role ? this.node(v, this.player.plan.text[v], "") : null);
+      if (part) part.setAttribute("class", `n${role ? ` ${role}` : ""}${there ? "" : role ? " over" : " hidden"}`);
+    }
+    face(key) {
+      const over = this.lit.over.has(key), there = this.player.faces.has(key);
+      let path = this.faces.get(key);
+      if (!path) {
+        if (!there && !over) return;
+        const [i, j] = key.split(",").map(Number), { line } = this.player.plan;
+        const [x, y] = line[i], [x1, y1] = line[j];
+        const down = y1 - y >= HIGH + 4;
+        const top = down ? y + HIGH / 2 : y, end = down ? y1 - HIGH / 2 : y1, middle = (top + end) / 2;
+        path = svg("path", { class: "f", d: `M${x} ${top}C${x} ${middle} ${x1} ${middle} ${x1} ${end}` });
+        this.paths.append(path);
+        this.faces.set(key, path);
+      }
+      path.setAttribute("class", `f${over && !there ? " over" : there ? "" : " hidden"}`);
+    }
+    describe(kind, v) {
+      if (v >= this.values) return [el("b", { text: D.vertices[[...D.roots, ...D.terminals][v - this.values]].a })];
+      return aboutValue(this.player.plan, v);
+    }
+    change(changed, lit) {
+      const values = new Set([...changed.values, ...this.lit.roles.keys(), ...lit.roles.keys()]);
+      const faces = new Set([...changed.faces, ...this.lit.over, ...lit.over]);
+      this.lit = lit;
+      for (const v of values) this.update(v);
+      for (const key of faces) this.face(key);
+    }
+  }
+
+  // Expressions ------------------------------------------------------------------------------------------------------
+
+  class Lines {
+    constructor(player) {
+      this.player = player;
+      this.marks = new Map();
+      this.lit = { roles: new Map() };
+      this.items = player.plan.lines.map((line, k) => el("li", { "data-line": k }));
+      this.list = el("ol", { class: "lines", "aria-label": "Expressions of the plan" }, ...this.items);
+      this.element = el("div", { class: "tab", tabindex: "0", role: "tabpanel", "aria-label": "Expressions" }, this.list);
+      this.of = new Map();
+      player.plan.lines.forEach(([value, latex], k) => {
+        for (const match of latex.matchAll(/\\htmlData\{v=(\d+)\}/g)) {
+          const v = Number(match[1]);
+          if (!this.of.has(v)) this.of.set(v, []);
+          this.of.get(v).push(k);
+        }
+      });
+      this.watch = new IntersectionObserver((entries) => {
+        for (const entry of entries) if (entry.isIntersecting) this.render(Number(entry.target.dataset.line));
+      }, { root: this.element, rootMargin: "200px" });
+      this.items.forEach((item) => this.watch.observe(item));
+    }
+    render(k) {
+      const item = this.items[k];
+      if (item.firstChild) return;
+      this.watch.unobserve(item);
+      math(item, this.player.plan.lines[k][1]);
+      for (const mark of item.querySelectorAll(".katex-html [data-v]")) {
+        const v = Number(mark.dataset.v);
+        if (!this.marks.has(v)) this.marks.set(v, []);
+        this.marks.get(v).push(mark);
+        this.mark(v, mark);
+      }
+    }
+    mark(v, mark) {
+      const { plan, at } = this.player, role = this.lit.roles.get(v);
+      mark.setAttribute("class", `enclosing${role ? ` ${role}` : v >= plan.edges + at ? " wait" : ""}`);
+    }
+    change(changed, lit) {
+      const touched = new Set([...changed.values, ...this.lit.roles.keys(), ...lit.roles.keys()]);
+      const before = this.here || [];
+      this.lit = lit;
+      const here = new Set();
+      for (const [v, role] of lit.roles) if (role === "made") for (const k of this.of.get(v) || []) here.add(k);
+      for (const k of before) this.items[k].classList.toggle("here", here.has(k));
+      this.here = [...here];
+      for (const k of here) this.items[k].classList.add("here");
+      const first = this.here.length ? this.items[Math.min(...this.here)] : null;
+      if (first) {
+        for (const k of this.here.slice(0, 12)) this.render(k);
+        const top = first.offsetTop - this.element.offsetTop;
+        if (top < this.element.scrollTop || top + first.offsetHeight > this.element.scrollTop + this.element.clientHeight) this.element.scrollTop = top - 40;
+      }
+      for (const v of touched) for (const mark of this.marks.get(v) || []) this.mark(v, mark);
+    }
+  }
+
+  // The page ---------------------------------------------------------------------------------------------------------
+
+  const plan = D.plans[0];
+  const player = new Player(plan);
+  const KINDS = { face: "face", edge: "edge", vertex: "vertex", block: "block", page: "page" };
+  const state = { kind: plan.groups.vertex && plan.steps.length > 60 ? "vertex" : "face", playing: 0, rival: 0 };
+  const ends = () => plan.groups[state.kind];
+
+  const graph = new GraphPicture("Differentiation graph", "", player);
+  const line = plan.line ? new LinePicture("Line graph", "", player) : null;
+  const lines = new Lines(player);
+  const views = [graph, line, lines].filter(Boolean);
+  const rivals = D.plans.slice(1).map((each) => new Player(each));
+
+  const counters = ["fma", "multiplications", "operations"].map((name) => {
+    const number = el("b", { text: "0" }), bar = el("i", {}), other = el("i", {}), rival = el("span", { class: "of" });
+    const total = plan.costs[name];
+    const item = el("li", {}, el("span", { class: "what", text: name === "fma" ? "fma (products)" : name }), el("br", {}), number,
+      el("span", { class: "of", text: ` / ${total.toLocaleString("en")}` }), rival, el("div", { class: "bar" }, bar), el("div", { class: "bar other hidden" }, other));
+    return { name, number, bar, other, rival, item, total };
+  });
+
+  const say = el("span", { class: "say" }), says = el("span", { class: "says" });
+  const live = el("div", { class: "sr", "aria-live": "polite" });
+  const legend = el("span", { class: "legend" }, el("span", { class: "l", text: "left factor" }), " · ", el("span", { class: "rr", text: "right factor" }), " → ", el("span", { class: "m", text: "result" }));
+  const slider = el("input", { type: "range", min: 0, max: ends().length, value: 0, step: 1, "aria-label": "Step", oninput: () => goTo(Number(slider.value)) });
+  const output = el("output", {});
+  const ICONS = { first: "M4 3v10M13 3L6.5 8L13 13z", back: "M12 3L4 8L12 13z", play: "M4 2.5L13 8L4 13.5z", pause: "M4 3h3v10h-3zM9.5 3h3v10h-3z", next: "M4 3L12 8L4 13z", last: "M12 3v10M3 3L9.5 8L3 13z" };
+  const icon = (name) => svg("svg", { viewBox: "0 0 16 16", class: "icon", "aria-hidden": "true" }, svg("path", { d: ICONS[name] }));
+  const play = el("button", { type: "button", title: "Play (space)", "aria-label": "Play", onclick: () => toggle() }, icon("play"));
+  const key = (name, title, act) => el("button", { type: "button", title, "aria-label": title, onclick: act }, icon(name));
+  const kinds = el("select", { "aria-label": "Step by", onchange: () => choose(kinds.value) }, ...Object.keys(plan.groups).map((kind) => el("option", { value: kind, text: KINDS[kind], selected: kind === state.kind })));
+  const race = el("select", { "aria-label": "Run against", onchange: () => against(Number(race.value)) }, el("option", { value: 0, text: "nothing" }),
+    ...D.plans.slice(1).map((each, k) => el("option", { value: k + 1, text: `${each.method} (${each.costs[plan.objective].toLocaleString("en")})` })));
+
+  /** Position among the groups, by the steps that were taken. */
+  const position = () => { let k = 0; while (k < ends().length && ends()[k] <= player.at) k++; return k; };
+
+  function goTo(number) {
+    const list = ends(), k = Math.max(0, Math.min(list.length, number));
+    show(k ? list[k - 1] : 0, k ? (k > 1 ? list[k - 2] : 0) : 0);
+    slider.value = k;
+    output.textContent = `${k.toLocaleString("en")} of ${many(list.length, KINDS[state.kind]).replace("vertexs", "vertices")}`;
+  }
+
+  function show(to, from) {
+    const changed = player.go(to), lit = player.lit(from, to);
+    for (const view of views) view.change(changed, lit);
+    for (const counter of counters) count(counter, to);
+    for (const update of updates) update(to, lit);
+    describe(from, to, lit);
+    if (state.rival) follow();
+  }
+
+  function count(counter, to) {
+    let [value, exact] = [0, true];
+    if (counter.name === "operations") [value, exact] = player.operations(to);
+    else value = player.cost(counter.name === "fma" ? "fma" : "mul", to);
+    counter.number.textContent = `${exact ? "" : "≥ "}${value.toLocaleString("en")}`;
+    const most = state.rival ? Math.max(counter.total, D.plans[state.rival].costs[counter.name]) : counter.total;
+    counter.bar.style.transform = `scaleX(${most ? value / most : 1})`;
+  }
+
+  function statement(k) {
+    const [product, left, right] = plan.steps[k];
+    return el("span", {}, el("span", { class: "m", text: plan.text[plan.edges + k] }), " = ", el("span", { class: product ? "l" : "m", text: plan.text[left] }), product ? " · " : " + ", el("span", { class: product ? "rr" : "m", text: plan.text[right] }));
+  }
+
+  function describe(from, to, lit) {
+    let products = 0;
+    for (let k = from; k < to; k++) products += plan.steps[k][0];
+    const sums = to - from - products;
+    let text = "The graph, and its line graph: each edge is a vertex there, each path of two edges a face.";
+    if (to) {
+      const at = [...lit.vertices].slice(0, 4).map((v) => D.vertices[v].a).join(", ") + (lit.vertices.size > 4 ? ", …" : "");
+      const gone = [...lit.vertices].every((v) => player.gone.has(v));
+      text = { face: products ? `Face at ${at}` : "Sum", edge: products ? `Edge at ${at}` : "Sum", vertex: products ? `Vertex ${at}${gone ? " is eliminated" : ""}` : "Sum", block: `Block around ${at}`, page: `Page through ${at}` }[state.kind];
+      text += `: ${many(products, "product")}${sums ? `, ${many(sums, "sum")}` : ""}`;
+    }
+    say.textContent = text;
+    const shown = [];
+    for (let k = from; k < to && shown.length < 4; k++) shown.push(statement(k));
+    says.replaceChildren(...shown, ...(to - from > 4 ? [el("span", { text: "…" })] : []));
+    if (to === plan.steps.length && to) text += ". Done: what is left is the Jacobian.";
+    live.textContent = to ? `${text} fma ${player.cost("fma", to)}` : text;
+  }
+
+  function choose(kind) {
+    state.kind = kind;
+    kinds.value = kind;
+    slider.max = ends().length;
+    goTo(position());
+  }
+
+  function toggle(on) {
+    const start = on === undefined ? !state.playing : on;
+    clearInterval(state.playing);
+    state.playing = 0;
+    if (start) {
+      if (position() >= ends().length) goTo(0);
+      state.playing = setInterval(() => { if (position() >= ends().length) toggle(false); else goTo(position() + 1); }, ends().length > 60 ? 350 : 900);
+    }
+    play.replaceChildren(icon(start ? "pause" : "play"));
+    play.setAttribute("aria-label", start ? "Pause" : "Play");
+  }
+
+  // Two plans against each other -------------------------------------------------------------------------------------
+
+  const right = el("div", { class: "panels" });
+  const rivalPictures = new Map();
+
+  function against(number) {
+    state.rival = number;
+    const shown = number ? rivalPicture(number) : line;
+    right.replaceChildren(graph.figure, shown ? shown.figure : noLine());
+    for (const counter of counters) {
+      counter.other.parentElement.classList.toggle("hidden", !number);
+      counter.rival.textContent = "";
+      count(counter, player.at);
+    }
+    if (number) follow();
+    if (shown) shown.fit();
+    graph.fit();
+  }
+
+  function rivalPicture(number) {
+    if (!rivalPictures.has(number)) rivalPictures.set(number, new GraphPicture(`The same by ${D.plans[number].method}`, "", rivals[number - 1]));
+    return rivalPictures.get(number);
+  }
+
+  /** The other plan goes as far as it gets with as many products. */
+  function follow() {
+    const other = rivals[state.rival - 1], spent = player.cost("fma", player.at), { fma, groups } = other.plan;
+    let to = 0;
+    for (const end of groups.face) if (fma[end - 1] <= spent) to = end; else break;
+    if (player.at === plan.steps.length && spent >= (fma[fma.length - 1] || 0)) to = other.steps;
+    const before = groups.face.filter((end) => end < to).pop() || 0;
+    rivalPicture(state.rival).change(other.go(to), other.lit(before, to));
+    for (const counter of counters) {
+      const total = other.plan.costs[counter.name];
+      const value = counter.name === "operations" ? other.operations(to)[0] : other.cost(counter.name === "fma" ? "fma" : "mul", to);
+      counter.other.style.transform = `scaleX(${value / (Math.max(counter.total, total) || 1)})`;
+      counter.rival.textContent = ` · ${other.plan.method} ${value.toLocaleString("en")} / ${total.toLocaleString("en")}`;
+    }
+  }
+
+  function noLine() {
+    return el("figure", { class: "panel" }, el("figcaption", { text: "Line graph" }), el("p", { class: "note", text: "The line graph has too many faces to be drawn." }));
+  }
+
+  // Tabs -------------------------------------------------------------------------------------------------------------
+
+  const updates = [];
+  const tabs = [["Expressions", () => lines.element]];
+
+  function jacobian() {
+    const { roots, terminals } = D, cells = new Map();
+    if (roots.length * terminals.length > 3000) return null;
+    for (const [row, column, value] of plan.entries) cells.set(`${row},${column}`, value);
+    const marks = [];
+    const rows = roots.map((root, row) => el("tr", {}, el("th", { scope: "row", text: D.vertices[root].a, title: D.vertices[root].a }), ...terminals.map((terminal, column) => {
+      const value = cells.get(`${row},${column}`), cell = el("td", { text: value === undefined ? "" : plan.text[value] });
+      if (value !== undefined) marks.push([value, cell]);
+      return cell;
+    })));
+    updates.push((to, lit) => {
+      for (const [value, cell] of marks)
+        cell.className = lit.roles.get(value) === "made" ? "done lit" : lit.roles.get(value) || (value < plan.edges + to ? "done" : "wait");
+    });
+    return el("table", { class: "matrix" }, el("caption", { text: `${many(roots.length, "output")} by ${many(terminals.length, "input")}; ${many(plan.entries.length, "entry").replace("entrys", "entries")} other than zero` }),
+      el("thead", {}, el("tr", {}, el("td", {}), ...terminals.map((v) => el("th", { scope: "col", text: D.vertices[v].a, title: D.vertices[v].a })))), el("tbody", {}, ...rows));
+  }
+
+  function methods() {
+    const head = el("tr", {}, ...["method", "fma", "multiplications", "operations"].map((text) => el("th", { scope: "col", text })));
+    const rows = D.plans.map((each, k) => el("tr", {}, el("td", {}, k ? each.method : el("b", { text: `${each.method} (this plan)` })), ...["fma", "multiplications", "operations"].map((name) => el("td", { text: each.costs[name].toLocaleString("en") }))));
+    const bound = plan.optimal ? "This plan is proven optimal." : plan.bound === null ? "" : `No elimination needs fewer than ${plan.bound.toLocaleString("en")} ${plan.objective}.`;
+    return el("div", {}, el("table", {}, el("thead", {}, head), el("tbody", {}, ...rows)), el("p", { text: bound }));
+  }
+
+  function labels() {
+    const list = el("ol", { class: "lines" });
+    let made = 0;
+    const more = () => { for (const end = Math.min(D.labels.length, made + 150); made < end; made++) { const [latex, derivative, value] = D.labels[made]; list.append(math(el("li", {}), `${latex} = ${derivative}${value && value !== latex ? ` = ${value}` : ""}`)); } };
+    more();
+    const rest = el("button", { type: "button", text: "More", onclick: () => { more(); if (made >= D.labels.length) rest.remove(); } });
+    return el("div", {}, list, made < D.labels.length ? rest : null);
+  }
+
+  tabs.push(["Jacobian", jacobian], ["Labels", labels], ["Methods", methods]);
+
+  const holder = el("div", { class: "below" });
+  const bar = el("div", { class: "tabs", role: "tablist", "aria-label": "Below" });
+  const panes = new Map();
+  function open(name, make) {
+    if (!panes.has(name)) {
+      const made = make();
+      const pane = made && made.classList.contains("tab") ? made : el("div", { class: "tab", tabindex: "0", role: "tabpanel", "aria-label": name }, made || el("p", { class: "note", text: "Too large to be shown." }));
+      panes.set(name, pane);
+      holder.append(pane);
+      const list = ends(), k = position();
+      for (const update of updates) update(player.at, player.lit(k > 1 ? list[k - 2] : 0, k ? list[k - 1] : 0));
+    }
+    for (const [other, pane] of panes) pane.classList.toggle("hidden", other !== name);
+    for (const button of bar.children) button.setAttribute("aria-selected", String(button.textContent === name));
+  }
+  for (const [name, make] of tabs) bar.append(el("button", { type: "button", role: "tab", text: name, onclick: () => open(name, make) }));
+  holder.append(bar);
+
+  // Search, theme, help ----------------------------------------------------------------------------------------------
+
+  let hits = [], hit = -1;
+  const search = el("input", { type: "search", placeholder: "Search  /", "aria-label": "Search vertices", oninput: () => {
+    const words = search.value.trim().toLowerCase();
+    hits = graph.find(words ? (text) => text.toLowerCase().includes(words) : null);
+    hit = -1;
+    told.textContent = words ? `${hits.length} found` : "";
+  }, onkeydown: (event) => {
+    if (event.key !== "Enter" || !hits.length) return;
+    hit = (hit + 1) % hits.length;
+    graph.centre(D.vertices[hits[hit]].x, D.vertices[hits[hit]].y);
+  } });
+  const told = el("span", { class: "sr", "aria-live": "polite" });
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const theme = el("button", { type: "button", text: "◐", title: "Light or dark (t)", "aria-label": "Light or dark", onclick: () => paint(document.documentElement.dataset.theme !== "dark") });
+  function paint(night) { document.documentElement.dataset.theme = night ? "dark" : "light"; }
+  paint(dark.matches);
+  dark.addEventListener("change", () => paint(dark.matches));
+  const keyHelp = [["← →", "one step back, one on"], ["Home End", "first, last"], ["space", "play, pause"], ["1 … 5", "step by face, edge, vertex, block, page"], ["/", "search"], ["f", "fit both pictures"], ["t", "light or dark"]];
+  const help = el("dialog", { "aria-labelledby": "help-title" }, el("h2", { id: "help-title", text: "How to read this" }),
+    el("p", { text: "Left, the function: outputs on top, inputs at the bottom, an edge for each local derivative. Right, its line graph: each edge is a vertex, each pair of edges that follow each other a face. A step multiplies two factors; what it uses up is dashed, what it makes is new. At the end there is one edge for each entry of the Jacobian." }),
+    el("dl", {}, ...keyHelp.flatMap(([keys, text]) => [el("dt", {}, ...keys.split(" ").flatMap((k) => (k === "…" ? [" … "] : [el("kbd", { text: k }), " "]))), el("dd", { text })])),
+    el("button", { type: "button", text: "Close", onclick: () => help.close() }));
+  const helper = el("button", { type: "button", text: "?", title: "Help (?)", "aria-label": "Help", onclick: () => help.showModal() });
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
+    const field = event.target.closest("input[type=search], select, textarea");
+    if (field) { if (event.key === "Escape") field.blur(); return; }
+    const act = {
+      ArrowRight: () => goTo(position() + 1), ArrowLeft: () => goTo(position() - (ends()[position() - 1] < player.at ? 0 : 1)), Home: () => goTo(0), End: () => goTo(ends().length),
+      " ": () => toggle(), "/": () => search.focus(), f: () => { graph.fit(); if (line) line.fit(); }, t: () => theme.click(), "?": () => help.showModal(),
+    }[event.key] || (/^[1-5]$/.test(event.key) && plan.groups[Object.keys(KINDS)[event.key - 1]] ? () => choose(Object.keys(KINDS)[event.key - 1]) : null);
+    if (!act || (event.key === " " && event.target.closest("button"))) return;
+    event.preventDefault();
+    if (event.key.startsWith("Arrow") || event.key === "Home" || event.key === "End") toggle(false);
+    act();
+  });
+
+  // All together -----------------------------------------------------------------------------------------------------
+
+  const sub = `${plan.method}, by ${plan.objective} · ${many(D.vertices.length, "vertex").replace("vertexs", "vertices")}, ${many(plan.edges, "edge")}${plan.optimal ? " · proven optimal" : ""}`;
+  document.getElementById("explorer").replaceChildren(
+    el("header", { class: "head" }, el("div", {}, el("h1", { text: D.title }), el("p", { text: sub })), el("ul", { class: "counters" }, ...counters.map((counter) => counter.item)),
+      el("div", { class: "tools" }, search, told, theme, helper)),
+    right,
+    el("div", { class: "now" }, say, says, legend),
+    holder,
+    el("div", { class: "transport" }, el("span", { class: "keys" }, key("first", "First (Home)", () => goTo(0)), key("back", "Back (←)", () => goTo(position() - 1)), play, key("next", "On (→)", () => goTo(position() + 1)), key("last", "Last (End)", () => goTo(ends().length))),
+      slider, output, el("label", {}, "by ", kinds), D.plans.length > 1 ? el("label", {}, "against ", race) : null),
+    live, help);
+  against(0);
+  open(...tabs[0]);
+  goTo(0);
+  // for tests: where the page is, and what it shows
+  window.explorer = { player, plan, data: D, goTo, choose, against, position, state, ends };
+})();

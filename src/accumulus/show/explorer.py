@@ -1,0 +1,704 @@
+"""The explorer: one page of HTML that shows a plan step by step, in graph, line graph and expressions at once.
+
+A page is self-contained: its script, its style, KaTeX and KaTeX's fonts are in it, from the package's own files, and a
+Content-Security-Policy lets nothing else run and nothing be loaded. What the page shows is computed here, from the
+verified plan (`accumulus.show.frames`), and handed over as JSON; the script draws it. Names are text everywhere: the
+JSON has no `<`, the script makes elements and sets their text, and KaTeX is given escaped names.
+
+Places are computed here, too (`accumulus.graph.layered`). Edges that a plan makes are curves between vertices that are
+there already; vertices that it makes in the line graph are put where they come from, or next to it, so that no two that
+are there at the same time overlap.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import inspect
+import json
+import linecache
+import os
+import re
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from accumulus.errors import ArgumentError
+from accumulus.frontends.names import NamedValues, entry_of, named_values, recognised
+from accumulus.graph.degrees import levels
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.layered import DOWN, Drawing, curve, drawn
+from accumulus.graph.pictures import HIGH, WIDE, typeset
+from accumulus.search.plan import Plan
+from accumulus.show.frames import GROUPS, Frames
+from accumulus.tape.tape import Tape
+from accumulus.text import escaped, printable
+
+if TYPE_CHECKING:
+    from accumulus.frontends.recorder import Recording
+    from accumulus.graph.linearize import Linearization
+
+ASSETS: Final = Path(__file__).parent / "assets"
+#: Vertices of a graph that is drawn whole; of a larger one an overview is.
+LARGEST: Final = 2_500
+#: Labels of an expression that is written out where it is used; beyond, it has a name.
+LONGEST: Final = 6
+#: Characters of a name in a picture.
+SHOWN: Final = 18
+#: How deep a formula writes out operations that are no vertices.
+DEEP: Final = 3
+#: Numbers of operations that are counted for one plan.
+COUNTED: Final = 150
+#: Methods that the plan runs against, and the largest graph whose page has them.
+RIVALS, LARGEST_RACE = ("forward", "reverse", "markowitz"), 400
+_INDEXED: Final = re.compile(r"(?<![\w.])(?:[^\W\d_]\d+)+(?![\w.])")
+_SIGNS: Final = {
+    "add": "+",
+    "subtract": "−",
+    "multiply": "×",
+    "divide": "÷",
+    "negative": "−",
+    "power": "^",
+    "sqrt": "√",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a user calls the values of a tape.
+
+    Attributes:
+        names: by reference.
+        lines: file and line, by reference.
+        outputs: of the roots, by position.
+    """
+
+    names: Mapping[int, str] = field(default_factory=dict)
+    lines: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    outputs: Mapping[int, str] = field(default_factory=dict)
+
+
+# The page ------------------------------------------------------------------------------------------------------------
+
+
+def page(plan: Plan, described: Described | None = None, *, rivals: Sequence[Plan] = ()) -> str:
+    """Return the page of a plan.
+
+    Args:
+        described: names and lines of the user's source.
+        rivals: other plans of the same graph, to run against.
+    """
+    data = _data(plan, described or Described(), rivals)
+    return _html(plan.graph.name or "graph", data)
+
+
+def _html(title: str, data: Any) -> str:
+    """Return a page around its data."""
+    styles = [_asset("katex.css"), _asset("explorer.css")]
+    scripts = [_asset("katex.min.js"), _asset("explorer.js")]
+    policy = (
+        f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; font-src data:; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    head = [
+        "<!DOCTYPE html>",
+        '<html lang="en">',
+        '<head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escaped(title)} – accumulus</title>",
+        *(f"<style>{style}</style>" for style in styles),
+        '</head><body><main id="explorer"><noscript>This page draws with a script; allow it.</noscript></main>',
+        f'<script type="application/json" id="data">{embedded(data)}</script>',
+        *(f"<script>{script}</script>" for script in scripts),
+        "</body></html>",
+    ]
+    return "\n".join(head) + "\n"
+
+
+def embedded(data: Any) -> str:
+    r"""Return data as JSON that can stand within a script element.
+
+    >>> print(embedded(["</script><b>"]))
+    ["\u003c/script\u003e\u003cb\u003e"]
+    """
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+@cache
+def _asset(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8")
+
+
+def _hashes(texts: Sequence[str]) -> str:
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
+    return " ".join(f"'sha256-{digest}'" for digest in digests)
+
+
+# What is shown -------------------------------------------------------------------------------------------------------
+
+
+def _data(plan: Plan, described: Described, rivals: Sequence[Plan]) -> dict[str, Any]:
+    graph = plan.graph
+    writer = _Writer(graph, described)
+    drawing = drawn(levels(graph), _pairs(graph), writer.widths)
+    vertices = [
+        {
+            "n": writer.shown[v],
+            "o": writer.signs[v],
+            "k": "r" if v in graph.roots else "t" if v in graph.terminals else "",
+            "x": round(drawing.points[v][0]) if v in drawing.points else None,
+            "y": round(drawing.points[v][1]) if v in drawing.points else None,
+            "w": round(writer.widths[v]),
+            "f": writer.formula(v),
+            "s": writer.source(v),
+            "a": writer.names[v],
+        }
+        for v in range(len(graph.vertices))
+    ]
+    return {
+        "title": printable(graph.name) or "graph",
+        "vertices": vertices,
+        "size": [round(drawing.width), round(drawing.height)],
+        "roots": list(graph.roots),
+        "terminals": list(graph.terminals),
+        "tex": writer.latex,
+        "labels": [writer.label(e) for e in range(len(graph.sources))],
+        "plans": [_plan_data(each, writer, drawing) for each in (plan, *rivals)],
+    }
+
+
+def _pairs(graph: DifferentiationGraph) -> list[tuple[int, int]]:
+    return list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
+
+
+def _plan_data(plan: Plan, writer: _Writer, drawing: Drawing) -> dict[str, Any]:
+    frames = Frames(plan)
+    texts = Texts(frames, writer.edges, writer.edges_latex)
+    groups: dict[str, list[int]] = {}
+    for kind in GROUPS:
+        ends = frames.groups(kind)
+        fewest = min(map(len, groups.values()), default=frames.steps + 1)
+        # what parts the steps no better than another group is no choice
+        if kind == "face" or 1 < len(ends) < (fewest if kind != "page" else len(groups["face"])):
+            groups[kind] = ends
+    counted = sorted({0, frames.steps, *_spread(groups["face"], COUNTED)})
+    return {
+        "method": plan.method,
+        "objective": str(plan.objective),
+        "costs": {str(objective): cost for objective, cost in plan.costs.items()},
+        "bound": plan.lower_bound,
+        "optimal": plan.is_optimal,
+        "edges": frames.edges,
+        "ends": [v for pair in frames.ends for v in pair],
+        "kinds": frames.kinds,
+        "text": texts.short,
+        "ways": _ways(frames, drawing),
+        "line": _line_places(frames, texts.short, writer.shown),
+        "alive": frames.alive,
+        "faces": None if frames.faces is None else [v for face in frames.faces for v in face],
+        "steps": [
+            [
+                int(frames.products[k]),
+                frames.left[k],
+                frames.right[k],
+                [v for face in change.removed_faces for v in face],
+                [v for face in change.added_faces for v in face],
+                change.removed_values,
+                change.removed_vertices,
+            ]
+            for k, change in enumerate(frames.changes)
+        ],
+        "fma": frames.fma,
+        "mul": frames.multiplications,
+        "ops": [counted, frames.operations(counted)],
+        "groups": groups,
+        "entries": [[row, column, value] for (row, column), value in plan.accumulation.entries.items()],
+        "lines": texts.lines(plan, writer.latex),
+    }
+
+
+def _spread(ends: Sequence[int], most: int) -> list[int]:
+    """Return so many of the numbers at most, evenly."""
+    return [ends[k * len(ends) // most] for k in range(most)] if len(ends) > most else list(ends)
+
+
+# Places --------------------------------------------------------------------------------------------------------------
+
+
+def _ways(frames: Frames, drawing: Drawing) -> list[str]:
+    """Return the curve of each value in the picture of the graph, one for each that is there at a time."""
+    half = HIGH / 2.0
+    found: list[str] = []
+    lanes: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+    taken: dict[tuple[int, int], int] = {}
+    for v, (j, i) in enumerate(frames.ends):
+        if j not in drawing.points or i not in drawing.points:
+            found.append("")
+            continue
+        busy = lanes.setdefault((j, i), [])
+        lane = next(n for n in range(len(busy) + 1) if all(n != m or g <= frames.born[v] for m, _, g in busy))
+        busy.append((lane, frames.born[v], frames.gone[v]))
+        first = taken.setdefault((j, i), v) if lane == 0 else -1
+        if v < frames.edges and lane == 0:
+            found.append(curve(drawing.ways[v], half, half))
+        elif lane == 0 and first < v and first >= 0:
+            found.append(found[first])
+        else:
+            found.append(_arc(drawing, j, i, lane))
+    return found
+
+
+def _arc(drawing: Drawing, j: int, i: int, lane: int) -> str:
+    """Return a curve between two vertices that keeps away from those between."""
+    (x, y), (x1, y1) = drawing.points[j], drawing.points[i]
+    rows = max(1.0, (y1 - y) / DOWN)
+    best, least = 0.0, None
+    between = [(a, b) for a, b in drawing.points.values() if y < b < y1] if len(drawing.points) <= 400 else []
+    for number in range(11):
+        bend = (number + 1) // 2 * 26.0 * (1 if number % 2 else -1)
+        hits = 0.0
+        for a, b in between:
+            t = (b - y) / (y1 - y)
+            at = x + (x1 - x) * t + 4.0 * t * (1.0 - t) * bend
+            hits += abs(at - a) < 26.0
+        cost = hits * 100.0 + abs(bend)
+        if least is None or cost < least - 1e-9:
+            best, least = bend, cost
+    best += (lane + 1) // 2 * 14.0 * (1 if lane % 2 else -1)
+    reach = best * 4.0 / 3.0
+    top, end = y + HIGH / 2.0, y1 - HIGH / 2.0
+    third = (end - top) / 3.0 if rows <= 1.5 else (end - top) * 0.3
+    a, b = x + (x1 - x) / 3.0 + reach, x + (x1 - x) * 2.0 / 3.0 + reach
+    if rows <= 1.5:
+        a, b = x + reach, x1 + reach
+    return f"M{x:.0f} {top:.0f}C{a:.0f} {top + third:.0f} {b:.0f} {end - third:.0f} {x1:.0f} {end:.0f}"
+
+
+def _line_places(frames: Frames, texts: Sequence[str], shown_names: Sequence[str]) -> list[list[int]] | None:
+    """Return where each value is in the picture of the line graph, and how wide; roots and terminals behind."""
+    if frames.faces is None:
+        return None
+    graph, edges = frames.graph, frames.edges
+    ends = (*graph.roots, *graph.terminals)
+    names = [*texts, *(shown_names[v] for v in ends)]
+    widths = [max(24.0, WIDE * len(name) + 10.0) for name in names]
+    depth = levels(graph)
+    last = 2 + max(depth, default=0)
+    alive = set(frames.alive)
+    level = [depth[j] + 1 if e in alive else -1 for e, (j, _) in enumerate(frames.ends[:edges])]
+    level += [0] * len(graph.roots) + [last] * len(graph.terminals)
+    shift = frames.values - edges
+    pairs = [(i if i < edges else i - shift, j if j < edges else j - shift) for i, j in frames.faces]
+    first = drawn(level, pairs, [*widths[:edges], *widths[frames.values :]])
+    places: dict[int, tuple[float, float]] = {}
+    grid = _Grid()
+    for number, point in first.points.items():
+        v = number if number < edges else number + shift
+        places[v] = point
+        born, gone = (frames.born[v], frames.gone[v]) if v < frames.values else (0, frames.steps + 2)
+        grid.put(point, widths[v], born, gone)
+    for k in range(frames.steps):
+        v = edges + k
+        left, right = (places.get(u, (0.0, 0.0)) for u in (frames.left[k], frames.right[k]))
+        middle = (left[0] + right[0]) / 2.0, (left[1] + right[1]) / 2.0
+        wanted = (middle, left, right) if frames.products[k] else (left, right, middle)
+        places[v] = grid.free(wanted, widths[v], frames.born[v], frames.gone[v])
+    return [[*map(round, places.get(v, (0.0, 0.0))), round(widths[v])] for v in range(len(names))]
+
+
+class _Grid:
+    """Boxes that are there for a time, and places that are free."""
+
+    def __init__(self) -> None:
+        self._cells: dict[tuple[int, int], list[tuple[float, float, float, int, int]]] = {}
+
+    def _around(self, x: float, y: float) -> list[tuple[int, int]]:
+        column, row = int(x // 160.0), int(y // 60.0)
+        return [(column + a, row + b) for a in (-1, 0, 1) for b in (-1, 0, 1)]
+
+    def put(self, point: tuple[float, float], width: float, born: int, gone: int) -> None:
+        """Put a box there."""
+        x, y = point
+        self._cells.setdefault((int(x // 160.0), int(y // 60.0)), []).append((x, y, width, born, gone))
+
+    def _is_free(self, x: float, y: float, width: float, born: int, gone: int) -> bool:
+        return not any(
+            abs(x - a) < (width + w) / 2.0 + 6.0 and abs(y - b) < HIGH + 5.0 and born < g and s < gone
+            for cell in self._around(x, y)
+            for a, b, w, s, g in self._cells.get(cell, ())
+        )
+
+    def free(self, wanted: Sequence[tuple[float, float]], width: float, born: int, gone: int) -> tuple[float, float]:
+        """Put a box at the first place that is free, or near to it."""
+        (x0, y0), *_ = wanted
+        near = [(x0 + 20.0 * a, y0 + 14.0 * b) for r in range(1, 9) for a in range(-r, r + 1) for b in (-r, 0, r)]
+        near.sort(key=lambda point: abs(point[0] - x0) + 1.5 * abs(point[1] - y0))
+        point = next((each for each in (*wanted, *near) if self._is_free(*each, width, born, gone)), wanted[0])
+        self.put(point, width, born, gone)
+        return point
+
+
+# Words and formulas --------------------------------------------------------------------------------------------------
+
+
+def shortened(text: str, longest: int = SHOWN) -> str:
+    """Return text that is shown in a picture."""
+    text = printable(text)
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+class _Writer:
+    """Names of vertices and edges, as text and in LaTeX; formulas of the tape that a graph comes from."""
+
+    def __init__(self, graph: DifferentiationGraph, described: Described) -> None:
+        # by name: the theory stands on this package
+        expression = import_module("accumulus.theory.algebra.expression")
+        self.graph, self._described, self._latex_name = graph, described, expression.latex_name
+        self._reference = [_reference(graph, str(name)) for name in graph.vertices]
+        self.names = [self._name(v) for v in range(len(graph.vertices))]
+        self.shown = [typeset(shortened(name)) for name in self.names]
+        self.signs = [self._sign(v) for v in range(len(graph.vertices))]
+        for v, size in enumerate(graph.sizes.tolist()):
+            self.shown[v] += f" ×{size}" if size > 1 else ""
+        self.widths = [
+            max(28.0, WIDE * (len(name) + (len(sign) + 1 if sign else 0)) + 14.0)
+            for name, sign in zip(self.shown, self.signs, strict=True)
+        ]
+        self.latex: list[str] = [self._latex_name(name) for name in self.names]
+        names = expression.edge_names(graph)
+        self.edges = [self._edge(e, name) for e, name in enumerate(names)]
+        self.edges_latex = [self._edge_latex(e, name) for e, name in enumerate(names)]
+        self._vertex_of = {r: v for v, r in enumerate(self._reference) if r is not None and v not in graph.roots}
+
+    def _name(self, v: int) -> str:
+        graph, reference = self.graph, self._reference[v]
+        own = str(graph.vertices[v])
+        if v in graph.roots and (name := self._described.outputs.get(graph.roots.index(v))):
+            return name
+        if reference is None or own[0] not in "xv":
+            return own
+        return self._described.names.get(reference, own)
+
+    def _sign(self, v: int) -> str:
+        tape, reference = self.graph.tape, self._reference[v]
+        own = str(self.graph.vertices[v])
+        if tape is None or reference is None or reference < tape.inputs or own[0] not in "va":
+            return ""
+        name = tape.operation(reference).name
+        sign = _SIGNS.get(name, name)
+        return f"{sign}*" if own[0] == "a" else sign
+
+    def source(self, v: int) -> str:
+        """Return the line of the user's source that a vertex comes from."""
+        file, line = self._described.lines.get(self._reference[v] or -1, ("", 0))
+        if not file:
+            return ""
+        text = linecache.getline(file, line).strip()
+        return printable(f"{os.path.basename(file)}:{line}  {text}" if text else f"{os.path.basename(file)}:{line}")
+
+    def formula(self, v: int) -> str:
+        """Return the definition of a vertex in LaTeX, or nothing."""
+        tape, reference = self.graph.tape, self._reference[v]
+        own = str(self.graph.vertices[v])[:1]
+        if tape is None or reference is None or reference < tape.inputs or own != "v":
+            return ""
+        return f"{self.latex[v]} = {self._operation(tape, reference, DEEP)}"
+
+    def label(self, e: int) -> list[str]:
+        """Return name, derivative and its value, in LaTeX, of an edge."""
+        graph = self.graph
+        j, i = int(graph.sources[e]), int(graph.targets[e])
+        derivative = rf"\frac{{\partial {self.latex[j]}}}{{\partial {self.latex[i]}}}"
+        value = ""
+        if graph.tape is not None:
+            value = self._written(graph.tape, graph.labels[e], DEEP)
+        elif e in graph.constants:
+            value = _number(graph.constants[e])
+        return [self.edges_latex[e], derivative, value]
+
+    def _edge(self, e: int, name: str) -> str:
+        return f"{self.graph.constants[e]:g}".replace("-", "−") if e in self.graph.constants else name
+
+    def _edge_latex(self, e: int, name: str) -> str:
+        return _number(self.graph.constants[e]) if e in self.graph.constants else str(self._latex_name(name))
+
+    def _written(self, tape: Tape, reference: int, deep: int) -> str:
+        if reference < 0:
+            return _number(tape.value_of(reference))
+        if reference in self._vertex_of:
+            return self.latex[self._vertex_of[reference]]
+        if reference < tape.inputs:
+            return str(self._latex_name(self._described.names.get(reference, f"x{reference}")))
+        return self._operation(tape, reference, deep) if deep else r"\cdots"
+
+    def _operation(self, tape: Tape, reference: int, deep: int) -> str:
+        row = tape.operation(reference)
+        arguments = [self._written(tape, a, deep - 1) for a in tape.arguments(reference)]
+        if "{0}" not in row.latex:
+            return rf"{row.latex}\left({', '.join(arguments)}\right)"
+        if row.name in ("multiply", "power", "negative", "subtract"):
+            arguments = [
+                rf"\left({text}\right)" if _is_loose(tape, a, self._vertex_of) else text
+                for a, text in zip(tape.arguments(reference), arguments, strict=True)
+            ]
+        return str(row.latex.format(*arguments))
+
+
+def _is_loose(tape: Tape, reference: int, vertices: Mapping[int, int]) -> bool:
+    if reference < tape.inputs or reference in vertices:
+        return False
+    return tape.operation(reference).name in ("add", "subtract", "negative")
+
+
+def _number(value: float) -> str:
+    text = f"{value:.6g}"
+    if "e" in text:
+        digits, power = text.split("e")
+        return rf"{digits} \cdot 10^{{{int(power)}}}"
+    return text.replace("inf", r"\infty").replace("nan", r"\mathrm{nan}")
+
+
+def _reference(graph: DifferentiationGraph, name: str) -> int | None:
+    """Return the operation that a vertex of a traced function stands for, or that its adjoint does."""
+    match = re.fullmatch(r"[xvyga](\d+)", name)
+    if graph.tape is None or match is None:
+        return None
+    return int(match[1]) if int(match[1]) < len(graph.tape) else None
+
+
+class Texts:
+    """Every value of a plan in words: short for pictures, and in LaTeX, with marks by which parts are found."""
+
+    def __init__(self, frames: Frames, names: Sequence[str], latex: Sequence[str]) -> None:
+        self._frames = frames
+        uses = [0] * frames.values
+        for operand in (*frames.left, *frames.right, *frames.plan.accumulation.entries.values()):
+            uses[operand] += 1
+        plain, tex = list(names), [_marked(v, text) for v, text in enumerate(latex)]
+        leaves, sums = [1] * frames.edges, [False] * frames.edges
+        self._defined: dict[int, str] = {}
+        taken = set(names)
+        number = 0
+        for k, (left, right) in enumerate(zip(frames.left, frames.right, strict=True)):
+            v = frames.edges + k
+            text, written = (self._product if frames.products[k] else self._sum)(left, right, plain, tex, sums)
+            size = leaves[left] + leaves[right]
+            if uses[v] > 1 or size > LONGEST:
+                number += 1
+                while f"s{number}" in taken:
+                    number += 1
+                self._defined[v] = written
+                text, written, size = f"s{number}", f"s_{{{number}}}", 1
+                sums.append(False)
+            else:
+                sums.append(not frames.products[k])
+            plain.append(text)
+            tex.append(_marked(v, written))
+            leaves.append(size)
+        self._tex = tex
+        self.short: list[str] = [_lowered(shortened(text)) for text in plain]
+
+    @staticmethod
+    def _product(
+        left: int, right: int, plain: Sequence[str], tex: Sequence[str], sums: Sequence[bool]
+    ) -> tuple[str, str]:
+        texts, inner = [], []
+        for v, is_last in ((left, False), (right, True)):
+            in_brackets = sums[v] or (is_last and plain[v].startswith("−"))
+            texts.append(f"({plain[v]})" if in_brackets else plain[v])
+            inner.append(rf"\left({tex[v]}\right)" if in_brackets else tex[v])
+        # numbers beside each other would be one
+        dot = not all(text[:1].isalpha() or text.startswith("(") for text in texts)
+        return ("·" if dot else "").join(texts), (r" \cdot " if dot else r"\,").join(inner)
+
+    @staticmethod
+    def _sum(left: int, right: int, plain: Sequence[str], tex: Sequence[str], sums: Sequence[bool]) -> tuple[str, str]:
+        del sums
+        return f"{plain[left]} + {plain[right]}", f"{tex[left]} + {tex[right]}"
+
+    def lines(self, plan: Plan, vertices: Sequence[str]) -> list[list[Any]]:
+        """Return a line for each value that has a name, and for each entry: its value, and what is written."""
+        found: list[list[Any]] = [[v, f"{self._tex[v]} = {written}"] for v, written in self._defined.items()]
+        for (row, column), value in plan.accumulation.entries.items():
+            over, under = vertices[plan.graph.roots[row]], vertices[plan.graph.terminals[column]]
+            found.append([value, rf"\frac{{\partial {over}}}{{\partial {under}}} = {self._tex[value]}", row, column])
+        return found
+
+
+def _lowered(text: str) -> str:
+    """Return a product or a sum with the numbers of its labels as indices."""
+    return _INDEXED.sub(lambda match: typeset(match[0]), text)
+
+
+def _marked(value: int, latex: str) -> str:
+    return rf"\htmlData{{v={value}}}{{{latex}}}"
+
+
+# Shown ---------------------------------------------------------------------------------------------------------------
+
+
+class Inline:
+    """A page within a notebook: in a frame of its own, so that it and the notebook keep apart."""
+
+    def __init__(self, html: str, height: int = 760) -> None:
+        self._html, self._height = html, height
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return (
+            f'<iframe srcdoc="{escape(self._html)}" style="width: 100%; height: {self._height}px; border: 0" '
+            'sandbox="allow-scripts" title="accumulus explorer"></iframe>'
+        )
+
+
+def shown(html: str, path: str | PathLike[str] | None) -> Path | Inline:
+    """Write a page to a file, or open it: within a notebook inline, else in a browser.
+
+    Returns:
+        The file; within a notebook without a path what it shows.
+
+    Raises:
+        ArgumentError: if the file cannot be written; it names a file that has the page instead.
+    """
+    if path is not None:
+        return written(html, path)
+    if _in_notebook():
+        return Inline(html)
+    file = _temporary(html)
+    if not _opened(file):
+        print(f"accumulus: no browser can be opened here; the page is {file}", file=sys.stderr)
+    return file
+
+
+def written(html: str, path: str | PathLike[str]) -> Path:
+    """Write a page to a file.
+
+    Raises:
+        ArgumentError: if that is not possible.
+    """
+    try:
+        file = Path(path)
+        file.write_text(html, encoding="utf-8")
+    except (OSError, TypeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ArgumentError(
+            f"path is {os.fspath(path) if isinstance(path, (str, PathLike)) else path!r}, which cannot be written: "
+            f"{reason}. The page was written to {_temporary(html)}"
+        ) from None
+    return file
+
+
+def _temporary(html: str) -> Path:
+    handle, name = tempfile.mkstemp(prefix="accumulus-", suffix=".html")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(html)
+    return Path(name)
+
+
+def _in_notebook() -> bool:
+    interactive = sys.modules.get("IPython")
+    shell = interactive.get_ipython() if interactive is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
+def _opened(file: Path) -> bool:
+    """Open a file in a browser; not in one for terminals, which could not show it."""
+    has_display = sys.platform in ("darwin", "win32") or bool({"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"} & {*os.environ})
+    try:
+        return has_display and webbrowser.open(file.as_uri())
+    except (webbrowser.Error, OSError):
+        return False
+
+
+def show_plan(plan: Plan, path: str | PathLike[str] | None = None, described: Described | None = None) -> Path | Inline:
+    """Show a plan beside those of simple methods."""
+    return shown(page(plan, described, rivals=rivals_of(plan)), path)
+
+
+def show_graph(graph: DifferentiationGraph, path: str | PathLike[str] | None = None) -> Path | Inline:
+    """Show a graph, and the plan that is found for it by default."""
+    from accumulus.search.find import plan
+
+    return show_plan(plan(graph), path)
+
+
+def show_program(program: Any, function: Callable[..., Any], path: str | PathLike[str] | None = None) -> Path | Inline:
+    """Show how a compiled program accumulates its derivatives, in the words of its function.
+
+    Raises:
+        ArgumentError: if the program is of loops, which has no plan of scalars, or the file cannot be written.
+    """
+    plan = getattr(program.facts, "plan", None)
+    if plan is None:
+        raise ArgumentError(
+            f"{program.name} runs as loops over arrays, whose derivatives are accumulated body by body; report() says "
+            "how. Call it with arrays of a few entries to see the plan of these"
+        )
+    shapes = program.recording.argument_shapes
+    names = None
+    # what a function is called with is known by shape alone; names are an addition, not worth an error
+    with suppress(Exception):
+        names = named_values(function, [np.ones(shape)[()] for shape in shapes])
+    known = [*inspect.signature(function).parameters] if callable(function) else []
+    parameters = [known[k] if k < len(known) else f"x{k}" for k in range(len(shapes))]
+    described = described_as(program.name, program.recording, program.facts.linearization, parameters, names)
+    return show_plan(plan, path, described)
+
+
+def described_as(
+    name: str,
+    recording: Recording,
+    linearization: Linearization,
+    parameters: Sequence[str],
+    names: NamedValues | None,
+) -> Described:
+    """Return what a user calls the values on the tape of a graph.
+
+    Args:
+        name: of the function.
+        recording: of the function.
+        linearization: with the graph.
+        parameters: names of the arguments.
+        names: of what the function computes.
+    """
+    tape = linearization.tape
+    found: dict[int, str] = {}
+    lines: dict[int, tuple[str, int]] = {}
+    if names is not None and names.tape.inputs <= tape.inputs:
+        for reference, own in recognised(tape, names).items():
+            if own in names.names:
+                found[reference] = names.names[own]
+            if own in names.lines:
+                lines[reference] = names.lines[own]
+    shapes = (
+        (name, shape) for name, shape in zip(parameters, recording.argument_shapes, strict=False) if shape is not None
+    )
+    entries = (entry_of(name, index) for name, shape in shapes for index in np.ndindex(*shape))
+    found.update(zip(range(tape.inputs), entries, strict=False))
+    outputs: dict[int, str] = {}
+    for k, root in enumerate(linearization.rows[: recording.results]):
+        if root >= 0:
+            outputs.setdefault(root, f"{name}{recording.entry_name(k)}")
+    return Described(found, lines, outputs)
+
+
+def rivals_of(plan: Plan) -> list[Plan]:
+    """Return plans of simple methods for the same graph, those that differ in cost; none for a large graph."""
+    from accumulus.search.find import plan as find
+
+    if len(plan.graph.sources) > LARGEST_RACE:
+        return []
+    return [find(plan.graph, method=method) for method in RIVALS if method != plan.method]
