@@ -2,6 +2,7 @@
 #
 #   make demo     the main job on real functions
 #   make test     the tests
+#   make test-browser  the tests of explorer pages in Chromium, with Playwright and axe-core, which needs npm
 #   make check    linter, formatter's check, strict type check, and which package imports which
 #   make bench    measurements against CasADi, JAX and SymPy
 #   make bench-search  what the search reaches, and what it proves; some minutes
@@ -23,7 +24,7 @@ BIN := .venv/bin
 STAMPS := .venv/installed
 KERNELS := $(wildcard setup.py src/accumulus/native/*.py src/accumulus/*/compiled/*.py)
 
-.PHONY: demo test check bench bench-search contract fuzz fuzz-tests docs figures assets format clean
+.PHONY: demo test test-browser check bench bench-search contract fuzz fuzz-tests docs figures assets format clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/runtime $(STAMPS)/kernels
@@ -31,6 +32,12 @@ demo: $(STAMPS)/runtime $(STAMPS)/kernels
 
 test: $(STAMPS)/test $(STAMPS)/kernels
 	$(BIN)/python -m pytest --numprocesses $(JOBS)
+
+test-browser: $(STAMPS)/test $(STAMPS)/browser $(STAMPS)/kernels
+	@command -v $${CHROMIUM:-chromium} >/dev/null || { echo "no chromium found: apt-get install chromium, or name \
+	one: make test-browser CHROMIUM=/path/to/chrome" >&2; exit 1; }
+	@[ -f build/npm/node_modules/axe-core/axe.min.js ] || npm install --silent --prefix build/npm axe-core@4.14.1
+	CHROMIUM=$$(command -v $${CHROMIUM:-chromium}) $(BIN)/python -m pytest tests/show/test_explorer_in_browser.py
 
 check: $(STAMPS)/check
 	$(BIN)/ruff check .

@@ -13,6 +13,7 @@ are there at the same time overlap.
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import inspect
 import json
@@ -24,20 +25,22 @@ import tempfile
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
+from itertools import chain, count
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.names import NamedValues, entry_of, named_values, recognised
 from accumulus.graph.degrees import levels
-from accumulus.graph.graph import DifferentiationGraph
-from accumulus.graph.layered import DOWN, Drawing, curve, drawn
+from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.graph.layered import DOWN, Drawing, Point, curve, drawn
 from accumulus.graph.pictures import HIGH, WIDE, typeset
 from accumulus.search.plan import Plan
 from accumulus.show.frames import GROUPS, Frames
@@ -51,6 +54,10 @@ if TYPE_CHECKING:
 ASSETS: Final = Path(__file__).parent / "assets"
 #: Vertices of a graph that is drawn whole; of a larger one an overview is.
 LARGEST: Final = 2_500
+#: Steps of a plan whose expressions are written, and whose curves and places keep apart.
+LONGEST_WRITTEN: Final = 2_500
+#: Characters of data from which on it is compressed.
+COMPRESSED: Final = 800_000
 #: Labels of an expression that is written out where it is used; beyond, it has a name.
 LONGEST: Final = 6
 #: Characters of a name in a picture.
@@ -110,6 +117,12 @@ def _html(title: str, data: Any) -> str:
         f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; font-src data:; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
+    text = embedded(data)
+    if len(text) > COMPRESSED:
+        packed = base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+        block = f'<script type="application/gzip" id="data">{packed}</script>'
+    else:
+        block = f'<script type="application/json" id="data">{text}</script>'
     head = [
         "<!DOCTYPE html>",
         '<html lang="en">',
@@ -119,7 +132,7 @@ def _html(title: str, data: Any) -> str:
         f"<title>{escaped(title)} – accumulus</title>",
         *(f"<style>{style}</style>" for style in styles),
         '</head><body><main id="explorer"><noscript>This page draws with a script; allow it.</noscript></main>',
-        f'<script type="application/json" id="data">{embedded(data)}</script>',
+        block,
         *(f"<script>{script}</script>" for script in scripts),
         "</body></html>",
     ]
@@ -175,7 +188,10 @@ def _data(plan: Plan, described: Described, rivals: Sequence[Plan]) -> dict[str,
         "terminals": list(graph.terminals),
         "tex": writer.latex,
         "labels": [writer.label(e) for e in range(len(graph.sources))],
-        "plans": [_plan_data(each, writer, drawing) for each in (plan, *rivals)],
+        "plans": [
+            _plan_data(plan, writer, drawing),
+            *(_plan_data(each, writer, drawing, rival=True) for each in rivals),
+        ],
     }
 
 
@@ -183,17 +199,19 @@ def _pairs(graph: DifferentiationGraph) -> list[tuple[int, int]]:
     return list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
 
 
-def _plan_data(plan: Plan, writer: _Writer, drawing: Drawing) -> dict[str, Any]:
-    frames = Frames(plan)
+def _plan_data(plan: Plan, writer: _Writer, drawing: Drawing, *, rival: bool = False) -> dict[str, Any]:
+    """Return what is shown of a plan; of one that another runs against without its line graph and expressions."""
+    frames = Frames(plan, line_graph=not rival)
+    is_short = frames.steps <= LONGEST_WRITTEN
     texts = Texts(frames, writer.edges, writer.edges_latex)
     groups: dict[str, list[int]] = {}
-    for kind in GROUPS:
+    for kind in GROUPS[:1] if rival else GROUPS:
         ends = frames.groups(kind)
         fewest = min(map(len, groups.values()), default=frames.steps + 1)
         # what parts the steps no better than another group is no choice
         if kind == "face" or 1 < len(ends) < (fewest if kind != "page" else len(groups["face"])):
             groups[kind] = ends
-    counted = sorted({0, frames.steps, *_spread(groups["face"], COUNTED)})
+    counted = sorted({0, frames.steps, *_spread(groups["face"], COUNTED // 4 if rival else COUNTED)})
     return {
         "method": plan.method,
         "objective": str(plan.objective),
@@ -204,8 +222,8 @@ def _plan_data(plan: Plan, writer: _Writer, drawing: Drawing) -> dict[str, Any]:
         "ends": [v for pair in frames.ends for v in pair],
         "kinds": frames.kinds,
         "text": texts.short,
-        "ways": _ways(frames, drawing),
-        "line": _line_places(frames, texts.short, writer.shown),
+        "ways": _ways(frames, drawing, apart=is_short),
+        "line": _line_places(frames, texts.short, writer.shown, apart=is_short),
         "alive": frames.alive,
         "faces": None if frames.faces is None else [v for face in frames.faces for v in face],
         "steps": [
@@ -225,7 +243,7 @@ def _plan_data(plan: Plan, writer: _Writer, drawing: Drawing) -> dict[str, Any]:
         "ops": [counted, frames.operations(counted)],
         "groups": groups,
         "entries": [[row, column, value] for (row, column), value in plan.accumulation.entries.items()],
-        "lines": texts.lines(plan, writer.latex),
+        "lines": [] if rival or not is_short else texts.lines(plan, writer.latex),
     }
 
 
@@ -237,14 +255,19 @@ def _spread(ends: Sequence[int], most: int) -> list[int]:
 # Places --------------------------------------------------------------------------------------------------------------
 
 
-def _ways(frames: Frames, drawing: Drawing) -> list[str]:
-    """Return the curve of each value in the picture of the graph, one for each that is there at a time."""
+def _ways(frames: Frames, drawing: Drawing, *, apart: bool) -> list[str]:
+    """Return the curve of each value in the picture of the graph, one for each that is there at a time.
+
+    Args:
+        apart: whether curves that steps make keep away from vertices and each other; if not, they are left to the page.
+    """
     half = HIGH / 2.0
+    points = np.array(list(drawing.points.values())).reshape(-1, 2)
     found: list[str] = []
     lanes: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     taken: dict[tuple[int, int], int] = {}
     for v, (j, i) in enumerate(frames.ends):
-        if j not in drawing.points or i not in drawing.points:
+        if j not in drawing.points or i not in drawing.points or not (apart or v < frames.edges):
             found.append("")
             continue
         busy = lanes.setdefault((j, i), [])
@@ -256,37 +279,39 @@ def _ways(frames: Frames, drawing: Drawing) -> list[str]:
         elif lane == 0 and first < v and first >= 0:
             found.append(found[first])
         else:
-            found.append(_arc(drawing, j, i, lane))
+            found.append(_arc(points, drawing.points[j], drawing.points[i], lane))
     return found
 
 
-def _arc(drawing: Drawing, j: int, i: int, lane: int) -> str:
-    """Return a curve between two vertices that keeps away from those between."""
-    (x, y), (x1, y1) = drawing.points[j], drawing.points[i]
-    rows = max(1.0, (y1 - y) / DOWN)
-    best, least = 0.0, None
-    between = [(a, b) for a, b in drawing.points.values() if y < b < y1] if len(drawing.points) <= 400 else []
-    for number in range(11):
-        bend = (number + 1) // 2 * 26.0 * (1 if number % 2 else -1)
-        hits = 0.0
-        for a, b in between:
-            t = (b - y) / (y1 - y)
-            at = x + (x1 - x) * t + 4.0 * t * (1.0 - t) * bend
-            hits += abs(at - a) < 26.0
-        cost = hits * 100.0 + abs(bend)
-        if least is None or cost < least - 1e-9:
-            best, least = bend, cost
-    best += (lane + 1) // 2 * 14.0 * (1 if lane % 2 else -1)
-    reach = best * 4.0 / 3.0
-    top, end = y + HIGH / 2.0, y1 - HIGH / 2.0
-    third = (end - top) / 3.0 if rows <= 1.5 else (end - top) * 0.3
-    a, b = x + (x1 - x) / 3.0 + reach, x + (x1 - x) * 2.0 / 3.0 + reach
-    if rows <= 1.5:
-        a, b = x + reach, x1 + reach
-    return f"M{x:.0f} {top:.0f}C{a:.0f} {top + third:.0f} {b:.0f} {end - third:.0f} {x1:.0f} {end:.0f}"
+#: How far curves bend aside, the least first.
+_BENDS: Final = np.array([(k + 1) // 2 * 26.0 * (1 if k % 2 else -1) for k in range(11)])
 
 
-def _line_places(frames: Frames, texts: Sequence[str], shown_names: Sequence[str]) -> list[list[int]] | None:
+def _arc(points: NDArray[np.float64], start: Point, end: Point, lane: int) -> str:
+    """Return a curve from one vertex to another that keeps away from those between.
+
+    Args:
+        points: of all vertices, (n, 2).
+        lane: how many curves between the two there are already.
+    """
+    (x, y), (x1, y1) = start, end
+    a, b = points[(y < points[:, 1]) & (points[:, 1] < y1)].T
+    t = (b - y) / (y1 - y)
+    at = x + (x1 - x) * t + 4.0 * t * (1.0 - t) * _BENDS[:, np.newaxis]
+    hits = (np.abs(at - a) < 26.0).sum(axis=1)
+    best = float(_BENDS[np.argmin(100.0 * hits + np.abs(_BENDS))])
+    reach = (best + (lane + 1) // 2 * 14.0 * (1 if lane % 2 else -1)) * 4.0 / 3.0
+    top, low = y + HIGH / 2.0, y1 - HIGH / 2.0
+    third = (low - top) * 0.3
+    # upright between neighbouring levels
+    inward = (x1 - x) / 3.0 if y1 - y > 1.5 * DOWN else 0.0
+    left, right = x + inward + reach, x1 - inward + reach
+    return f"M{x:.0f} {top:.0f}C{left:.0f} {top + third:.0f} {right:.0f} {low - third:.0f} {x1:.0f} {low:.0f}"
+
+
+def _line_places(
+    frames: Frames, texts: Sequence[str], shown_names: Sequence[str], *, apart: bool
+) -> list[list[int]] | None:
     """Return where each value is in the picture of the line graph, and how wide; roots and terminals behind."""
     if frames.faces is None:
         return None
@@ -314,8 +339,15 @@ def _line_places(frames: Frames, texts: Sequence[str], shown_names: Sequence[str
         left, right = (places.get(u, (0.0, 0.0)) for u in (frames.left[k], frames.right[k]))
         middle = (left[0] + right[0]) / 2.0, (left[1] + right[1]) / 2.0
         wanted = (middle, left, right) if frames.products[k] else (left, right, middle)
-        places[v] = grid.free(wanted, widths[v], frames.born[v], frames.gone[v])
+        places[v] = grid.free(wanted, widths[v], frames.born[v], frames.gone[v]) if apart else wanted[0]
     return [[*map(round, places.get(v, (0.0, 0.0))), round(widths[v])] for v in range(len(names))]
+
+
+#: Ways from a place to those around it, the shortest first.
+_NEAR: Final = sorted(
+    ((20.0 * a, 14.0 * b) for a in range(-9, 10) for b in range(-9, 10)),
+    key=lambda way: abs(way[0]) + 1.5 * abs(way[1]),
+)
 
 
 class _Grid:
@@ -343,9 +375,8 @@ class _Grid:
     def free(self, wanted: Sequence[tuple[float, float]], width: float, born: int, gone: int) -> tuple[float, float]:
         """Put a box at the first place that is free, or near to it."""
         (x0, y0), *_ = wanted
-        near = [(x0 + 20.0 * a, y0 + 14.0 * b) for r in range(1, 9) for a in range(-r, r + 1) for b in (-r, 0, r)]
-        near.sort(key=lambda point: abs(point[0] - x0) + 1.5 * abs(point[1] - y0))
-        point = next((each for each in (*wanted, *near) if self._is_free(*each, width, born, gone)), wanted[0])
+        near = ((x0 + a, y0 + b) for a, b in _NEAR)
+        point = next((each for each in chain(wanted, near) if self._is_free(*each, width, born, gone)), wanted[0])
         self.put(point, width, born, gone)
         return point
 
@@ -479,62 +510,86 @@ def _reference(graph: DifferentiationGraph, name: str) -> int | None:
 
 
 class Texts:
-    """Every value of a plan in words: short for pictures, and in LaTeX, with marks by which parts are found."""
+    """Every value of a plan in words: short for pictures, and in LaTeX, with marks by which parts are found.
+
+    What is used more than once, or long, has a name, s1, s2, …; products with ±1 are written as the other factor.
+    """
 
     def __init__(self, frames: Frames, names: Sequence[str], latex: Sequence[str]) -> None:
         self._frames = frames
         uses = [0] * frames.values
         for operand in (*frames.left, *frames.right, *frames.plan.accumulation.entries.values()):
             uses[operand] += 1
-        plain, tex = list(names), [_marked(v, text) for v, text in enumerate(latex)]
-        leaves, sums = [1] * frames.edges, [False] * frames.edges
+        self._terms = [_Term(name, _marked(v, text)) for v, (name, text) in enumerate(zip(names, latex, strict=True))]
         self._defined: dict[int, str] = {}
-        taken = set(names)
-        number = 0
-        for k, (left, right) in enumerate(zip(frames.left, frames.right, strict=True)):
-            v = frames.edges + k
-            text, written = (self._product if frames.products[k] else self._sum)(left, right, plain, tex, sums)
-            size = leaves[left] + leaves[right]
-            if uses[v] > 1 or size > LONGEST:
-                number += 1
-                while f"s{number}" in taken:
-                    number += 1
-                self._defined[v] = written
-                text, written, size = f"s{number}", f"s_{{{number}}}", 1
-                sums.append(False)
-            else:
-                sums.append(not frames.products[k])
-            plain.append(text)
-            tex.append(_marked(v, written))
-            leaves.append(size)
-        self._tex = tex
-        self.short: list[str] = [_lowered(shortened(text)) for text in plain]
+        taken, number = set(names), 0
+        for v in range(frames.edges, frames.values):
+            term, is_new = self._made(v)
+            if is_new and (uses[v] > 1 or term.leaves > LONGEST):
+                number = next(n for n in count(number + 1) if f"s{n}" not in taken)
+                self._defined[v] = term.latex
+                term = _Term(f"s{number}", f"s_{{{number}}}")
+            self._terms.append(replace(term, latex=_marked(v, term.latex)))
+        self.short: list[str] = [_lowered(shortened(term.text)) for term in self._terms]
 
-    @staticmethod
-    def _product(
-        left: int, right: int, plain: Sequence[str], tex: Sequence[str], sums: Sequence[bool]
-    ) -> tuple[str, str]:
-        texts, inner = [], []
-        for v, is_last in ((left, False), (right, True)):
-            in_brackets = sums[v] or (is_last and plain[v].startswith("−"))
-            texts.append(f"({plain[v]})" if in_brackets else plain[v])
-            inner.append(rf"\left({tex[v]}\right)" if in_brackets else tex[v])
-        # numbers beside each other would be one
-        dot = not all(text[:1].isalpha() or text.startswith("(") for text in texts)
-        return ("·" if dot else "").join(texts), (r" \cdot " if dot else r"\,").join(inner)
-
-    @staticmethod
-    def _sum(left: int, right: int, plain: Sequence[str], tex: Sequence[str], sums: Sequence[bool]) -> tuple[str, str]:
-        del sums
-        return f"{plain[left]} + {plain[right]}", f"{tex[left]} + {tex[right]}"
+    def _made(self, v: int) -> tuple[_Term, bool]:
+        """Return how the result of a step is written, and whether it is more than one of its operands."""
+        frames, k = self._frames, v - self._frames.edges
+        left, right = (self._terms[operand] for operand in (frames.left[k], frames.right[k]))
+        if not frames.products[k]:
+            return left.plus(right), True
+        for operand, other in ((frames.left[k], right), (frames.right[k], left)):
+            if frames.kinds[operand] == Kind.ONE:
+                return other, False
+            if frames.kinds[operand] == Kind.MINUS_ONE:
+                return other.negative(), not other.is_negative and other.is_sum
+        return left.times(right), True
 
     def lines(self, plan: Plan, vertices: Sequence[str]) -> list[list[Any]]:
         """Return a line for each value that has a name, and for each entry: its value, and what is written."""
-        found: list[list[Any]] = [[v, f"{self._tex[v]} = {written}"] for v, written in self._defined.items()]
+        found: list[list[Any]] = [[v, f"{self._terms[v].latex} = {written}"] for v, written in self._defined.items()]
         for (row, column), value in plan.accumulation.entries.items():
             over, under = vertices[plan.graph.roots[row]], vertices[plan.graph.terminals[column]]
-            found.append([value, rf"\frac{{\partial {over}}}{{\partial {under}}} = {self._tex[value]}", row, column])
+            found.append(
+                [value, rf"\frac{{\partial {over}}}{{\partial {under}}} = {self._terms[value].latex}", row, column]
+            )
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """An expression as text and in LaTeX."""
+
+    text: str
+    latex: str
+    leaves: int = 1
+    is_sum: bool = False
+
+    @property
+    def is_negative(self) -> bool:
+        return self.text.startswith("−")
+
+    def bracketed(self) -> _Term:
+        return replace(self, text=f"({self.text})", latex=rf"\left({self.latex}\right)", is_sum=False)
+
+    def times(self, other: _Term) -> _Term:
+        """Return a product; numbers beside each other would be one."""
+        left = self.bracketed() if self.is_sum else self
+        right = other.bracketed() if other.is_sum or other.is_negative else other
+        dot = not all(term.text[:1].isalpha() or term.text.startswith("(") for term in (left, right))
+        latex = (r" \cdot " if dot else r"\,").join((left.latex, right.latex))
+        return _Term(f"{left.text}{'·' if dot else ''}{right.text}", latex, self.leaves + other.leaves)
+
+    def plus(self, other: _Term) -> _Term:
+        """Return a sum."""
+        leaves = self.leaves + other.leaves
+        right = other.bracketed() if other.is_negative else other
+        return _Term(f"{self.text} + {right.text}", f"{self.latex} + {right.latex}", leaves, is_sum=True)
+
+    def negative(self) -> _Term:
+        """Return a term with the other sign."""
+        inner = self.bracketed() if self.is_sum or self.is_negative else self
+        return _Term(f"−{inner.text}", f"-{inner.latex}", self.leaves)
 
 
 def _lowered(text: str) -> str:

@@ -37,7 +37,7 @@ from accumulus.search.plan import Plan
 Face = tuple[int, int]
 
 #: Faces of a line graph, with those that come, at most; beyond, it is not followed.
-MOST_FACES: Final = 30_000
+MOST_FACES: Final = 12_000
 #: Groups of steps, the smallest first.
 GROUPS: Final = ("face", "edge", "vertex", "block", "page")
 
@@ -57,6 +57,7 @@ class Frames:
 
     Args:
         plan: any plan.
+        line_graph: whether it is followed, too.
 
     Attributes:
         values: how many there are: edges, then results of steps. Roots, then terminals are the numbers behind.
@@ -72,11 +73,11 @@ class Frames:
 
     >>> from accumulus import DifferentiationGraph, plan
     >>> frames = Frames(plan(DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "x")]), "forward"))
-    >>> [frames.values, frames.fma, frames.changes[0].removed_faces, frames.changes[1].removed_vertices]
-    [5, [1, 2], [(1, 2)], [1]]
+    >>> [frames.values, frames.fma, frames.changes[0].added_faces, frames.changes[1].removed_vertices]
+    [5, [1, 2], [(0, 3), (3, 6)], [1]]
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, line_graph: bool = True) -> None:
         graph, steps = plan.graph, plan.accumulation.steps
         self.plan, self.graph = plan, graph
         self.edges, self.steps = len(graph.sources), len(steps)
@@ -90,7 +91,7 @@ class Frames:
         self.fma, self.multiplications = self._costs()
         self.born = [0] * self.edges + list(range(1, self.steps + 1))
         self.gone = [self.steps + 1] * self.values
-        self._follow()
+        self._follow(line_graph)
 
     def _costs(self) -> tuple[list[int], list[int]]:
         sizes, every, counted = self.graph.sizes.tolist(), [], []
@@ -102,7 +103,7 @@ class Frames:
             counted.append(0 if units or a == b == Kind.CONSTANT else every[-1])
         return list(accumulate(every)), list(accumulate(counted))
 
-    def _follow(self) -> None:
+    def _follow(self, line_graph: bool) -> None:
         """Find what is alive, and how the line graph changes."""
         uses = Counter(self.entries)
         uses.update(self.left)
@@ -110,7 +111,7 @@ class Frames:
         live = self.graph.live_edges.nonzero()[0].tolist()
         into, out = Counter(self.graph.targets[live].tolist()), Counter(self.graph.sources[live].tolist())
         line = _Line(self.values, self.edges)
-        followed = sum(into[v] * out[v] for v in into) + sum(self.products) <= MOST_FACES
+        followed = line_graph and sum(into[v] * out[v] for v in into) + sum(self.products) <= MOST_FACES
         for i, j in line_graph_faces(self.graph) if followed else ():
             line.add(line.number(i), line.number(j))
         ends = {*self.graph.roots, *self.graph.terminals}
@@ -175,8 +176,10 @@ class Frames:
         ends = self._faces()
         if kind == "edge":
             return list(self._edges(ends))
-        key = {"face": None, "vertex": self._middle, "block": self._block(), "page": self._page()}[kind]
-        return ends if key is None else [run[-1] for run in _runs(ends, key)]
+        if kind == "face":
+            return ends
+        key = {"vertex": lambda: self._middle, "block": self._block, "page": self._page}[kind]()
+        return [run[-1] for run in _runs(ends, key)]
 
     def _faces(self) -> list[int]:
         """Return where a product ends, with the sums that take what came just before; other sums are alone."""

@@ -1,7 +1,13 @@
 /* The explorer's page: draws what Python has computed. Every name is set as text, never as markup. */
-(() => {
+(async () => {
   "use strict";
-  const D = JSON.parse(document.getElementById("data").textContent);
+  const given = document.getElementById("data");
+  let text = given.textContent;
+  if (given.type === "application/gzip") {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    text = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  }
+  const D = JSON.parse(text);
   const NS = "http://www.w3.org/2000/svg";
   const HIGH = 22;
   const LABELS = 700; // labels of edges that are drawn, at most
@@ -103,23 +109,59 @@
     }
   }
 
+  /** The curve of a value: as it was placed, or straight from vertex to vertex. */
+  function wayOf(plan, v) {
+    if (plan.ways[v]) return plan.ways[v];
+    const a = D.vertices[plan.ends[2 * v]], b = D.vertices[plan.ends[2 * v + 1]];
+    if (a.x === null || b.x === null) return "";
+    const y = a.y + HIGH / 2, z = b.y - HIGH / 2, w = (z - y) * 0.3;
+    return `M${a.x} ${y}C${a.x} ${y + w} ${b.x} ${z - w} ${b.x} ${z}`;
+  }
+
+  /** The point of a path of curves at a part of its height: from the text, since to ask the element lays the page out. */
+  function along(path) {
+    const n = path.match(/-?[\d.]+/g).map(Number), curves = (n.length - 2) / 6;
+    return (part) => {
+      const k = Math.min(curves - 1, Math.floor(part * curves)), t = part * curves - k, u = 1 - t, at = 6 * k;
+      const mix = (d) => u * u * u * n[at + d] + 3 * u * u * t * n[at + 2 + d] + 3 * u * t * t * n[at + 4 + d] + t * t * t * n[at + 6 + d];
+      return { x: mix(0), y: mix(1) };
+    };
+  }
+
   // Pictures ---------------------------------------------------------------------------------------------------------
 
   let shapes = 0;
+
+  /** A group in parts: a browser measures all that is in a group when one thing in it changes. */
+  class Parts {
+    constructor(attributes) {
+      this.group = svg("g", attributes || {});
+      this.room = 0;
+    }
+    add(...elements) {
+      if (this.room-- <= 0) {
+        this.part = svg("g", {});
+        this.group.append(this.part);
+        this.room = 40;
+      }
+      this.part.append(...elements);
+    }
+  }
 
   class Picture {
     constructor(title, hint) {
       this.small = el("small", { text: hint || "" });
       this.caption = el("span", { text: title });
       const button = (text, name, act) => el("button", { type: "button", class: "mini", text, title: name, "aria-label": `${name}: ${title}`, onclick: act });
-      this.extra = el("span", {});
+      this.follower = el("button", { type: "button", class: "mini", text: "Follow", title: "Keep what a step changes in view", "aria-label": `Follow: ${title}`, "aria-pressed": "false", onclick: () => this.follow(!this.follows) });
       this.world = svg("g", {});
       this.root = svg("svg", { role: "group", "aria-label": title, tabindex: "0" }, Picture.tips(), this.world);
       this.card = el("div", { class: "card hidden" });
       this.figure = el("figure", { class: "panel" },
-        el("figcaption", {}, this.caption, this.small, this.extra, el("span", { class: "zoom" },
-          button("−", "Zoom out", () => this.zoom(1 / 1.3)), button("+", "Zoom in", () => this.zoom(1.3)), button("Fit", "Fit", () => this.fit()))),
-        this.root, this.card);
+        el("figcaption", {}, this.caption, this.small, el("span", { class: "zoom" },
+          button("−", "Zoom out", () => this.zoom(1 / 1.3)), button("+", "Zoom in", () => this.zoom(1.3)), button("Fit", "Fit", () => { this.follow(false); this.fit(); }), this.follower)),
+        // in a box of its own: as a flexible item it would be measured anew, with all its text, in every step
+        el("div", { class: "view" }, this.root), this.card);
       this.box = [0, 0, 100, 100];
       this.view = { x: 0, y: 0, k: 1 };
       this.pointers = new Map();
@@ -139,7 +181,9 @@
       this.root.addEventListener("focusin", (event) => this.told(event.target));
       this.root.addEventListener("focusout", () => this.tell(null));
       this.root.addEventListener("keydown", (event) => this.keyed(event));
-      new ResizeObserver(() => { if (!this.touched) this.fit(); }).observe(this.root);
+      this.size = [0, 0];
+      // sizes are observed: to ask for them within a step would lay the whole page out
+      new ResizeObserver(([entry]) => { this.size = [entry.contentRect.width, entry.contentRect.height]; if (!this.touched) this.fit(); else if (this.follows) this.see(this.seen); }).observe(this.root);
     }
     static tips() {
       const first = shapes++ === 0;
@@ -153,7 +197,7 @@
       const others = [...this.pointers].filter(([id]) => id !== event.pointerId).map(([, place]) => place);
       const now = [event.clientX, event.clientY];
       if (Math.hypot(now[0] - before[0], now[1] - before[1]) < 3 && !this.moved) return;
-      if (!this.moved) { this.root.setPointerCapture(event.pointerId); this.root.classList.add("drag"); }
+      if (!this.moved) { this.follow(false); this.root.setPointerCapture(event.pointerId); this.root.classList.add("drag"); }
       this.moved = this.touched = true;
       if (others.length) {
         const apart = (place) => Math.hypot(place[0] - others[0][0], place[1] - others[0][1]) || 1;
@@ -175,23 +219,42 @@
     zoom(factor, x, y) {
       this.touched = true;
       const to = Math.min(4, Math.max(0.02, this.view.k * factor));
-      const cx = x === undefined ? this.root.clientWidth / 2 : x, cy = y === undefined ? this.root.clientHeight / 2 : y;
+      const cx = x === undefined ? this.size[0] / 2 : x, cy = y === undefined ? this.size[1] / 2 : y;
       this.view.x = cx - (cx - this.view.x) * (to / this.view.k);
       this.view.y = cy - (cy - this.view.y) * (to / this.view.k);
       this.view.k = to;
       this.place();
     }
     fit() {
-      const [x, y, w, h] = this.box, W = this.root.clientWidth, H = this.root.clientHeight;
+      const [x, y, w, h] = this.box, [W, H] = this.size;
       if (!W || !H) return;
       const k = Math.min(1.7, (W - 24) / Math.max(w, 1), (H - 24) / Math.max(h, 1));
       this.view = { k, x: (W - k * w) / 2 - k * x, y: (H - k * h) / 2 - k * y };
       this.touched = false;
+      if (this.follows === undefined && k < 0.55) { this.follows = true; this.follower.setAttribute("aria-pressed", "true"); }
+      this.place();
+    }
+    follow(on) {
+      this.follows = on;
+      this.follower.setAttribute("aria-pressed", String(on));
+      if (on) this.see(this.seen);
+    }
+    /** Brings places into view that a step changes, where the whole would be too small to be read. */
+    see(places) {
+      this.seen = places;
+      const [W, H] = this.size;
+      if (!this.follows || !W) return;
+      if (!places || !places.length) { this.fit(); return; }
+      const xs = places.map((place) => place[0]), ys = places.map((place) => place[1]);
+      const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+      const k = Math.max(0.3, Math.min(1, (W - 130) / Math.max(x1 - x0, 1), (H - 110) / Math.max(y1 - y0, 1)));
+      this.view = { k, x: W / 2 - (k * (x0 + x1)) / 2, y: H / 2 - (k * (y0 + y1)) / 2 };
+      this.touched = true;
       this.place();
     }
     centre(x, y) {
       const k = Math.max(this.view.k, 0.7);
-      this.view = { k, x: this.root.clientWidth / 2 - k * x, y: this.root.clientHeight / 2 - k * y };
+      this.view = { k, x: this.size[0] / 2 - k * x, y: this.size[1] / 2 - k * y };
       this.touched = true;
       this.place();
     }
@@ -242,10 +305,10 @@
     constructor(title, hint, player) {
       super(title, hint);
       this.player = player;
-      this.edges = svg("g", {});
-      this.labels = svg("g", { "aria-hidden": "true" });
-      this.nodes = svg("g", {});
-      this.world.append(this.edges, this.nodes, this.labels);
+      this.edges = new Parts();
+      this.labels = new Parts({ "aria-hidden": "true" });
+      this.nodes = new Parts();
+      this.world.append(this.edges.group, this.nodes.group, this.labels.group);
       this.drawn = new Map();
       this.places = new Map();
       this.lit = { roles: new Map(), vertices: new Set(), terms: new Set() };
@@ -263,7 +326,7 @@
       const kind = { r: "output", t: "input", "": "vertex" }[vertex.k];
       const group = svg("g", { class: `v ${vertex.k}`, "data-k": "v", "data-i": v, tabindex: "-1", role: "img", "aria-label": `${kind} ${vertex.a}${vertex.o ? `, ${vertex.o}` : ""}${vertex.s ? `, ${vertex.s}` : ""}` },
         svg("rect", { x: vertex.x - vertex.w / 2, y: vertex.y - HIGH / 2, width: vertex.w, height: HIGH, rx: 7 }), text);
-      this.nodes.append(group);
+      this.nodes.add(group);
       return group;
     }
     describe(kind, v) {
@@ -279,30 +342,30 @@
       const { plan, alive } = this.player, role = this.lit.terms.has(v) ? undefined : this.lit.roles.get(v), there = alive.has(v);
       let parts = this.drawn.get(v);
       if (!parts) {
-        if (!(there || role) || !plan.ways[v]) return;
-        const edge = svg("path", { d: plan.ways[v], class: "e" }), hit = svg("path", { d: plan.ways[v], class: "hit", "data-k": "e", "data-i": v });
-        this.edges.append(edge, hit);
+        const way = there || role ? wayOf(plan, v) : "";
+        if (!way) return;
+        const edge = svg("path", { d: way, class: "e" }), hit = svg("path", { d: way, class: "hit", "data-k": "e", "data-i": v });
+        this.edges.add(edge, hit);
         let label = null;
         if (this.drawn.size < LABELS) {
-          const { x, y } = this.place_of(edge, v);
+          const { x, y } = this.labelled(v);
           label = svg("text", { class: "lab", x, y: y + 4, text: plan.text[v] });
-          this.labels.append(label);
+          this.labels.add(label);
         }
         parts = [edge, hit, label];
         this.drawn.set(v, parts);
       }
       const [edge, hit, label] = parts, show = there || Boolean(role);
       edge.setAttribute("class", `e${plan.kinds[v] === 1 ? " unit" : ""}${role ? ` ${role}` : ""}${show ? (there ? "" : " over") : " hidden"}`);
-      hit.classList.toggle("hidden", !show);
+      hit.setAttribute("class", `hit${show ? (there ? "" : " over") : " hidden"}`);
       if (label) label.setAttribute("class", `lab${role ? ` ${role}` : ""}${show ? "" : " hidden"}`);
-      if (role) { this.edges.append(edge); if (label) this.labels.append(label); }
     }
     /** The place along an edge for its label that is nearest to the middle, and away from other labels and vertices. */
-    place_of(edge, v) {
-      const length = edge.getTotalLength(), half = 4 + 3.4 * this.player.plan.text[v].length;
+    labelled(v) {
+      const half = 4 + 3.4 * this.player.plan.text[v].length, curve = along(wayOf(this.player.plan, v));
       let best = null, least = Infinity;
       for (const part of [0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74]) {
-        const { x, y } = edge.getPointAtLength(length * part);
+        const { x, y } = curve(part);
         const near = (a, b, w) => Math.abs(x - a) < half + w && Math.abs(y - b) < 13;
         let cost = Math.abs(part - 0.5);
         for (const [u, [a, b, w]] of this.places) if (this.player.alive.has(u) && near(a, b, w)) cost += 10;
@@ -323,6 +386,9 @@
         part.classList.toggle("gone", this.player.gone.has(v));
         part.classList.toggle("at", lit.vertices.has(v));
       }
+      const { ends } = this.player.plan, near = new Set();
+      for (const v of lit.roles.keys()) if (!lit.terms.has(v)) { near.add(ends[2 * v]); near.add(ends[2 * v + 1]); }
+      this.see([...near].map((v) => D.vertices[v]).filter((vertex) => vertex.x !== null).map((vertex) => [vertex.x, vertex.y]));
     }
     find(matches) {
       let first = null;
@@ -341,9 +407,9 @@
       this.player = player;
       const { plan } = player;
       this.values = plan.ends.length / 2;
-      this.paths = svg("g", {});
-      this.nodes = svg("g", {});
-      this.world.append(this.paths, this.nodes);
+      this.paths = new Parts();
+      this.nodes = new Parts();
+      this.world.append(this.paths.group, this.nodes.group);
       this.drawn = new Map();
       this.faces = new Map();
       this.lit = { roles: new Map(), over: new Set(), terms: new Set() };
@@ -363,7 +429,7 @@
       const [x, y, w] = this.player.plan.line[v];
       const group = svg("g", { class: `n ${kind}`, "data-k": "n", "data-i": v, tabindex: "-1", role: "img", "aria-label": kind ? `${kind === "r" ? "root" : "terminal"} ${name}` : `edge ${name}` },
         svg("rect", { x: x - w / 2, y: y - HIGH / 2, width: w, height: HIGH, rx: kind ? 7 : 2 }), svg("text", { x, y: y + 4.5, text: name }));
-      this.nodes.append(group);
+      this.nodes.add(group);
       this.drawn.set(v, group);
       return group;
     }
@@ -382,7 +448,7 @@
         const down = y1 - y >= HIGH + 4;
         const top = down ? y + HIGH / 2 : y, end = down ? y1 - HIGH / 2 : y1, middle = (top + end) / 2;
         path = svg("path", { class: "f", d: `M${x} ${top}C${x} ${middle} ${x1} ${middle} ${x1} ${end}` });
-        this.paths.append(path);
+        this.paths.add(path);
         this.faces.set(key, path);
       }
       path.setAttribute("class", `f${over && !there ? " over" : there ? "" : " hidden"}`);
@@ -397,6 +463,7 @@
       this.lit = lit;
       for (const v of values) this.update(v);
       for (const key of faces) this.face(key);
+      this.see([...lit.roles.keys()].filter((v) => !lit.terms.has(v)).map((v) => this.player.plan.line[v]));
     }
   }
 
@@ -409,7 +476,8 @@
       this.lit = { roles: new Map() };
       this.items = player.plan.lines.map((line, k) => el("li", { "data-line": k }));
       this.list = el("ol", { class: "lines", "aria-label": "Expressions of the plan" }, ...this.items);
-      this.element = el("div", { class: "tab", tabindex: "0", role: "tabpanel", "aria-label": "Expressions" }, this.list);
+      const none = el("p", { class: "note", text: "The plan is too long for its expressions to be set; acc.expressions(plan) has them." });
+      this.element = el("div", { class: "tab", tabindex: "0", role: "tabpanel", "aria-label": "Expressions" }, this.items.length || !plan.steps.length ? this.list : none);
       this.of = new Map();
       player.plan.lines.forEach(([value, latex], k) => {
         for (const match of latex.matchAll(/\\htmlData\{v=(\d+)\}/g)) {
@@ -449,11 +517,11 @@
       this.here = [...here];
       for (const k of here) this.items[k].classList.add("here");
       const first = this.here.length ? this.items[Math.min(...this.here)] : null;
-      if (first) {
-        for (const k of this.here.slice(0, 12)) this.render(k);
-        const top = first.offsetTop - this.element.offsetTop;
-        if (top < this.element.scrollTop || top + first.offsetHeight > this.element.scrollTop + this.element.clientHeight) this.element.scrollTop = top - 40;
-      }
+      if (first && !this.waits) this.waits = requestAnimationFrame(() => {
+        this.waits = 0;
+        const at = this.here.length ? this.items[Math.min(...this.here)].offsetTop - this.element.offsetTop : 0;
+        if (at < this.element.scrollTop || at + 34 > this.element.scrollTop + this.element.clientHeight) this.element.scrollTop = at - 40;
+      });
       for (const v of touched) for (const mark of this.marks.get(v) || []) this.mark(v, mark);
     }
   }
@@ -723,5 +791,5 @@
   open(...tabs[0]);
   goTo(0);
   // for tests: where the page is, and what it shows
-  window.explorer = { player, plan, data: D, goTo, choose, against, position, state, ends };
+  window.explorer = { follow: (on) => [graph, line].forEach((each) => each && each.follow(on)), player, plan, data: D, goTo, choose, against, position, state, ends };
 })();

@@ -1,0 +1,218 @@
+"""The explorer's pages in Chromium: steps, views, keys, accessibility; skipped where there is no Chromium.
+
+`make test-browser` installs what else they need, Playwright and axe-core, and runs them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_explorer import HOSTILE, NAMES, diamond
+
+import accumulus as acc
+from accumulus.show import explorer
+from accumulus.show.frames import GROUPS, Frames
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="needs Playwright and Chromium: make test-browser")
+CHROMIUM = os.environ.get("CHROMIUM") or next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+if CHROMIUM is None:
+    pytest.skip("needs Chromium: apt-get install chromium, then make test-browser", allow_module_level=True)
+AXE = Path(os.environ.get("AXE", "build/npm/node_modules/axe-core/axe.min.js"))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Opens a page; nothing may be asked of other origins, said on the console, or shown as a dialog."""
+
+    @contextmanager
+    def open_page(html, width=1280, height=800, theme="light"):
+        file = tmp_path / "page.html"
+        file.write_text(html, encoding="utf-8")
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
+        wrong = []
+        context.route(
+            "**/*",
+            lambda route: (
+                route.continue_()
+                if route.request.url == file.as_uri()
+                else wrong.append(route.request.url) or route.abort()
+            ),
+        )
+        page = context.new_page()
+        page.on("console", lambda message: wrong.append(message.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda dialog: wrong.append(dialog.message) or dialog.dismiss())
+        page.goto(file.as_uri())
+        page.wait_for_selector(".transport")
+        yield page
+        context.close()
+        assert wrong == []
+
+    return open_page
+
+
+def counters(page):
+    return [int(text.replace(",", "").removeprefix("≥ ")) for text in page.locator(".counters b").all_inner_texts()]
+
+
+def function(x):
+    return np.array([x[0] * np.sin(x[1] * x[0]), x[1] ** 3 / x[0] + x[2]])
+
+
+PLANS = {
+    "diamond": acc.plan(diamond(), "vertex"),
+    "function": acc.plan(acc.trace(function, np.ones(3)).linearize()),
+    "faces": acc.plan(
+        acc.DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("a", "c"), ("b", "x"), ("c", "x"), ("b", "w")]),
+        "face",
+    ),
+    "pages": acc.plan(
+        acc.DifferentiationGraph([("y", "a"), ("z", "a"), ("z", "b"), ("a", "b"), ("b", "x"), ("b", "w"), ("y", "w")]),
+        "pages",
+    ),
+    "no steps": acc.plan(acc.DifferentiationGraph([("y", "x")])),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_views_agree_with_the_plan_at_every_step(opened, name):
+    plan = PLANS[name]
+    frames = Frames(plan)
+    alive = "[...document.querySelectorAll('{}:not(.hidden):not(.over)')].map(e => +e.dataset.i).sort((a, b) => a - b)"
+    first = len(plan.graph.roots) + len(plan.graph.terminals)
+    with opened(explorer.page(plan)) as page:
+        for kind in page.locator("select[aria-label='Step by'] option").all_inner_texts():
+            assert kind in GROUPS
+            page.evaluate("kind => { explorer.goTo(0); explorer.choose(kind) }", kind)
+            for steps in [0, *frames.groups(kind)]:
+                assert counters(page)[:2] == [[0, *frames.fma][steps], [0, *frames.multiplications][steps]]
+                expected = sorted(frames.alive_after(steps))
+                assert page.evaluate(alive.format(".hit")) == expected
+                assert page.evaluate(alive.format(".n"))[: -first or None] == expected
+                assert page.locator(".f:not(.hidden):not(.over)").count() == len(frames.faces_after(steps))
+                page.locator("[title^='On ']").click()
+            assert counters(page) == [plan.costs[name] for name in ("fma", "multiplications", "operations")]
+
+
+def test_what_is_multiplied_lights_up_in_all_views(opened):
+    with opened(explorer.page(PLANS["diamond"])) as page:
+        page.keyboard.press("ArrowRight")
+        assert (
+            page.locator(".e.left").count() == page.locator(".e.right").count() == page.locator(".e.made").count() == 1
+        )
+        assert (
+            page.locator(".n.left").count() == page.locator(".n.right").count() == page.locator(".n.made").count() == 1
+        )
+        for role in ("left", "right", "made"):
+            assert page.locator(f".katex-html [data-v].{role}").count() >= 1
+
+
+def test_keys(opened):
+    with opened(explorer.page(PLANS["diamond"])) as page:
+        slider = page.locator("input[type=range]")
+        last = int(slider.get_attribute("max"))
+        for key, at in (
+            ("ArrowRight", 1),
+            ("ArrowRight", 2),
+            ("ArrowLeft", 1),
+            ("End", last),
+            ("ArrowRight", last),
+            ("Home", 0),
+            ("ArrowLeft", 0),
+        ):
+            page.keyboard.press(key)
+            assert slider.input_value() == str(at)
+        page.keyboard.press("/")
+        page.keyboard.type("a")
+        assert page.locator(".v.found").count() == 1
+        page.keyboard.press("Escape")
+        page.keyboard.press("t")
+        assert page.locator("html").get_attribute("data-theme") == "dark"
+        page.keyboard.press("?")
+        assert page.locator("dialog").is_visible()
+        page.keyboard.press("Escape")
+        picture = page.locator(".panel svg[role=group]").first
+        picture.focus()
+        page.keyboard.press("Enter")
+        before = page.evaluate("document.activeElement.getAttribute('aria-label')")
+        page.keyboard.press("ArrowRight")
+        assert page.evaluate("document.activeElement.getAttribute('aria-label')") != before
+        assert page.locator(".card:not(.hidden)").count() == 1
+        assert slider.input_value() == "0"
+
+
+def test_two_plans_run_against_each_other(opened):
+    plan = PLANS["function"]
+    with opened(explorer.page(plan, rivals=explorer.rivals_of(plan))) as page:
+        other = page.locator("select[aria-label='Run against'] option").nth(1).inner_text().split()[0]
+        page.select_option("select[aria-label='Run against']", index=1)
+        page.keyboard.press("End")
+        assert f"The same by {other}" in page.locator(".panel figcaption").nth(1).inner_text()
+        assert other in page.locator(".counters").inner_text()
+        assert page.locator(".bar.other:not(.hidden)").count() == 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hostile_names_stay_inert(opened, name):
+    graph = acc.DifferentiationGraph([(f"y{name}", f"a{name}", f"e{name}"), (f"a{name}", f"x{name}")], name=name)
+    with opened(explorer.page(acc.plan(graph))) as page:
+        for tab in page.locator("[role=tab]").all():
+            tab.click()
+        page.keyboard.press("End")
+        for part in page.locator(".v, .n").all():
+            part.dispatch_event("pointerover")
+        assert page.evaluate(
+            "[document.images.length, document.scripts.length, document.querySelectorAll('b b, h1 *').length]"
+        ) == [0, 3, 0]
+
+
+def test_a_page_that_was_tampered_with_runs_nothing_else(browser, tmp_path):
+    """The policy lets no other script run, not even one that was written into the page."""
+    html = explorer.page(PLANS["diamond"]).replace("</main>", f"</main><script>window.broken = 1</script>{HOSTILE}")
+    (tmp_path / "page.html").write_text(html, encoding="utf-8")
+    page = browser.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    page.wait_for_selector(".transport")
+    assert page.evaluate("window.broken === undefined")
+    page.close()
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason="needs axe-core: make test-browser")
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
+def test_axe_finds_nothing(opened, theme, width):
+    plan = PLANS["function"]
+    with opened(explorer.page(plan, rivals=explorer.rivals_of(plan)), width=width, theme=theme) as page:
+        for at in (2, 99):
+            page.evaluate("at => explorer.goTo(at)", at)
+            for tab in page.locator("[role=tab]").all():
+                tab.click()
+                found = _violations(page)
+                assert found == []
+
+
+def _violations(page):
+    """What axe finds; its script is run by the debugger, which no policy of the page concerns."""
+    session = page.context.new_cdp_session(page)
+    session.send("Runtime.evaluate", {"expression": AXE.read_text(encoding="utf-8")})
+    told = "violations.map(v => [v.id, v.nodes.map(n => n.html.slice(0, 160) + n.failureSummary)])"
+    expression = f"axe.run().then(found => JSON.stringify([found.passes.length, found.{told}]))"
+    found = session.send("Runtime.evaluate", {"expression": expression, "awaitPromise": True, "returnByValue": True})
+    passes, violations = json.loads(found["result"]["value"])
+    assert passes > 10
+    return violations
