@@ -11,12 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_frames import random_graph
 from typer.testing import CliRunner
 
 import accumulus as acc
 from accumulus.cli.commands import app
 from accumulus.errors import ArgumentError
-from accumulus.show import explorer
+from accumulus.show import explorer, panels
+from accumulus.theory.algebra.relations import Relation, elimination_dependencies
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
 NAMES = (
@@ -217,3 +219,90 @@ def test_the_command_takes_graphs_plans_and_functions(tmp_path):
     result = run.invoke(app, ["show", str(tmp_path / "graph.json"), "--output", str(tmp_path / "no" / "page.html")])
     assert result.exit_code == 1
     assert "cannot be written" in result.output
+
+
+# Panels --------------------------------------------------------------------------------------------------------------
+
+
+def test_blocks_are_folded_into_edges():
+    graph = acc.DifferentiationGraph([("y", "a"), ("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("d", "x")])
+    found = panels.blocks(graph)
+    names = [[graph.vertices[v] for v in inner] for _, _, _, inner, _ in found]
+    assert ["a", "b", "c", "d"] in names
+    assert ["b", "c"] in names
+    for _, source, sink, inner, edges in found:
+        assert not {source, sink} & {*inner}
+        assert edges <= len(graph.sources)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_local_jacobians_multiply_to_the_jacobian(seed):
+    graph = random_graph(seed, 8)
+    rng = np.random.default_rng(seed)
+    labels = rng.uniform(1, 2, len(graph.sources))
+    product = None
+    matrices = panels.local_jacobians(graph)
+    for matrix in matrices:
+        numbers = np.zeros((len(matrix["rows"]), len(matrix["columns"])))
+        for row, column, e in matrix["cells"]:
+            numbers[row, column] += 1.0 if e < 0 else labels[e]
+        product = numbers if product is None else product @ numbers
+    expected = np.zeros(product.shape)
+    ways = {v: np.zeros(len(graph.vertices)) for v in range(len(graph.vertices))}
+    for v in graph.topological_order:
+        ways[v][v] = 1.0
+        for e in graph.out_edges[v]:
+            ways[v] += labels[e] * ways[int(graph.targets[e])]
+    for r, (_, j) in enumerate(matrices[0]["rows"]):
+        for c, (_, i) in enumerate(matrices[-1]["columns"]):
+            expected[r, c] = ways[j][i]
+    assert np.allclose(product, expected)
+
+
+def test_dependencies_of_a_plan_have_no_cycle_and_those_of_the_notes_one():
+    found = panels.dependencies(acc.plan(diamond()))
+    assert found["cycle"] == ""
+    assert all(found["nodes"][a][2] < found["nodes"][b][2] for a, b, _ in found["arrows"])
+    notes = ["s1|s2s3", "s2|s3s4", "s5s3|s4", "s6s5|s3", "s7s6|s5", "s8s7|s6", "s8|s7s1", "s7|s1s2"]
+    ring = panels.waiting(elimination_dependencies(map(Relation.parse, notes)))
+    assert len(ring["nodes"]) == 8
+    assert [around for *_, around in ring["arrows"]] == [1] * 8
+    assert "⟨s1, s2⟩ waits for ⟨s2, s3⟩" in ring["cycle"]
+
+
+def test_loops_are_vertices_with_a_plan_inside(tmp_path):
+    def diffusion(u, rate):
+        du = np.zeros_like(u)
+        du[1:-1] = rate * (u[2:] - 2 * u[1:-1] + u[:-2]) + np.sin(u[1:-1])
+        return du
+
+    jac = acc.jacobian(diffusion, sparse="csr")
+    jac(np.linspace(0.0, 1.0, 50_000), 3.0)
+    page = jac.show(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert len(page) < 2_000_000
+    data = data_of(page)
+    texts = [node[0] for node in data["outer"]["nodes"]]
+    assert texts[:2] == ["u", "rate"]
+    assert texts[-1] == "diffusion"
+    assert any(text.startswith("loop") and text.endswith("× 49,998") for text in texts)
+    assert len(data["bodies"]) == 1
+    assert {"sin", "×"} <= {vertex["o"] for vertex in data["bodies"][0]["vertices"]}
+
+
+def test_a_large_graph_has_an_overview(monkeypatch):
+    monkeypatch.setattr(explorer, "LARGEST", 100)
+
+    def steps(x):
+        for _ in range(20):
+            x = x + 0.1 * np.sin(np.roll(x, 1)) * x
+        return x
+
+    plan = acc.plan(acc.trace(steps, np.ones(4)).linearize(), "markowitz")
+    data = data_of(explorer.page(plan))
+    assert data["overview"].startswith("324 vertices")
+    (shown,) = data["plans"]
+    assert (shown["fma"][-1], shown["mul"][-1]) == (plan.costs["fma"], plan.costs["multiplications"])
+    sizes = [int(vertex["a"].rpartition("×")[2]) for vertex in data["vertices"]]
+    assert sum(sizes) == len(plan.graph.vertices)
+    gone = sorted(v for step in shown["steps"] for v in step[6])
+    assert gone == [v for v, vertex in enumerate(data["vertices"]) if not vertex["k"]]

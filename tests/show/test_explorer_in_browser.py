@@ -157,6 +157,39 @@ def test_keys(opened):
         assert slider.input_value() == "0"
 
 
+def test_blocks_fold_and_unfold(opened):
+    edges = [("y", "a"), ("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("d", "x"), ("y", "x")]
+    plan = acc.plan(acc.DifferentiationGraph(edges))
+    with opened(explorer.page(plan)) as page:
+        page.get_by_role("tab", name="Blocks").click()
+        page.get_by_role("button", name="Fold all", exact=True).click()
+        assert page.locator(".v:not(.hidden)").count() == 2
+        assert page.locator(".ew").count() == 1
+        assert page.locator(".n.folded").count() == 1
+        page.keyboard.press("ArrowRight")
+        page.get_by_role("button", name="Unfold all", exact=True).click()
+        assert page.locator(".v:not(.hidden)").count() == 6
+        frames = Frames(plan)
+        visible = page.locator(".hit:not(.hidden):not(.over)").count()
+        assert visible == len(frames.alive_after(frames.groups("face")[0]))
+
+
+def test_loops_show_what_is_inside(opened, tmp_path):
+    def energy(x):
+        return (np.sin(x[1:]) * x[:-1] ** 2).sum()
+
+    gradient = acc.gradient(energy)
+    gradient(np.ones(60_000))
+    html = gradient.show(tmp_path / "given.html").read_text(encoding="utf-8")
+    with opened(html) as page:
+        assert page.locator(".panel figcaption").first.inner_text().startswith("Loops")
+        body = page.locator("[data-body]").first
+        body.focus()
+        page.keyboard.press("Enter")
+        page.keyboard.press("End")
+        assert counters(page)[0] == page.evaluate("explorer.plan.costs.fma")
+
+
 def test_two_plans_run_against_each_other(opened):
     plan = PLANS["function"]
     with opened(explorer.page(plan, rivals=explorer.rivals_of(plan))) as page:

@@ -43,6 +43,7 @@ from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.graph.layered import DOWN, Drawing, Point, curve, drawn
 from accumulus.graph.pictures import HIGH, WIDE, typeset
 from accumulus.search.plan import Plan
+from accumulus.show import panels
 from accumulus.show.frames import GROUPS, Frames
 from accumulus.tape.tape import Tape
 from accumulus.text import escaped, printable
@@ -58,6 +59,8 @@ LARGEST: Final = 2_500
 LONGEST_WRITTEN: Final = 2_500
 #: Characters of data from which on it is compressed.
 COMPRESSED: Final = 800_000
+#: Steps of a plan that is drawn whole.
+MOST_STEPS: Final = 20_000
 #: Labels of an expression that is written out where it is used; beyond, it has a name.
 LONGEST: Final = 6
 #: Characters of a name in a picture.
@@ -68,7 +71,6 @@ DEEP: Final = 3
 COUNTED: Final = 150
 #: Methods that the plan runs against, and the largest graph whose page has them.
 RIVALS, LARGEST_RACE = ("forward", "reverse", "markowitz"), 400
-_INDEXED: Final = re.compile(r"(?<![\w.])(?:[^\W\d_]\d+)+(?![\w.])")
 _SIGNS: Final = {
     "add": "+",
     "subtract": "−",
@@ -107,6 +109,17 @@ def page(plan: Plan, described: Described | None = None, *, rivals: Sequence[Pla
     """
     data = _data(plan, described or Described(), rivals)
     return _html(plan.graph.name or "graph", data)
+
+
+def loops_page(name: str, recording: Recording, parameters: Sequence[str]) -> str:
+    """Return the page of a function that runs as loops: its bodies as vertices, and a plan for each of them."""
+    program = recording.loops
+    assert program is not None
+    given = zip(parameters, recording.argument_shapes, recording.argument_slices, strict=False)
+    arguments = [(text, where) for text, shape, where in given if shape is not None]
+    outer, plans = panels.loops(program, arguments, [name])
+    bodies = [_data(plan, Described(), ()) for plan in plans]
+    return _html(name, {"title": printable(name), "outer": outer, "bodies": bodies})
 
 
 def _html(title: str, data: Any) -> str:
@@ -164,6 +177,8 @@ def _hashes(texts: Sequence[str]) -> str:
 
 def _data(plan: Plan, described: Described, rivals: Sequence[Plan]) -> dict[str, Any]:
     graph = plan.graph
+    if len(graph.vertices) > LARGEST or len(plan.accumulation.steps) > MOST_STEPS:
+        return panels.overview(plan, [_sign(graph, str(name)) for name in graph.vertices])
     writer = _Writer(graph, described)
     drawing = drawn(levels(graph), _pairs(graph), writer.widths)
     vertices = [
@@ -188,6 +203,9 @@ def _data(plan: Plan, described: Described, rivals: Sequence[Plan]) -> dict[str,
         "terminals": list(graph.terminals),
         "tex": writer.latex,
         "labels": [writer.label(e) for e in range(len(graph.sources))],
+        "blocks": panels.blocks(graph),
+        "levels": panels.local_jacobians(graph),
+        "order": panels.dependencies(plan),
         "plans": [
             _plan_data(plan, writer, drawing),
             *(_plan_data(each, writer, drawing, rival=True) for each in rivals),
@@ -400,7 +418,7 @@ class _Writer:
         self._reference = [_reference(graph, str(name)) for name in graph.vertices]
         self.names = [self._name(v) for v in range(len(graph.vertices))]
         self.shown = [typeset(shortened(name)) for name in self.names]
-        self.signs = [self._sign(v) for v in range(len(graph.vertices))]
+        self.signs = [_sign(graph, str(name)) for name in graph.vertices]
         for v, size in enumerate(graph.sizes.tolist()):
             self.shown[v] += f" ×{size}" if size > 1 else ""
         self.widths = [
@@ -421,15 +439,6 @@ class _Writer:
         if reference is None or own[0] not in "xv":
             return own
         return self._described.names.get(reference, own)
-
-    def _sign(self, v: int) -> str:
-        tape, reference = self.graph.tape, self._reference[v]
-        own = str(self.graph.vertices[v])
-        if tape is None or reference is None or reference < tape.inputs or own[0] not in "va":
-            return ""
-        name = tape.operation(reference).name
-        sign = _SIGNS.get(name, name)
-        return f"{sign}*" if own[0] == "a" else sign
 
     def source(self, v: int) -> str:
         """Return the line of the user's source that a vertex comes from."""
@@ -501,6 +510,15 @@ def _number(value: float) -> str:
     return text.replace("inf", r"\infty").replace("nan", r"\mathrm{nan}")
 
 
+def _sign(graph: DifferentiationGraph, name: str) -> str:
+    """Return what a vertex of a traced function does, with a star for the adjoint of one; else nothing."""
+    tape, reference = graph.tape, _reference(graph, name)
+    if tape is None or reference is None or reference < tape.inputs or name[0] not in "va":
+        return ""
+    operation = tape.operation(reference).name
+    return _SIGNS.get(operation, operation) + "*" * (name[0] == "a")
+
+
 def _reference(graph: DifferentiationGraph, name: str) -> int | None:
     """Return the operation that a vertex of a traced function stands for, or that its adjoint does."""
     match = re.fullmatch(r"[xvyga](\d+)", name)
@@ -530,7 +548,7 @@ class Texts:
                 self._defined[v] = term.latex
                 term = _Term(f"s{number}", f"s_{{{number}}}")
             self._terms.append(replace(term, latex=_marked(v, term.latex)))
-        self.short: list[str] = [_lowered(shortened(term.text)) for term in self._terms]
+        self.short: list[str] = [panels.lowered(shortened(term.text)) for term in self._terms]
 
     def _made(self, v: int) -> tuple[_Term, bool]:
         """Return how the result of a step is written, and whether it is more than one of its operands."""
@@ -590,11 +608,6 @@ class _Term:
         """Return a term with the other sign."""
         inner = self.bracketed() if self.is_sum or self.is_negative else self
         return _Term(f"−{inner.text}", f"-{inner.latex}", self.leaves)
-
-
-def _lowered(text: str) -> str:
-    """Return a product or a sum with the numbers of its labels as indices."""
-    return _INDEXED.sub(lambda match: typeset(match[0]), text)
 
 
 def _marked(value: int, latex: str) -> str:
@@ -694,21 +707,18 @@ def show_program(program: Any, function: Callable[..., Any], path: str | PathLik
     """Show how a compiled program accumulates its derivatives, in the words of its function.
 
     Raises:
-        ArgumentError: if the program is of loops, which has no plan of scalars, or the file cannot be written.
+        ArgumentError: if the file cannot be written.
     """
+    shapes = program.recording.argument_shapes
+    known = [*inspect.signature(function).parameters] if callable(function) else []
+    parameters = [known[k] if k < len(known) else f"x{k}" for k in range(len(shapes))]
     plan = getattr(program.facts, "plan", None)
     if plan is None:
-        raise ArgumentError(
-            f"{program.name} runs as loops over arrays, whose derivatives are accumulated body by body; report() says "
-            "how. Call it with arrays of a few entries to see the plan of these"
-        )
-    shapes = program.recording.argument_shapes
+        return shown(loops_page(program.name, program.recording, parameters), path)
     names = None
     # what a function is called with is known by shape alone; names are an addition, not worth an error
     with suppress(Exception):
         names = named_values(function, [np.ones(shape)[()] for shape in shapes])
-    known = [*inspect.signature(function).parameters] if callable(function) else []
-    parameters = [known[k] if k < len(known) else f"x{k}" for k in range(len(shapes))]
     described = described_as(program.name, program.recording, program.facts.linearization, parameters, names)
     return show_plan(plan, path, described)
 

@@ -7,7 +7,8 @@
     const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
     text = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
   }
-  const D = JSON.parse(text);
+  const GIVEN = JSON.parse(text);
+  let D = GIVEN.bodies ? GIVEN.bodies[0] || null : GIVEN; // what is shown: of a program of loops, one body
   const NS = "http://www.w3.org/2000/svg";
   const HIGH = 22;
   const LABELS = 700; // labels of edges that are drawn, at most
@@ -33,6 +34,7 @@
     return element;
   }
   const many = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+  const plural = (number, noun) => many(number, noun).replace("vertexs", "vertices").replace("entrys", "entries");
 
   // A plan and its state ---------------------------------------------------------------------------------------------
 
@@ -92,8 +94,8 @@
     /** The values that some steps multiply and add: role by value, and the faces that they eliminate. */
     lit(from, to) {
       const roles = new Map(), over = new Set(), vertices = new Set();
-      const { steps, edges, ends } = this.plan;
-      for (let k = from; k < to; k++) {
+      const { steps, edges, ends, notes } = this.plan;
+      for (let k = from; k < to && !notes; k++) {
         const [product, left, right] = steps[k];
         if (product) {
           if (!roles.has(left)) roles.set(left, "left");
@@ -301,14 +303,38 @@
     return [name, ` = ${made === plan.text[v] ? "" : `${made}, `}paths from `, el("b", { text: D.vertices[j].a }), " to ", el("b", { text: D.vertices[i].a }), ` · step ${v - plan.edges + 1}`];
   }
 
+  /** Parts of a graph that are folded into edges: by vertex, the outermost part that hides it. */
+  class Folds {
+    constructor() {
+      this.parts = new Set();
+      this.hides = new Map();
+      this.views = [];
+    }
+    toggle(part, on) {
+      if (on) this.parts.add(part); else this.parts.delete(part);
+      this.hides.clear();
+      // outer parts come first
+      for (const k of [...this.parts].sort((a, b) => a - b)) for (const v of D.blocks[k][3]) if (!this.hides.has(v)) this.hides.set(v, k);
+      for (const view of this.views) view.folded();
+    }
+    /** The part that hides a value, or undefined. */
+    of(plan, v) {
+      const j = this.hides.get(plan.ends[2 * v]);
+      return j === undefined ? this.hides.get(plan.ends[2 * v + 1]) : j;
+    }
+  }
+
   class GraphPicture extends Picture {
-    constructor(title, hint, player) {
+    constructor(title, hint, player, folds) {
       super(title, hint);
       this.player = player;
+      this.folds = folds || new Folds();
+      this.folds.views.push(this);
+      this.substitutes = svg("g", {});
       this.edges = new Parts();
       this.labels = new Parts({ "aria-hidden": "true" });
       this.nodes = new Parts();
-      this.world.append(this.edges.group, this.nodes.group, this.labels.group);
+      this.world.append(this.edges.group, this.substitutes, this.nodes.group, this.labels.group);
       this.drawn = new Map();
       this.places = new Map();
       this.lit = { roles: new Map(), vertices: new Set(), terms: new Set() };
@@ -316,7 +342,7 @@
       const reach = Math.max(30, ...D.vertices.map((vertex) => vertex.w)) / 2;
       this.box = [-reach - 6, -HIGH, D.size[0] + 2 * reach + 12, D.size[1] + 2 * HIGH];
       for (const v of player.alive) this.update(v);
-      this.root.setAttribute("aria-label", `${title}: ${many(D.vertices.length, "vertex").replace("vertexs", "vertices")}, ${many(player.plan.edges, "edge")}. Enter goes to its vertices, arrow keys from one to the next.`);
+      this.root.setAttribute("aria-label", `${title}: ${plural(D.vertices.length, "vertex")}, ${many(player.plan.edges, "edge")}. Enter goes to its vertices, arrow keys from one to the next.`);
     }
     vertex(vertex, v) {
       if (vertex.x === null) return null;
@@ -355,10 +381,22 @@
         parts = [edge, hit, label];
         this.drawn.set(v, parts);
       }
-      const [edge, hit, label] = parts, show = there || Boolean(role);
+      const [edge, hit, label] = parts, show = (there || Boolean(role)) && this.folds.of(plan, v) === undefined;
       edge.setAttribute("class", `e${plan.kinds[v] === 1 ? " unit" : ""}${role ? ` ${role}` : ""}${show ? (there ? "" : " over") : " hidden"}`);
       hit.setAttribute("class", `hit${show ? (there ? "" : " over") : " hidden"}`);
       if (label) label.setAttribute("class", `lab${role ? ` ${role}` : ""}${show ? "" : " hidden"}`);
+    }
+    /** Hides what is folded, and draws an edge for each part. */
+    folded() {
+      this.vertices.forEach((part, v) => part && part.classList.toggle("hidden", this.folds.hides.has(v)));
+      for (const v of this.drawn.keys()) this.update(v);
+      const shown = new Set(this.folds.hides.values());
+      this.substitutes.replaceChildren(...[...shown].flatMap((k) => {
+        const [kind, source, sink, , edges] = D.blocks[k], a = D.vertices[source], b = D.vertices[sink];
+        const y = a.y + HIGH / 2, z = b.y - HIGH / 2;
+        return [svg("path", { class: "ew", d: `M${a.x} ${y}C${a.x} ${y + (z - y) * 0.3} ${b.x} ${z - (z - y) * 0.3} ${b.x} ${z}` }),
+          svg("text", { class: "lab", x: (a.x + b.x) / 2, y: (y + z) / 2 + 4, text: `${kind}, ${many(edges, "edge")}` })];
+      }));
     }
     /** The place along an edge for its label that is nearest to the middle, and away from other labels and vertices. */
     labelled(v) {
@@ -402,14 +440,17 @@
   }
 
   class LinePicture extends Picture {
-    constructor(title, hint, player) {
+    constructor(title, hint, player, folds) {
       super(title, hint);
       this.player = player;
+      this.folds = folds;
+      folds.views.push(this);
+      this.substitutes = svg("g", {});
       const { plan } = player;
       this.values = plan.ends.length / 2;
       this.paths = new Parts();
       this.nodes = new Parts();
-      this.world.append(this.paths.group, this.nodes.group);
+      this.world.append(this.paths.group, this.substitutes, this.nodes.group);
       this.drawn = new Map();
       this.faces = new Map();
       this.lit = { roles: new Map(), over: new Set(), terms: new Set() };
@@ -436,7 +477,8 @@
     update(v) {
       const role = this.lit.terms.has(v) ? undefined : this.lit.roles.get(v), there = this.player.alive.has(v);
       const part = this.drawn.get(v) || (there || role ? this.node(v, this.player.plan.text[v], "") : null);
-      if (part) part.setAttribute("class", `n${role ? ` ${role}` : ""}${there ? "" : role ? " over" : " hidden"}`);
+      const folded = this.folds.of(this.player.plan, v) !== undefined;
+      if (part) part.setAttribute("class", `n${role ? ` ${role}` : ""}${folded ? " hidden" : there ? "" : role ? " over" : " hidden"}`);
     }
     face(key) {
       const over = this.lit.over.has(key), there = this.player.faces.has(key);
@@ -451,7 +493,34 @@
         this.paths.add(path);
         this.faces.set(key, path);
       }
-      path.setAttribute("class", `f${over && !there ? " over" : there ? "" : " hidden"}`);
+      const folded = this.folds.parts.size && key.split(",").some((v) => v < this.values && this.folds.of(this.player.plan, Number(v)) !== undefined);
+      path.setAttribute("class", `f${folded ? " hidden" : over && !there ? " over" : there ? "" : " hidden"}`);
+    }
+    /** Hides what is folded; a part becomes one vertex, in the middle of its own. */
+    folded() {
+      const { plan, alive, faces } = this.player, places = new Map();
+      for (const v of this.drawn.keys()) if (v < this.values) this.update(v);
+      for (const key of this.faces.keys()) this.face(key);
+      const owner = (v) => (v < this.values ? this.folds.of(plan, v) : undefined);
+      for (const v of alive) {
+        const k = owner(v);
+        if (k === undefined) continue;
+        if (!places.has(k)) places.set(k, []);
+        places.get(k).push(plan.line[v]);
+      }
+      const mean = new Map([...places].map(([k, own]) => [k, [0, 1].map((side) => own.reduce((sum, place) => sum + place[side], 0) / own.length)]));
+      const drawn = new Set(), parts = [];
+      for (const key of places.size ? faces : []) {
+        const [i, j] = key.split(",").map(Number), a = owner(i), b = owner(j);
+        if ((a === undefined && b === undefined) || a === b || !drawn.add(`${a ?? `v${i}`},${b ?? `v${j}`}`)) continue;
+        const [x, y] = a === undefined ? plan.line[i] : mean.get(a), [x1, y1] = b === undefined ? plan.line[j] : mean.get(b), middle = (y + y1) / 2;
+        parts.push(svg("path", { class: "f", d: `M${x} ${y + HIGH / 2}C${x} ${middle} ${x1} ${middle} ${x1} ${y1 - HIGH / 2}` }));
+      }
+      for (const [k, [x, y]] of mean) {
+        const name = `${D.blocks[k][0].split(" ").pop()} ${D.vertices[D.blocks[k][1]].n} → ${D.vertices[D.blocks[k][2]].n}`, w = 16 + 7 * name.length;
+        parts.push(svg("g", { class: "n folded" }, svg("rect", { x: x - w / 2, y: y - HIGH / 2, width: w, height: HIGH, rx: 2 }), svg("text", { x, y: y + 4.5, text: name })));
+      }
+      this.substitutes.replaceChildren(...parts);
     }
     describe(kind, v) {
       if (v >= this.values) return [el("b", { text: D.vertices[[...D.roots, ...D.terminals][v - this.values]].a })];
@@ -463,6 +532,7 @@
       this.lit = lit;
       for (const v of values) this.update(v);
       for (const key of faces) this.face(key);
+      if (this.folds.parts.size) this.folded();
       this.see([...lit.roles.keys()].filter((v) => !lit.terms.has(v)).map((v) => this.player.plan.line[v]));
     }
   }
@@ -477,7 +547,7 @@
       this.items = player.plan.lines.map((line, k) => el("li", { "data-line": k }));
       this.list = el("ol", { class: "lines", "aria-label": "Expressions of the plan" }, ...this.items);
       const none = el("p", { class: "note", text: "The plan is too long for its expressions to be set; acc.expressions(plan) has them." });
-      this.element = el("div", { class: "tab", tabindex: "0", role: "tabpanel", "aria-label": "Expressions" }, this.items.length || !plan.steps.length ? this.list : none);
+      this.element = el("div", { class: "tab", tabindex: "0", role: "tabpanel", "aria-label": "Expressions" }, this.items.length || !player.plan.steps.length ? this.list : none);
       this.of = new Map();
       player.plan.lines.forEach(([value, latex], k) => {
         for (const match of latex.matchAll(/\\htmlData\{v=(\d+)\}/g)) {
@@ -526,17 +596,61 @@
     }
   }
 
+  /** A picture of boxes and arrows that nothing moves in: of loops, and of what waits for what. */
+  class Plain extends Picture {
+    constructor(title, size) {
+      super(title, "");
+      this.box = [-40, -HIGH, size[0] + 80, size[1] + 2 * HIGH];
+      this.told_ = new Map();
+      this.follows = false;
+      this.follower.remove();
+    }
+    node(i, text, x, y, w, kind, about) {
+      const group = svg("g", { class: `v ${kind}`, "data-k": "p", "data-i": i, tabindex: "-1", role: "img", "aria-label": about ? `${text}, ${about}` : text },
+        svg("rect", { x: x - w / 2, y: y - HIGH / 2, width: w, height: HIGH, rx: 7 }), svg("text", { x, y: y + 4.5, "text-anchor": "middle", text }));
+      this.told_.set(i, [el("b", { text }), about ? el("code", { text: about }) : null].filter(Boolean));
+      this.world.append(group);
+      return group;
+    }
+    describe(kind, i) { return this.told_.get(i); }
+  }
+
   // The page ---------------------------------------------------------------------------------------------------------
 
+  let keys = null;
+  document.addEventListener("keydown", (event) => { if (keys) keys(event); });
+
+  /** The graph of a program of loops; a press on a body shows its plan. */
+  function loops() {
+    const { outer } = GIVEN, picture = new Plain("Loops", outer.size);
+    for (const d of outer.ways) picture.world.append(svg("path", { class: "e", d }));
+    outer.nodes.forEach(([text, x, y, w, body, source], i) => {
+      const kind = i < outer.arguments ? "t" : i >= outer.nodes.length - outer.results ? "r" : "";
+      const group = picture.node(i, text, x, y, w, kind, source);
+      if (body < 0) return;
+      group.classList.add("folded");
+      group.dataset.body = body;
+      group.addEventListener("click", () => { if (!picture.moved) show(body); });
+    });
+    const show = (body) => { D = GIVEN.bodies[body]; build(picture); };
+    picture.pressed = (kind, i) => { if (outer.nodes[i][4] >= 0) show(outer.nodes[i][4]); };
+    picture.root.setAttribute("aria-label", "Loops: outputs on top, inputs at the bottom. Enter goes to them, and shows the inside of a loop.");
+    return picture;
+  }
+
+  function build(outside) {
+  const main = document.getElementById("explorer");
   const plan = D.plans[0];
   const player = new Player(plan);
-  const KINDS = { face: "face", edge: "edge", vertex: "vertex", block: "block", page: "page" };
+  const KINDS = ["face", "edge", "vertex", "block", "page"];
   const state = { kind: plan.groups.vertex && plan.steps.length > 60 ? "vertex" : "face", playing: 0, rival: 0 };
   const ends = () => plan.groups[state.kind];
 
-  const graph = new GraphPicture("Differentiation graph", "", player);
-  const line = plan.line ? new LinePicture("Line graph", "", player) : null;
+  const folds = new Folds();
+  const graph = new GraphPicture(GIVEN.outer ? "Inside the loop" : D.overview ? "Overview" : "Differentiation graph", "", player, folds);
+  const line = plan.line ? new LinePicture("Line graph", "", player, folds) : null;
   const lines = new Lines(player);
+  if (D.overview) graph.follows = false;
   const views = [graph, line, lines].filter(Boolean);
   const rivals = D.plans.slice(1).map((each) => new Player(each));
 
@@ -557,7 +671,7 @@
   const icon = (name) => svg("svg", { viewBox: "0 0 16 16", class: "icon", "aria-hidden": "true" }, svg("path", { d: ICONS[name] }));
   const play = el("button", { type: "button", title: "Play (space)", "aria-label": "Play", onclick: () => toggle() }, icon("play"));
   const key = (name, title, act) => el("button", { type: "button", title, "aria-label": title, onclick: act }, icon(name));
-  const kinds = el("select", { "aria-label": "Step by", onchange: () => choose(kinds.value) }, ...Object.keys(plan.groups).map((kind) => el("option", { value: kind, text: KINDS[kind], selected: kind === state.kind })));
+  const kinds = el("select", { "aria-label": "Step by", onchange: () => choose(kinds.value) }, ...Object.keys(plan.groups).map((kind) => el("option", { value: kind, text: kind, selected: kind === state.kind })));
   const race = el("select", { "aria-label": "Run against", onchange: () => against(Number(race.value)) }, el("option", { value: 0, text: "nothing" }),
     ...D.plans.slice(1).map((each, k) => el("option", { value: k + 1, text: `${each.method} (${each.costs[plan.objective].toLocaleString("en")})` })));
 
@@ -568,7 +682,7 @@
     const list = ends(), k = Math.max(0, Math.min(list.length, number));
     show(k ? list[k - 1] : 0, k ? (k > 1 ? list[k - 2] : 0) : 0);
     slider.value = k;
-    output.textContent = `${k.toLocaleString("en")} of ${many(list.length, KINDS[state.kind]).replace("vertexs", "vertices")}`;
+    output.textContent = `${k.toLocaleString("en")} of ${plural(list.length, plan.notes ? "part" : state.kind)}`;
   }
 
   function show(to, from) {
@@ -584,7 +698,7 @@
     let [value, exact] = [0, true];
     if (counter.name === "operations") [value, exact] = player.operations(to);
     else value = player.cost(counter.name === "fma" ? "fma" : "mul", to);
-    counter.number.textContent = `${exact ? "" : "≥ "}${value.toLocaleString("en")}`;
+    counter.number.textContent = plan.notes && !exact ? "–" : `${exact ? "" : "≥ "}${value.toLocaleString("en")}`;
     const most = state.rival ? Math.max(counter.total, D.plans[state.rival].costs[counter.name]) : counter.total;
     counter.bar.style.transform = `scaleX(${most ? value / most : 1})`;
   }
@@ -605,10 +719,11 @@
       text = { face: products ? `Face at ${at}` : "Sum", edge: products ? `Edge at ${at}` : "Sum", vertex: products ? `Vertex ${at}${gone ? " is eliminated" : ""}` : "Sum", block: `Block around ${at}`, page: `Page through ${at}` }[state.kind];
       text += `: ${many(products, "product")}${sums ? `, ${many(sums, "sum")}` : ""}`;
     }
+    if (plan.notes) text = to ? plan.notes.slice(from, to).join("; ") : D.overview;
     say.textContent = text;
     const shown = [];
-    for (let k = from; k < to && shown.length < 4; k++) shown.push(statement(k));
-    says.replaceChildren(...shown, ...(to - from > 4 ? [el("span", { text: "…" })] : []));
+    for (let k = from; k < to && shown.length < 4 && !plan.notes; k++) shown.push(statement(k));
+    says.replaceChildren(...shown, ...(to - from > 4 && !plan.notes ? [el("span", { text: "…" })] : []));
     if (to === plan.steps.length && to) text += ". Done: what is left is the Jacobian.";
     live.textContent = to ? `${text} fma ${player.cost("fma", to)}` : text;
   }
@@ -673,7 +788,7 @@
   }
 
   function noLine() {
-    return el("figure", { class: "panel" }, el("figcaption", { text: "Line graph" }), el("p", { class: "note", text: "The line graph has too many faces to be drawn." }));
+    return el("figure", { class: "panel" }, el("figcaption", { text: "Line graph" }), el("p", { class: "note", text: D.overview ? `${D.overview}. The line graph has as many vertices as the graph has edges.` : "The line graph has too many faces to be drawn." }));
   }
 
   // Tabs -------------------------------------------------------------------------------------------------------------
@@ -695,7 +810,7 @@
       for (const [value, cell] of marks)
         cell.className = lit.roles.get(value) === "made" ? "done lit" : lit.roles.get(value) || (value < plan.edges + to ? "done" : "wait");
     });
-    return el("table", { class: "matrix" }, el("caption", { text: `${many(roots.length, "output")} by ${many(terminals.length, "input")}; ${many(plan.entries.length, "entry").replace("entrys", "entries")} other than zero` }),
+    return el("table", { class: "matrix" }, el("caption", { text: `${many(roots.length, "output")} by ${many(terminals.length, "input")}; ${plural(plan.entries.length, "entry")} other than zero` }),
       el("thead", {}, el("tr", {}, el("td", {}), ...terminals.map((v) => el("th", { scope: "col", text: D.vertices[v].a, title: D.vertices[v].a })))), el("tbody", {}, ...rows));
   }
 
@@ -715,7 +830,55 @@
     return el("div", {}, list, made < D.labels.length ? rest : null);
   }
 
-  tabs.push(["Jacobian", jacobian], ["Labels", labels], ["Methods", methods]);
+  /** Chains and blocks, to be folded into edges. */
+  function blocks() {
+    const rows = D.blocks.map(([kind, source, sink, inner, edges], k) => {
+      const box = el("input", { type: "checkbox", id: `fold-${k}`, onchange: () => folds.toggle(k, box.checked) });
+      return el("li", {}, box, " ", el("label", { for: `fold-${k}` }, `${kind} from `, el("b", { text: D.vertices[source].a }), " to ", el("b", { text: D.vertices[sink].a }), `: ${many(edges, "edge")}, ${inner.length} inside`));
+    });
+    const all = (on) => el("button", { type: "button", class: "mini", text: on ? "Fold all" : "Unfold all", onclick: () => {
+      D.blocks.forEach((_, k) => { document.getElementById(`fold-${k}`).checked = on; if (on) folds.parts.add(k); else folds.parts.delete(k); });
+      folds.toggle(-1, false);
+    } });
+    return el("div", {}, el("p", {}, "Parts that paths enter and leave by two vertices only; folded, each is an edge. ", all(true), " ", all(false)), el("ul", { class: "lines" }, ...rows));
+  }
+
+  /** Matrices between neighbouring levels, whose product the Jacobian is. */
+  function local() {
+    const of = new Map();
+    const matrices = D.levels.map(({ rows, columns, cells }, level) => {
+      const at = new Map(cells.map(([row, column, e]) => [`${row},${column}`, e]));
+      const name = ([kind, k]) => (kind === "v" ? D.vertices[k].a : `${plan.text[k]} goes on`);
+      const body = rows.map((row, r) => el("tr", {}, el("th", { scope: "row", text: name(row), title: name(row) }), ...columns.map((_, c) => {
+        const e = at.get(`${r},${c}`), cell = el("td", { text: e === undefined ? "" : e < 0 ? "1" : plan.text[e] });
+        if (e >= 0) of.set(e, cell);
+        return cell;
+      })));
+      return el("table", { class: "matrix" }, el("caption", { text: `from level ${level} to ${level + 1}` }), el("thead", {}, el("tr", {}, el("td", {}), ...columns.map((column) => el("th", { scope: "col", text: name(column), title: name(column) })))), el("tbody", {}, ...body));
+    });
+    updates.push((to, lit) => { for (const [e, cell] of of) cell.className = lit.roles.get(e) || (player.alive.has(e) ? "" : "wait"); });
+    return el("div", {}, el("p", { text: "The Jacobian is the product of these; a 1 hands on what belongs to a later level." }), ...matrices);
+  }
+
+  /** What waits for what: a face is eliminated, or terms are merged, after those that arrows lead to. */
+  function order() {
+    const { nodes, arrows, cycle, size } = D.order, picture = new Plain("What waits for what", size);
+    for (const [a, b, around] of arrows) {
+      const [, x, y] = nodes[a], [, x1, y1] = nodes[b], up = cycle || y1 < y, far = Math.hypot(x1 - x, y1 - y) || 1;
+      const d = up ? `M${x} ${y}L${x1 - ((x1 - x) / far) * 34} ${y1 - ((y1 - y) / far) * 16}` : `M${x} ${y + HIGH / 2}C${x} ${(y + y1) / 2} ${x1} ${(y + y1) / 2} ${x1} ${y1 - HIGH / 2}`;
+      picture.world.append(svg("path", { class: `e${around ? " made" : ""}`, d }));
+    }
+    nodes.forEach(([text, x, y], i) => picture.node(i, text, x, y, Math.max(28, 7.4 * text.length + 14), "", ""));
+    picture.root.setAttribute("aria-label", `What waits for what: ${many(nodes.length, "step")}, ${many(arrows.length, "arrow")}${cycle ? ", in a cycle" : ", no cycle"}`);
+    return el("div", { class: "order" }, el("p", { text: cycle ? "These wait for each other in a circle, so that no elimination of faces does this:" : "A face is eliminated, and terms are merged, after those that its arrows lead to. There is no circle, so that there is an order." }), cycle ? el("pre", { text: cycle }) : null, picture.figure);
+  }
+
+  if (D.overview) tabs.length = 0;
+  else tabs.push(["Jacobian", jacobian], ["Labels", labels]);
+  if (D.blocks && D.blocks.length) tabs.push(["Blocks", blocks]);
+  if (D.levels && D.levels.length) tabs.push(["Levels", local]);
+  if (D.order && D.order.nodes.length) tabs.push(["Order", order]);
+  tabs.push(["Methods", methods]);
 
   const holder = el("div", { class: "below" });
   const bar = el("div", { class: "tabs", role: "tablist", "aria-label": "Below" });
@@ -732,8 +895,9 @@
     for (const [other, pane] of panes) pane.classList.toggle("hidden", other !== name);
     for (const button of bar.children) button.setAttribute("aria-selected", String(button.textContent === name));
   }
+  const larger = el("button", { type: "button", class: "larger", text: "Larger", "aria-pressed": "false", onclick: () => larger.setAttribute("aria-pressed", String(main.classList.toggle("tall"))) });
   for (const [name, make] of tabs) bar.append(el("button", { type: "button", role: "tab", text: name, onclick: () => open(name, make) }));
-  holder.append(bar);
+  holder.append(el("div", { class: "top" }, bar, larger));
 
   // Search, theme, help ----------------------------------------------------------------------------------------------
 
@@ -761,35 +925,45 @@
     el("button", { type: "button", text: "Close", onclick: () => help.close() }));
   const helper = el("button", { type: "button", text: "?", title: "Help (?)", "aria-label": "Help", onclick: () => help.showModal() });
 
-  document.addEventListener("keydown", (event) => {
+  keys = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
     const field = event.target.closest("input[type=search], select, textarea");
     if (field) { if (event.key === "Escape") field.blur(); return; }
     const act = {
       ArrowRight: () => goTo(position() + 1), ArrowLeft: () => goTo(position() - (ends()[position() - 1] < player.at ? 0 : 1)), Home: () => goTo(0), End: () => goTo(ends().length),
       " ": () => toggle(), "/": () => search.focus(), f: () => { graph.fit(); if (line) line.fit(); }, t: () => theme.click(), "?": () => help.showModal(),
-    }[event.key] || (/^[1-5]$/.test(event.key) && plan.groups[Object.keys(KINDS)[event.key - 1]] ? () => choose(Object.keys(KINDS)[event.key - 1]) : null);
+    }[event.key] || (/^[1-5]$/.test(event.key) && plan.groups[KINDS[event.key - 1]] ? () => choose(KINDS[event.key - 1]) : null);
     if (!act || (event.key === " " && event.target.closest("button"))) return;
     event.preventDefault();
     if (event.key.startsWith("Arrow") || event.key === "Home" || event.key === "End") toggle(false);
     act();
-  });
+  };
 
   // All together -----------------------------------------------------------------------------------------------------
 
-  const sub = `${plan.method}, by ${plan.objective} · ${many(D.vertices.length, "vertex").replace("vertexs", "vertices")}, ${many(plan.edges, "edge")}${plan.optimal ? " · proven optimal" : ""}`;
-  document.getElementById("explorer").replaceChildren(
-    el("header", { class: "head" }, el("div", {}, el("h1", { text: D.title }), el("p", { text: sub })), el("ul", { class: "counters" }, ...counters.map((counter) => counter.item)),
+  const sub = `${plan.method}, by ${plan.objective} · ${D.overview || `${plural(D.vertices.length, "vertex")}, ${many(plan.edges, "edge")}`}${plan.optimal ? " · proven optimal" : ""}`;
+  main.classList.toggle("outside", Boolean(outside));
+  main.replaceChildren(...[
+    el("header", { class: "head" }, el("div", {}, el("h1", { text: GIVEN.title }), el("p", { text: sub })), el("ul", { class: "counters" }, ...counters.map((counter) => counter.item)),
       el("div", { class: "tools" }, search, told, theme, helper)),
+    outside ? outside.figure : null,
     right,
     el("div", { class: "now" }, say, says, legend),
     holder,
     el("div", { class: "transport" }, el("span", { class: "keys" }, key("first", "First (Home)", () => goTo(0)), key("back", "Back (←)", () => goTo(position() - 1)), play, key("next", "On (→)", () => goTo(position() + 1)), key("last", "Last (End)", () => goTo(ends().length))),
-      slider, output, el("label", {}, "by ", kinds), D.plans.length > 1 ? el("label", {}, "against ", race) : null),
-    live, help);
+      slider, output, plan.notes ? null : el("label", {}, "by ", kinds), D.plans.length > 1 ? el("label", {}, "against ", race) : null),
+    live, help].filter(Boolean));
+  if (outside) for (const part of outside.world.querySelectorAll("[data-body]")) part.classList.toggle("at", GIVEN.bodies[part.dataset.body] === D);
   against(0);
   open(...tabs[0]);
   goTo(0);
   // for tests: where the page is, and what it shows
   window.explorer = { follow: (on) => [graph, line].forEach((each) => each && each.follow(on)), player, plan, data: D, goTo, choose, against, position, state, ends };
+  }
+
+  if (D) build(GIVEN.outer ? loops() : null);
+  else {
+    const picture = loops();
+    document.getElementById("explorer").replaceChildren(el("h1", { text: GIVEN.title }), picture.figure, el("p", { class: "transport", text: "No loop has derivatives of its own." }));
+  }
 })();
