@@ -12,6 +12,7 @@
 #   make docs     the site of the documentation, into build/site
 #   make figures  draw the figures and plots of the documentation; needs Graphviz
 #   make assets   fetch what explorer pages need of KaTeX, and make the package's files of it; needs npm
+#   make screenshots  take the pictures of docs/explorer.md; needs Chromium
 #   make format   rewrite the sources as the formatter wants them
 #   make clean    remove .venv and everything that tools have left behind
 #
@@ -24,7 +25,7 @@ BIN := .venv/bin
 STAMPS := .venv/installed
 KERNELS := $(wildcard setup.py src/accumulus/native/*.py src/accumulus/*/compiled/*.py)
 
-.PHONY: demo test test-browser check bench bench-search contract fuzz fuzz-tests docs figures assets format clean
+.PHONY: demo test test-browser check bench bench-search contract fuzz fuzz-tests docs figures assets screenshots format clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/runtime $(STAMPS)/kernels
@@ -72,6 +73,9 @@ figures: $(STAMPS)/test
 
 assets: | $(STAMPS)/venv
 	$(BIN)/python docs/explorer_assets.py
+
+screenshots: $(STAMPS)/browser $(STAMPS)/kernels
+	$(BIN)/python docs/screenshots.py
 
 format: $(STAMPS)/check
 	$(BIN)/ruff check --fix-only --quiet .

@@ -10,6 +10,8 @@ import re
 import shutil
 from pathlib import Path
 
+import animated
+
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 PAGES = ROOT / "build" / "pages"
@@ -31,6 +33,7 @@ def main() -> None:
             text = text.replace("](docs/", "](")
         text = text.replace("../README.md", "index.md")
         path.write_text(page(text), encoding="utf-8", newline="\n")
+    animated.main(PAGES / "animated")
 
 
 if __name__ == "__main__":

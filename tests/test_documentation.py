@@ -222,6 +222,18 @@ def test_plots_show_what_the_examples_compute(name):
         np.testing.assert_allclose(*numbers, atol=0.5, err_msg="python docs/plots.py")  # half of a pixel
 
 
+def test_the_notes_are_animated(tmp_path):
+    """Each page that docs/notes-animated.md shows is made, from a graph that the examples of the notes define."""
+    spec = importlib.util.spec_from_file_location("docs_animated", ROOT / "docs" / "animated.py")
+    animated = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(animated)
+    frames = re.findall(r'<iframe src="animated/([\w-]+)\.html[#&;=\w]*"', TEXTS["notes-animated.md"])
+    assert frames == list(animated.PAGES)
+    animated.write(run("notes.md")[0], tmp_path)
+    for name in frames:
+        assert 'src="explorer.js"' in (tmp_path / f"{name}.html").read_text(encoding="utf-8")
+
+
 def test_pictures_are_pictures_and_nothing_else():
     pictures = sorted((ROOT / "docs" / "figures").glob("*"))
     assert {path.stem for path in pictures} == set(re.findall(r"figures/([\w-]+)\.svg", "".join(TEXTS.values())))

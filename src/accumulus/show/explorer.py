@@ -23,7 +23,7 @@ import re
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from accumulus.graph.linearize import Linearization
 
 ASSETS: Final = Path(__file__).parent / "assets"
+STYLES, SCRIPTS = ("katex.css", "explorer.css"), ("katex.min.js", "explorer.js")
 #: Vertices of a graph that is drawn whole; of a larger one an overview is.
 LARGEST: Final = 2_500
 #: Steps of a plan whose expressions are written, and whose curves and places keep apart.
@@ -100,15 +101,18 @@ class Described:
 # The page ------------------------------------------------------------------------------------------------------------
 
 
-def page(plan: Plan, described: Described | None = None, *, rivals: Sequence[Plan] = ()) -> str:
+def page(plan: Plan, described: Described | None = None, *, rivals: Sequence[Plan] = (), linked: bool = False) -> str:
     """Return the page of a plan.
+
+    Behind its address, `#by=vertex&open=Levels` says by which groups it steps at first, and which tab is open.
 
     Args:
         described: names and lines of the user's source.
         rivals: other plans of the same graph, to run against.
+        linked: whether scripts and styles lie beside the page, for pages that share them.
     """
     data = _data(plan, described or Described(), rivals)
-    return _html(plan.graph.name or "graph", data)
+    return _html(plan.graph.name or "graph", data, linked=linked)
 
 
 def loops_page(name: str, recording: Recording, parameters: Sequence[str]) -> str:
@@ -122,12 +126,18 @@ def loops_page(name: str, recording: Recording, parameters: Sequence[str]) -> st
     return _html(name, {"title": printable(name), "outer": outer, "bodies": bodies})
 
 
-def _html(title: str, data: Any) -> str:
+def _html(title: str, data: Any, *, linked: bool = False) -> str:
     """Return a page around its data."""
-    styles = [_asset("katex.css"), _asset("explorer.css")]
-    scripts = [_asset("katex.min.js"), _asset("explorer.js")]
+    if linked:
+        allowed = ["'self'", "'self'"]
+        styles = [f'<link rel="stylesheet" href="{name}">' for name in STYLES]
+        scripts = [f'<script src="{name}"></script>' for name in SCRIPTS]
+    else:
+        allowed = [_hashes(map(_asset, names)) for names in (SCRIPTS, STYLES)]
+        styles = [f"<style>{_asset(name)}</style>" for name in STYLES]
+        scripts = [f"<script>{_asset(name)}</script>" for name in SCRIPTS]
     policy = (
-        f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; font-src data:; "
+        f"default-src 'none'; script-src {allowed[0]}; style-src {allowed[1]}; font-src data:; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     text = embedded(data)
@@ -143,10 +153,10 @@ def _html(title: str, data: Any) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escaped(title)} – accumulus</title>",
-        *(f"<style>{style}</style>" for style in styles),
+        *styles,
         '</head><body><main id="explorer"><noscript>This page draws with a script; allow it.</noscript></main>',
         block,
-        *(f"<script>{script}</script>" for script in scripts),
+        *scripts,
         "</body></html>",
     ]
     return "\n".join(head) + "\n"
@@ -167,7 +177,7 @@ def _asset(name: str) -> str:
     return (ASSETS / name).read_text(encoding="utf-8")
 
 
-def _hashes(texts: Sequence[str]) -> str:
+def _hashes(texts: Iterable[str]) -> str:
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
     return " ".join(f"'sha256-{digest}'" for digest in digests)
 
@@ -538,7 +548,10 @@ class Texts:
         uses = [0] * frames.values
         for operand in (*frames.left, *frames.right, *frames.plan.accumulation.entries.values()):
             uses[operand] += 1
-        self._terms = [_Term(name, _marked(v, text)) for v, (name, text) in enumerate(zip(names, latex, strict=True))]
+        self._terms = [
+            _Term(name, text, unsigned=text[1:] if text.startswith("-") else "").marked(v)
+            for v, (name, text) in enumerate(zip(names, latex, strict=True))
+        ]
         self._defined: dict[int, str] = {}
         taken, number = set(names), 0
         for v in range(frames.edges, frames.values):
@@ -547,7 +560,7 @@ class Texts:
                 number = next(n for n in count(number + 1) if f"s{n}" not in taken)
                 self._defined[v] = term.latex
                 term = _Term(f"s{number}", f"s_{{{number}}}")
-            self._terms.append(replace(term, latex=_marked(v, term.latex)))
+            self._terms.append(term.marked(v))
         self.short: list[str] = [panels.lowered(shortened(term.text)) for term in self._terms]
 
     def _made(self, v: int) -> tuple[_Term, bool]:
@@ -582,32 +595,45 @@ class _Term:
     latex: str
     leaves: int = 1
     is_sum: bool = False
+    #: In LaTeX without the sign, of what begins with one.
+    unsigned: str = ""
 
     @property
     def is_negative(self) -> bool:
         return self.text.startswith("−")
 
+    def marked(self, value: int) -> _Term:
+        """Return the same with a mark by which the page finds it."""
+        unsigned = self.unsigned and _marked(value, self.unsigned)
+        return replace(self, latex=_marked(value, self.latex), unsigned=unsigned)
+
     def bracketed(self) -> _Term:
-        return replace(self, text=f"({self.text})", latex=rf"\left({self.latex}\right)", is_sum=False)
+        return replace(self, text=f"({self.text})", latex=rf"\left({self.latex}\right)", is_sum=False, unsigned="")
 
     def times(self, other: _Term) -> _Term:
         """Return a product; numbers beside each other would be one."""
         left = self.bracketed() if self.is_sum else self
         right = other.bracketed() if other.is_sum or other.is_negative else other
         dot = not all(term.text[:1].isalpha() or term.text.startswith("(") for term in (left, right))
-        latex = (r" \cdot " if dot else r"\,").join((left.latex, right.latex))
-        return _Term(f"{left.text}{'·' if dot else ''}{right.text}", latex, self.leaves + other.leaves)
+        latex, unsigned = (
+            (r" \cdot " if dot else r"\,").join((first, right.latex)) for first in (left.latex, left.unsigned)
+        )
+        text = f"{left.text}{'·' if dot else ''}{right.text}"
+        return _Term(text, latex, self.leaves + other.leaves, unsigned=left.unsigned and unsigned)
 
     def plus(self, other: _Term) -> _Term:
         """Return a sum."""
         leaves = self.leaves + other.leaves
+        if other.unsigned:
+            text, latex = f"{self.text} − {other.text[1:]}", f"{self.latex} - {other.unsigned}"
+            return _Term(text, latex, leaves, is_sum=True)
         right = other.bracketed() if other.is_negative else other
         return _Term(f"{self.text} + {right.text}", f"{self.latex} + {right.latex}", leaves, is_sum=True)
 
     def negative(self) -> _Term:
         """Return a term with the other sign."""
         inner = self.bracketed() if self.is_sum or self.is_negative else self
-        return _Term(f"−{inner.text}", f"-{inner.latex}", self.leaves)
+        return _Term(f"−{inner.text}", f"-{inner.latex}", self.leaves, unsigned=inner.latex)
 
 
 def _marked(value: int, latex: str) -> str:
@@ -663,8 +689,7 @@ def written(html: str, path: str | PathLike[str]) -> Path:
     except (OSError, TypeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ArgumentError(
-            f"path is {os.fspath(path) if isinstance(path, (str, PathLike)) else path!r}, which cannot be written: "
-            f"{reason}. The page was written to {_temporary(html)}"
+            f"path is {str(path)!r}, which cannot be written: {reason}. The page was written to {_temporary(html)}"
         ) from None
     return file
 

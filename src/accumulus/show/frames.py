@@ -13,7 +13,7 @@ them twice meanwhile. Unit edges that a plan leaves out are left out of the line
 
 **Groups.** Steps in a row belong to one *face* (a product with the sums that take its result), *edge* (products that
 have a factor in common), *vertex* (that meet in one vertex), *block* (within one part of the graph's decomposition),
-*page* (that contribute to the same entries).
+*page* (that lead up to the next entries of the Jacobian).
 
 Time: linear in steps and faces, but for `operations`, which emits the program once for each number that is asked for.
 """
@@ -227,13 +227,13 @@ class Frames:
         return lambda end: innermost.get(self._middle(end), -1)
 
     def _page(self) -> Callable[[int], Hashable]:
-        feeds = [0] * self.values
-        for bit, value in enumerate(self.plan.accumulation.entries.values()):
-            feeds[value] |= 1 << bit
-        for k in range(self.steps - 1, -1, -1):
-            for operand in (self.left[k], self.right[k]):
-                feeds[operand] |= feeds[self.edges + k]
-        return lambda end: feeds[self.edges + self._first(end)]
+        page, done, pages = 0, False, {}
+        for end in self._faces():
+            made = self.edges + end - 1 in self.entries
+            page += done and not made
+            done = made
+            pages[end] = page
+        return pages.__getitem__
 
     # Operations ------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """What an explorer page has beside graph, line graph and expressions: blocks, levels, dependencies, loops.
 
 Blocks are the parts that definitions 3.1 to 3.3 of the notes find in a graph, to be folded into edges. Levels are the
-matrices of the local Jacobians between neighbouring levels, with ones where an edge goes on to the next. Dependencies say which
-face or merge waits for which, after the notes' Lemma 2. A program of loops is a graph of its own, whose vertices are
+matrices of local Jacobians between neighbouring levels, with ones where an edge goes on to the next. Dependencies say
+which face or merge waits for which, after the notes' Lemma 2. A program of loops is a graph, whose vertices are
 bodies with the number of their instances; each body has a plan.
 """
 

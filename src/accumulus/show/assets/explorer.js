@@ -643,7 +643,8 @@
   const plan = D.plans[0];
   const player = new Player(plan);
   const KINDS = ["face", "edge", "vertex", "block", "page"];
-  const state = { kind: plan.groups.vertex && plan.steps.length > 60 ? "vertex" : "face", playing: 0, rival: 0 };
+  const asked = new URLSearchParams(location.hash.slice(1)); // which groups and tab an address asks for
+  const state = { kind: plan.groups[asked.get("by")] ? asked.get("by") : plan.groups.vertex && plan.steps.length > 60 ? "vertex" : "face", playing: 0, rival: 0 };
   const ends = () => plan.groups[state.kind];
 
   const folds = new Folds();
@@ -716,7 +717,7 @@
     if (to) {
       const at = [...lit.vertices].slice(0, 4).map((v) => D.vertices[v].a).join(", ") + (lit.vertices.size > 4 ? ", …" : "");
       const gone = [...lit.vertices].every((v) => player.gone.has(v));
-      text = { face: products ? `Face at ${at}` : "Sum", edge: products ? `Edge at ${at}` : "Sum", vertex: products ? `Vertex ${at}${gone ? " is eliminated" : ""}` : "Sum", block: `Block around ${at}`, page: `Page through ${at}` }[state.kind];
+      text = { face: products ? `Face at ${at}` : "Sum", edge: products ? `Edge at ${at}` : "Sum", vertex: products ? `Vertex ${at}${gone ? " is eliminated" : ""}` : "Sum", block: `Block around ${at}`, page: `Page at ${at}` }[state.kind];
       text += `: ${many(products, "product")}${sums ? `, ${many(sums, "sum")}` : ""}`;
     }
     if (plan.notes) text = to ? plan.notes.slice(from, to).join("; ") : D.overview;
@@ -865,7 +866,8 @@
     const { nodes, arrows, cycle, size } = D.order, picture = new Plain("What waits for what", size);
     for (const [a, b, around] of arrows) {
       const [, x, y] = nodes[a], [, x1, y1] = nodes[b], up = cycle || y1 < y, far = Math.hypot(x1 - x, y1 - y) || 1;
-      const d = up ? `M${x} ${y}L${x1 - ((x1 - x) / far) * 34} ${y1 - ((y1 - y) / far) * 16}` : `M${x} ${y + HIGH / 2}C${x} ${(y + y1) / 2} ${x1} ${(y + y1) / 2} ${x1} ${y1 - HIGH / 2}`;
+      const [u, w] = [(x1 - x) / far, (y1 - y) / far], bend = cycle ? 26 : 0; // in a ring, outside of the straight line
+      const d = up ? `M${x} ${y}Q${(x + x1) / 2 + w * bend} ${(y + y1) / 2 - u * bend} ${x1 - u * 40 + w * bend * 0.4} ${y1 - w * 17 - u * bend * 0.4}` : `M${x} ${y + HIGH / 2}C${x} ${(y + y1) / 2} ${x1} ${(y + y1) / 2} ${x1} ${y1 - HIGH / 2}`;
       picture.world.append(svg("path", { class: `e${around ? " made" : ""}`, d }));
     }
     nodes.forEach(([text, x, y], i) => picture.node(i, text, x, y, Math.max(28, 7.4 * text.length + 14), "", ""));
@@ -941,7 +943,7 @@
 
   // All together -----------------------------------------------------------------------------------------------------
 
-  const sub = `${plan.method}, by ${plan.objective} · ${D.overview || `${plural(D.vertices.length, "vertex")}, ${many(plan.edges, "edge")}`}${plan.optimal ? " · proven optimal" : ""}`;
+  const sub = `Plan by ${plan.method}, for ${plan.objective} · ${D.overview || `${plural(D.vertices.length, "vertex")}, ${many(plan.edges, "edge")}`}${plan.optimal ? " · proven optimal" : ""}`;
   main.classList.toggle("outside", Boolean(outside));
   main.replaceChildren(...[
     el("header", { class: "head" }, el("div", {}, el("h1", { text: GIVEN.title }), el("p", { text: sub })), el("ul", { class: "counters" }, ...counters.map((counter) => counter.item)),
@@ -955,7 +957,7 @@
     live, help].filter(Boolean));
   if (outside) for (const part of outside.world.querySelectorAll("[data-body]")) part.classList.toggle("at", GIVEN.bodies[part.dataset.body] === D);
   against(0);
-  open(...tabs[0]);
+  open(...(tabs.find(([name]) => name === asked.get("open")) || tabs[0]));
   goTo(0);
   // for tests: where the page is, and what it shows
   window.explorer = { follow: (on) => [graph, line].forEach((each) => each && each.follow(on)), player, plan, data: D, goTo, choose, against, position, state, ends };
