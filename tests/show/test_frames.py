@@ -141,6 +141,12 @@ def test_the_wanted_half_of_a_symmetric_graph():
     frames = Frames(plan)
     assert frames.entries <= set(frames.alive_after(frames.steps))
     assert frames.fma[-1] == plan.costs["fma"]
+    assert frames.faces is None
+    inner = {*plan.graph.intermediates, -1}
+    assert inner.issuperset(frames.middles)
+    for (row, column), value in plan.accumulation.entries.items():
+        ends = {(plan.graph.roots[a], plan.graph.terminals[b]) for a, b in ((row, column), (column, row))}
+        assert frames.ends[value] in ends
 
 
 def test_operations_grow_to_those_of_the_plan():

@@ -228,16 +228,18 @@ def recognised(tape: Tape, names: NamedValues) -> dict[int, int]:
         at, room = numbers[column], TOLERANCE * abs(numbers[column])
         first = np.searchsorted(table[:, column], at - room, "left")
         last = np.searchsorted(table[:, column], at + room, "right")
-        same = [int(known[k]) for k in range(first, last) if _is_same(table[k], numbers)]
+        same = known[first:last][_are_same(table[first:last], numbers)].tolist()
         if same:
             found[reference] = min(same, key=lambda r: (r not in names.names, r))
     return found
 
 
-def _is_same(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
-    finite = np.isfinite(one) & np.isfinite(other)
-    close = np.abs(one[finite] - other[finite]) <= TOLERANCE * np.abs(other[finite])
-    return bool(len(close) >= FINITE and close.all())
+def _are_same(rows: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
+    finite = np.isfinite(rows) & np.isfinite(numbers)
+    with np.errstate(invalid="ignore"):
+        close = np.abs(rows - numbers) <= TOLERANCE * np.abs(numbers)
+    same: NDArray[np.bool_] = (close | ~finite).all(axis=1) & (finite.sum(axis=1) >= FINITE)
+    return same
 
 
 def _values(tape: Tape, points: NDArray[np.float64]) -> dict[int, NDArray[np.float64]]:

@@ -22,7 +22,7 @@ TURNS: Final = 8
 #: Vertices and bends of a drawing whose neighbours on a level are swapped one by one.
 LARGEST_SWAPPED: Final = 600
 #: Bends of a drawing, at most; beyond, edges run straight over the levels between.
-MOST_BENDS: Final = 40_000
+MOST_BENDS: Final = 8_000
 #: Distances between levels and between neighbours, width of a bend, in pixels.
 DOWN, ACROSS, BEND = 58.0, 18.0, 6.0
 #: How much straighter bends are than vertices.
@@ -139,7 +139,7 @@ def _placed(
     x: dict[int, float] = {}
     for row, between in zip(order, gaps, strict=True):
         at = -sum(between) / 2.0
-        for v, gap in zip(row, [*between, 0.0], strict=True):
+        for v, gap in zip(row, [*between, 0.0], strict=False):
             x[v] = at
             at += gap
     for turn in range(TURNS):

@@ -187,7 +187,7 @@ def _hashes(texts: Iterable[str]) -> str:
 
 def _data(plan: Plan, described: Described, rivals: Sequence[Plan]) -> dict[str, Any]:
     graph = plan.graph
-    if len(graph.vertices) > LARGEST or len(plan.accumulation.steps) > MOST_STEPS:
+    if is_large(plan):
         return panels.overview(plan, [_sign(graph, str(name)) for name in graph.vertices])
     writer = _Writer(graph, described)
     drawing = drawn(levels(graph), _pairs(graph), writer.widths)
@@ -221,6 +221,11 @@ def _data(plan: Plan, described: Described, rivals: Sequence[Plan]) -> dict[str,
             *(_plan_data(each, writer, drawing, rival=True) for each in rivals),
         ],
     }
+
+
+def is_large(plan: Plan) -> bool:
+    """Return whether an overview is shown in place of a plan."""
+    return len(plan.graph.vertices) > LARGEST or len(plan.accumulation.steps) > MOST_STEPS
 
 
 def _pairs(graph: DifferentiationGraph) -> list[tuple[int, int]]:
@@ -263,6 +268,7 @@ def _plan_data(plan: Plan, writer: _Writer, drawing: Drawing, *, rival: bool = F
                 [v for face in change.added_faces for v in face],
                 change.removed_values,
                 change.removed_vertices,
+                frames.middles[k],
             ]
             for k, change in enumerate(frames.changes)
         ],
@@ -740,6 +746,8 @@ def show_program(program: Any, function: Callable[..., Any], path: str | PathLik
     plan = getattr(program.facts, "plan", None)
     if plan is None:
         return shown(loops_page(program.name, program.recording, parameters), path)
+    if is_large(plan):
+        return show_plan(plan, path)
     names = None
     # what a function is called with is known by shape alone; names are an addition, not worth an error
     with suppress(Exception):

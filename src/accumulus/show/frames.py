@@ -9,7 +9,8 @@ successors of r; a sum makes one with what its terms have in common, and takes t
 uses any more disappears. For vertex, edge and face elimination these are the line graphs that
 `accumulus.elimination.edges_and_faces.FaceElimination` goes through. Plans that share or factor more have no such line
 graphs: there a value keeps its faces until it disappears, and the sum over all paths of what is drawn may count some of
-them twice meanwhile. Unit edges that a plan leaves out are left out of the line graph.
+them twice meanwhile. Unit edges that a plan leaves out are left out of the line graph. Of a symmetric graph, where one
+value stands for two mirrored edges, none is followed.
 
 **Groups.** Steps in a row belong to one *face* (a product with the sums that take its result), *edge* (products that
 have a factor in common), *vertex* (that meet in one vertex), *block* (within one part of the graph's decomposition),
@@ -64,9 +65,10 @@ class Frames:
         ends: source and target of each value.
         kinds: of each value.
         products, left, right: whether each step is a product, and its operands.
+        middles: the vertex at which each product's factors meet; −1 for sums.
         fma, multiplications: cost of all steps up to each.
         alive: values at the beginning.
-        faces: of the line graph at the beginning; None if they are more than `MOST_FACES`.
+        faces: of the line graph at the beginning; None if they are more than `MOST_FACES`, or of a symmetric graph.
         changes: of each step.
         born, gone: before how many steps a value is not there yet, and after how many no longer; a gone of `steps + 1`
             is that of a value which stays.
@@ -86,12 +88,30 @@ class Frames:
         labels = Labels(graph, steps, every_product=True)
         sources, targets = labels.ends(slice(None))
         self.ends: list[tuple[int, int]] = list(zip(sources.tolist(), targets.tolist(), strict=True))
+        self.middles = [
+            self.ends[left][1] if product else -1 for product, left in zip(self.products, self.left, strict=True)
+        ]
+        if graph.mirror is not None:
+            self._mirror(graph.mirror.tolist())
         self.kinds: list[int] = labels.kinds.tolist()
         self.entries: set[int] = set(plan.accumulation.entries.values())
         self.fma, self.multiplications = self._costs()
         self.born = [0] * self.edges + list(range(1, self.steps + 1))
         self.gone = [self.steps + 1] * self.values
         self._follow(line_graph)
+
+    def _mirror(self, mirror: list[int]) -> None:
+        """Find the ends of products whose factors meet only if one is taken for its mirror image."""
+        for k, (left, right) in enumerate(zip(self.left, self.right, strict=True)):
+            made = self.edges + k
+            if not self.products[k]:
+                self.ends[made] = self.ends[left]
+                continue
+            images = [(ends, (mirror[ends[1]], mirror[ends[0]])) for ends in (self.ends[left], self.ends[right])]
+            pairs = [pair for one in images[0] for other in images[1] for pair in ((one, other), (other, one))]
+            met = next(((a, b) for a, b in pairs if a[1] == b[0]), None)
+            if met is not None:
+                self.ends[made], self.middles[k] = (met[0][0], met[1][1]), met[0][1]
 
     def _costs(self) -> tuple[list[int], list[int]]:
         sizes, every, counted = self.graph.sizes.tolist(), [], []
@@ -111,7 +131,11 @@ class Frames:
         live = self.graph.live_edges.nonzero()[0].tolist()
         into, out = Counter(self.graph.targets[live].tolist()), Counter(self.graph.sources[live].tolist())
         line = _Line(self.values, self.edges)
-        followed = line_graph and sum(into[v] * out[v] for v in into) + sum(self.products) <= MOST_FACES
+        followed = (
+            line_graph
+            and self.graph.mirror is None
+            and sum(into[v] * out[v] for v in into) + sum(self.products) <= MOST_FACES
+        )
         for i, j in line_graph_faces(self.graph) if followed else ():
             line.add(line.number(i), line.number(j))
         ends = {*self.graph.roots, *self.graph.terminals}
@@ -216,7 +240,7 @@ class Frames:
 
     def _middle(self, end: int) -> Hashable:
         k = self._first(end)
-        return self.ends[self.left[k]][1] if self.products[k] else None
+        return self.middles[k]
 
     def _block(self) -> Callable[[int], Hashable]:
         # by name: the theory stands on this package

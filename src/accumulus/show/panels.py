@@ -243,7 +243,7 @@ def overview(plan: Plan, signs: Sequence[str]) -> dict[str, Any]:
     depth = np.array(levels(graph))
     ends = np.zeros(len(depth), np.int64)
     ends[list(graph.roots)], ends[list(graph.terminals)] = 1, 2
-    for bands in (60, 30, 12, 6):
+    for bands in (12, 8, 5):
         band = np.where(depth < 0, -1, depth * bands // (1 + max(int(depth.max()), 0)))
         keys = list(zip(band.tolist(), ends.tolist(), signs, strict=True))
         if len(set(keys)) <= MOST_GROUPS:
@@ -279,14 +279,14 @@ def overview(plan: Plan, signs: Sequence[str]) -> dict[str, Any]:
     for begin, end in pairwise(stops.tolist()):
         over = np.flatnonzero((gone >= begin) & (gone < end)).tolist()
         edges = np.flatnonzero(np.isin(pairs, over).any(axis=1)).tolist() if over else []
-        frames.append([0, 0, 0, [], [], edges, over])
+        frames.append([0, 0, 0, [], [], edges, over, -1])
         done = int(((last >= begin) & (last < end) & (ends == 0) & (last > 0)).sum())
         notes.append(f"{done:,} vertices are eliminated, by {int(products[begin:end].sum()):,} products")
     half = HIGH / 2.0
     operations = plan.costs[Objective.OPERATIONS]
     return {
         "title": printable(graph.name) or "graph",
-        "overview": f"{len(graph.vertices):,} vertices, {len(graph.sources):,} edges, in groups: too many to be drawn",
+        "overview": f"{len(graph.vertices):,} vertices, {len(graph.sources):,} edges, in groups",
         "vertices": [
             {"n": text, "a": text, "k": ("", "r", "t")[end], "x": round(x), "y": round(y), "w": round(width)}
             | dict.fromkeys("ofs", "")

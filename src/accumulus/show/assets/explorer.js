@@ -94,14 +94,14 @@
     /** The values that some steps multiply and add: role by value, and the faces that they eliminate. */
     lit(from, to) {
       const roles = new Map(), over = new Set(), vertices = new Set();
-      const { steps, edges, ends, notes } = this.plan;
+      const { steps, edges, notes } = this.plan;
       for (let k = from; k < to && !notes; k++) {
-        const [product, left, right] = steps[k];
+        const [product, left, right, , , , , middle] = steps[k];
         if (product) {
           if (!roles.has(left)) roles.set(left, "left");
           if (!roles.has(right)) roles.set(right, "right");
           over.add(`${left},${right}`);
-          vertices.add(ends[2 * left + 1]);
+          vertices.add(middle);
         } else for (const v of [left, right]) if (!roles.has(v)) roles.set(v, "made");
         roles.set(edges + k, "made");
       }
@@ -463,7 +463,7 @@
         if (v < plan.edges && !player.alive.has(v)) return;
         [x0, y0, x1, y1] = [Math.min(x0, x - w / 2), Math.min(y0, y), Math.max(x1, x + w / 2), Math.max(y1, y)];
       });
-      this.box = [x0 - 6, y0 - HIGH, x1 - x0 + 12, y1 - y0 + 2 * HIGH];
+      if (x0 <= x1) this.box = [x0 - 6, y0 - HIGH, x1 - x0 + 12, y1 - y0 + 2 * HIGH];
       this.root.setAttribute("aria-label", `${title}: ${many(player.alive.size, "edge")} as vertices, ${many(player.faces.size, "face")}`);
     }
     node(v, name, kind) {
@@ -714,6 +714,7 @@
     for (let k = from; k < to; k++) products += plan.steps[k][0];
     const sums = to - from - products;
     let text = "The graph, and its line graph: each edge is a vertex there, each path of two edges a face.";
+    if (!plan.steps.length) text = plan.edges ? "Nothing has to be multiplied: the edges are the Jacobian." : "There are no derivatives here.";
     if (to) {
       const at = [...lit.vertices].slice(0, 4).map((v) => D.vertices[v].a).join(", ") + (lit.vertices.size > 4 ? ", …" : "");
       const gone = [...lit.vertices].every((v) => player.gone.has(v));
@@ -789,7 +790,7 @@
   }
 
   function noLine() {
-    return el("figure", { class: "panel" }, el("figcaption", { text: "Line graph" }), el("p", { class: "note", text: D.overview ? `${D.overview}. The line graph has as many vertices as the graph has edges.` : "The line graph has too many faces to be drawn." }));
+    return el("figure", { class: "panel" }, el("figcaption", { text: "Line graph" }), el("p", { class: "note", text: D.overview ? `${D.overview}. The line graph has as many vertices as the graph has edges.` : "The line graph is not drawn: it has too many faces, or the plan is of a symmetric matrix, where one value stands for two edges that mirror each other." }));
   }
 
   // Tabs -------------------------------------------------------------------------------------------------------------
