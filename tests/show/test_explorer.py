@@ -8,6 +8,7 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -195,6 +196,32 @@ def test_notebooks_have_it_inline(monkeypatch):
     ((_, given),) = elements.tags
     assert given["sandbox"] == "allow-scripts"
     assert data_of(given["srcdoc"])["title"] == "diamond"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pictures_are_written_by_how_the_name_ends(tmp_path, name):
+    graph = acc.DifferentiationGraph([(f"y{name}", f"a{name}", f"e{name}"), (f"a{name}", f"x{name}", 1.0)], name=name)
+    tree = ElementTree.parse(graph.show(tmp_path / "graph.svg"))
+    assert sum(element.tag.endswith("}rect") for element in tree.iter()) == 3
+    assert not any(element.tag.endswith(("script", "image")) for element in tree.iter())
+    text = acc.plan(graph).show(tmp_path / "graph.tex").read_text(encoding="utf-8")
+    assert text.count(r"\node[") == 5
+    assert text.count(r"\draw[") == 2
+    plain = text.replace(r"\{", "").replace(r"\}", "")
+    assert plain.count("{") == plain.count("}")
+    commands = {"begin", "end", "definecolor", "node", "draw", "small", "textbackslash"}
+    assert set(re.findall(r"\\([a-zA-Z]+)", text)) <= commands
+    assert graph.show(tmp_path / "graph.dot").read_text(encoding="utf-8").startswith('digraph "')
+
+
+def test_pictures_of_functions_have_the_names_of_the_user(tmp_path):
+    def spring(position):
+        stretch = np.sin(position[0]) * position[1]
+        return stretch**2
+
+    gradient = acc.gradient(spring)
+    gradient(np.ones(2))
+    assert "stretch" in gradient.show(tmp_path / "graph.svg").read_text(encoding="utf-8")
 
 
 # The command line ----------------------------------------------------------------------------------------------------

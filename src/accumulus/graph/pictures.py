@@ -1,4 +1,4 @@
-"""Pictures of graphs: for Graphviz, and for notebooks.
+"""Pictures of graphs: for Graphviz, for notebooks, for papers.
 
 **Graphviz.** Roots are on top and terminals at the bottom.
 
@@ -9,7 +9,7 @@ pages. Unit edges are dashed. Names such as v12 are set with subscripts. Line gr
 
 Run ``dot -Tsvg graph.dot`` for the picture itself. Text is quoted, so nothing in a name is taken for a command.
 
-**SVG.** Pictures of small graphs as SVG, for notebooks: no Graphviz is needed, and none is looked for.
+**SVG, and TikZ for LaTeX.** No Graphviz is needed, and none is looked for. Notebooks show pictures of small graphs.
 
 Vertices are on their depth levels, roots on top, placed by `accumulus.graph.layered`. Colours are the same, and text is
 escaped.
@@ -18,7 +18,8 @@ escaped.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Final
@@ -26,7 +27,7 @@ from xml.sax.saxutils import escape
 
 from accumulus.graph.degrees import levels
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.graph.layered import ACROSS, curve, drawn
+from accumulus.graph.layered import ACROSS, Point, curve, drawn
 from accumulus.text import printable
 
 _STYLE: Final = """\
@@ -111,8 +112,8 @@ def digraph(
 
 
 def _edges(graph: DifferentiationGraph) -> Iterator[str]:
-    for e, (j, i) in enumerate(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)):
-        text = graph.symbols[e] or (f"{graph.constants[e]:g}" if e in graph.constants else "")
+    ends = zip(graph.sources.tolist(), graph.targets.tolist(), _labels(graph), strict=True)
+    for e, (j, i, text) in enumerate(ends):
         settings = [f"label={_quoted(f' {typeset(text)} ')}"] if text else []
         if graph.kinds[e] == Kind.ONE:
             settings.append("style=dashed")
@@ -135,7 +136,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-# SVG -----------------------------------------------------------------------------------------------------------------
+# SVG and TikZ --------------------------------------------------------------------------------------------------------
 
 
 #: Vertices, and edges, of the largest graph that is drawn: beyond, a picture is a thicket.
@@ -151,6 +152,122 @@ _FILLS: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Vertices and edges with their places, to be written in any language.
+
+    Attributes:
+        title: of the picture.
+        nodes: text, place, width and end ("root", "terminal" or "inner") of each vertex that is drawn.
+        edges: way, label, and whether it is dashed, of each edge.
+        width, height: of the whole.
+        corner: radius of the corners of vertices.
+    """
+
+    title: str
+    nodes: Sequence[tuple[str, Point, float, str]]
+    edges: Sequence[tuple[Sequence[Point], str, bool]]
+    width: float
+    height: float
+    corner: float
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        names: Sequence[str],
+        level: Sequence[int],
+        edges: Sequence[tuple[int, int, str, bool]],
+        ends: Mapping[int, str],
+        corner: float = 6.0,
+    ) -> Picture:
+        """Place a graph.
+
+        Args:
+            names: of the vertices, by number.
+            level: of each, −1 for those that are left out.
+            edges: source, target, label, and whether it is dashed.
+            ends: "root" or "terminal", by vertex.
+        """
+        widths = [max(28.0, WIDE * len(name) + 12.0) for name in names]
+        drawing = drawn(level, [(j, i) for j, i, *_ in edges], widths)
+        margin = max(widths, default=0.0) / 2.0 + ACROSS / 2.0
+
+        def moved(point: Point) -> Point:
+            return point[0] + margin, point[1] + HIGH
+
+        nodes = [(names[v], moved(at), widths[v], ends.get(v, "inner")) for v, at in drawing.points.items()]
+        ways = [
+            ([moved(at) for at in way], label, dashed)
+            for way, (*_, label, dashed) in zip(drawing.ways, edges, strict=True)
+            if way
+        ]
+        return cls(title, nodes, ways, drawing.width + 2.0 * margin, drawing.height + 2.0 * HIGH, corner)
+
+    def svg(self) -> str:
+        """Return the picture as SVG."""
+        parts = [_edge(*edge) for edge in self.edges] + [_vertex(*node, self.corner) for node in self.nodes]
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width:.0f}" height="{self.height:.0f}" '
+            f'viewBox="0 0 {self.width:.1f} {self.height:.1f}" font-family="Helvetica, Arial, sans-serif" '
+            f'font-size="13"><title>{escape(printable(self.title))}</title>{"".join(parts)}</svg>'
+        )
+
+    def tikz(self) -> str:
+        r"""Return the picture for LaTeX, which needs the packages tikz and xcolor.
+
+        >>> picture = picture_of(DifferentiationGraph([("y", "a", "e1"), ("a", "x", 1.0)], name="f"))
+        >>> print(picture.tikz().splitlines()[-4])
+          \node[root, minimum width=21.0bp] at (17.2,-16.5) {$y$};
+        """
+        colours = [
+            rf"  \definecolor{{{name}{part}}}{{HTML}}{{{colour[1:].upper()}}}"
+            for name, colours in (*_FILLS.items(), ("edge", ("#7f8a95", "#b3622d")))
+            for part, colour in zip(("fill", "line"), colours, strict=False)
+        ]
+        shape = rf"draw, inner sep=0, minimum height={_bp(HIGH)}bp, rounded corners={_bp(self.corner)}bp"
+        styles = ", ".join(
+            rf"{name}/.style={{{shape}, fill={name}fill, draw={name}line, text={ink}}}"
+            for name, ink in (("root", "white"), ("terminal", "white"), ("inner", "black"))
+        )
+        lines = [r"\begin{tikzpicture}[x=1bp, y=1bp, font=\small, >=stealth, " + styles + "]", *colours]
+        for way, label, dashed in self.edges:
+            (x, y), *rest = way
+            at, text = y + HIGH / 2.0, rf"  \draw[->, edgefill{', dashed' * dashed}] ({_bp(x)},{_bp(-y - HIGH / 2.0)})"
+            for k, (right, below) in enumerate(rest):
+                down = below - HIGH / 2.0 if k == len(rest) - 1 else below
+                middle = _bp(-(at + down) / 2.0)
+                text += f" .. controls ({_bp(x)},{middle}) and ({_bp(right)},{middle}) .. ({_bp(right)},{_bp(-down)})"
+                x, at = right, down
+            lines.append(f"{text};")
+            if label:
+                x, y = _middle(way)
+                lines.append(
+                    rf"  \node[text=edgeline, right, inner sep=1bp] at ({_bp(x)},{_bp(-y)}) {{{_tex(label)}}};"
+                )
+        for text, (x, y), width, end in self.nodes:
+            lines.append(rf"  \node[{end}, minimum width={_bp(width)}bp] at ({_bp(x)},{_bp(-y)}) {{{_tex(text)}}};")
+        return "\n".join([*lines, r"\end{tikzpicture}"]) + "\n"
+
+
+def picture_of(graph: DifferentiationGraph, names: Sequence[str] | None = None) -> Picture:
+    """Return the picture of a graph, however large.
+
+    Args:
+        names: of its vertices; its own if not given.
+    """
+    given = map(str, graph.vertices) if names is None else names
+    shown = [_shown(name, size) for name, size in zip(given, graph.sizes.tolist(), strict=True)]
+    edges = [
+        (j, i, _shown(label, 1), kind == Kind.ONE)
+        for j, i, label, kind in zip(
+            graph.sources.tolist(), graph.targets.tolist(), _labels(graph), graph.kinds.tolist(), strict=True
+        )
+    ]
+    ends = dict.fromkeys(graph.roots, "root") | dict.fromkeys(graph.terminals, "terminal")
+    return Picture.of(graph.name or "differentiation graph", shown, levels(graph), edges, ends)
+
+
 def to_svg(graph: DifferentiationGraph) -> str | None:
     """Return the picture; None for a graph that is empty, or larger than `LARGEST`.
 
@@ -160,47 +277,60 @@ def to_svg(graph: DifferentiationGraph) -> str | None:
     """
     if not graph.vertices or len(graph.vertices) > LARGEST[0] or len(graph.sources) > LARGEST[1]:
         return None
-    names = [_shown(str(name), size) for name, size in zip(graph.vertices, graph.sizes.tolist(), strict=True)]
-    widths = [max(28.0, WIDE * len(name) + 12.0) for name in names]
-    ends_of_edges = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
-    drawing = drawn(levels(graph), ends_of_edges, widths)
-    margin = max(widths) / 2.0 + ACROSS / 2.0
-    total, height = drawing.width + 2.0 * margin, drawing.height + 2.0 * HIGH
-    at = {v: (x + margin, y + HIGH) for v, (x, y) in drawing.points.items()}
-    parts = [_edge(graph, e, [(x + margin, y + HIGH) for x, y in way]) for e, way in enumerate(drawing.ways) if way]
-    ends = dict.fromkeys(graph.roots, "root") | dict.fromkeys(graph.terminals, "terminal")
-    parts += [_vertex(names[v], *place, widths[v], ends.get(v, "inner")) for v, place in at.items()]
-    title = escape(printable(graph.name or "differentiation graph"))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{total:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {total:.1f} {height:.1f}" font-family="Helvetica, Arial, sans-serif" font-size="13">'
-        f"<title>{title}</title>{''.join(parts)}</svg>"
-    )
+    return picture_of(graph).svg()
 
 
-def _edge(graph: DifferentiationGraph, e: int, points: list[tuple[float, float]]) -> str:
+def _labels(graph: DifferentiationGraph) -> list[str]:
+    """Return what is written beside each edge: its symbol or number, if it has one."""
+    return [
+        symbol or (f"{graph.constants[e]:g}" if e in graph.constants else "") for e, symbol in enumerate(graph.symbols)
+    ]
+
+
+def _edge(way: Sequence[Point], label: str, dashed: bool) -> str:
     """Return a line that leaves each point, and enters the next, upright; and its label."""
-    x1, y1 = points[-1]
-    way = curve(points, HIGH / 2.0, HIGH / 2.0 + 4.0)
-    dashes = ' stroke-dasharray="4 3"' if graph.kinds[e] == Kind.ONE else ""
+    x1, y1 = way[-1]
+    dashes = ' stroke-dasharray="4 3"' if dashed else ""
     end = y1 - HIGH / 2.0
     tip = f"{x1 - 3.5:.1f},{end - 7.0:.1f} {x1 + 3.5:.1f},{end - 7.0:.1f} {x1:.1f},{end:.1f}"
-    line = f'<path d="{way}" fill="none" stroke="#7f8a95"{dashes}/><polygon points="{tip}" fill="#7f8a95"/>'
-    label = graph.symbols[e] or (f"{graph.constants[e]:g}" if e in graph.constants else "")
-    if not label:
-        return line
-    (x, y), (x1, y1) = points[:2]
-    place = f'x="{(x + x1) / 2.0 + 3.0:.1f}" y="{(y + y1) / 2.0 + 4.0:.1f}"'
-    return f'{line}<text {place} fill="#b3622d" font-size="12">{escape(_shown(label, 1))}</text>'
+    path = curve(way, HIGH / 2.0, HIGH / 2.0 + 4.0)
+    line = f'<path d="{path}" fill="none" stroke="#7f8a95"{dashes}/><polygon points="{tip}" fill="#7f8a95"/>'
+    x, y = _middle(way)
+    text = f'<text x="{x + 3.0:.1f}" y="{y + 4.0:.1f}" fill="#b3622d" font-size="12">{escape(label)}</text>'
+    return line + text if label else line
 
 
-def _vertex(name: str, x: float, y: float, width: float, end: str) -> str:
+def _middle(way: Sequence[Point]) -> Point:
+    """Return the place of an edge's label."""
+    (x, y), (x1, y1) = way[:2]
+    return (x + x1) / 2.0, (y + y1) / 2.0
+
+
+def _vertex(name: str, at: Point, width: float, end: str, corner: float) -> str:
     fill, line, ink = _FILLS[end]
+    x, y = at
     return (
-        f'<rect x="{x - width / 2.0:.1f}" y="{y - HIGH / 2.0:.1f}" width="{width:.1f}" height="{HIGH}" rx="6" '
+        f'<rect x="{x - width / 2.0:.1f}" y="{y - HIGH / 2.0:.1f}" width="{width:.1f}" height="{HIGH}" rx="{corner:g}" '
         f'fill="{fill}" stroke="{line}"/>'
         f'<text x="{x:.1f}" y="{y + 4.5:.1f}" text-anchor="middle" fill="{ink}">{escape(name)}</text>'
     )
+
+
+def _bp(pixels: float) -> str:
+    """Return a length in big points."""
+    return f"{0.75 * pixels:.1f}"
+
+
+_RAISED: Final = str.maketrans("₀₁₂₃₄₅₆₇₈₉₋", "0123456789-")
+_LETTERS: Final = re.compile(r"([^\W\d_])([₀-₉₋]*)")
+_ESCAPED: Final = {c: f"\\{c}" for c in "{}_$&#%"} | {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}"}
+
+
+def _tex(text: str) -> str:
+    """Return text for LaTeX: letters with a number each as formulas, everything else as it stands."""
+    if re.fullmatch(r"(?:[^\W\d_][₀-₉₋]*|[ +*·()])+", text) and (len(text) == 1 or text != text.translate(_RAISED)):
+        return f"${_LETTERS.sub(lambda m: m[1] + (f'_{{{m[2].translate(_RAISED)}}}' if m[2] else ''), text)}$"
+    return "".join(_ESCAPED.get(c, c) for c in text)
 
 
 def _shown(name: str, size: int) -> str:

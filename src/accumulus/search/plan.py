@@ -160,8 +160,9 @@ class Plan:
         """Show the plan step by step, in graph, line graph and expressions, as a page of HTML.
 
         Args:
-            path: of the file that the page is written to; without one it is opened in a browser, and within a notebook
-                shown inline.
+            path: of the file that the page is written to; a name that ends in ``.svg``, ``.tex`` or ``.dot`` gets a
+                picture of the graph instead. Without one the page is opened in a browser, within a notebook shown
+                inline.
 
         Returns:
             The file, or what the notebook shows.

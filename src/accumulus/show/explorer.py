@@ -41,7 +41,7 @@ from accumulus.frontends.names import NamedValues, entry_of, named_values, recog
 from accumulus.graph.degrees import levels
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.graph.layered import DOWN, Drawing, Point, curve, drawn
-from accumulus.graph.pictures import HIGH, WIDE, typeset
+from accumulus.graph.pictures import HIGH, WIDE, picture_of, to_dot, typeset
 from accumulus.search.plan import Plan
 from accumulus.show import panels
 from accumulus.show.frames import GROUPS, Frames
@@ -683,6 +683,14 @@ def shown(html: str, path: str | PathLike[str] | None) -> Path | Inline:
     return file
 
 
+#: Languages of pictures, by how names of files end.
+PICTURES: Final[dict[str, Callable[[DifferentiationGraph, Sequence[str] | None], str]]] = {
+    ".svg": lambda graph, names: picture_of(graph, names).svg(),
+    ".tex": lambda graph, names: picture_of(graph, names).tikz(),
+    ".dot": lambda graph, _: to_dot(graph) + "\n",
+}
+
+
 def written(html: str, path: str | PathLike[str]) -> Path:
     """Write a page to a file.
 
@@ -723,7 +731,10 @@ def _opened(file: Path) -> bool:
 
 
 def show_plan(plan: Plan, path: str | PathLike[str] | None = None, described: Described | None = None) -> Path | Inline:
-    """Show a plan beside those of simple methods."""
+    """Show a plan beside those of simple methods; a picture of its graph, if the file's name ends as one's does."""
+    if isinstance(path, (str, PathLike)) and (end := Path(path).suffix.lower()) in PICTURES:
+        names = None if described is None else _Writer(plan.graph, described).names
+        return written(PICTURES[end](plan.graph, names), path)
     return shown(page(plan, described, rivals=rivals_of(plan)), path)
 
 
@@ -744,6 +755,8 @@ def show_program(program: Any, function: Callable[..., Any], path: str | PathLik
     known = [*inspect.signature(function).parameters] if callable(function) else []
     parameters = [known[k] if k < len(known) else f"x{k}" for k in range(len(shapes))]
     plan = getattr(program.facts, "plan", None)
+    if plan is None and isinstance(path, (str, PathLike)) and Path(path).suffix.lower() in PICTURES:
+        raise ArgumentError(f"path is {str(path)!r}, but {program.name} runs as loops; expected a page, .html")
     if plan is None:
         return shown(loops_page(program.name, program.recording, parameters), path)
     if is_large(plan):

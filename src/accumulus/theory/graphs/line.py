@@ -29,7 +29,7 @@ from typing import NamedTuple
 from accumulus.elimination.edges_and_faces import line_graph_faces
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph, derive
-from accumulus.graph.pictures import digraph, typeset
+from accumulus.graph.pictures import Picture, digraph, typeset
 from accumulus.theory.graphs.traversal import topological_order
 
 
@@ -279,3 +279,21 @@ def line_graph_to_dot(graph: LineGraph) -> str:
     names = [typeset(name) for name in graph.names]
     used = [v for v in range(len(names)) if graph.predecessors[v] or graph.successors[v] or v >= graph.edges]
     return digraph("", "filled", names, used, graph.roots, graph.terminals, faces)
+
+
+def line_graph_picture(graph: LineGraph) -> Picture:
+    """Return the picture of a line graph, which writes itself as SVG and for LaTeX.
+
+    >>> line = LineGraph.of(DifferentiationGraph([("y", "a", "e1"), ("a", "x", "e2")]))
+    >>> line_graph_picture(line).svg().count("<rect")
+    4
+    """
+    level = [-1] * len(graph.names)
+    for v in topological_order(dict(enumerate(map(len, graph.predecessors))), graph.successors.__getitem__):
+        if graph.successors[v] or graph.predecessors[v] or v >= graph.edges:
+            level[v] = max((level[p] + 1 for p in graph.predecessors[v]), default=0)
+    for v in graph.terminals:
+        level[v] = max(level)
+    ends = dict.fromkeys(graph.roots, "root") | dict.fromkeys(graph.terminals, "terminal")
+    edges = [(i, j, "", False) for i, j in graph.faces]
+    return Picture.of("line graph", [typeset(name) for name in graph.names], level, edges, ends, corner=0.0)
