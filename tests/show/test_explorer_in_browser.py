@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -25,6 +26,7 @@ CHROMIUM = os.environ.get("CHROMIUM") or next(
 )
 if CHROMIUM is None:
     pytest.skip("needs Chromium: apt-get install chromium, then make test-browser", allow_module_level=True)
+ROOT = Path(__file__).parents[2]
 AXE = Path(os.environ.get("AXE", "build/npm/node_modules/axe-core/axe.min.js"))
 
 
@@ -108,6 +110,28 @@ def test_views_agree_with_the_plan_at_every_step(opened, name):
                 assert page.locator(".f:not(.hidden):not(.over)").count() == len(frames.faces_after(steps))
                 page.locator("[title^='On ']").click()
             assert counters(page) == [plan.costs[name] for name in ("fma", "multiplications", "operations")]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_every_example(opened, tmp_path, path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    point = module.example_point()
+    jac = acc.jacobian(getattr(module, path.stem), effort="fast")
+    jac(*point) if isinstance(point, tuple) else jac(point)
+    html = jac.show(tmp_path / "given.html").read_text(encoding="utf-8")
+    assert len(html) < 2_000_000
+    with opened(html) as page:
+        for tab in page.locator("[role=tab]").all():
+            tab.click()
+        for key in ("ArrowRight", "ArrowRight", "End"):
+            page.keyboard.press(key)
+        costs = page.evaluate("Object.values(explorer.plan.costs)")
+        assert counters(page) == costs
+        assert page.locator(".n.hidden").count() > 0
+        left = page.locator(".hit:not(.hidden):not(.over)").count()
+        assert left >= len({value for *_, value in page.evaluate("explorer.plan.entries")})
 
 
 def test_what_is_multiplied_lights_up_in_all_views(opened):
