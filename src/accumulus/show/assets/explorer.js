@@ -713,7 +713,7 @@
     let products = 0;
     for (let k = from; k < to; k++) products += plan.steps[k][0];
     const sums = to - from - products;
-    let text = "The graph, and its line graph: each edge is a vertex there, each path of two edges a face.";
+    let text = "Each edge is a vertex of the line graph, and two that follow each other a face.";
     if (!plan.steps.length) text = plan.edges ? "Nothing has to be multiplied: the edges are the Jacobian." : "There are no derivatives here.";
     if (to) {
       const at = [...lit.vertices].slice(0, 4).map((v) => D.vertices[v].a).join(", ") + (lit.vertices.size > 4 ? ", …" : "");
@@ -942,13 +942,16 @@
     act();
   };
 
+  // within another page: a way out of it
+  const own = window.parent !== window && location.protocol !== "about:" ? el("a", { class: "own", href: location.href, target: "_blank", text: "↗", title: "Open as a page of its own", "aria-label": "Open as a page of its own" }) : null;
+
   // All together -----------------------------------------------------------------------------------------------------
 
   const sub = `Plan by ${plan.method}, for ${plan.objective} · ${D.overview || `${plural(D.vertices.length, "vertex")}, ${many(plan.edges, "edge")}`}${plan.optimal ? " · proven optimal" : ""}`;
   main.classList.toggle("outside", Boolean(outside));
   main.replaceChildren(...[
     el("header", { class: "head" }, el("div", {}, el("h1", { text: GIVEN.title }), el("p", { text: sub })), el("ul", { class: "counters" }, ...counters.map((counter) => counter.item)),
-      el("div", { class: "tools" }, search, told, theme, helper)),
+      el("div", { class: "tools" }, search, told, theme, helper, own)),
     outside ? outside.figure : null,
     right,
     el("div", { class: "now" }, say, says, legend),
