@@ -333,3 +333,16 @@ def test_a_large_graph_has_an_overview(monkeypatch):
     assert sum(sizes) == len(plan.graph.vertices)
     gone = sorted(v for step in shown["steps"] for v in step[6])
     assert gone == [v for v, vertex in enumerate(data["vertices"]) if not vertex["k"]]
+
+
+def test_formulas_have_the_brackets_that_they_need():
+    def f(x):
+        return np.array([(x[0] * x[1]) ** 2.5, -(x[0] + x[1]), (x[0] - 3.0) * x[1], x[1] * -2.0])
+
+    data = data_of(explorer.page(acc.plan(acc.trace(f, np.ones(2)).linearize())))
+    values = {value for _, _, value in data["labels"]}
+    formulas = [vertex["f"] for vertex in data["vertices"]] + sorted(values)
+    assert any(r"\left(-2\right) \cdot x_{1}" in text for text in formulas)
+    for text in formulas:
+        assert not re.search(r"\\cdot -", text)
+        assert not re.search(r"\}\^\{.*\}\^", text)

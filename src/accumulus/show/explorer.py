@@ -191,36 +191,30 @@ def _data(plan: Plan, described: Described, rivals: Sequence[Plan]) -> dict[str,
         return panels.overview(plan, [_sign(graph, str(name)) for name in graph.vertices])
     writer = _Writer(graph, described)
     drawing = drawn(levels(graph), _pairs(graph), writer.widths)
+    at = {v: (round(x), round(y)) for v, (x, y) in drawing.points.items()}
+    kinds = dict.fromkeys(graph.roots, "r") | dict.fromkeys(graph.terminals, "t")
     vertices = [
         {
             "n": writer.shown[v],
             "o": writer.signs[v],
-            "k": "r" if v in graph.roots else "t" if v in graph.terminals else "",
-            "x": round(drawing.points[v][0]) if v in drawing.points else None,
-            "y": round(drawing.points[v][1]) if v in drawing.points else None,
-            "w": round(writer.widths[v]),
+            "a": writer.names[v],
             "f": writer.formula(v),
             "s": writer.source(v),
-            "a": writer.names[v],
+            "k": kinds.get(v, ""),
+            "x": at.get(v, (None, None))[0],
+            "y": at.get(v, (None, None))[1],
+            "w": round(writer.widths[v]),
         }
         for v in range(len(graph.vertices))
     ]
     return {
-        "title": printable(graph.name) or "graph",
-        "vertices": vertices,
+        "title": printable(graph.name) or "graph", "vertices": vertices,
         "size": [round(drawing.width), round(drawing.height)],
-        "roots": list(graph.roots),
-        "terminals": list(graph.terminals),
-        "tex": writer.latex,
+        "roots": list(graph.roots), "terminals": list(graph.terminals),
         "labels": [writer.label(e) for e in range(len(graph.sources))],
-        "blocks": panels.blocks(graph),
-        "levels": panels.local_jacobians(graph),
-        "order": panels.dependencies(plan),
-        "plans": [
-            _plan_data(plan, writer, drawing),
-            *(_plan_data(each, writer, drawing, rival=True) for each in rivals),
-        ],
-    }
+        "blocks": panels.blocks(graph), "levels": panels.local_jacobians(graph), "order": panels.dependencies(plan),
+        "plans": [_plan_data(each, writer, drawing, rival=each is not plan) for each in (plan, *rivals)],
+    }  # fmt: skip
 
 
 def is_large(plan: Plan) -> bool:
@@ -244,41 +238,30 @@ def _plan_data(plan: Plan, writer: _Writer, drawing: Drawing, *, rival: bool = F
         # what parts the steps no better than another group is no choice
         if kind == "face" or 1 < len(ends) < (fewest if kind != "page" else len(groups["face"])):
             groups[kind] = ends
+    steps = zip(frames.products, frames.left, frames.right, frames.changes, frames.middles, strict=True)
     counted = sorted({0, frames.steps, *_spread(groups["face"], COUNTED // 4 if rival else COUNTED)})
     return {
-        "method": plan.method,
-        "objective": str(plan.objective),
+        "method": plan.method, "objective": str(plan.objective),
         "costs": {str(objective): cost for objective, cost in plan.costs.items()},
-        "bound": plan.lower_bound,
-        "optimal": plan.is_optimal,
-        "edges": frames.edges,
-        "ends": [v for pair in frames.ends for v in pair],
-        "kinds": frames.kinds,
-        "text": texts.short,
+        "bound": plan.lower_bound, "optimal": plan.is_optimal,
+        "edges": frames.edges, "ends": _flat(frames.ends), "kinds": frames.kinds, "text": texts.short,
         "ways": _ways(frames, drawing, apart=is_short),
         "line": _line_places(frames, texts.short, writer.shown, apart=is_short),
-        "alive": frames.alive,
-        "faces": None if frames.faces is None else [v for face in frames.faces for v in face],
+        "alive": frames.alive, "faces": None if frames.faces is None else _flat(frames.faces),
         "steps": [
-            [
-                int(frames.products[k]),
-                frames.left[k],
-                frames.right[k],
-                [v for face in change.removed_faces for v in face],
-                [v for face in change.added_faces for v in face],
-                change.removed_values,
-                change.removed_vertices,
-                frames.middles[k],
-            ]
-            for k, change in enumerate(frames.changes)
+            [int(product), left, right, _flat(change.removed_faces), _flat(change.added_faces),
+             change.removed_values, change.removed_vertices, middle]
+            for product, left, right, change, middle in steps
         ],
-        "fma": frames.fma,
-        "mul": frames.multiplications,
-        "ops": [counted, frames.operations(counted)],
+        "fma": frames.fma, "mul": frames.multiplications, "ops": [counted, frames.operations(counted)],
         "groups": groups,
         "entries": [[row, column, value] for (row, column), value in plan.accumulation.entries.items()],
         "lines": [] if rival or not is_short else texts.lines(plan, writer.latex),
-    }
+    }  # fmt: skip
+
+
+def _flat(pairs: Iterable[tuple[int, int]]) -> list[int]:
+    return [v for pair in pairs for v in pair]
 
 
 def _spread(ends: Sequence[int], most: int) -> list[int]:
@@ -504,18 +487,22 @@ class _Writer:
         arguments = [self._written(tape, a, deep - 1) for a in tape.arguments(reference)]
         if "{0}" not in row.latex:
             return rf"{row.latex}\left({', '.join(arguments)}\right)"
-        if row.name in ("multiply", "power", "negative", "subtract"):
-            arguments = [
-                rf"\left({text}\right)" if _is_loose(tape, a, self._vertex_of) else text
-                for a, text in zip(tape.arguments(reference), arguments, strict=True)
-            ]
-        return str(row.latex.format(*arguments))
+        pairs = zip(tape.arguments(reference), arguments, strict=True)
+        bracketed = [rf"\left({text}\right)" if self._is_loose(tape, a, row.name) else text for a, text in pairs]
+        return str(row.latex.format(*bracketed))
 
-
-def _is_loose(tape: Tape, reference: int, vertices: Mapping[int, int]) -> bool:
-    if reference < tape.inputs or reference in vertices:
-        return False
-    return tape.operation(reference).name in ("add", "subtract", "negative")
+    def _is_loose(self, tape: Tape, reference: int, within: str) -> bool:
+        """Return whether an argument needs brackets within an operation."""
+        if within not in ("multiply", "power", "negative", "subtract"):
+            return False
+        if reference < 0:
+            return tape.value_of(reference) < 0.0
+        if reference < tape.inputs or reference in self._vertex_of:
+            return False
+        name = tape.operation(reference).name
+        return name in ("add", "subtract", "negative") or (
+            within == "power" and name in ("multiply", "divide", "power")
+        )
 
 
 def _number(value: float) -> str:
