@@ -902,6 +902,8 @@
   for (const [name, make] of tabs) bar.append(el("button", { type: "button", role: "tab", text: name, onclick: () => open(name, make) }));
   holder.append(el("div", { class: "top" }, bar, larger));
 
+  window.onbeforeprint = () => lines.items.forEach((_, k) => lines.render(k));
+
   // Search, theme, help ----------------------------------------------------------------------------------------------
 
   let hits = [], hit = -1;
