@@ -345,7 +345,7 @@ def test_static_arguments_that_cannot_be_hashed_are_named():
             derivative(1.0, argument)
 
 
-@pytest.mark.parametrize("name", ["grad", "value_and_grad", "jacfwd", "jacrev", "jit", "vmap", "linearize"])
+@pytest.mark.parametrize("name", acc._ELSEWHERE)
 def test_names_of_other_libraries_lead_to_those_of_this_one(name):
     with pytest.raises(AttributeError, match=rf"no attribute '{name}'\. Write acc\."):
         getattr(acc, name)
@@ -357,3 +357,27 @@ def test_names_of_other_libraries_lead_to_those_of_this_one(name):
 def test_arguments_in_the_manner_of_other_libraries_are_told_apart(name):
     with pytest.raises(ArgumentError, match=rf"write acc\.{name}\(f\)\(\(x,\), "):
         getattr(acc, name)(lambda x: x, np.ones(2), np.ones(2))
+
+
+@pytest.mark.parametrize("name", ["jacobian", "gradient", "hessian", "compile"])
+def test_points_in_the_place_of_positions_are_told_apart(name):
+    make = getattr(acc, name)
+    for point in (np.ones(2), 1.5):
+        with pytest.raises((ArgumentError, TypeError), match=r"argnums is .*come afterwards|positional"):
+            make(lambda x: x @ x, point)
+
+
+def test_names_that_are_listed_are_public():
+    assert {name for name in dir(acc) if not name.startswith("__")} == set(acc.__all__)
+
+
+def test_short_forms():
+    x = np.ones(3)
+    derivative = acc.jacobian(lambda x: np.sin(x) * x[0])
+    program = derivative.compile(x)
+    report = derivative.report()
+    assert repr(program) == f"<jacobian of <lambda>, compiled for llvm, {program.operations} operations>"
+    assert repr(acc.trace(lambda x: np.sin(x) * x[0], x)) == "<trace of <lambda>, 6 operations>"
+    assert repr(report) == str(report) == "\n".join(report.splitlines())
+    assert "compiled for" not in report
+    assert "Jacobian" in report

@@ -177,6 +177,18 @@ _ELSEWHERE = {
     "jit": "acc.compile(f)",
     "vmap": "acc.jacobian(f).batch(points), or acc.map(f, points) within a function",
     "linearize": "acc.linear_operator(f)",
+    "pmap": "acc.jacobian(f, threads=4).batch(points)",
+    "make_jaxpr": "acc.trace(f, *arguments).tape",
+    "custom_jvp": "acc.custom(f, jvp=...)",
+    "custom_vjp": "acc.custom(f, vjp=...)",
+    "jtimes": "acc.jvp(f), or acc.vjp(f)",
+    "make_vjp": "acc.vjp(f)",
+    "make_jvp": "acc.jvp(f)",
+    "make_hvp": "acc.hvp(f)",
+    "hessian_vector_product": "acc.hvp(f)",
+    "vector_jacobian_product": "acc.vjp(f)",
+    "lambdify": "acc.sympy.lambdify(arguments, expressions)",
+    "nlpsol": "acc.casadi.nlpsol(name, solver, nlp)",
 }
 
 
@@ -193,4 +205,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, "__version__"})
+    return sorted({*(name for name in globals() if name.startswith("__")), *__all__, "__version__"})

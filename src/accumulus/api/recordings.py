@@ -87,6 +87,10 @@ class Trace:
         """Return the operations of the function."""
         return self.recording.scalars
 
+    def __repr__(self) -> str:
+        program = self.recording.program
+        return f"<trace of {self.name}, {len(program) - program.inputs:,} operations>"
+
     def linearize(
         self, argnums: int | Sequence[int] | None = None, *, argnames: str | Sequence[str] | None = None
     ) -> DifferentiationGraph:

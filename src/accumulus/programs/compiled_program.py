@@ -104,6 +104,9 @@ class CompiledProgram:
             program.compile(first, shared)
         return program
 
+    def __repr__(self) -> str:
+        return f"<{self.kind.name} of {self.name}, compiled for {self.options.target}, {self.operations:,} operations>"
+
     def compile(self, first: Call | None = None, shared: tuple[bool, ...] = ()) -> None:
         """Compile the code, and what the first call needs of it; arguments are those of `of`."""
         options = self.options

@@ -6,10 +6,11 @@ opened, and axes of points handed on to what is in them. Calls with nothing but 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import Parameter
+from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -205,10 +206,15 @@ def asked_together(
     """Positions and names in one: those by position first."""
     if argnums is None and argnames is None:
         return 0
-    places = () if argnums is None else (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    places: tuple[int, ...] = ()
+    if isinstance(argnums, int) or not isinstance(argnums, Iterable) or isinstance(argnums, np.ndarray):
+        places = () if argnums is None else (argnums,)
+    else:
+        places = tuple(argnums)
     if any(not isinstance(place, int) for place in places):
         raise ArgumentError(
-            f"argnums is {argnums!r}; expected the position of an argument, or several (argnames takes names)"
+            f"argnums is {shortened(argnums)}; expected the position of an argument, or several (argnames takes "
+            "names). The arguments of the function come afterwards: acc.jacobian(f)(x)"
         )
     if argnames is None:
         return argnums if isinstance(argnums, int) else places

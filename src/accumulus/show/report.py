@@ -388,6 +388,17 @@ class Shown:
     def __str__(self) -> str:
         return plain_text(self.__rich__())
 
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __contains__(self, text: str) -> bool:
+        """Return True if the report, as it is printed, has a text."""
+        return text in str(self)
+
+    def splitlines(self) -> list[str]:
+        """Return the lines of the report, as it is printed."""
+        return str(self).splitlines()
+
     def _preparation(self, from_cache: Collection[str] = ()) -> list[tuple[str, str]]:
         """Return the times of the stages, and what a user has to know of the program besides."""
         stages = ", ".join(
@@ -402,7 +413,7 @@ class Shown:
         return [*rows, *(("not done by code", f"changes of {what}") for what in self.changed)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report(Shown):
     """A plan, its costs and savings, and the program that was compiled from it.
 

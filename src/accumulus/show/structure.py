@@ -90,7 +90,7 @@ def lines_text(lines: Iterable[tuple[str, int]]) -> str:
     return ", ".join(found)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class StructureReport(Shown):
     """A program over arrays: its loops, costs and times.
 
