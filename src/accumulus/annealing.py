@@ -1,11 +1,11 @@
-"""Simulated annealing, whatever it is that moves: orders, sequences of eliminations, definitions of nodes, signs.
+"""Simulated annealing of orders, sequences of eliminations, definitions of nodes, and signs.
 
-What a move is, what it costs and whether it is accepted at a temperature is a kernel's own. Here is what all share: the
-temperature falls geometrically over so many visits, in slices of some milliseconds; between them the deadline is looked
-at, and Ctrl-C is heard. `Annealing` does that run after run, until runs stall.
+Each kernel defines its moves, their costs and their acceptance. This module has what they share: the temperature falls
+geometrically over a number of visits, in slices of some milliseconds. Between slices the deadline and Ctrl-C are
+checked. `Annealing` does that run after run, until runs stall.
 
-Deterministic: what a run finds depends on its start, its seed and its number of visits, not on where it is cut into
-slices. How many runs there are, and how long each is, depends on the work that is left, not on the clock.
+Runs are deterministic: the result depends on the start, the seed and the number of visits, not on the slices. The
+number of runs and their lengths depend on the work that is left, not on the clock.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Schedule:
 
 
 class Annealing(ABC):
-    """Runs of annealing, and the best that they find; what is annealed is fixed, the start of each run is not."""
+    """Runs of annealing of one problem, each from a start of its own, and the best solution of all."""
 
     #: Temperatures at the start and at the end of a run.
     HOT: ClassVar[float]
@@ -73,7 +73,7 @@ class Annealing(ABC):
     @property
     @abstractmethod
     def best(self) -> tuple[Any, tuple[int, ...]]:
-        """Return the best cost with what breaks ties, and the solution of that cost, from which a run can start."""
+        """Return the best cost with its tie-breaker, and the solution of that cost, from which a run can start."""
 
     @abstractmethod
     def _begin(self, start: Sequence[int]) -> float:
@@ -95,11 +95,14 @@ class Annealing(ABC):
         heat: float = 1.0,
         deadline: Deadline = FOREVER,
     ) -> Iterator[int]:
-        """Anneal once; yields the best cost of all runs after each slice.
+        """Anneal once, and yield the best cost of all runs after each slice.
 
         Args:
-            heat: factor of the temperature at the start; a small one keeps most of the start.
-            deadline: of all runs.
+            start: solution that the run begins with.
+            visits: number of moves that the run tries.
+            seed: integers that the run's random numbers depend on.
+            heat: factor of the starting temperature; a small one keeps most of the start.
+            deadline: deadline that all runs share.
         """
         unit = self._begin(start)
         self._state.random[0] = seed_of(*seed)
@@ -116,12 +119,14 @@ class Annealing(ABC):
         anew: Sequence[int] | None = None,
         deadline: Deadline = FOREVER,
     ) -> Iterator[int]:
-        """Run after run, each from the best so far, hot enough to leave it; yields the best cost after each slice.
+        """Anneal run after run, each from the best solution so far; yield the best cost after each slice.
 
         Args:
-            most_sweeps: of a run, so that others fit before the deadline.
+            schedule: lengths of the runs, and when they end.
+            seed: seed of all runs.
+            most_sweeps: limit of the sweeps of one run, so that others fit before the deadline.
             iterations: visits of all runs, instead of the end that the schedule has.
-            anew: what every second run begins with instead, the first one included.
+            anew: solution that every second run begins with instead, the first one included.
             deadline: after which no run begins.
         """
         for number in rounds(schedule.stalls if iterations is None else math.inf, lambda: self.best_cost):
@@ -152,11 +157,15 @@ def slices(
     deadline: Deadline = FOREVER,
     price: float = 0.0,
 ) -> Iterator[None]:
-    """Cool over so many visits, or as many as there is work left for; yields after each slice.
+    """Cool over a number of visits, or as many as there is work left for; yield after each slice.
 
     Args:
+        state: memory of the kernel, with its temperature.
         visit: makes that many visits or those of a slice, if these are fewer, and returns how many.
-        hot, cold: temperatures at the start and at the end, in units of `unit`.
+        visits: number of moves in all.
+        hot: temperature at the start, in units of `unit`.
+        cold: temperature at the end, in the same units.
+        unit: cost that the temperatures are multiples of.
         deadline: when to stop.
         price: seconds of work of a visit.
     """
@@ -171,7 +180,7 @@ def slices(
 
 
 def cool(state: Annealed, visits: int, hot: float, cold: float, unit: float = 1.0) -> None:
-    """Let the temperature fall from hot to cold over so many visits."""
+    """Lower the temperature from hot to cold over a number of visits."""
     state.temperature, state.cooling = hot * unit, (cold / hot) ** (1 / max(1, visits))
 
 
@@ -186,7 +195,7 @@ def rounds(stalls: float, cost: Callable[[], int], gain: float = 0.0) -> Iterato
 
 
 def thresholds(count: int) -> NDArray[np.float64]:
-    """-log(u) for so many u that are spread evenly: times the temperature, what a move may cost more (Metropolis)."""
+    """Return -log(u) for evenly spread u: times the temperature, the cost that a move may add (Metropolis)."""
     table: NDArray[np.float64] = -np.log((np.arange(count) + 0.5) / count)
     return table
 

@@ -108,9 +108,10 @@ def version_of_kind(kind: Kind) -> bytes:
 
 
 def load(kind: Kind, key: str) -> bytes | None:
-    """Return what was stored under a kind and a key; None if nothing was, or if it cannot be trusted to be that.
+    """Return the bytes that are stored under a kind and a key; None if there are none or they cannot be trusted.
 
     Args:
+        kind: folder of the entry: "plans", "kernels", ….
         key: at most 128 letters, digits, "_", "." and "-".
     """
     with _without(), _folder(kind) as folder:
@@ -122,7 +123,7 @@ def load(kind: Kind, key: str) -> bytes | None:
 
 
 def store(kind: Kind, key: str, payload: bytes) -> None:
-    """Store bytes under a kind and a key, in the place of an older file; without a word if that is not possible."""
+    """Store bytes under a kind and a key, in place of an older file; do nothing if that is not possible."""
     size = _occupied(len(payload))
     if size > LIMIT * _REMAINING:
         return
@@ -132,7 +133,7 @@ def store(kind: Kind, key: str, payload: bytes) -> None:
 
 
 def contents() -> dict[Kind, list[int]]:
-    """Bytes that each file of each kind takes on disk.
+    """Return the size on disk of each file, in bytes, by kind.
 
     Raises:
         OSError: if there is no place for a cache.
@@ -146,7 +147,7 @@ def contents() -> dict[Kind, list[int]]:
 
 
 def state() -> str:
-    """ "usable", or why nothing is stored, for people.
+    """Return "usable", or the reason why nothing is stored, as text for people.
 
     Raises:
         OSError: if there is no place for a cache.
@@ -165,7 +166,7 @@ def state() -> str:
 
 
 def clear() -> None:
-    """Drop everything that is stored; what is not known to be ours stays.
+    """Delete all stored files; files that this package did not write stay.
 
     Raises:
         OSError: if there is no place for a cache, or it cannot be written.

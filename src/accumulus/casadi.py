@@ -49,10 +49,10 @@ def external(f: Callable[..., Any], *examples: Any, name: str | None = None, **o
     Jacobian is the Hessian of the weighted results, for `casadi.gradient`, `casadi.hessian` and solvers.
 
     Args:
-        f: what `accumulus.jacobian` takes: a function of numbers and NumPy arrays; a function of JAX, expressions of
-            SymPy, a `casadi.Function`.
+        f: function as `accumulus.jacobian` takes it: of numbers and NumPy arrays, a function of JAX, expressions of
+            SymPy, or a `casadi.Function`.
         examples: arguments of the right shapes: numbers, vectors, which are columns, and matrices.
-        name: of the function in CasADi; by default its own.
+        name: name of the function in CasADi; by default that of `f`.
         options: those of `accumulus.jacobian`, but for `sparse`: the Jacobian has the structural nonzeros only.
 
     Returns:
@@ -88,19 +88,20 @@ def nlpsol(
     solver_options: dict[str, Any] | None = None,
     **options: Unpack[Given],
 ) -> Any:
-    """`casadi.nlpsol` of a nonlinear program whose functions, derivatives and second derivatives are compiled C.
+    """Return `casadi.nlpsol` of a nonlinear program whose functions and derivatives are compiled C.
 
     It minimises f(x, p) subject to lbx ≤ x ≤ ubx and lbg ≤ g(x, p) ≤ ubg. Gradient, Jacobian and Hessian of the
     Lagrangian are planned here, with their patterns, and compiled by the machine's C compiler; the solver calls them
     without Python.
 
     Args:
-        name: of the solver.
-        solver: of CasADi's: "ipopt", "sqpmethod", ….
-        f: what `accumulus.jacobian` takes; it returns one number.
-        g: the same; it returns a vector or a number.
-        x, p: examples of variables and parameters, vectors or numbers; without parameters f and g take x alone.
-        solver_options: those of `casadi.nlpsol`.
+        name: name of the solver.
+        solver: name of CasADi's plugin: "ipopt", "sqpmethod", ….
+        f: objective, a function as `accumulus.jacobian` takes it that returns one number.
+        g: constraints, such a function that returns a vector or a number.
+        x: example of the variables, a vector or a number.
+        p: example of the parameters, a vector or a number; None if f and g take x alone.
+        solver_options: options of `casadi.nlpsol`.
         options: those of `accumulus.jacobian`, but for `sparse`, `dtype` and `target`.
 
     Returns:

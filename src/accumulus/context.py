@@ -1,4 +1,4 @@
-"""The context of one preparation: its options, the work and the time that are left, and whom to tell of progress.
+"""Context of one preparation: its options, the work and time that are left, and its progress callback.
 
 A user's call makes one `Context`, and planning, rewriting and compilation hand it down as their one argument beside
 the graph or the tape. A stage that may take only part of the work gets a part of it (`part`, `within`); one that
@@ -33,7 +33,7 @@ PLANNING: Final = 0.3
 
 
 class Context(Deadline):
-    """Options, and the deadline until which searches go by them.
+    """Options of a call, and the deadline of its searches.
 
     Args:
         options: of the call.
@@ -86,7 +86,7 @@ class Context(Deadline):
         return own.having(effort=BEFORE_REWRITING[options.effort]) if brief else own
 
     def tell(self, stage: str, cost: int | None = None, expected: float | None = None) -> None:
-        """Tell the user's function of progress, if there is one, how far the preparation is."""
+        """Report the state of the preparation to the user's progress function, if there is one."""
         if callable(self.options.progress):
             self.options.progress(Progress(stage, self.elapsed, cost, expected=expected))
 

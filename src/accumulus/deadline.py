@@ -1,4 +1,4 @@
-"""One deadline for everything that searches: made when a user's call begins, and handed down from there.
+"""Deadline of everything that searches: made when a user's call begins, and handed down from there.
 
 A search is limited by its *work*, so that the same call finds the same program on a busy machine, too. Work is counted
 where it is done, in units that do not depend on the clock: visits of vertices, moves, products, each at the seconds
@@ -73,7 +73,7 @@ class _Account:
 
 
 class Deadline:
-    """The work after which a search ends, and the moment at which it is cut short if it has not ended by then.
+    """Limit of the work of a search, and the time at which it is cut short if it has not ended by then.
 
     Deadlines made from one another share their work and their clock: what one spends, and while one is paused, counts
     for all.
@@ -167,7 +167,7 @@ class Deadline:
         return self._other(self._until, min(self._most, self._units_from_now(seconds)), min(seconds, self.seconds))
 
     def at_least(self, seconds: float) -> Self:
-        """Return this deadline, or one that many seconds from now with its work, if that is later."""
+        """Return this deadline, or one with its work that ends at least a number of seconds from now."""
         work = WORK * seconds
         until = max(self._until, self._account.now() + seconds)
         return self._other(until, max(self._most, self._units_from_now(work)), max(work, self.seconds))
@@ -182,7 +182,7 @@ class Deadline:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Stop the clock meanwhile: what is done has to be done anyway, and is no search."""
+        """Stop the clock during work that every call has to do, such as compiling."""
         with self._account.stopped():
             yield
 
@@ -211,7 +211,7 @@ _LOOK: Final = 0.1
 
 
 def interruptible(function: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
-    """Return what a function returns that releases Python's lock, and raise KeyboardInterrupt while it runs.
+    """Call a function that releases Python's lock and return its result; raise KeyboardInterrupt on Ctrl-C.
 
     Handing it over takes a tenth of a millisecond. An interrupted call goes on by itself and is forgotten; so it must
     hold no lock, and end.

@@ -1,10 +1,10 @@
-"""Locks in a process that is forked by one thread while another holds them.
+"""Locks that survive a fork by one thread while another thread holds them.
 
-In the child there is only the thread that forked: what another one held would stay held for ever. A lock that guards
-what stays whole whenever it is looked at is simply free again in the child (`Lock`). A lock that guards what may be
-half done in between is taken before the fork (`held_in_forks`), so that the fork waits until it is done. So it does for
-imports that other threads have begun, and for what they do inside of LLVM. Imports may need what is guarded in order to
-end: they are waited for while nothing is held.
+The child has only the thread that forked: a lock that another thread held would stay locked for ever. If the guarded
+data is consistent at every moment, its lock is released in the child (`Lock`). If it can be inconsistent in between,
+its lock is taken before the fork (`held_in_forks`), so that the fork waits. Forks also wait for imports that other
+threads have begun, and for their calls of LLVM. An import may need a guarded resource to end, so forks wait for imports
+before they take any lock.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _GUARDS: Final[list[_Guard]] = []
 
 
 def held_in_forks(lock: threading.RLock, in_child: Callable[[], object]) -> None:
-    """Let forks of this process, by any thread, wait until what a lock guards is whole.
+    """Make forks of this process, by any thread, wait until the data that a lock guards is consistent.
 
     Args:
         lock: a re-entrant one.

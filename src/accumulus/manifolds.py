@@ -100,7 +100,8 @@ class Manifold:
         """Return the tangent vectors δ at `x` with retract(x, δ) = `y`: the shortest ones.
 
         Args:
-            x, y: points, of shape (…, *shape). Leading axes are broadcast.
+            x: point, or a stack of points, at which the coordinates are taken.
+            y: point, or a stack of points, that the coordinates lead to.
 
         Returns:
             Tangent vectors of shape (…, dimension).

@@ -25,6 +25,7 @@ def check_fits(size: int, what: str, instead: str) -> None:
     """Refuse arrays of more bytes than there are.
 
     Args:
+        size: memory that is needed, in bytes.
         what: they are for, and how many entries.
         instead: what to do.
 

@@ -19,6 +19,7 @@ def printable(text: str, keep: str = "") -> str:
     r"""Return the text with everything that cannot be seen spelled out, as `repr` spells it.
 
     Args:
+        text: text to print.
         keep: characters that stay as they are all the same.
 
     >>> print(printable("\x1b[31mred, \u202eturned, \ud800"), printable("two\nlines", keep="\n"))
@@ -34,6 +35,8 @@ def fresh(name: str, taken: Container[object], begun: dict[str, int]) -> str:
     """Return the name with primes behind it so that it is not taken; with a prime and a number once that is shorter.
 
     Args:
+        name: name to make unique.
+        taken: names that are in use.
         begun: where the search for a number goes on, by name; so that many of one name take linear time.
 
     >>> [fresh("y", taken, {}) for taken in ({"y"}, {"y", "y′"}, {"y", "y′", "y′′", "y′′′"})]

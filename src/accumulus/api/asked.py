@@ -1,4 +1,4 @@
-"""From what users ask for to a `Derivative`: arguments and options, as all functions of this package take them."""
+"""Arguments and options as all functions of this package take them, and the `Derivative` made from them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from accumulus.programs.selection import Chosen
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: What says which arguments are meant, beside `argnums`, by default.
+#: Defaults of the options that select arguments, beside `argnums`.
 ARGUMENTS: Final[dict[str, Any]] = {"argnames": None, "static_argnums": (), "static_argnames": ()}
-#: What says which manifolds arguments and results are in, by default.
+#: Defaults of the options that give manifolds of arguments and results.
 MANIFOLDS: Final[dict[str, Any]] = {"on": None, "into": None}
-#: What says what of a matrix of derivatives is wanted, by default.
+#: Defaults of the options that select rows, columns or entries of a derivative.
 CHOICE: Final[dict[str, Any]] = {"rows": None, "columns": None, "entries": None, "banded": None}
 
 
@@ -31,7 +31,7 @@ class GivenOnManifolds(Given, total=False):
 
 
 class Asked(GivenOnManifolds, total=False):
-    """Options, and beside `argnums` which arguments are meant."""
+    """Options, and the selection of arguments beside `argnums`."""
 
     argnames: str | Sequence[str] | None
     static_argnums: int | Sequence[int]
@@ -52,7 +52,7 @@ class AskedOfMatrix(Asked, Choice, total=False):
 
 
 class GivenOfMatrix(Given, Choice, total=False):
-    """Options, and what of the matrix is wanted."""
+    """Options, and the selection of rows, columns or entries."""
 
 
 def shows_arguments(function: F) -> F:
@@ -78,7 +78,7 @@ def shows_choice(function: F) -> F:
 def derivative(
     f: Callable[..., Any], kind: Kind, argnums: int | Sequence[int] | None, asked: Asked | AskedOfMatrix
 ) -> Derivative:
-    """Return a derivative of `f` by the arguments at `argnums`, and by those that are asked for by name.
+    """Return a derivative of `f` with respect to the arguments at `argnums` and those named in the options.
 
     Raises:
         ArgumentError, UnknownNameError: for what is asked and does not exist or does not fit.
@@ -102,7 +102,7 @@ def manifolds_in(options: dict[str, Any]) -> list[Any]:
 def options_and_choice(
     kind: Kind, given: Mapping[str, Any], beside: Iterable[str] = ()
 ) -> tuple[Options, Chosen | None]:
-    """Options, and of a matrix what of it is wanted; None for all. `beside` are other names that the caller takes.
+    """Return options, and the selection of a matrix, None for all. `beside` are other names that the caller takes.
 
     Raises:
         ArgumentError, UnknownNameError: for what does not exist or does not fit.

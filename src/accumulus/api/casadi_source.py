@@ -37,20 +37,21 @@ LANES: Final = 8
 
 
 def by_columns(shape: Shape) -> NDArray[np.intp]:
-    """Of the entries of an array in C order, their places in CasADi's order."""
+    """Return the position in CasADi's order of each entry of an array in C order."""
     places: NDArray[np.intp] = np.arange(int(np.prod(shape))).reshape(shape[::-1]).T.ravel()
     return places
 
 
 def function_source(f: Callable[..., Any], examples: Sequence[Any], name: str, **options: Any) -> str:
-    """Return a function with first and second derivatives: ``name``, ``jac_name``, ``adj1_name`` and ``jac_adj1_name``.
+    """Return C with first and second derivatives: ``name``, ``jac_name``, ``adj1_name`` and ``jac_adj1_name``.
 
-    The last two are weights of the results times the Jacobian, and the Hessian of the results so weighted; they are
-    left out where a function has derivatives of its own, which cannot be differentiated.
+    The last two are the product of weights with the Jacobian, and the Hessian of the weighted results. They are left
+    out if the function has custom derivatives, which cannot be differentiated.
 
     Args:
-        f: what `accumulus.jacobian` takes.
-        examples: arguments of the right shapes.
+        f: function as `accumulus.jacobian` takes it.
+        examples: example arguments of the right shapes.
+        name: name of the function in C.
         options: those of `accumulus.jacobian`, but for `sparse`, `dtype` and `target`.
 
     Raises:
@@ -133,12 +134,13 @@ def _second(
 
 
 def nlp_source(f: Callable[..., Any], g: Callable[..., Any], x: Any, p: Any = None, **options: Any) -> str:
-    """Return the nonlinear program: minimise f(x, p) subject to bounds of x and of g(x, p).
+    """Return C of the nonlinear program: minimise f(x, p) subject to bounds of x and of g(x, p).
 
     Args:
-        f: returns a number.
-        g: returns an array, or a number.
-        x, p: examples of the variables and the parameters, vectors or numbers; without parameters f and g take x alone.
+        f: objective; returns a number.
+        g: constraints; returns an array or a number.
+        x: example of the variables, a vector or a number.
+        p: example of the parameters, a vector or a number; None if f and g take x alone.
         options: as for `function_source`.
 
     Raises:
@@ -240,7 +242,7 @@ def _of_lagrangian(f: Callable[..., Any], g: Callable[..., Any], options: Any) -
 
 
 class WeightedSum:
-    """The sum of a function's results, each times its weight, as a function of the arguments and the weights."""
+    """Sum of a function's results, each times its weight, as a function of the arguments and the weights."""
 
     def __init__(self, f: Any, count: int) -> None:
         self.__name__ = f"weighted {name_of(f)}"
@@ -259,7 +261,7 @@ class WeightedSum:
 
 
 def leaves(tree: Any, kinds: Any = object) -> Iterator[Any]:
-    """Of results in containers; of those of derivatives, which have tuples of blocks, the leaves are of known kinds."""
+    """Return the leaves of results in containers; in tuples of blocks, leaves are told by their types."""
     if isinstance(tree, kinds) and not (kinds is object and isinstance(tree, dict | list | tuple)):
         yield tree
     else:
@@ -289,13 +291,16 @@ class _Written:
         upper: bool = False,
         recording: Recording | None = None,
     ) -> _Written:
-        """Return the program of a derivative.
+        """Return the C program of a derivative.
 
         Args:
-            pairs: of each sparse result, the shapes of what is differentiated and of the argument, if these are no
+            derivative: derivative whose program is written.
+            points: example arguments.
+            name: name of the program in C.
+            pairs: for each sparse result, the shapes of the differentiated array and of the argument, if these are not
                 vectors.
-            upper: whether of sparse results the upper triangles are wanted.
-            recording: of the function, if it was recorded before.
+            upper: if True, sparse results are upper triangles.
+            recording: recording of the function, if there is one.
         """
         program = derivative.compile_loops(*points, recording=recording)
         results = program._results
@@ -323,7 +328,7 @@ class _Written:
 def _sorted(
     pattern: SparsePattern, pair: tuple[Shape, Shape] | None, *, upper: bool
 ) -> tuple[NDArray[np.intp], Pattern]:
-    """Place of each nonzero in CasADi's order, -1 if it has none, and the pattern by columns."""
+    """Return the position of each nonzero in CasADi's order, -1 if it has none, and the pattern by columns."""
     rows, columns = np.asarray(pattern.rows, np.intp), np.asarray(pattern.columns, np.intp)
     if pair is not None:
         rows, columns = by_columns(pair[0])[rows], by_columns(pair[1])[columns]
@@ -335,7 +340,7 @@ def _sorted(
 
 
 def _moved(segment: Segment, order: NDArray[np.intp], size: int) -> Segment:
-    """Return a result array whose entries are in another order; those without a place are left out."""
+    """Return a result array with its entries in another order; entries without a position are left out."""
     chosen = []
     for each in (segment.positions, segment.outputs):
         chosen.append(np.arange(each.start, each.stop) if isinstance(each, slice) else np.asarray(each, np.intp))
@@ -347,7 +352,7 @@ def _moved(segment: Segment, order: NDArray[np.intp], size: int) -> Segment:
 
 
 def _text(written: Sequence[_Written], functions: Sequence[CasadiFunction]) -> str:
-    """One file of programs and the functions that call them."""
+    """Return one file with programs and the functions that call them."""
     about = [
         "/* Functions with CasADi's interface, to be loaded by casadi.external or casadi.nlpsol. Compile with",
         " * gcc -O3 -march=native -std=c99 -ffp-contract=off -fno-math-errno -fno-trapping-math -fPIC -shared",

@@ -1,4 +1,4 @@
-"""Implicit functions: roots of equations, with their derivatives by the implicit function theorem."""
+"""Roots of equations, with their derivatives by the implicit function theorem."""
 
 from __future__ import annotations
 
@@ -27,21 +27,22 @@ def implicit(
 ) -> ImplicitFunction:
     """Return the function y(p, …) for which ``residual(y, p, …)`` is zero, as a function of (guess, p, …).
 
-    It is called on numbers, or within functions that are compiled and differentiated. There it is `steps` steps of
-    Newton's method from the guess, the same at all points, and its derivatives to any order are those of the implicit
-    function theorem: -(∂r/∂y)⁻¹·∂r/∂p at the root, and what follows from that. The iteration is not differentiated,
-    and the guess has no derivatives.
+    Call it on numbers, or within functions that are compiled and differentiated. A compiled function takes `steps`
+    steps of Newton's method from the guess, at all points alike. Derivatives of any order follow from the implicit
+    function theorem: -(∂r/∂y)⁻¹·∂r/∂p at the root. The iteration is not differentiated, and the guess has no
+    derivatives.
 
-    A root that was found by other means is given as the guess, with ``steps=1``.
+    To differentiate a root that another solver has computed, pass it as the guess, with ``steps=1``.
 
     Args:
-        residual: a function of y, which has the structure and the shapes of the guess, and of parameters, as many as
-            are wanted. It returns as many real numbers as y has, in arrays or containers of any shape, and is made of
-            NumPy's functions, or of JAX's. One of NumPy's may use traced values from around it, which are parameters
-            as well.
-        steps: of Newton's method; each costs the residual, its Jacobian, and a linear system.
-        rtol, atol: the last two steps of each unknown y, or the one, have to be at most ``atol + rtol * abs(y)``. Since
-            errors are squared at each step, what is left after the last is rounding.
+        residual: function of y and of any number of parameters; y has the structure and shapes of the guess. It returns
+            as many real numbers as y has, in arrays or containers of any shape, and is written with functions of NumPy
+            or JAX. One of NumPy's may use traced values from an enclosing function, which then are parameters, too.
+        steps: number of Newton steps; each costs the residual, its Jacobian, and a linear system.
+        rtol: relative tolerance. The last two steps of each unknown y must be at most ``atol + rtol * abs(y)``.
+            Newton's error is squared at each step, so that only rounding is left after the last.
+        atol: absolute tolerance, in units of y.
+        **others: no other option exists; any raises an `UnknownNameError`.
 
     Returns:
         A function of a guess and the parameters.

@@ -40,7 +40,7 @@ from accumulus.programs.kinds import (
 def jacobian(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
 ) -> Derivative:
-    """Jacobian of `f`, as a function of the same arguments.
+    """Return the Jacobian of `f`, as a function of the same arguments.
 
     Results are shaped as those of ``jax.jacobian``: for every array that `f` returns, an array of shape (result shape,
     argument shape), in the same structure; a tuple of them, one for each argument, if there are several; a container of
@@ -127,7 +127,7 @@ def jacobian(
 def value_and_jacobian(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
 ) -> Derivative:
-    """Like `jacobian`, but returns the pair (value of f, Jacobian), computed together. Same options.
+    """Return the pair (value of f, Jacobian), computed together, with the options of `jacobian`.
 
     >>> value, slope = value_and_jacobian(lambda x: x * x)(3.0)
     >>> float(value), float(slope)
@@ -138,7 +138,7 @@ def value_and_jacobian(
 
 @shows_arguments
 def gradient(f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[Asked]) -> Derivative:
-    """Gradient of a function that returns one number: shaped as the argument. Same options as `jacobian`.
+    """Return the gradient of a function that returns one number, shaped as the argument; options as `jacobian`.
 
     Raises:
         ArgumentError: at the first call, if `f` returns anything but one number.
@@ -154,7 +154,7 @@ def gradient(f: Callable[..., Any], argnums: int | Sequence[int] | None = None, 
 def value_and_gradient(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[Asked]
 ) -> Derivative:
-    """Like `gradient`, but returns the pair (value of f, gradient), computed together. Same options.
+    """Return the pair (value of f, gradient), computed together, with the options of `jacobian`.
 
     >>> import numpy as np
     >>> value, slope = value_and_gradient(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
@@ -172,12 +172,14 @@ def compile(  # noqa: A001  # what it does
     static_argnames: str | Sequence[str] = (),
     **options: Unpack[Given],
 ) -> Derivative:
-    """`f` itself, rewritten to fewer operations and compiled, as a function of the same arguments.
+    """Return `f` rewritten to fewer operations and compiled, as a function of the same arguments.
 
-    What it returns is `f`'s result, in the same structure. Batches, cases, reports and options are those of `jacobian`.
+    It returns the results of `f`, in the same structure. Batches, cases, reports and options are those of `jacobian`.
 
     Args:
-        f, static_argnums, static_argnames: as for `jacobian`.
+        f: function as for `jacobian`.
+        static_argnums: positions of static arguments, as for `jacobian`.
+        static_argnames: names of static arguments, as for `jacobian`.
         options: those of `jacobian`, but for `sparse`.
 
     Raises:
@@ -202,13 +204,17 @@ def compile(  # noqa: A001  # what it does
 def hessian(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
 ) -> Derivative:
-    """Hessian of a function that returns one number, in the shape and structure of ``jax.hessian``.
+    """Return the Hessian of a function that returns one number, in the shape and structure of ``jax.hessian``.
 
-    It is the Jacobian of the gradient's recording, of which one triangle is computed and stored at both places.
+    It is the Jacobian of the gradient's recording; one triangle is computed and stored twice.
 
     Args:
-        f, argnums, argnames, static_argnums, static_argnames, options: as for `jacobian`; with several arguments there
-            is a block for each pair. `sparse` gives SciPy matrices (entries of argument × entries of argument).
+        f: function as for `jacobian`, which returns one number.
+        argnums: positions of arguments, as for `jacobian`; with several arguments there is a block for each pair.
+        argnames: their names, as for `jacobian`.
+        static_argnums: positions of static arguments, as for `jacobian`.
+        static_argnames: names of static arguments, as for `jacobian`.
+        options: options of `jacobian`. `sparse` gives SciPy matrices (entries of argument × entries of argument).
         on: as for `jacobian`; the Hessian is that of f(retract(x, δ)) with respect to δ at δ = 0.
         rows, columns, entries, banded: as for `jacobian`, of the Hessian of all arguments.
 
@@ -229,7 +235,7 @@ def hessian(
 def value_gradient_hessian(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
 ) -> Derivative:
-    """Like `hessian`, but returns (value of f, gradient, Hessian), computed together. Same options.
+    """Return (value of f, gradient, Hessian), computed together, with the options of `hessian`.
 
     >>> import numpy as np
     >>> value, gradient, hessian = value_gradient_hessian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
@@ -241,15 +247,15 @@ def value_gradient_hessian(
 
 @shows_choice
 def hessian_of_lagrangian(f: Callable[..., Any], g: Callable[..., Any], **options: Unpack[GivenOfMatrix]) -> Derivative:
-    """Hessian of sigma·f + multipliers·g by the first argument: a function of (x, sigma, multipliers).
+    """Return the Hessian of sigma·f + multipliers·g in the first argument: a function of (x, sigma, multipliers).
 
-    The convention of Ipopt. `f` returns one number, and `g`, the constraints, a number or an array, to which
-    `multipliers` has the same shape. What follows in a call, (x, sigma, multipliers, p, …), are further arguments of
-    both: f(x, p, …), g(x, p, …).
+    This is Ipopt's convention. `multipliers` has the shape of what `g` returns. Further arguments of a call (x, sigma,
+    multipliers, p, …) are passed to both: f(x, p, …), g(x, p, …).
 
     Args:
-        f, g: as for `jacobian`.
-        options: those of `jacobian`.
+        f: objective, a function as for `jacobian` that returns one number.
+        g: constraints, a function as for `jacobian` that returns a number or an array.
+        options: options of `jacobian`.
 
     Raises:
         ArgumentError: at the first call, if `f` returns anything but one number, or multipliers have another shape than

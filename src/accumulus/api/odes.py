@@ -43,10 +43,10 @@ def odeint(
 ) -> Any:
     """Return the solution of y' = f(t, y, …), y(t[0]) = y0, at the times t.
 
-    It is called on numbers, or within functions that are compiled and differentiated; f is compiled with its Jacobian.
-    Derivatives by y0, by all times and by the parameters, which are `args` and what f uses from around it, are those of
-    the variational equations, integrated beside the states to the same tolerances. So are derivatives of any order.
-    Gradients take the adjoint equations where these are much less: more than some hundred sensitivities.
+    Call it on numbers, or within functions that are compiled and differentiated; f is compiled with its Jacobian.
+    Derivatives with respect to y0, the times and the parameters (`args` and traced values that f closes over) solve the
+    variational equations, integrated with the states to the same tolerances. Derivatives of any order do so, too.
+    Gradients with more than some hundred sensitivities solve the adjoint equations instead.
 
     Args:
         f: a function of a time, a state with the structure and shapes of y0, and `args`; it returns the rates of the
@@ -56,14 +56,16 @@ def odeint(
         args: numbers, arrays, or containers of these; and constants.
         method: "LSODA", which changes by itself between Adams' methods and BDF for stiff equations; explicit "RK23",
             "RK45", "DOP853"; implicit "Radau", "BDF".
-        rtol, atol: a step may have an error of ``atol + rtol * abs(y)`` in each entry. `atol` is a number or has the
-            shape of y0; for the sensitivity by a parameter p it is divided by ``abs(p)``.
-        max_steps: between two times.
+        rtol: relative tolerance; a step may have an error of ``atol + rtol * abs(y)`` in each entry.
+        atol: absolute tolerance, a number or an array of the shape of y0, in its units. For the sensitivity to a
+            parameter p it is divided by ``abs(p)``.
+        max_steps: limit of the steps between two times.
         failure: what happens where the last time is not reached: "error" raises, "nan" returns NaN, at that point of a
             batch alone.
         event: a function of the arguments of f that returns a number, and where it is zero for the first time between
             the two times in t the integration ends. An attribute ``direction`` of 1 or -1 says that it has to rise or
             to fall.
+        **others: no other option exists; any raises an `UnknownNameError`.
 
     Returns:
         The states, in the structure of y0, with one more axis in front, of times. With an event, its time and the state
@@ -121,7 +123,7 @@ def _checked(method: Any, rtol: Any, atol: Any, max_steps: Any, failure: Any) ->
 
 
 def _on_numbers(f: Callable[..., Any], control: Control, event: Callable[..., Any] | None) -> Callable[..., Any]:
-    """Return the compiled function of an initial state, times and arguments; the same for the same function."""
+    """Return the compiled function of initial state, times and arguments; equal functions share one."""
     try:
         return _kept(f, control, event)
     except TypeError:  # a function that cannot be hashed
@@ -211,7 +213,7 @@ class _Problem:
         return rates, crossing
 
     def arranged(self, states: NDArray[np.int64]) -> Any:
-        """States, (…, entries), in the structure of y0."""
+        """Return states, (…, entries), in the structure of y0."""
         parts, first, axes = [], 0, states.shape[:-1]
         for shape, _ in self.places:
             size = int(np.prod(shape))
@@ -234,7 +236,7 @@ class _Problem:
 
 
 def _ordered(value: Any, like: Any) -> Any:
-    """Dicts with their keys in the order of others."""
+    """Return dicts with their keys in the order of another container's."""
     if type(value) is dict and type(like) is dict and value.keys() == like.keys():
         return {key: _ordered(value[key], like[key]) for key in like}
     return value
@@ -256,7 +258,7 @@ def _solution(system: System, times: int, control: Control) -> Solution:
 
 
 def _check_real(leaf: Any, what: str, name: str) -> None:
-    """Refuse what is no real number, and no array of these."""
+    """Refuse anything but a real number or an array of real numbers."""
     if isinstance(leaf, Traced):
         real = not (leaf.boolean or leaf.is_complex)
     else:

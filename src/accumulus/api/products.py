@@ -26,18 +26,20 @@ from accumulus.programs.kinds import HVP, JVP, LINEAR_OPERATOR, TAYLOR, VJP, Kin
 
 @shows_manifolds
 def jvp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds]) -> Derivative:
-    """Return the value of `f` and the product of its Jacobian with directions: a function of (primals, tangents).
+    """Return the value of `f` and its Jacobian times directions, as a function of (primals, tangents).
 
-    As ``jax.jvp(f, primals, tangents)``: `primals` are a tuple of all arguments, `tangents` one of the same structure,
-    with None for what is not differentiated by; returned is the pair (value, tangent). Tangents with one more axis in
-    front are several directions at once, which the returned tangents have in front, too: no `jax.vmap` is needed.
+    A call returns the pair (value, tangent), like ``jax.jvp(f, primals, tangents)``. `primals` is the tuple of all
+    arguments; `tangents` has the same structure, with None for constant arguments. Tangents with one more axis in front
+    are several directions, without `jax.vmap`; the returned tangents then have that axis, too.
 
-    A direction is part of the graph, so that the plan may go forward, in reverse, or anything in between.
+    Directions are part of the graph, so that a plan may eliminate it forward, in reverse, or in any mixed order.
 
     Args:
-        f: as for `jacobian`.
-        on, into: manifolds of the arguments, one for all or one for each, and of the result, as for `jacobian`.
-        options: those of `jacobian`, but for `sparse`.
+        f: function as for `jacobian`.
+        *given: nothing; a second positional argument raises an `ArgumentError` that says how to write the call.
+        options: options of `jacobian`, but for `sparse`.
+        on: manifolds of the arguments, one for all or one for each, as for `jacobian`.
+        into: manifold of the result, as for `jacobian`.
 
     Raises:
         ArgumentError: for `sparse`; at the call, for tangents of another structure or shape than the primals.
@@ -58,16 +60,18 @@ def jvp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds
 
 @shows_manifolds
 def vjp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds]) -> Derivative:
-    """Return the value of `f` and the product of weights with its Jacobian: a function of (primals, cotangents).
+    """Return the value of `f` and weights times its Jacobian, as a function of (primals, cotangents).
 
-    As ``value, back = jax.vjp(f, *primals)`` and ``back(cotangents)`` in one: `primals` are a tuple of all arguments,
-    `cotangents` have the structure of what `f` returns; returned is the pair (value, a tuple with the product by each
-    argument, None for one without numbers). Cotangents with one more axis in front are several at once.
+    It joins ``value, back = jax.vjp(f, *primals)`` and ``back(cotangents)``. `primals` is the tuple of all arguments;
+    `cotangents` has the structure of what `f` returns. A call returns the pair (value, products), with one product for
+    each argument, None for one without numbers. Cotangents with one more axis in front are several weights at once.
 
     Args:
-        f: as for `jacobian`.
-        on, into: manifolds of the arguments, one for all or one for each, and of the result, as for `jacobian`.
-        options: those of `jacobian`, but for `sparse`.
+        f: function as for `jacobian`.
+        *given: nothing; a second positional argument raises an `ArgumentError` that says how to write the call.
+        options: options of `jacobian`, but for `sparse`.
+        on: manifolds of the arguments, one for all or one for each, as for `jacobian`.
+        into: manifold of the result, as for `jacobian`.
 
     Raises:
         ArgumentError: for `sparse`; at the call, for cotangents of another structure or shape than the results.
@@ -84,16 +88,18 @@ def vjp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds
 
 @shows_manifolds
 def hvp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds]) -> Derivative:
-    """Return the product of the Hessian of a function that returns one number with directions: of (primals, tangents).
+    """Return the Hessian of a function that returns one number, times directions: a function of (primals, tangents).
 
-    As ``jax.jvp(jax.grad(f), primals, tangents)[1]``, by all arguments that have a tangent: the result has their
-    structure, with None where the tangent is None. Several directions at once as in `jvp`. With the gradient:
-    ``accumulus.jvp(accumulus.gradient(f))``.
+    A call computes ``jax.jvp(jax.grad(f), primals, tangents)[1]`` for all arguments that have a tangent. The result has
+    their structure, with None where the tangent is None. Several directions are passed as in `jvp`. To get the gradient
+    as well, call ``accumulus.jvp(accumulus.gradient(f))``.
 
     Args:
-        f: as for `gradient`.
-        on, into: manifolds of the arguments, one for all or one for each, and of the result, as for `jacobian`.
-        options: those of `jacobian`, but for `sparse`.
+        f: function as for `gradient`.
+        *given: nothing; a second positional argument raises an `ArgumentError` that says how to write the call.
+        options: options of `jacobian`, but for `sparse`.
+        on: manifolds of the arguments, one for all or one for each, as for `jacobian`.
+        into: manifold of the result, as for `jacobian`.
 
     Raises:
         ArgumentError: for `sparse`; at the call, as `jvp`, and if `f` returns anything but one number.
@@ -117,12 +123,13 @@ def taylor(f: Callable[..., Any], *given: Never, **options: Unpack[Given]) -> De
     length of that axis is the order. Returned is the pair (y₀, coefficients), with y₁, y₂, … along the first axis.
     Coefficients are those of powers: `jax.experimental.jet` has derivatives, k!·x_k and k!·y_k.
 
-    They are computed by the recurrences of Taylor arithmetic, in O(order²) products an operation. Where `f` solves
-    equations (`implicit`, large linear systems) it is derivatives by t, one of the other.
+    They are computed by the recurrences of Taylor arithmetic, in O(order²) products for each operation. If `f` solves
+    equations (`implicit`, large linear systems), they are repeated derivatives with respect to t.
 
     Args:
-        f: as for `jacobian`.
-        options: those of `jacobian`, but for `sparse`.
+        f: function as for `jacobian`.
+        *given: nothing; a second positional argument raises an `ArgumentError` that says how to write the call.
+        options: options of `jacobian`, but for `sparse`.
 
     Raises:
         ArgumentError: for `sparse`; at the call, for series of another structure or shape than the primals.
@@ -189,17 +196,17 @@ class Linearizations:
 def linear_operator(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[Asked]
 ) -> Linearizations:
-    """Return the Jacobian of `f` as a linear operator of SciPy, as a function of the same arguments.
+    """Return the Jacobian of `f` as a SciPy linear operator, as a function of the same arguments.
 
-    At a point the operator is computed once; a product with it then takes a multiplication for each edge that is left
-    of the differentiation graph, of which as many are eliminated as lowers that: never more than the Jacobian has
-    nonzeros. Of long arrays, which become loops, it is the sparse Jacobian.
+    The operator is computed once at each point. A product with it takes one multiplication for each edge of the reduced
+    differentiation graph. Vertices are eliminated as long as that lowers the number of edges, which never exceeds the
+    Jacobian's nonzeros. For long arrays, which become loops, the operator is the sparse Jacobian.
 
     Args:
-        f: as for `jacobian`.
-        argnums: position or positions of the arguments to differentiate by. The operator's rows are the entries of all
+        f: function as for `jacobian`.
+        argnums: positions of the arguments to differentiate with respect to. The operator's rows are the entries of all
             results, its columns those of these arguments, both in C order and one after the other.
-        asked: the names and options of `jacobian`, but for `sparse`.
+        asked: names and options of `jacobian`, but for `sparse`.
 
     Returns:
         A function of the arguments of `f` that returns a ``scipy.sparse.linalg.LinearOperator`` of shape (entries of

@@ -1,4 +1,4 @@
-"""Recorded functions, step by step: `trace`, and what can be made of it."""
+"""Recorded functions, step by step: `trace` and the class `Trace`."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def trace(
     """Run `f` once on traced arrays and record what it computes.
 
     Args:
-        f: a function as for `jacobian`.
-        examples: arguments of the right shapes; the values of numbers matter only where `f` decides on them. Strings,
-            None, booleans and other objects that are not numbers are passed to `f` as they are.
-        static_argnums, static_argnames: positions and names of numbers that are passed as they are, too (sizes, loop
-            bounds).
-        keywords: examples by keyword.
+        f: function as for `jacobian`.
+        examples: example arguments of the right shapes; their values matter only where `f` decides on them. Strings,
+            None, booleans and other objects that are not numbers are passed to `f` unchanged.
+        static_argnums: positions of numbers that are passed to `f` unchanged (sizes, loop bounds).
+        static_argnames: names of such numbers.
         check: compare the recording with `f` on numbers, at the examples and at two points around them.
         guards: "cases": where `f` decides on values, the recording is that of the examples, and its compiled programs
             raise a `CaseError` at points where a decision would be another; "error": decisions are refused.
+        keywords: example arguments by keyword.
 
     Returns:
         The recording. What depends on anything but the arguments, such as global variables, is recorded as it was in
@@ -94,7 +94,7 @@ class Trace:
     def linearize(
         self, argnums: int | Sequence[int] | None = None, *, argnames: str | Sequence[str] | None = None
     ) -> DifferentiationGraph:
-        """Differentiation graph of all results by the arguments at `argnums`, by default by all numeric ones."""
+        """Return the graph of all results with respect to the arguments at `argnums`, by default all numeric ones."""
         key = self.selection(argnums, argnames)
         if key not in self._linearizations:
             self._linearizations[key] = linearize_arguments(self.recording, key, self.name)
@@ -109,7 +109,7 @@ class Trace:
         values: bool = False,
         **options: Any,
     ) -> CompiledProgram:
-        """Compile the Jacobian by `plan`, with the function's values before it if `values`.
+        """Compile the Jacobian by `plan`; with `values` the program returns the function's values first.
 
         The plan is verified first, wherever it comes from.
 
@@ -144,7 +144,7 @@ class Trace:
             )
 
     def _linearization_of(self, plan: Plan) -> tuple[Selection, Linearization]:
-        """Arguments and linearization of the graph that the plan's accumulation is for, or of an equal one."""
+        """Return the arguments and linearization of the graph that the plan is for, or of an equal graph."""
         graph = plan.accumulation.graph
         known = list(self._linearizations.items())
         same = [entry for entry in known if entry[1].graph is graph]
@@ -174,5 +174,5 @@ class Trace:
 
 
 def _alone(asked: Any) -> Any:
-    """Return the only one of several; all that is asked, where it is not a sequence of one."""
+    """Return the element of a sequence of one; any other value unchanged."""
     return asked[0] if isinstance(asked, list | tuple) and len(asked) == 1 else asked

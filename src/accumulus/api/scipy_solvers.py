@@ -68,11 +68,14 @@ def _depends(values: Sequence[Any]) -> bool:
 def _equations(
     tape: Any, function: Callable[..., Any], shape: tuple[int, ...], args: Any, *others: Any
 ) -> tuple[Equations, NDArray[np.int64], tuple[Place, ...]] | None:
-    """Equations of an unknown of some shape, in a row, what they take from around them, and shapes of their results.
+    """Return equations of an unknown, flat, with the values they close over and the shapes of their results.
 
     Args:
+        tape: tape that is being recorded.
+        function: user's function of the unknown.
+        shape: shape of the unknown.
         args: further arguments of the function.
-        others: what the solver is given besides.
+        others: other traced values in the solver's call.
 
     Returns:
         None if nothing depends on traced values.
@@ -95,7 +98,7 @@ def _equations(
 
 
 def _as_tuple(args: Any) -> tuple[Any, ...]:
-    """Further arguments, of which SciPy takes one by itself, too."""
+    """Return further arguments as a tuple; SciPy takes a single one by itself, too."""
     return args if isinstance(args, tuple) else (args,)
 
 
@@ -130,7 +133,7 @@ def _solve_ivp(
     rtol: float = 1e-3,
     atol: Any = 1e-6,
 ) -> Any:
-    """Solutions at given times, by an explicit method."""
+    """Record the solution at given times by an explicit method."""
     args = _as_tuple(() if args is None else args)
     size = 1 + _shape(tape, y0)[0]
     if _equations(tape, lambda z: fun(z[0], z[1:], *args), (size,), (), list(args), t_span, y0, t_eval) is None:
@@ -163,7 +166,7 @@ def _result(**values: Any) -> Any:
 
 
 def _odeint(tape: Any, func: Callable[..., Any], y0: Any, t: Any, args: Any = (), *others: Any, **options: Any) -> Any:
-    """LSODA, whose steps depend on how it gets its Jacobian."""
+    """Record LSODA, whose steps depend on the form of its Jacobian."""
     args = _as_tuple(args)
     arguments = (lambda y: func(0.0, y, *args)) if options.get("tfirst") else (lambda y: func(y, 0.0, *args))
     if _equations(tape, arguments, _shape(tape, y0), (), list(args), y0, t) is None:
@@ -274,11 +277,17 @@ def _near(
     options: dict[str, Any],
     refusal: str | None = None,
 ) -> Any:
-    """Record what one of SciPy's solvers finds near a guess: the unknowns in a row, and the function there.
+    """Record the solver's result near a guess: the unknowns, flat, and the function there.
 
     Args:
-        jacobian: True for the compiled one; else what the solver takes.
-        refusal: why this is not recorded.
+        name: name of SciPy's solver.
+        tape: tape that is being recorded.
+        function: user's function of the unknown.
+        x0: guess.
+        args: further arguments of the function.
+        jacobian: True for the compiled Jacobian; else the solver's own argument.
+        options: options of the solver.
+        refusal: reason why a call is not recorded, for the error.
 
     Returns:
         `NotImplemented` if nothing depends on traced values.
@@ -299,7 +308,7 @@ def _near(
 def _found_near(
     name: str, equations: Equations, jacobian: Any, options: dict[str, Any], start: Floats, p: Floats
 ) -> Any:
-    """Return what a solver finds near a start."""
+    """Return the solver's result near a start."""
     import scipy.optimize
 
     program, solver = equations.program(COMPILED), getattr(scipy.optimize, name)
@@ -374,7 +383,7 @@ def _least_squares(
     max_nfev: Any = None,
     args: Any = (),
 ) -> Any:
-    """Unknowns that minimise half a sum of squares, without bounds: its gradient is zero there."""
+    """Record the unknowns that minimise half a sum of squares without bounds, where its gradient is zero."""
     options = {"method": method, "ftol": ftol, "xtol": xtol, "gtol": gtol, "max_nfev": max_nfev}
     options |= {} if x_scale is None else {"x_scale": x_scale}
     refusal = (

@@ -1,8 +1,8 @@
 """Derivatives in tangent spaces: of f(retract(x, δ)) with respect to δ at δ = 0, as one program of x.
 
-What is compiled is a function of the user's arguments, in which that derivative is taken. There the retraction is its
-polynomial in δ of the order of the derivative: for first derivatives x + T(x)·δ. So the search for an order of
-elimination sees the whole chain, the columns of T are labels of its graph, and zeros and ones at δ = 0 are folded.
+The compiled program is a function of the user's arguments. It replaces the retraction by its Taylor polynomial in δ, of
+the order of the derivative: for first derivatives x + T(x)·δ. So the planner sees the whole chain, the columns of T are
+labels of its graph, and zeros and ones at δ = 0 are folded.
 """
 
 from __future__ import annotations
@@ -75,12 +75,17 @@ def tangent_derivative(
     on: On,
     into: On,
 ) -> Derivative:
-    """Return a derivative of a kind in the tangent spaces of arguments, and of results.
+    """Return a derivative of a kind in the tangent spaces of arguments and results.
 
     Args:
-        argnums, names: arguments to differentiate by, as `Forms` takes them.
-        on: for each of these its manifold; one for all of them.
-        into: the manifold of the result, or a container of manifolds.
+        f: user's function.
+        kind: kind of the derivative.
+        argnums: positions of the arguments to differentiate with respect to, as `Forms` takes them.
+        names: names of such arguments.
+        options: options of the derivative.
+        chosen: selection of rows, columns or entries; None for all.
+        on: manifold of each of these arguments, or one for all of them.
+        into: manifold of the result, or a container of manifolds.
 
     Raises:
         ArgumentError: for `on` or `into` that are none, or do not fit the arguments.
@@ -298,7 +303,7 @@ class _OnManifolds:
         return self._part(*arguments, **keywords)
 
     def _places(self, arguments: Sequence[Any]) -> tuple[Sequence[int | str], list[On]]:
-        """Return the arguments that are differentiated by, and what `on` says of each."""
+        """Return the arguments to differentiate with respect to, and the entry of `on` for each."""
         on, wanted = self._on, self.wanted
         if self.kind.has_seeds:
             places: Sequence[int | str] = range(len(arguments))
@@ -551,7 +556,7 @@ def _walk(value: Any, on: On, path: str, visit: Visit) -> Any:
 
 
 def _below(on: On, container: Container, path: str) -> list[On]:
-    """Return what `on` says of the parts of a container; parts that a dict of manifolds does not name have none."""
+    """Return the entries of `on` for the elements of a container; elements that a dict does not name have none."""
     if on is None or isinstance(on, Manifold):
         return [on] * len(container.labels)
     found = opened(on)

@@ -1,4 +1,4 @@
-"""Arguments as users pass them, and those of a kernel: checked, converted, and of batches with their axes of points.
+"""Arguments of users and of kernels: checks, conversion, and the axes of points of a batch.
 
 `in_axes` says which arguments of a batch have an axis of points, and where.
 Without it, numbers are the same at all points, and every array has its points on the first axis, on the last one
@@ -35,10 +35,10 @@ class Arguments:
     """Shapes and types of the arguments that a program takes.
 
     Args:
-        name: of the function, for messages.
-        shapes: of every argument; None for those that are passed to the function as they are.
-        dtype: of the kernel.
-        check_finite: whether NaN and infinity are errors.
+        name: name of the function, for messages.
+        shapes: shape of every argument; None for static ones.
+        dtype: dtype of the kernel.
+        check_finite: if True, NaN and infinity are errors.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Arguments:
         return [shape for shape in self.shapes if shape is not None]
 
     def point(self, arguments: Sequence[Any]) -> list[NDArray[Any]]:
-        """Arguments of the kernel at one point."""
+        """Return the arguments of the kernel at one point."""
         self._check_count(arguments)
         arrays = []
         for k in self.numeric:
@@ -70,7 +70,7 @@ class Arguments:
         return arrays
 
     def batch(self, arguments: Sequence[Any], axes: Axes, transposed: bool) -> tuple[list[NDArray[Any]], int]:
-        """Arguments of the kernel at many points, and how many points these are."""
+        """Return the arguments of the kernel at many points, and the number of points."""
         arrays: list[NDArray[Any]] = []
         points = 0
         for k in self.numeric:
@@ -89,7 +89,7 @@ class Arguments:
         return arrays, points
 
     def shapes_given(self, arguments: Sequence[Any]) -> list[tuple[int, ...] | None]:
-        """Shapes of the arguments as they were given, checked for their kinds; None for those that are not numeric."""
+        """Return the shapes of the arguments as given, None for those that are not numeric; check their types."""
         self._check_count(arguments)
         return [
             None if shape is None else self._shape(argument, k)
@@ -133,10 +133,11 @@ def axes_of_points(
     """Return the axes of points of a batch's arguments.
 
     Args:
-        shapes: of the arguments as they were given; None for those that are passed to the function as they are.
+        in_axes: axes as `Derivative.batch` takes them.
+        shapes: shapes of the arguments as they were given; None for constants.
         known: shapes at one point that were compiled before.
-        transposed: points are on the last axis where `in_axes` does not say otherwise.
-        name: of the function, for messages.
+        transposed: if True, points are on the last axis where `in_axes` does not say otherwise.
+        name: name of the function, for messages.
 
     Raises:
         ArgumentError: if an argument has no such axis, the numbers of points differ, or it is not clear what is meant.
@@ -257,7 +258,7 @@ def mistakable(shapes: Sequence[Shape | None], known: Collection[tuple[Shape | N
 
 
 def _advice(shapes: Sequence[Shape | None], axes: Axes) -> str:
-    """Advice on `in_axes`: every array has points, or the last one alone."""
+    """Return advice on `in_axes`: every array has points, or the last one alone."""
     arrays = [k for k, axis in enumerate(axes) if axis is not None]
     last = max(arrays, key=lambda k: (len(shapes[k] or ()), k))
     alone = tuple(axis if k == last else None for k, axis in enumerate(axes))

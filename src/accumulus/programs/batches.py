@@ -76,7 +76,7 @@ def first_point(argument: Any, axis: int | None) -> Any:
 
 
 def like(numbers: NDArray[Any], example: Any) -> Any:
-    """Numbers of a batch as the arguments that they were: whole ones stay whole, since they may be used as indices."""
+    """Return numbers of a batch in the type of an example: integers stay integers, since they may be indices."""
     if isinstance(example, np.ndarray):
         return numbers.astype(example.dtype) if example.dtype.kind in "iu" else numbers
     return type(example)(numbers) if isinstance(example, int | np.integer) else np.float64(numbers)
@@ -109,10 +109,14 @@ def in_parts(
     """Return the arrays that a kernel writes for a batch, part by part.
 
     Args:
-        arguments: how they are checked and converted.
-        given: the arguments, each with its axis of points.
+        kernel: kernel that computes the batch.
+        arguments: checks and conversion of the arguments.
+        axes: axis of points of each argument; None if it is shared.
+        given: arguments, each with its axis of points.
+        points: number of points.
         out: arrays of shape (points, length) to write to.
-        progress: told of each part; or whether a line is shown, see `ProgressLine`.
+        threads: number of threads.
+        progress: function that is called after each part; or True to show a line, see `ProgressLine`.
     """
     results = kernel.allocate(points, False) if out is None else out
     entries = sum(segment.length for segment in kernel.segments) + sum(
@@ -156,8 +160,11 @@ def lazy_batch(
     """Return a Dask array of shape (points, length) for each of the lengths, chunked along points.
 
     Args:
-        travels: what computes chunks where they are, by its `arrays_along`: a program, which is compiled there.
-        arguments: all of them; those with an axis of points are Dask arrays, or become some.
+        travels: program or similar object that workers receive; its `arrays_along` computes a chunk.
+        lengths: number of entries of each result at one point.
+        dtype: dtype of the results.
+        axes: axis of points of each argument; None if it is shared.
+        arguments: all arguments; those with an axis of points are Dask arrays, or are converted to them.
     """
     import dask.array
     from dask.delayed import delayed
@@ -192,7 +199,7 @@ def lazy_batch(
 
 
 def _divided(whole: int, most: int) -> list[int]:
-    """Sizes of at most so much, as even as they can be."""
+    """Return sizes of at most `most` that are as even as possible and add up to `whole`."""
     parts = max(1, -(-whole // most))
     return [whole // parts + (k < whole % parts) for k in range(parts)]
 
@@ -207,7 +214,7 @@ def _compute(program: Any, axes: Axes, *arguments: Any) -> tuple[NDArray[Any], .
 
 
 def check_options(options: Options, out: Any, name: str) -> None:
-    """Refuse what is not there for arrays on the GPU."""
+    """Refuse options that arrays on the GPU do not support."""
     if options.target != "cuda":
         raise ArgumentError(
             f"an argument of {name} is an array of CuPy, and it is compiled for target {options.target!r}; expected "

@@ -1,4 +1,4 @@
-"""Calls of compiled code: the fast paths, with as little Python in between as possible, and points where guards fail.
+"""Fast paths for calls of compiled code, with as little Python as possible, and points where guards fail.
 
 A fast path takes arguments as they come. The compiled code checks their shapes and dtypes itself. Where it cannot take
 them it returns NotImplemented and has stored nothing; the slow path then converts them or raises an error.
@@ -94,12 +94,12 @@ class Ran:
         self.calls = self.points = 0
 
 
-#: What is done about the points where guards fail: given the points, the results, and where all guards hold, (points,).
+#: Function that handles points where guards fail, of the points, the results, and where all guards hold, (points,).
 Settle = Callable[[BatchPoints, Sequence[NDArray[Any]], NDArray[Any]], None]
 
 
 class GuardedKernel(Kernel):
-    """A kernel that says where guards hold, as one that has results only.
+    """Kernel that reports where its guards hold, with the interface of one that has results only.
 
     Args:
         kernel: its last array says so.
@@ -112,7 +112,7 @@ class GuardedKernel(Kernel):
         self.arguments, self.segments, self.dtype = kernel.arguments, kernel.segments[:-1], kernel.dtype
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Results at one point."""
+        """Compute the results at one point."""
         arrays = self.batch(*(np.asarray(entry)[np.newaxis] for entry in x))
         return tuple(array[0] for array in arrays)
 
@@ -164,7 +164,10 @@ def elsewhere(recording: Recording, name: str, arguments: Sequence[Any], where: 
     """Return the error for a point where a guard fails, which names the first that does.
 
     Args:
-        arguments: at the point.
+        recording: recording whose guard fails.
+        name: name of the function, for messages.
+        arguments: arguments at the point.
+        where: place of the failure, in words.
     """
     shapes = recording.argument_shapes
     inputs = as_inputs(as_reals(arguments, shapes), shapes)
@@ -192,9 +195,10 @@ def one_point(kernel: Kernel, results: Results, ran: Ran | None = None, *, matri
     """Return the fast path for the numeric arguments of one point.
 
     Args:
-        ran: counts calls of a guarded program, whose last array says whether its guards hold; where they do not, its
-            results are nothing.
-        matrices: whether sparse derivatives become matrices, or stay the values of their nonzeros.
+        kernel: kernel to call.
+        results: layout of the results.
+        ran: counter of a guarded program's calls. Its last array is 1 if the guards hold; else its results are invalid.
+        matrices: if True, return sparse derivatives as matrices, else as values of their nonzeros.
     """
     found = kernel.point()
     if found is None:
@@ -286,7 +290,11 @@ def many_points(
     """Return the fast path for batches on one thread: called with numeric arguments, `out`, and the number of threads.
 
     Args:
-        settle: of a guarded program, what is done about points where guards fail.
+        kernel: kernel to call.
+        results: layout of the results.
+        shared: for each numeric argument, True if all points share it.
+        transposed: if True, points are on the last axis.
+        settle: for a guarded program, the function that handles points where guards fail.
     """
     compute = kernel.many(shared, transposed)
     if compute is None:
@@ -340,7 +348,7 @@ def many_points(
 def _settled(
     compute: Callable[..., Any], settle: Settle, shared: tuple[bool, ...], transposed: bool, dtype: Any
 ) -> Callable[..., Any]:
-    """Return a function that takes arguments and results of a batch, at all points of which they are right then."""
+    """Return a function of the arguments and results of a batch that makes the results right at all points."""
     expected, leading = len(shared), shared.index(False)
 
     def call(*arrays: Any) -> Any:

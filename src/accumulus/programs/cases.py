@@ -94,10 +94,11 @@ class Cases:
                 self.recent = (program, *(other for other in self.recent if other is not program))
 
     def add(self, program: CompiledProgram, most: int) -> CompiledProgram:
-        """Take in a program that was recorded at a point where none holds.
+        """Add a program that was recorded at a point where no other holds.
 
         Args:
-            most: programs that there may be.
+            program: program of a new case.
+            most: largest allowed number of programs.
 
         Returns:
             The program; or one that is there already, of the very same decisions.
@@ -203,7 +204,7 @@ class Cases:
 
 
 def _laid_out_alike(programs: list[CompiledProgram]) -> list[CompiledProgram]:
-    """Programs whose results are alike with one sparsity pattern, the union of theirs."""
+    """Return programs whose results are alike with one sparsity pattern, the union of theirs."""
     last = programs[-1]
     if last.options.sparse is None:
         return programs
@@ -270,11 +271,15 @@ def _by_case(
     left: NDArray[np.intp],
     positions: NDArray[Any],
 ) -> NDArray[np.intp]:
-    """Store the results of each program at its own points; arguments and result as for `_computed`.
+    """Store the results of each program at the points of its case.
 
     Args:
-        alike: programs that return what fits into the arrays.
-        positions: of the program of each point that is left.
+        cases: all programs.
+        alike: programs whose results fit into the arrays.
+        points: points of the batch.
+        arrays: results of all points.
+        left: positions of the points that are still to be computed.
+        positions: position of the program for each point in `left`.
     """
     lead = alike[0]
     entries = sum(segment.length for segment in lead.kernel.segments)
@@ -317,14 +322,17 @@ def _computed(
     left: NDArray[np.intp],
     forced: NDArray[np.bool_],
 ) -> NDArray[np.intp]:
-    """Store the results of a program at those of the points that are left at which it holds.
+    """Store the results of a program at those points in `left` where it holds.
 
     Args:
+        program: program to run.
+        points: points of the batch.
         arrays: results of all points.
-        forced: at which of the points that are left it is taken to hold.
+        left: positions of the points that are still to be computed.
+        forced: for each point in `left`, True if the program is taken to hold there.
 
     Returns:
-        The points that are left then.
+        Positions of the points that are still to be computed after it.
     """
     entries = sum(segment.length for segment in program.kernel.segments)
     step = max(1, PART // max(entries * program.kernel.dtype.itemsize, 1))

@@ -1,4 +1,4 @@
-"""Loops or straight-line code: which kind of program a recording becomes."""
+"""Choice between loops and straight-line code for the program of a recording."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Recorded(NamedTuple):
 
 
 def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> CompiledProgram:
-    """Loops where the recording has blocks, else straight-line code; arguments are those of `CompiledProgram.of`.
+    """Return loops if the recording has blocks, else straight-line code; arguments as for `CompiledProgram.of`.
 
     Operations on long arrays that were few enough to be written out stay loops, if their derivatives are not. What was
     found to repeat in straight-line code stays as it was recorded, if derivatives between arrays are too many.
@@ -185,7 +185,7 @@ def _expanded(
     preparation: Preparation,
     points: NDArray[np.float64],
 ) -> Recording:
-    """Taylor coefficients: by loops where arrays are long, or where they are too many to be written out."""
+    """Return Taylor coefficients: by loops for long arrays, or if they are too many to be written out."""
     products = (selection.seed_count + 1) * (selection.seed_count + 2) // 2
     is_long = preparation.options.takes_arrays and _works_on_arrays(recording)
     if is_long and products * recording.scalars.operations > MOST_PRODUCTS:
@@ -236,7 +236,7 @@ def _factored(
 
 
 def graph_of(recorded: Recorded) -> tuple[Recording, Linearization]:
-    """Operations that a kind differentiates, written out entry by entry, and their graph."""
+    """Return the operations that a kind differentiates, written out entry by entry, and their graph."""
     recording, kind, selection, preparation, points = recorded
     recording = recording.as_scalars()
     found = None
@@ -256,7 +256,7 @@ def second_order(
     preparation: Preparation,
     points: NDArray[np.float64],
 ) -> tuple[Recording, Linearization | None]:
-    """Operations that a kind differentiates, written out entry by entry; their graph, too, where it has a mirror."""
+    """Return the operations that a kind differentiates, entry by entry; and their graph, if it has a mirror."""
     if kind.symmetric and is_mirrored(recording.scalars):
         with preparation.stage("linearize"):
             return of_gradient(recording, kind, selection, preparation.name)
@@ -266,7 +266,7 @@ def second_order(
 def _of_blocks(
     recording: Recording, kind: Kind, first: Kind, selection: Selection, preparation: Preparation
 ) -> CompiledProgram | None:
-    """Loops for the derivatives of a gradient; None if they are too many, or values have derivatives of their own."""
+    """Return loops for a gradient's derivatives; None if they are too many, or values have attached derivatives."""
     try:
         separable = loops_of_sums(recording, kind, selection, preparation)
         if separable is not None:

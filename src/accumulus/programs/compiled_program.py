@@ -45,9 +45,9 @@ class CompiledProgram:
     Its stages are the same whether the code is a straight line or loops.
 
     Args:
-        name: of the function.
-        options: of the derivative.
-        given: the code, and what it computes.
+        name: name of the function.
+        options: options of the derivative.
+        given: the code, and the layout of its results.
         results: how its results are laid out.
         seconds: time that each stage of the preparation took, by its name.
 
@@ -55,7 +55,7 @@ class CompiledProgram:
         recording: the function as it was recorded, or what is differentiated in its place.
         kind: what is returned.
         code: a straight line, or loops.
-        facts: how the code was found.
+        facts: graph and plan, or sizes of the loops, for the report.
         operations: of the code.
         kernel: the compiled code.
         from_cache: the stages whose results were taken from the cache.
@@ -91,9 +91,10 @@ class CompiledProgram:
         """Return the compiled program of a derivation.
 
         Args:
-            preparation: the name and options of the function, its deadline, and the stages so far.
+            given: code and its layout, not compiled yet.
+            preparation: name and options of the function, its deadline, and the stages so far.
             first: the kind of the first call, point or batch; code for other kinds is compiled when they are called.
-            shared: which numeric arguments are the same at all points of the first batch.
+            shared: for each numeric argument, True if all points of the first batch share it.
         """
         options = preparation.options
         program = cls(preparation.name, options, given, _laid_out(given, options), preparation.seconds)
@@ -123,7 +124,7 @@ class CompiledProgram:
         if self.kernel.from_cache:
             self.from_cache.append("compile")
 
-    #: What the results of other cases are laid out with; kept where that may be asked for.
+    #: Layout of the results, kept so that other cases can be laid out alike.
     _derivation: Derivation | None = None
     #: The fast path that the last batch could take; the `in_axes` that it is for, and whether it is transposed.
     _fast_batch: tuple[InAxes, bool, FastPath] | None = None
@@ -170,9 +171,10 @@ class CompiledProgram:
         return tuple(f"{name}_{k}" if count > 1 else name for name, count in names for k in range(count))
 
     def __call__(self, *arguments: Any, out: Any = None) -> Any:
-        """Return derivatives at one point; arguments of the shapes that the program was compiled for.
+        """Return the derivatives at one point.
 
         Args:
+            *arguments: arguments of the shapes that the program was compiled for.
             out: arrays to write the results to, see `Derivative.__call__`.
         """
         if out is not None:
@@ -325,7 +327,9 @@ class CompiledProgram:
         """Return the fast path for numeric arguments with such axes of points, see `accumulus.programs.calls`.
 
         Args:
-            settle: what is done about points where guards fail; given if there are any.
+            axes: axis of points of each argument; None if it is shared.
+            transposed: if True, points are on the last axis.
+            settle: function that handles points where guards fail; required if there are guards.
         """
         shapes = self._arguments.numeric_shapes
         along = [axes[k] for k in self._arguments.numeric]
@@ -376,7 +380,12 @@ class CompiledProgram:
         """Compute a batch with an axis of points, or None, for each argument.
 
         Args:
-            kernel: that takes points at which guards of this program fail, too.
+            axes: axis of points of each argument; None if it is shared.
+            arguments: arguments of the batch.
+            out: arrays for the results, or None.
+            threads: number of threads; None for that of the options.
+            transposed: if True, points are on the last axis.
+            kernel: kernel that also computes points where this program's guards fail; None for the program's own.
         """
         kernel = self._alone(arguments) if kernel is None else kernel
         count = self.options.threads if threads is None else check_threads(threads)
@@ -461,14 +470,16 @@ class CompiledProgram:
         """Compute a batch of Dask arrays.
 
         Args:
-            travels: what computes chunks by its `arrays_along`, instead of this program.
+            axes: axis of points of each argument; None if it is shared.
+            arguments: arguments of the batch, Dask arrays among them.
+            travels: object whose `arrays_along` computes a chunk, instead of this program.
         """
         lengths = [segment.length for segment in self._results.segments]
         arrays: Any = lazy_batch(self if travels is None else travels, lengths, self.kernel.dtype, axes, arguments)
         return self._results.rebuild(arrays, arrays[0].shape[0] if arrays else 0)
 
     def batch_on_device(self, axes: Axes, arguments: Sequence[Any], transposed: bool) -> Any:
-        """Results of arrays on the GPU; those of NumPy among them are moved there.
+        """Compute a batch of arrays on the GPU; NumPy arrays are moved there.
 
         Raises:
             ArgumentError: if the function decides on values: whether its guards hold is looked at on the processor.

@@ -1,4 +1,4 @@
-"""From recordings to code that computes derivatives: in a straight line, or as loops over bodies.
+"""Code that computes the derivatives of a recording: a straight line, or loops over bodies.
 
 Both transformations return a `Derivation`, and all that follows is the same for both: compiling, calls, batches, files,
 reports (`program.py`). A straight line is linearised, planned, emitted and rewritten as a whole. Loops are
@@ -126,9 +126,13 @@ def straight_line(
     """Return the derivatives of a recording without loops: planned, written and rewritten.
 
     Args:
-        given: a graph and a plan for it, or None, instead of finding them.
-        starts: graphs of the derivatives, whose tapes have the same outputs, instead; the one whose program promises to
-            be the shortest is rewritten.
+        recording: recording without loops.
+        kind: kind of the derivatives.
+        selection: differentiated arguments, and the selected entries.
+        preparation: name, options, deadline and stages.
+        given: a graph and a plan for it (or None for the plan), instead of searching them.
+        starts: graphs of the derivatives to choose from, whose tapes have the same outputs; the one with the shortest
+            estimated program is rewritten.
     """
     options, values = preparation.options, recording.results
     if given is not None:
@@ -203,7 +207,7 @@ def _halved(
     recording: Recording,
     selection: Selection,
 ) -> Nonzeros:
-    """Entries of a Hessian at both of their places; where both were planned, the cheaper half of them stays."""
+    """Return a Hessian's entries at both places; where both were planned, keep the cheaper half."""
     inputs = inputs_of(recording, selection.positions)
     skipped = recording.results - len(inputs)
     if linearization.graph.mirror is not None:
@@ -336,7 +340,12 @@ def differentiated(
     """Return the derivatives of a recording with loops.
 
     Args:
-        by_products: whether they are not differentiated again, see `accumulus.arrays.jacobian.differentiate`.
+        recording: recording with loops.
+        kind: kind of the derivatives.
+        selection: differentiated arguments, and the selected entries.
+        context: options and deadline.
+        by_products: if True, the derivatives are not differentiated again, see
+            `accumulus.arrays.jacobian.differentiate`.
 
     Raises:
         SizeError: if the products between arrays are too many for memory.
@@ -397,7 +406,7 @@ def differentiated(
 
 
 def _fixed(tape: Program, references: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Values without derivatives."""
+    """Return the values without derivatives."""
     if not len(references):
         return references
     return np.asarray(tape.apply("attach", references, tape.constant(0.0)), np.int64)

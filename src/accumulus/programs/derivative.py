@@ -1,4 +1,4 @@
-"""A function that returns derivatives of another: a program for each shape of its arguments, made when it is met."""
+"""Functions that return derivatives of another function, with a program for each shape of its arguments."""
 
 from __future__ import annotations
 
@@ -50,12 +50,11 @@ MOST_WRITTEN = 4_000
 
 
 class Derivative:
-    """A function that returns derivatives of another; what `jacobian`, `value_and_jacobian` and `gradient` return.
+    """Function that returns derivatives of another, as `jacobian`, `value_and_jacobian` and `gradient` make it.
 
-    It traces, plans and compiles when it is first called with arguments of new shapes, and keeps the program as long as
-    `f` holds what it held then; when that has changed, `f` is recorded anew (`accumulus.frontends.captured`). Copied or
-    pickled, it takes its programs along, to be compiled again where they are called; what it belongs to, `f`, has to be
-    picklable then.
+    The first call with arguments of new shapes traces, plans and compiles a program. The program is kept until a global
+    or closed-over value that `f` reads changes; then `f` is recorded again (`accumulus.frontends.captured`). A copy or
+    pickle includes the programs, which are compiled again at the first call; pickling requires that `f` can be pickled.
     """
 
     def __init__(
@@ -128,13 +127,15 @@ class Derivative:
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Return derivatives at one point, of shape (result shape, argument shape) for each result and argument.
 
-        Arguments may be given by keyword, as to `f`; those that its signature has before them get their defaults.
+        Arguments may be given by keyword, as to `f`; omitted ones get their defaults.
 
         Args:
-            out: by keyword, where `f` takes no argument of that name, nor any by keyword: the array, the sequence of
-                arrays, or arrays in the structure of the results, to write these to, as for `batch`; for sparse
-                results arrays of their nonzeros, in the order of `pattern`. Returned are these arrays, of numbers the
-                numbers.
+            *arguments: arguments of `f`, as numbers, arrays and containers.
+            **keywords: arguments by name.
+            out: keyword-only, if `f` takes no argument of that name and no arbitrary keywords: the array, sequence of
+                arrays, or arrays in the structure of the results to write to, as for `batch`; for sparse results arrays
+                of their nonzeros, in the order of `pattern`. The call returns these arrays, and numbers for results
+                that are numbers.
 
         Raises:
             ArgumentError: for arguments of a wrong kind; for `out` of another shape, dtype or memory order, or in the
@@ -231,7 +232,7 @@ class Derivative:
         )
 
     def _selected(self, recording: Recording) -> Selection:
-        """Differentiated arguments, directions and weights, checked."""
+        """Return the differentiated arguments, directions and weights, checked."""
         selection = checked_argnums(self._given_argnums, recording.argument_shapes, self._name)
         check_number(recording, self._kind, self._name)
         if self._chosen is not None:
@@ -255,19 +256,20 @@ class Derivative:
         """Return derivatives at many points: one more axis, of points, in front of all results.
 
         Args:
-            arguments, keywords: as for one point; those that differ from point to point with one more axis, of points.
-            in_axes: as `jax.vmap` has it: for each argument the axis of its points, or None if it is the same at all of
-                them; one number for all arguments. Without, numbers are the same at all points, and every array has its
-                points on the first axis (the last one if `transposed`). It is an error if these have different lengths,
-                and where it is not clear that this is meant: if the arrays can be read as arguments of shapes that were
-                compiled before, some of them the same at all points; and, for shapes that were not compiled before, if
-                a row of one number a point is as long as the last axis of another argument at one point.
+            *arguments: as for one point; those that differ from point to point have one more axis, of points.
+            in_axes: axis of the points of each argument as in `jax.vmap`, or None if all points share it; one number
+                for all arguments. By default, numbers are shared, and every array has its points on the first axis (the
+                last one if `transposed`). An `ArgumentError` asks for `in_axes` if the numbers of points differ, or if
+                another reading is possible: the arrays fit shapes that were compiled before, some of them shared; or,
+                for new shapes, an array of one number a point is as long as the last axis of another argument at one
+                point.
             out: the array, the sequence of arrays, or arrays in the structure of the results, to write these to;
                 C-contiguous, of the program's dtype, in the order in which they would be returned.
                 If this or an argument is on disk, a `numpy.memmap`, a quarter of a gigabyte at a time is in memory.
-            threads: how many threads share the points; by default as given to `jacobian`.
+            threads: number of threads that share the points; by default as given to `jacobian`.
             transposed: points run along the last axis of results, and of arguments where `in_axes` does not say
                 otherwise; along the first one if not.
+            **keywords: arguments by name, likewise.
 
         Returns:
             Results with an axis of points; Dask arrays, chunk by chunk computed when they are asked for, if an argument
@@ -442,7 +444,9 @@ class Derivative:
         """Return the program for the first of some points of a batch, recorded there if there is none.
 
         Args:
-            given: arguments of one point, of which the constant ones count.
+            given: arguments of one point, whose constants select the programs.
+            shared: for each numeric argument, True if all points share it.
+            points: points of the batch.
         """
         numbers = iter(points.one(0))
         arguments = [
@@ -452,7 +456,7 @@ class Derivative:
         return self._compiled(arguments, "transposed" if points.transposed else "batch", shared)[1]
 
     def _shapes(self, arguments: Sequence[Any]) -> list[tuple[int, ...] | None]:
-        """Shapes of arguments at one point; None for constant ones."""
+        """Return the shapes of arguments at one point; None for constants."""
         static, name = static_positions(self._static, len(arguments)), self._name
         return [None if k in static else shape_of(x, numbered(name, k)) for k, x in enumerate(arguments)]
 
@@ -465,10 +469,14 @@ class Derivative:
         *,
         inline: bool = False,
     ) -> tuple[tuple[Cases, FastPath], ...]:
-        """Fast paths with that of these programs first; constant arguments must be identical to these.
+        """Return the fast paths with that of `cases` first; constant arguments must be identical to these.
 
         Args:
-            inline: whether `singles` are compared where they are called.
+            before: fast paths so far, the last used first.
+            cases: programs of the fast path.
+            fast: fast path to put first.
+            arguments: arguments of the call, with its constants.
+            inline: if True, the caller compares the `singles`.
         """
         shapes = cases.argument_shapes
         if fast is no_fast_path or (before and before[0][0] is cases and None not in shapes):
@@ -567,12 +575,13 @@ class Derivative:
         return next((known for known in cases.programs if known.recording is program.recording), program)
 
     def compile_loops(self, *examples: Any, recording: Recording | None = None) -> CompiledProgram:
-        """Compile loops for operations on arrays however short these are: for C, whose compilers take long.
+        """Compile loops for operations on arrays, however short, since C compilers take long on straight-line code.
 
-        Arguments are numbers and arrays, by position; the program is not kept for calls.
+        The program is not kept for calls.
 
         Args:
-            recording: of the function for these examples, if it was recorded before.
+            *examples: example arguments, numbers and arrays, by position.
+            recording: recording of the function for these examples, if there is one.
         """
         opens = recording is None and self._opens_indices(None, "point")
         return self._made(examples, "point", (), 1, at_once=True, opens_indices=opens, recording=recording)
@@ -719,7 +728,7 @@ class Derivative:
 
 @dataclass(frozen=True, slots=True)
 class _Chunks:
-    """Computes chunks of a batch of Dask arrays where they are, for a function that decides on values."""
+    """Chunks of a batch of Dask arrays, computed on the workers, for a function that decides on values."""
 
     derivative: Derivative
     point: tuple[Any, ...]

@@ -1,4 +1,4 @@
-"""Recordings of derivatives, to be differentiated once more or to be part of another recording."""
+"""Recordings of derivatives, to be differentiated again or to be part of another recording."""
 
 from __future__ import annotations
 
@@ -54,10 +54,13 @@ def derived(
     """Return a recording of derivatives of a kind, with the arguments of a recording without loops.
 
     Args:
-        constants: inputs that are the same numbers wherever the derivatives are wanted; what is multiplied with zero
-            there is not planned.
-        points: at which the recording holds, (points, inputs); where it has attached derivatives these are compared
-            there with those of the operations.
+        recording: recording without loops.
+        kind: kind of the derivatives.
+        selection: differentiated arguments, and the selected entries.
+        preparation: name, options, deadline and stages.
+        points: points where the recording holds, (points, inputs); there attached derivatives are compared with those
+            of the operations.
+        constants: inputs with fixed values; products with zeros there are not planned.
 
     Raises:
         ArgumentError: if the recording has attached derivatives that are not those of its operations: of these there
@@ -169,10 +172,13 @@ def _entries(layout: Results, computed: NDArray[np.int64], zero: int) -> NDArray
 
 
 def of_gradient(recording: Recording, kind: Kind, selection: Selection, name: str) -> tuple[Recording, Linearization]:
-    """Return the gradient of a kind with a Hessian, and its graph, which has a mirror: one triangle is planned.
+    """Return the recording of the gradient, and its graph with a mirror, so that one triangle is planned.
 
     Args:
-        recording: of a function that returns one number, without attached derivatives.
+        recording: recording of a function that returns one number, without attached derivatives.
+        kind: kind with a Hessian.
+        selection: differentiated arguments.
+        name: name of the function, for messages.
     """
     tape, columns = recording.scalars.copy(), inputs_of(recording, selection.positions).tolist()
     value, *guards = tape.outputs
@@ -218,7 +224,7 @@ def points_around(point: NDArray[np.float64]) -> NDArray[np.float64]:
 def checked_attached(
     recording: Recording, inputs: NDArray[np.int64], name: str, points: NDArray[np.float64] | None
 ) -> dict[int, int] | None:
-    """Values that are the same as what is attached to them, in other words, as `newton_steps` has solutions.
+    """Return the values that equal the values attached to them, in the form in which `newton_steps` has solutions.
 
     The greatest of several, where some are equal, has the derivative of their mean, which no comparison has: that of
     the operations is none in its place, even where first derivatives agree. None if there are others, too, which have
@@ -234,7 +240,7 @@ def checked_attached(
 
 
 def _in_other_words(tape: Tape, points: NDArray[np.float64] | None) -> dict[int, int]:
-    """All values with attached derivatives that are needed, if what is attached has their values; else none.
+    """Return the values with attached derivatives that are needed, if the attached values equal theirs; else none.
 
     Those that last, which derivatives of every order keep, are left out.
     """
@@ -330,7 +336,7 @@ def _check_attached(
 def _derivatives(
     tape: Tape, inputs: NDArray[np.int64], results: int, points: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """All derivatives at some points, (derivatives, points), each entry once."""
+    """Return all derivatives at some points, (derivatives, points), each entry once."""
     own = tape.copy()
     own.outputs = own.outputs[:results]
     found = linearize(own, inputs.tolist())

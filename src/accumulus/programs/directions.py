@@ -19,7 +19,7 @@ _NOTHING = Constant(None, None)
 
 
 class Directed(Restructured):
-    """A function of the numbers in its arguments, beside numbers in directions or weights, which it does not take.
+    """Function of the primals alone, made from a call with primals and directions or weights.
 
     Args:
         as_given: the call as the user wrote it, with two arguments: primals and seeds.
@@ -150,7 +150,7 @@ def _without_constants(structure: Structure) -> Structure:
 
 
 def pairs_of(call: Directed, what: str, seeds: str) -> tuple[list[tuple[int, int]], Structure]:
-    """Numbers among the primals that have a direction, each with that; and the primals' structure, None for the others.
+    """Return pairs of a primal and its direction, and the primals' structure with None for those without.
 
     Raises:
         ArgumentError: if tangents have another structure than primals; None stands for no direction in all below it.
@@ -207,7 +207,11 @@ def settled_seeds(recording: Recording, call: Directed, selection: Selection, ki
     """Return the selection with the number of directions or weights, their shapes checked.
 
     Args:
-        recording: of the function, with inputs for seeds.
+        recording: recording of the function, with inputs for seeds.
+        call: call with primals and seeds.
+        selection: differentiated arguments.
+        kind: kind of the derivative.
+        name: name of the function, for messages.
 
     Raises:
         ArgumentError: for a seed of another shape than what it belongs to, with or without an axis of seeds in front.

@@ -56,13 +56,14 @@ def recorded_equations(
     tape: Any,
     name: str,
 ) -> Body:
-    """Record equations with what they take from around them.
+    """Record equations together with the enclosing values that they use.
 
     Args:
-        function: that is recorded; it calls functions of the user as `decided` returns them.
+        function: function to record; it calls the user's functions as `decided` returns them.
         user: the user's function, whose modules are patched.
-        arguments: the structure of each argument, and its leaves.
-        tape: that is recorded on around it.
+        arguments: structure of each argument, and its leaves.
+        tape: enclosing tape.
+        name: name of the solver's function, for messages.
 
     Raises:
         OpaqueError: if it calls an opaque function.
@@ -200,7 +201,7 @@ class Recorded(Call):
         return self._program(x)
 
     def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
-        """Columns of the Jacobian, by a function of some of the arguments."""
+        """Return columns of the Jacobian, by a function of some of the arguments."""
         chosen = np.array(columns, np.int64)
         rest = np.setdiff1d(np.arange(self.argument_count), chosen)
         order = np.argsort(np.concatenate([chosen, rest]))

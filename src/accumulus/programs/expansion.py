@@ -42,11 +42,13 @@ Integers = NDArray[np.int64]
 def taylor_recording(
     recording: Recording, selection: Selection, preparation: Preparation, points: NDArray[np.float64] | None = None
 ) -> Recording:
-    """Return the values of a recording and their Taylor coefficients, as a recording of the same arguments.
+    """Return a recording of the values and Taylor coefficients of a recording, of the same arguments.
 
     Args:
-        recording: with arguments that are coefficients of others.
-        points: at which the recording holds, (points, inputs).
+        recording: recording whose further arguments are coefficients.
+        selection: arguments that are expanded, with the order.
+        preparation: name, options, deadline and stages.
+        points: points where the recording holds, (points, inputs).
 
     Raises:
         ArgumentError: if values have derivatives that are neither those of their operations nor of solutions.
@@ -132,7 +134,7 @@ def _by_derivatives(
 def _of_loops(
     recording: Recording, given: Program, selection: Selection, preparation: Preparation
 ) -> tuple[Program, Integers]:
-    """Loops with the outputs of a recording, and coefficients; the recording has no attached derivatives."""
+    """Return loops with the outputs of a recording, and the coefficients; it has no attached derivatives."""
     order, values = selection.seed_count, recording.results
     with preparation.stage("linearize"):
         writing = _Writing(given, order)

@@ -1,4 +1,4 @@
-"""The layer around derivatives that take numbers and arrays by position: what users pass, to these numbers.
+"""Conversion of users' arguments to the numbers and arrays by position that derivatives take.
 
 Positions and names of arguments become places among them; keywords go where the signature has them; containers are
 opened, and axes of points handed on to what is in them. Calls with nothing but numbers and arrays pass through.
@@ -124,10 +124,12 @@ class Forms:
         return call, numbers
 
     def reader(self, arguments: Sequence[Any], keywords: Mapping[str, Any], call: Restructured | None) -> Reader | None:
-        """Return a function that takes the numbers out of further arguments like these; None if that is not simple.
+        """Return a function that extracts the numbers from further calls like this one; None if that is not simple.
 
         Args:
-            call: their form, as `of` has found it; None if they are passed on as they are.
+            arguments: arguments by position.
+            keywords: arguments by name.
+            call: their form, as `of` returns it; None if they are passed unchanged.
         """
         given = [*range(len(arguments)), *keywords]
         stand_ins = {place: _StandIn(place) for place in given}
@@ -147,14 +149,15 @@ class Forms:
 
 
 def settled_function(function: Callable[..., Any], numbers: Sequence[Any], *, check: bool) -> Callable[..., Any]:
-    """Return a function with arrays for lists of numbers, where that makes no difference to the user's.
+    """Return the function with arrays in place of lists of numbers, if the results are the same.
 
-    SciPy's functions take lists for arrays, and call the user's function with arrays; what is called directly gets
-    lists, of which sums and multiples are something else.
+    SciPy's functions convert lists to arrays before they call the user's function. A function that is called directly
+    gets the lists, whose sums and multiples mean something else.
 
     Args:
-        numbers: in its arguments, at one point.
-        check: whether the function may be called with numbers; if not, it gets what was written.
+        function: user's function in the form of its arguments.
+        numbers: numbers in its arguments, at one point.
+        check: if True, the function may be called with numbers to compare both forms.
     """
     if not check or not isinstance(function, Restructured):
         return function
@@ -203,7 +206,7 @@ def _stands_alone(part: Structure) -> bool:
 def asked_together(
     function: Callable[..., Any], argnums: int | Sequence[int] | None, argnames: str | Sequence[str] | None
 ) -> int | str | Sequence[int | str]:
-    """Positions and names in one: those by position first."""
+    """Return positions and names of arguments as one request, positions first."""
     if argnums is None and argnames is None:
         return 0
     places: tuple[int, ...] = ()
@@ -233,10 +236,13 @@ def axes_of_numbers(call: Restructured, numbers: Sequence[Any], in_axes: Any, tr
     """Return the axes of points of the numbers in a call, from those of its arguments.
 
     Args:
-        in_axes: as `Derivative.batch` takes it: for each argument by position an axis, or None, or a container of those
-            as the argument is one; or a dict of the same by name of the argument. An entry holds for all that is in
-            its place. Arguments by keyword that it does not name have their points as without `in_axes`.
-        transposed: points are on the last axis where `in_axes` does not say otherwise.
+        call: form of the arguments.
+        numbers: numbers in the arguments.
+        in_axes: axes as `Derivative.batch` takes them: for each argument by position an axis, None, or a container of
+            those in the argument's structure; or a dict of such entries by the argument's name. An entry holds for
+            everything below it. Keyword arguments without an entry have their points as without `in_axes`.
+        transposed: if True, points are on the last axis where `in_axes` does not say otherwise.
+        name: name of the function, for messages.
 
     Raises:
         ArgumentError: if it does not fit the arguments.
@@ -304,7 +310,7 @@ def _axes_below(structure: Structure, entry: Any, what: str) -> list[int | None]
 
 
 class FormedProgram:
-    """A `CompiledProgram` for arguments of one structure; whatever is not here is the program's own.
+    """`CompiledProgram` for arguments of one structure; all other attributes are those of the program.
 
     Args:
         program: for the numbers in the arguments, by position.

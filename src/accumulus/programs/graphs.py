@@ -1,4 +1,4 @@
-"""The graph of what is wanted of a recording, and its plan: of the Jacobian, or of products with it.
+"""Graph and plan of the requested derivatives of a recording: of the Jacobian, or of products with it.
 
 A direction is one more terminal, on which the arguments depend by its entries; a weight is one more root, which depends
 on the results by its entries. So the search over orders of elimination decides whether forward, reverse, or something
@@ -76,13 +76,16 @@ def linearize_arguments(
     joined: bool = True,
     keeping: bool = False,
 ) -> Linearization:
-    """Graph of the recorded function with respect to the selected arguments, of what is wanted of its Jacobian.
+    """Return the graph of a recorded function with respect to the selected arguments, for the selected entries.
 
-    Where it decides on values, the tape has one output more than the graph: 1 where all guards hold, else 0.
+    If the recording has guards, the tape has one more output than the graph: 1 where all guards hold, else 0.
 
     Args:
-        skipped: entries of the results, the first, whose derivatives are not wanted.
-        joined: if not, there is an output for each guard.
+        recording: recording of the function.
+        selection: differentiated arguments, and the selected entries.
+        name: name of the function, for messages.
+        skipped: number of leading result entries that are not differentiated.
+        joined: if False, there is an output for each guard.
         keeping: as for `linearize`.
     """
     columns, places, wanted = inputs_of(recording, selection.positions), selection.places, None
@@ -193,7 +196,7 @@ def plan_of(linearization: Linearization, context: Context) -> Plan:
 
 
 def counts_of(linearization: Linearization, plan: Plan | None = None) -> tuple[int, int]:
-    """Operations that derivatives are written out with, at least about so many, and those that conditions reach."""
+    """Return estimates of the operations of the derivatives, and of those that conditions reach."""
     graph = linearization.graph
     if plan is not None:
         steps = len(plan.accumulation.steps)
@@ -270,7 +273,7 @@ def shortened(recording: Recording, preparation: Preparation, rounds: Rounds) ->
 def starts_of(
     recording: Recording, kind: Kind, selection: Selection, preparation: Preparation, is_short: bool = False
 ) -> list[Start]:
-    """Products with the Jacobian of a recording: along the seeds, and by the Jacobian."""
+    """Return the starts of products with the Jacobian of a recording: along the seeds, and by the Jacobian."""
     with preparation.stage("linearize"):
         found = linearized(recording, kind, selection, preparation.name)
     preparation.expect(*counts_of(found))
@@ -331,7 +334,7 @@ def _may_be_rewritten(options: Options) -> bool:
 
 
 def _with_tangents(tape: Tape) -> int:
-    """Operations of a tape together with what its operations do to a direction, about."""
+    """Return an estimate of the operations of a tape together with its product with one direction."""
     rows = rows_of(tape, tape.inputs)[np.frombuffer(needed(tape), bool)[tape.inputs :]]
     codes, first, second = rows[:, :3].T
     constant = (first < 0) | (second < 0)

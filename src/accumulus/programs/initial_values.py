@@ -76,7 +76,7 @@ class Control:
     failure: str
 
     def tolerances(self, size: int) -> Floats:
-        """Absolute tolerances of a state."""
+        """Return the absolute tolerances of a state."""
         return np.broadcast_to(np.array(self.atol), size)
 
 
@@ -153,7 +153,7 @@ class System(Equations):
     # Numbers -----------------------------------------------------------------------------------------------------
 
     def states(self, y0: Floats, t: Floats, p: Floats, control: Control) -> Floats:
-        """States at all times, (times, size)."""
+        """Return the states at all times, (times, size)."""
         rates = self.rates
         atol = np.tile(control.tolerances(self.base.size), self.size // self.base.size)
         return self._integrated(lambda s, y: rates(s, y, p), y0, t, p, control, atol)
@@ -161,11 +161,15 @@ class System(Equations):
     def sensitivities(
         self, y0: Floats, columns: Floats, by_parameter: Sequence[int], t: Floats, p: Floats, control: Control
     ) -> tuple[Floats, Floats]:
-        """States at all times, and their sensitivities, (times, columns, size).
+        """Return the states at all times, and their sensitivities, (times, columns, size).
 
         Args:
+            y0: initial state, (size,).
             columns: sensitivities at the first time, (columns, size).
-            by_parameter: parameters that the last columns are by.
+            by_parameter: parameters that the last columns differentiate with respect to.
+            t: times, (times,).
+            p: parameters.
+            control: method and tolerances.
         """
         n, by, plain = self.size, list(by_parameter), len(columns) - len(by_parameter)
         if n * (1 + len(columns)) <= _COMPILED:
@@ -197,7 +201,7 @@ class System(Equations):
         control: Control,
         atol: Floats,
     ) -> Floats:
-        """Equations at all times, (times, equations): those of this system, with sensitivities of it or without.
+        """Return the solution of the equations at all times, (times, equations), with or without sensitivities.
 
         Raises:
             IntegrationError: if the last time is not reached.
@@ -244,11 +248,13 @@ class System(Equations):
 
 
 def _equations(rates: Any, matrices: Any, columns: Any, by_parameter: Sequence[int]) -> Any:
-    """Rates of states and sensitivities, in a row; of numbers or of traced values.
+    """Return the rates of states and sensitivities, flat; of numbers or of traced values.
 
     Args:
-        matrices: Jacobians by the state, and by the parameters where some are wanted.
+        rates: rates of the states.
+        matrices: Jacobians with respect to the state, and to the parameters if some are selected.
         columns: sensitivities, (columns, size).
+        by_parameter: parameters that the last columns differentiate with respect to.
     """
     own = columns @ matrices[0].T
     if by_parameter:
@@ -285,7 +291,7 @@ class _TooManyError(Exception):
 def _by_lsoda(
     system: System, rates: Any, start: Floats, t: Floats, p: Floats, control: Control, atol: Floats
 ) -> Floats:
-    """States by LSODA, which changes between Adams' methods and BDF; ODEPACK's, in SciPy."""
+    """Return states by LSODA of SciPy's ODEPACK, which changes between Adams' methods and BDF."""
     from scipy import integrate
 
     odeint: Any = integrate.odeint  # whose types know of fewer arguments
@@ -333,7 +339,7 @@ def _by_lsoda(
 def _by_solve_ivp(
     system: System, rates: Any, start: Floats, t: Floats, p: Floats, control: Control, atol: Floats
 ) -> Floats:
-    """States by a method of `scipy.integrate.solve_ivp`."""
+    """Return states by a method of `scipy.integrate.solve_ivp`."""
     times, where = np.unique(t, return_inverse=True)
     times, where = (times, where) if t[0] < t[-1] else (times[::-1], len(times) - 1 - where)
     found = _solve_ivp(system, rates, start, (t[0], t[-1]), p, control, atol, t_eval=times)
@@ -352,7 +358,7 @@ def _solve_ivp(
     dense_output: bool = False,
     **further: Any,
 ) -> Any:
-    """Return what `scipy.integrate.solve_ivp` finds.
+    """Return the result of `scipy.integrate.solve_ivp`.
 
     Raises:
         IntegrationError: if it fails.
@@ -480,7 +486,7 @@ class Sensitivities(Call):
         return np.stack(self._arranged(system, found[:, :n], columns, t, p), axis=-1).reshape(-1)
 
     def _start(self, rates: Callable[..., Any], y0: Any, t: Any, p: Any) -> list[Any]:
-        """Sensitivities at the first time, (size,) each: of numbers or of traced values."""
+        """Return sensitivities at the first time, (size,) each: of numbers or of traced values."""
         n = self._solution.system.size
         units = np.eye(n)
         return [
@@ -543,11 +549,14 @@ class Adjoint(Call):
         return np.stack([self._pulled(each, states, t, p, path) for each in weights])[:, self._by]
 
     def _pulled(self, weights: Floats, states: Floats, t: Floats, p: Floats, path: Any) -> Floats:
-        """Return derivatives of the weighted sum of all states by all arguments.
+        """Return derivatives of the weighted sum of all states with respect to all arguments.
 
         Args:
-            states: at all times.
-            path: the states as a function of time; None if all times are equal.
+            weights: weights of all states, (times, size).
+            states: states at all times, (times, size).
+            t: times, (times,).
+            p: parameters.
+            path: states as a function of time; None if all times are equal.
         """
         system, control = self._solution.system, self._solution.control
         n, (lower, upper), (by_state, by_parameters) = system.size, system.bands, system.pulled
@@ -577,7 +586,7 @@ class Adjoint(Call):
 def _with_jacobian(
     control: Control, matrix: Callable[..., Floats], size: int, lower: int, upper: int
 ) -> dict[str, Any]:
-    """Options of `solve_ivp` for a Jacobian, a function of time and state, with so many diagonals below and above."""
+    """Return options of `solve_ivp` for a banded Jacobian, a function of time and state."""
     if control.method != "LSODA" or 2 * (lower + upper) >= size:
         return {"jac": matrix} if METHODS.get(control.method, True) else {}
 

@@ -1,4 +1,4 @@
-"""The kinds of derivatives, a row each: what is recorded and differentiated, and what is returned.
+"""Kinds of derivatives, a row each: the function that is differentiated, and the results that are returned.
 
 One `Derivative` calls them, one `CompiledProgram` compiles them, and all of them can be recorded within other
 functions. A new kind is a row here, and a function in `accumulus.api` that says what its arguments are.
@@ -12,7 +12,7 @@ from typing import Final
 
 
 class Seeds(Enum):
-    """Factors that the Jacobian is multiplied by, as part of the graph: it is formed only where that is cheaper."""
+    """Factors that multiply the Jacobian as part of the graph; the Jacobian is formed only where that is cheaper."""
 
     #: Nothing: it is the Jacobian that is wanted.
     NONE = "none"
@@ -26,7 +26,7 @@ class Seeds(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Kind of derivatives: which of a function's are returned, and how.
+    """Kind of derivatives: the derivatives that are returned, and their form.
 
     Attributes:
         name: of the function of `accumulus` that makes it.

@@ -94,10 +94,12 @@ class _Taken:
     def recorded(
         self, function: Callable[..., Any], tape: Any, inputs: Sequence[NDArray[np.int64] | None]
     ) -> tuple[NDArray[np.int64], tuple[tuple[int, ...], ...], Structure]:
-        """Record the function on a tape: references of its results in a row, their shapes, and their structure.
+        """Record the function on a tape; return the references of its results, flat, their shapes and structure.
 
         Args:
-            inputs: references there that the arguments stand for.
+            function: function to record.
+            tape: tape that it is recorded on.
+            inputs: references on that tape of the arguments; None for constants.
 
         Raises:
             TraceError: for what cannot be recorded.
@@ -219,11 +221,16 @@ def derivative_within(
     name: str,
     options: Options,
 ) -> Any:
-    """Write a derivative's operations onto the tape around it, and return its results as traced values.
+    """Write a derivative's operations onto the enclosing tape, and return its results as traced values.
 
     Args:
-        function, arguments, static: what is recorded, as `record` has them.
-        selected: what is differentiated by, given the recording.
+        function: function to differentiate.
+        arguments: its arguments.
+        static: positions of static arguments.
+        kind: kind of the derivative.
+        selected: function that returns the selection, given the recording.
+        name: name of the function, for messages.
+        options: options of the derivative.
 
     Raises:
         TraceError: for what cannot be recorded.
@@ -322,7 +329,7 @@ def _derived_as_loops(
 
 
 def _arranged(tape: Any, references: NDArray[np.int64], shapes: Sequence[tuple[int, ...]], structure: Structure) -> Any:
-    """Traced values in the structure of a result."""
+    """Return traced values in the structure of a result."""
     parts, first = [], 0
     for shape in shapes:
         size = math.prod(shape)

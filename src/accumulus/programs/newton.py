@@ -1,4 +1,4 @@
-"""Roots of equations within functions that are recorded: steps of Newton's method, and the derivative of one more.
+"""Roots of equations within recorded functions: steps of Newton's method, and the derivative of one more.
 
 The residual r(y, p) is recorded once, as a body, with its Jacobian by y; each step is that body again, and a linear
 system. The root y is written as a value whose derivative is that of y₀ - W·r(y₀, p), where y₀, the same root, and W,
@@ -57,10 +57,13 @@ def root(
     """Return the root of a residual near a guess, in the guess's structure, as traced values; NaN if not found.
 
     Args:
-        residual: a function of what has the guess's structure, and of the parameters.
-        name: of it.
-        steps: of Newton's method.
-        rtol, atol: the last two steps of each unknown y are at most ``atol + rtol * abs(y)``.
+        residual: function of the unknowns, in the guess's structure, and of the parameters.
+        guess: start of the iteration, in the structure and shapes of the root.
+        parameters: further arguments of the residual.
+        name: name of the residual, for messages.
+        steps: number of Newton steps.
+        rtol: relative tolerance of the last two steps, which are at most ``atol + rtol * abs(y)`` for each unknown y.
+        atol: absolute tolerance, in units of y.
 
     Raises:
         ArgumentError: for a guess that is not real numbers; if there are not as many residuals as unknowns, or the root
@@ -133,7 +136,7 @@ def _too_long(name: str, steps: int, work: int) -> SizeError:
 
 
 def _checked_pattern(equations: Tape, count: int, name: str) -> NDArray[np.bool_]:
-    """Structural nonzeros of the Jacobian; residuals and unknowns that depend on none of the other are refused."""
+    """Return the structural nonzeros of the Jacobian; refuse residuals and unknowns with an empty row or column."""
     jacobian = equations.outputs[count:]
     there = np.array([r >= 0 or equations.value_of(r) != 0.0 for r in jacobian]).reshape(count, count)
     for axis, what, other in ((1, "residual", "unknown"), (0, "unknown", "residual")):
@@ -148,10 +151,14 @@ def _checked_pattern(equations: Tape, count: int, name: str) -> NDArray[np.bool_
 
 
 def _newton(equations: Tape, count: int, steps: int, rtol: float, atol: float) -> Tape:
-    """Return the iteration, from the guess and what residuals take to the root.
+    """Return the iteration, a tape of the guess and the residuals' further inputs that returns the root.
 
     Args:
-        equations: residuals and their Jacobian, of these inputs.
+        equations: residuals and their Jacobian, of the unknowns and the residuals' further inputs.
+        count: number of unknowns.
+        steps: number of Newton steps.
+        rtol: relative tolerance of the last two steps.
+        atol: absolute tolerance of the last two steps.
     """
     tape = Tape(equations.inputs)
     y, given = list(range(count)), list(range(count, equations.inputs))

@@ -53,9 +53,9 @@ class JacobianProducts:
 
 
 class JacobianOperator(LinearOperator):
-    """A Jacobian at one point, of shape (entries of the results, entries of the arguments), which products go through.
+    """Jacobian at one point as a linear operator of shape (entries of the results, entries of the arguments).
 
-    Whatever takes an operator of SciPy takes it: `matvec`, `rmatvec`, `matmat`, `rmatmat`, ``A @ v``, ``A.T @ w``.
+    It works wherever SciPy takes an operator: `matvec`, `rmatvec`, `matmat`, `rmatmat`, ``A @ v``, ``A.T @ w``.
 
     Attributes:
         value: of the function at the point, in its structure.
@@ -239,7 +239,7 @@ class _ByFactors:
         return JacobianOperator(shape, dtype, unflatten(self._structure, values), products)
 
     def _product(self, direction: Direction, labels: Matrix, X: Matrix) -> Matrix:
-        """J·X of (arguments, directions) forward, Jᵀ·X of (results, weights) in reverse."""
+        """Return J·X of (arguments, directions) forward, Jᵀ·X of (results, weights) in reverse."""
         kernel = self._kernels.get(direction)
         if kernel is None:
             with self._lock:

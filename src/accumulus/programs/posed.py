@@ -1,4 +1,4 @@
-"""Derivatives before anything is compiled: to be planned by hand, and where they can be other than zero."""
+"""Derivatives before anything is compiled: graphs to plan by hand, and sparsity patterns."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _of_scalars(recorded: Recorded) -> tuple[Recording, Nonzeros]:
 
 
 def _connected(linearization: Linearization) -> list[tuple[int, int]]:
-    """Roots and terminals, by position, that a path joins: of a graph with a mirror those of one triangle."""
+    """Return the roots and terminals, by position, that a path joins; with a mirror, those of one triangle."""
     graph = linearization.graph
     domains, size = index_domains(graph), len(graph.terminals) // 8 + 1
     pairs = []

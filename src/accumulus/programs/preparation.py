@@ -61,11 +61,13 @@ class Preparation:
         self._line.__exit__(*error)
 
     def expect(self, operations: int, guarded: int = 0, *, writes: bool = True, compiles: bool = True) -> None:
-        """Say how long it takes to write out and compile so many operations, if that is long; before it begins.
+        """Report the expected time to write out and compile a long program, before it begins.
 
         Args:
-            guarded: steps of the accumulation that conditions of branches reach.
-            writes, compiles: whether they are to be written out, and compiled.
+            operations: number of operations of the program.
+            guarded: number of steps of the accumulation that conditions of branches reach.
+            writes: if True, the operations are still to be written out.
+            compiles: if True, they are still to be compiled.
 
         Raises:
             SizeError: if there is no memory for them.
@@ -121,10 +123,15 @@ def check_size(
     """Refuse dense Jacobians and Hessians, and results of a function's operations, that do not fit into memory.
 
     Args:
-        points: at which the Jacobian is wanted, in memory.
+        recording: recording of the function.
+        kind: kind of the derivative.
+        selection: differentiated arguments, and the selected entries.
+        points: number of points whose Jacobians are in memory together.
+        options: options of the derivative.
+        name: name of the function, for messages.
 
     Raises:
-        SizeError: if so.
+        SizeError: if they do not fit.
     """
     columns = sum(math.prod(recording.argument_shapes[k] or ()) for k in selection.positions)
     rows = columns if kind.symmetric else sum(map(math.prod, recording.result_shapes))

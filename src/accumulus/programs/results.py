@@ -1,4 +1,4 @@
-"""From the arrays that a kernel writes to results as users expect them, in the structure of the function's own.
+"""Conversion of the arrays that a kernel writes to results in the structure of the function's own.
 
 A kernel has one array, a *segment*, for each leaf of the function's result (if values are wanted), then one for the
 derivative of each leaf by each argument, either dense or the structural nonzeros only.
@@ -213,10 +213,13 @@ class Results:
     def rebuild(
         self, arrays: Sequence[NDArray[Any]], points: int | None, transposed: bool = False, *, matrices: bool = True
     ) -> Any:
-        """Return the structure of results from one flat array for each segment; `points` is None for one point.
+        """Return the structure of results from one flat array for each segment.
 
         Args:
-            matrices: whether sparse derivatives become matrices, or stay the values of their nonzeros.
+            arrays: a flat array for each segment.
+            points: number of points; None for one point without an axis of points.
+            transposed: if True, points are on the last axis.
+            matrices: if True, return sparse derivatives as matrices, else as values of their nonzeros.
         """
         finish = self.finish(matrices) if points is None else self.finish_batch(transposed)
         results: list[Any] = []

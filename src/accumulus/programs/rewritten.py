@@ -126,8 +126,11 @@ def _derivatives(
     """Return a function with its derivatives, accumulated by a method.
 
     Args:
-        function: the same as the one that is given with its graph.
+        function: function with the same results as the given one.
+        given: graph of the function whose derivatives are computed.
         wanted: row and column of each entry that is an output, in the order of these.
+        method: name of the method of accumulation.
+        context: options and deadline.
     """
     linearization = linearize(function, given.columns)
     linearization = replace(linearization, rows=linearization.rows[: len(given.rows)])
@@ -160,7 +163,7 @@ def _function(linearization: Linearization, context: Context) -> Tape:
 
 
 def _places(linearization: Linearization, accumulation: Accumulation) -> dict[tuple[int, int], int]:
-    """Positions among an accumulation's entries, by row and column of the Jacobian."""
+    """Return positions among an accumulation's entries, by row and column of the Jacobian."""
     nonzeros = Nonzeros.of(linearization, sorted(accumulation.entries))
     places = zip(nonzeros.rows.tolist(), nonzeros.columns.tolist(), strict=True)
     return dict(zip(places, nonzeros.outputs.tolist(), strict=True))

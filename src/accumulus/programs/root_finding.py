@@ -1,4 +1,4 @@
-"""Integrals and roots that SciPy finds, in compiled programs, with derivatives of any order.
+"""Integrals and roots by SciPy in compiled programs, with derivatives of any order.
 
 The values are those of SciPy's function for the compiled equations. The derivative of a root is that of the implicit
 function theorem, -(∂r/∂y)⁻¹·∂r/∂p at the root, which need not be differentiated through the steps that found it; of an
@@ -19,7 +19,7 @@ from accumulus.programs.kinds import COMPILED, GRADIENT, JACOBIAN
 
 
 class Integral(Call):
-    """Integrals of the entries of f(s, p) from a to b, and SciPy's estimates of their errors, of a, b and p in a row.
+    """Integrals of the entries of f(s, p) from a to b with SciPy's error estimates, as a function of a, b and p, flat.
 
     Args:
         integrand: f, of a number.
@@ -68,7 +68,7 @@ class Integral(Call):
 
 
 class Root(Call):
-    """Unknowns y for which r(y, p) = 0, of what a solver begins with and of p, in a row.
+    """Unknowns y with r(y, p) = 0, as a function of the solver's start and p, flat.
 
     Args:
         find: what finds the unknowns, given what it begins with and the parameters; it raises where it does not.
@@ -86,7 +86,7 @@ class Root(Call):
         self.result_count = unknowns
 
     def computed(self, x: Floats) -> Floats:
-        """Find it."""
+        """Return the root that the solver finds."""
         if np.isnan(x).any():
             return np.full(self.result_count, np.nan)
         found = np.asarray(self._find(x[: self._starts], x[self._starts :]), float).reshape(-1)

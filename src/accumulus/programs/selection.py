@@ -1,8 +1,8 @@
-"""Selections: which arguments to differentiate by, which are constants, and what of the matrix is wanted.
+"""Selection of arguments to differentiate with respect to, of constants, and of rows, columns or entries.
 
-The matrix is that of all entries of the results, in C order, one result after the other, by all entries of the
-differentiated arguments: of one result and one argument what `sparse` returns. Of it there may be some rows and
-columns, some entries, or a band; only the work for what is wanted is planned and compiled.
+The matrix has a row for each entry of all results and a column for each entry of all differentiated arguments, both in
+C order, one result or argument after the other. A selection is some rows and columns, some entries, or a band; only the
+selected entries are planned and compiled.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Selection:
 
     @classmethod
     def of(cls, positions: int | Sequence[int]) -> Selection:
-        """One argument, whose derivative stands alone, or several, whose derivatives are a tuple."""
+        """Return the selection of one argument, whose derivative is alone, or of several, in a tuple."""
         if isinstance(positions, int):
             return cls((positions,), Leaf())
         return cls(tuple(positions), together([Leaf()] * len(positions)))
@@ -92,11 +92,12 @@ def checked_argnums(
 
 
 def arranged(call: Restructured, asked: int | str | Sequence[int | str], name: str) -> Selection:
-    """Return the numbers in some arguments of a call, whose derivatives are arranged as these are.
+    """Return the selection of the numbers in some arguments of a call; derivatives are arranged as these are.
 
     Args:
+        call: call with its arguments.
         asked: positions of arguments, or their names by keyword; one alone, or several.
-        name: of the function, for messages.
+        name: name of the function, for messages.
 
     Raises:
         ArgumentError: if there is no such argument, there are no numbers in it, or it is named twice.
@@ -150,7 +151,7 @@ def key_of_examples(examples: Sequence[Any], static: frozenset[int], name: str) 
 
 
 def static_positions(static: int | Sequence[int], count: int) -> frozenset[int]:
-    """Positions of the arguments that are passed on as they are, counted from the first, among so many arguments.
+    """Return the positions of static arguments, counted from the first.
 
     Raises:
         ArgumentError: if there is no such argument.
@@ -233,7 +234,7 @@ class Wanted:
         raise NotImplementedError
 
     def arranged(self, nonzeros: Nonzeros) -> Nonzeros:
-        """Structural nonzeros of the whole matrix at the places where they are returned, row by row there."""
+        """Return the structural nonzeros of the whole matrix at their places in the result, row by row."""
         raise NotImplementedError
 
     @property
@@ -242,7 +243,7 @@ class Wanted:
         return None
 
     def lower_triangle(self) -> Integers:
-        """Places (row, column) on or below the diagonal of a symmetric matrix that have what is wanted."""
+        """Return the places (row, column) on or below the diagonal of a symmetric matrix that the selection needs."""
         pairs = self.pairs
         if pairs is None:
             pairs = np.stack(np.meshgrid(self.rows, self.columns, indexing="ij"), axis=-1).reshape(-1, 2)
@@ -347,7 +348,7 @@ class _Band(Wanted):
 
 
 def _choice(option: str, given: Any) -> Any:
-    """Positions, a mask or a slice, as arrays of our own; None for all."""
+    """Return positions, a mask or a slice as copied arrays; None for all."""
     if given is None or isinstance(given, slice):
         return given
     array = np.array(given)
@@ -361,7 +362,7 @@ def _choice(option: str, given: Any) -> Any:
 
 
 def _positions(given: Any, count: int, what: str, *, once: bool = True) -> Integers:
-    """Positions, counted from the first, of some of so many."""
+    """Return positions, counted from the first, from indices, a slice or a mask."""
     if given is None:
         return np.arange(count)
     if isinstance(given, slice):
@@ -383,7 +384,7 @@ def _positions(given: Any, count: int, what: str, *, once: bool = True) -> Integ
 
 
 def _entries(given: Any) -> tuple[Integers, Integers, Size | None]:
-    """Rows and columns of entries, and the shape of the matrix that has them, if one is given."""
+    """Return rows and columns of entries, and the shape of the matrix that has them, if one is given."""
     wrong = ArgumentError(
         f"entries is {given!r:.80}; expected a pair (rows, columns) of as many positions each, or a sparse matrix"
     )

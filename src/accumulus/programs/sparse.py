@@ -55,7 +55,7 @@ class Nonzeros:
 
     @classmethod
     def of(cls, linearization: Linearization, entries: Sequence[tuple[int, int]]) -> Nonzeros:
-        """Of all results by all inputs; results that are equal share the entries of a root."""
+        """Return the nonzeros of all results by all inputs; results that are equal share the entries of a root."""
         pairs = np.array(entries, np.intp).reshape(-1, 2)
         roots = np.array(linearization.rows, np.intp)
         starts = np.searchsorted(pairs[:, 0], roots)
@@ -85,7 +85,7 @@ class Nonzeros:
         return Nonzeros(self.rows[order], columns[order], self.outputs[order], open_columns), found.columns[at]
 
     def block(self, rows: range, columns: range) -> Nonzeros:
-        """Those of a block, whose own rows and columns count from 0."""
+        """Return the nonzeros of a block, whose rows and columns count from 0."""
         first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
         if self.open is not None:
             part = slice(int(first), int(last))
@@ -115,11 +115,12 @@ class Nonzeros:
         return np.searchsorted(self._places(width), others._places(width))
 
     def of_one_triangle(self, inputs: NDArray[np.int64], skipped: int, *, upper: bool) -> Nonzeros:
-        """Return the places of a symmetric matrix, those of one triangle for both, where it has them.
+        """Return the nonzeros of a symmetric matrix, taking both triangles from one where it has them.
 
         Args:
-            inputs: that the rows belong to, behind those that are skipped; columns are by input.
-            upper: whether it is the upper triangle that is computed.
+            inputs: inputs that the rows belong to, after the skipped ones; columns are given by input.
+            skipped: number of leading rows that are not part of the matrix.
+            upper: if True, the upper triangle is the one that is computed.
         """
         place = np.zeros(int(inputs.max(initial=0)) + 1, np.int64)
         place[inputs] = np.arange(len(inputs))
@@ -187,9 +188,9 @@ class SparsePattern:
     def ordered(
         cls, rows: ArrayLike, columns: ArrayLike, shape: tuple[int, int], fmt: SparseFormat
     ) -> tuple[SparsePattern, NDArray[np.intp] | None]:
-        """Pattern of the given places, and which of them comes first, second, … in the order of the format.
+        """Return the pattern of the given places, and the permutation from the given order to the format's.
 
-        The order is None if that is the one in which they are given.
+        The permutation is None if the places already are in order.
         """
         rows, columns = np.array(rows, np.int32), np.array(columns, np.int32)
         major, minor = (columns, rows) if fmt == "csc" else (rows, columns)
@@ -216,7 +217,7 @@ class SparsePattern:
         return self.rows if self.format == "csc" else self.columns
 
     def matrix(self, data: NDArray[Any]) -> csr_array | csc_array | coo_array:
-        """SciPy matrix with these values, which are not copied, and index arrays of its own.
+        """Return a SciPy matrix with these values, which are not copied, and index arrays of its own.
 
         SciPy changes all three in place (``eliminate_zeros``, ``sort_indices``, ``sum_duplicates``).
         """
@@ -284,7 +285,7 @@ class OpenPattern:
         return np.concatenate([nonzeros.outputs.astype(np.int64), nonzeros.open.outputs[self.open]])
 
     def matrix(self, numbers: NDArray[Any]) -> Any:
-        """SciPy matrix of the numbers that a call has computed, of which the values are not copied."""
+        """Return a SciPy matrix of the numbers that a call has computed; the values are not copied."""
         from scipy.sparse import csr_array
 
         columns = self.columns.copy()
@@ -317,7 +318,7 @@ class OpenPattern:
         return np.searchsorted(self.rows, np.arange(self.shape[0] + 1, dtype=np.int32)).astype(np.int32)
 
     def toarray(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Dense matrices of the numbers at many points."""
+        """Return dense matrices of the numbers at many points."""
         return np.array([self.matrix(each).toarray() for each in numbers]).reshape(-1, *self.shape)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -375,7 +376,7 @@ class SparseBatch(Sequence[Any]):
         return (self[point] for point in range(len(self)))
 
     def toarray(self) -> NDArray[Any]:
-        """Dense array (points, rows, columns)."""
+        """Return a dense array (points, rows, columns)."""
         values = self.data.T if self.transposed else self.data
         if isinstance(self.pattern, OpenPattern):
             return self.pattern.toarray(values)

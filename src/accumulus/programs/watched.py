@@ -1,4 +1,4 @@
-"""A function that is recorded for each shape of its arguments, and what it held when it was."""
+"""Functions that are recorded for each shape of their arguments, and the values that they captured."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Watched:
 
     @property
     def is_current(self) -> bool:
-        """True if nothing that was held when it was recorded has changed."""
+        """Return True if no watched value has changed since the recording."""
         return self.captured is None or self.captured.is_current()
 
     def while_current(self, fast: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,7 +86,7 @@ class Watched:
 
     @property
     def singles(self) -> tuple[tuple[Callable[[Any], Any], Any, Any], ...]:
-        """Variables that are compared by identity, one by one: how to read each, from what, and what it was."""
+        """Return the variables that are compared by identity: the reader, the owner and the value of each."""
         return () if self.captured is None else self.captured.singles
 
     def while_entries(self, fast: Callable[..., Any]) -> Callable[..., Any]:
@@ -106,10 +106,10 @@ class Watched:
         self.captured, self._objects = None, ()
 
     def summary(self) -> Any:
-        """Values that are held, to be compared in another process; None before the first recording."""
+        """Return the watched values, to be compared in another process; None before the first recording."""
         return None if self.captured is None else self.captured.summary()
 
     def resumes(self, held: Any) -> bool:
-        """Watch again after a copy was made or loaded; whether the same is held as when `held` was the summary."""
+        """Watch again in a copy; return True if the watched values equal those of the summary `held`."""
         self.captured = None if held is None else Captured((self.holder, *self._objects))
         return self.captured is None or self.captured.resumes(held)

@@ -290,8 +290,11 @@ def find_plan(
     """Find a plan within a context, as `plan` does.
 
     Args:
-        keep_best: whether Ctrl-C ends the search and returns the best plan so far; else KeyboardInterrupt is raised.
-        before: called before a search, not if the plan is loaded from the cache.
+        graph: graph of the derivatives.
+        context: options and deadline.
+        order: elimination order to use instead of a search.
+        keep_best: if True, Ctrl-C ends the search and returns the best plan so far; else it raises KeyboardInterrupt.
+        before: function that is called before a search; not called if the plan comes from the cache.
     """
     if not isinstance(graph, DifferentiationGraph):
         raise ArgumentError(

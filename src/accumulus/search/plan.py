@@ -224,9 +224,9 @@ def load_plan(path: str | PathLike[str], graph: DifferentiationGraph | None = No
     """Read a plan from a file that `save_plan` wrote, check it and verify it.
 
     Args:
-        graph: a graph of the same structure, by numbers: the plan is loaded for this one, so that a trace of the
-            function that it was made for can compile it. Values of constants and names may differ; the cost is counted
-            on this graph.
+        path: file that `save_plan` wrote.
+        graph: graph of the same structure, by numbers. The plan is loaded for this graph, so that a trace of the same
+            function can compile it. Values of constants and names may differ; the cost is counted on this graph.
 
     Raises:
         PlanError: if the file is not JSON of the form that `docs/plans.md` describes, claims what is not so, or does

@@ -124,7 +124,8 @@ def register(name: str, seconds: Callable[[Workload], float] | None = None) -> C
     """Register a method under its name in `accumulus.methods.METHODS`.
 
     Args:
-        seconds: estimated time of a deterministic method, which cannot keep to a time limit.
+        name: name of the method.
+        seconds: estimated time of a deterministic method, which cannot observe a time limit.
     """
 
     def registered(find: Finder) -> Finder:

@@ -189,10 +189,15 @@ def _annealed(
     cost: _Cost,
     context: Context,
 ) -> tuple[frozenset[int], _Cost]:
-    """Return the best of the sets that annealing comes by.
+    """Return the best set of eliminated vertices that annealing finds, and its cost.
 
     Args:
-        work: seconds of it to copy the graph.
+        whole: graph without eliminations.
+        work: seconds of work to copy the graph.
+        free: vertices that may be eliminated.
+        best: best set of eliminated vertices so far.
+        cost: its cost.
+        context: options and deadline.
     """
     options = context.options
     moves = min(_MOVES[options.effort] * len(free), _MOST_MOVES[options.effort])

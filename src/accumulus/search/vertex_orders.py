@@ -384,10 +384,12 @@ class Windows:
         return (*self._order.tolist(), *self._dead.tolist())
 
     def run(self, effort: Effort, seed: int, iterations: int | None = None) -> Iterator[int]:
-        """Search until rounds gain too little; yields the best cost after each window.
+        """Search until rounds gain too little; yield the best cost after each window.
 
         Args:
-            iterations: vertices visited, at most.
+            effort: effort of the search, which sets when it stops.
+            seed: seed of the random windows.
+            iterations: limit of the vertices visited; None for no limit.
         """
         left = math.inf if iterations is None else iterations
         for round_ in rounds(_STALLS[effort], lambda: self.cost[0], _GAIN[effort]):
