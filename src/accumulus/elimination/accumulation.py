@@ -1,10 +1,10 @@
-"""The accumulation: steps, entries, what steps make of labels, and the verification of all three.
+"""Accumulations: steps, entries, labels of steps, and the verification of all three.
 
-**Labels.** `Labels` says what steps make of labels: kinds, sizes and cost, and values. It drives
-`accumulus.elimination.compiled.labels_kernel` a chunk of steps at a time. This is the one place that decides what
-products with ±1 and of constants cost an accumulation: a product with ±1 is free and of the kind of its other factor, a
-product of constants is a constant and free, as it is folded when the plan is made. Time: linear, some ten million steps
-a second; memory: 24 bytes for each edge and step.
+**Labels.** `Labels` computes the labels of steps: kinds, sizes and cost, and values. It drives
+`accumulus.elimination.compiled.labels_kernel` a chunk of steps at a time. Costs of products with ±1 and of constants
+are defined here alone. A product with ±1 is free and has the kind of its other factor. A product of constants is a
+constant and free, since it is folded when the plan is made. Time: linear, some ten million steps a second; memory: 24
+bytes for each edge and step.
 
 **Verification.** Labels are replaced by random triangular matrices (a b; 0 d) of residues modulo a prime near 2⁶¹,
 which do not commute, unit labels by ±1; and the rows of the result, weighted by random vectors, compared with the same
@@ -60,7 +60,7 @@ CHUNK: Final = 1 << 20
 
 @dataclass(slots=True, eq=False)
 class Steps:
-    """Products and sums, appended in the order in which they run; equal if they are the same, however appended."""
+    """Products and sums in the order in which they run; two are equal if their steps are equal."""
 
     edges: int
     is_product: bytearray = field(default_factory=bytearray)
@@ -88,7 +88,7 @@ class Steps:
         return self.edges + len(self.left) - 1
 
     def columns(self) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-        """Return, for each step, whether it is a product, its left and its right operand."""
+        """Return three arrays: True for each step that is a product, its left and its right operand."""
         left, right = (np.array(column, np.int64) for column in (self.left, self.right))
         return np.array(self.is_product, bool), left, right
 
@@ -123,7 +123,7 @@ class Steps:
 
 @dataclass(slots=True, eq=False)
 class SharedSteps(Steps):
-    """Products and sums, appended unless they are there.
+    """Products and sums; a step that exists is not appended again.
 
     >>> steps = SharedSteps(3)
     >>> steps.product(0, 1), steps.sum(0, 2), steps.product(0, 1), steps.sum(2, 0)
@@ -148,7 +148,7 @@ class SharedSteps(Steps):
         return self.known[key]
 
     def rewind(self, length: int) -> list[tuple[int, int, int]]:
-        """Forget all steps from number `length` on; what they were: is a product, left, right."""
+        """Forget all steps from number `length` on; return them as (is product, left, right)."""
         gone = list(self)[length:]
         for column in (self.is_product, self.left, self.right):
             del column[length:]
@@ -168,8 +168,8 @@ class SharedSteps(Steps):
 class Entries(Mapping[tuple[int, int], int]):
     """References by place (root, terminal) in row-major order.
 
-    A mapping like any other, but what goes over all entries finds them in arrays: a million pairs of Python's numbers
-    take longer to make than their Jacobian takes to verify. They are made when a place is first asked for.
+    It is a mapping with arrays behind it: making a million pairs of Python integers takes longer than verifying their
+    Jacobian. The dictionary is made when a place is first looked up.
 
     Args:
         roots, terminals: positions of each entry, in any order; no place comes twice.
@@ -209,7 +209,7 @@ class Entries(Mapping[tuple[int, int], int]):
         return repr(self._entries)
 
     def keys(self) -> KeysView[tuple[int, int]]:
-        """Places in order; like the other views the dictionary's own, which does not look every place up."""
+        """Return the places in order, as the dictionary's own view, which does not look up every place."""
         return self._entries.keys()
 
     def values(self) -> ValuesView[int]:
@@ -217,12 +217,12 @@ class Entries(Mapping[tuple[int, int], int]):
         return self._entries.values()
 
     def items(self) -> ItemsView[tuple[int, int], int]:
-        """Places and references in order."""
+        """Return places and references in order."""
         return self._entries.items()
 
 
 def columns_of(entries: Mapping[tuple[int, int], int]) -> tuple[Integers, Integers]:
-    """Places (root, terminal) of entries in their own order, (n, 2), and their references."""
+    """Return the places (root, terminal) of entries in their own order, (n, 2), and their references."""
     if isinstance(entries, Entries):
         return entries.places, entries.references
     places = np.fromiter(chain.from_iterable(entries), np.int64).reshape(-1, 2)
@@ -260,7 +260,7 @@ class Labels:
             self.cost += cost
 
     def ends(self, references: Any) -> tuple[Any, Any]:
-        """Source and target of labels."""
+        """Return source and target of labels."""
         ends = self._labels[references]
         return ends >> VERTEX_BITS & VERTEX, ends & VERTEX
 
@@ -286,7 +286,7 @@ def _add_products(numbers: Sequence[NDArray[Any]], matrices: Integers, vectors: 
 
 
 def _chunks(steps: Steps, state: LabelsState) -> Iterator[int]:
-    """Give the kernel one chunk of steps after the other; yields its first reference."""
+    """Feed the kernel one chunk of steps after the other; yield the chunk's first reference."""
     for reference, is_product, left, right in steps.chunks():
         wrong = (np.minimum(left, right) < 0) | (np.maximum(left, right) >= reference + np.arange(len(left)))
         if wrong.any():  # the kernel reads whatever it is told to
@@ -331,7 +331,7 @@ def _verify(graph: DifferentiationGraph, steps: Steps, entries: Mapping[tuple[in
 
 
 def _check_references(graph: DifferentiationGraph, steps: Steps, places: Integers, references: Integers) -> None:
-    """Refuse what could only be read as something else, such as Python's negative indices."""
+    """Refuse references that are not there, such as Python's negative indices."""
     edges = len(graph.sources)
     if steps.edges != edges:
         raise VerificationError(f"the steps begin after {steps.edges} labels; expected the graph's {edges}")
@@ -426,7 +426,7 @@ def _check_rows(
 
 
 def _probes(graph: DifferentiationGraph) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Rows that are compared at once, and the columns that are wanted of all of these."""
+    """Return rows that are compared at once, and the columns that are selected in all of these."""
     rows, columns = len(graph.roots), len(graph.terminals)
     if graph.wanted is None:
         yield np.ones(rows, bool), np.ones(columns, bool)
@@ -442,7 +442,7 @@ def _probes(graph: DifferentiationGraph) -> Iterator[tuple[NDArray[np.bool_], ND
 
 
 def _residues(rng: random.Random, many: int) -> Integers:
-    """Random residues, none of them 0 or 1."""
+    """Return random residues, none of them 0 or 1."""
     drawn = np.frombuffer(rng.randbytes(8 * many), "<u8")
     residues: Integers = (drawn % np.uint64(PRIME - 2)).astype(np.int64) + 2
     return residues
@@ -472,7 +472,7 @@ class Accumulation:
         return cls(graph, steps, dict(sorted(entries.items())))
 
     def ordered_entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Positions (root, terminal) of the entries in row-major order, (n, 2), and their references."""
+        """Return the positions (root, terminal) of the entries in row-major order, (n, 2), and their references."""
         places, references = columns_of(self.entries)
         if isinstance(self.entries, Entries):
             return places, references
@@ -480,7 +480,7 @@ class Accumulation:
         return places[order], references[order]
 
     def wanted(self) -> Accumulation:
-        """Return the same without entries that the graph does not want, and without steps that only these need."""
+        """Return the accumulation without unselected entries, and without steps that only these need."""
         if self.graph.wants_all:
             return self
         places, references = columns_of(self.entries)

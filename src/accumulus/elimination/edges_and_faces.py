@@ -50,7 +50,7 @@ Side = Literal["front", "back"]
 
 
 class EdgeElimination:
-    """A graph whose edges are being eliminated.
+    """Graph whose edges are being eliminated.
 
     Args:
         steps: what products and sums are appended to; none are there so far.
@@ -84,6 +84,8 @@ class EdgeElimination:
         """Eliminate ⟨j,i⟩.
 
         Args:
+            j: source of the edge, by number.
+            i: target of the edge, by number.
             side: ``"front"`` joins it with the edges into j, ``"back"`` with the edges out of i.
 
         Raises:
@@ -113,7 +115,7 @@ class EdgeElimination:
             raise OrderError(f"edge {self._name(j, i)} cannot be {side} eliminated: {self.vertex_name(end)} is {kind}")
 
     def vertex_name(self, v: int) -> str:
-        """For messages: the name of a vertex, or its number where there is none."""
+        """Return the name of a vertex for messages, or its number if it has none."""
         return str(self.graph.vertices[v]) if v in range(len(self.graph.vertices)) else f"vertex number {v}"
 
     def finish(self) -> Accumulation:
@@ -162,7 +164,9 @@ def eliminate_edges(graph: DifferentiationGraph, sequence: Iterable[tuple[int, i
     """Eliminate edges in the given order.
 
     Args:
-        sequence: triples (j, i, side) of vertex numbers and ``"front"`` or ``"back"``, until every intermediate
+        graph: graph to eliminate.
+        sequence: triples (j, i, side) of vertex numbers and ``"front"`` or ``"back"``, until every intermediate vertex
+            is gone. An edge that comes back as fill-in is named again.
         vertex
             is gone. An edge that comes back as fill-in is named again.
 
@@ -211,7 +215,7 @@ _NUMBERS: Final = (int, np.integer)
 
 
 class FaceElimination:
-    """A line graph whose faces are being eliminated.
+    """Line graph whose faces are being eliminated.
 
     Vertices are numbered: those of the graph's edges first, then one per root, one per terminal, then fill-ins and
     copies as they come. Parallel edges, and dead ones, are gone from the beginning.
@@ -259,7 +263,7 @@ class FaceElimination:
         self._settle()
 
     def __contains__(self, v: int) -> bool:
-        """Return whether v is there, neither root nor terminal."""
+        """Return True if v is a vertex that is neither root nor terminal."""
         return 0 <= v < len(self.labels) and self.labels[v] >= 0
 
     def vertices(self) -> list[int]:
@@ -289,7 +293,7 @@ class FaceElimination:
         return k
 
     def resolve(self, v: int) -> int:
-        """v, or what it was merged into."""
+        """Return v, or the vertex that it was merged into."""
         while v in self.merged:
             v = self.merged[v]
         return v
@@ -329,11 +333,11 @@ class FaceElimination:
         return self.resolve(k)
 
     def split(self, v: int, *, predecessors: Iterable[int] = (), successors: Iterable[int] = ()) -> int:
-        """Interior vertex split: move some of v's faces to a copy with the same label.
+        """Split an interior vertex: move some of v's faces to a copy with the same label.
 
-        The copy takes the given predecessors and keeps all successors, or the other way round; whatever vertex has
-        the same P and S as a part is merged with it, as always (Griewank and Walther 2008, p. 205). Every path goes
-        through exactly one of the two, so the sum over all paths stays.
+        The copy takes the given predecessors and keeps all successors, or the other way round. A vertex with the same P
+        and S as either is merged with it, as always (Griewank and Walther 2008, p. 205). Every path goes through
+        exactly one of the two, so the sum over all paths stays the same.
 
         Returns:
             the copy, or the vertex that it was merged with.
@@ -387,7 +391,7 @@ class FaceElimination:
             )
 
     def name(self, v: int) -> str:
-        """For messages: the edge of the graph, or the number of a fill-in."""
+        """Return the edge of the graph, or the number of a fill-in, for messages."""
         graph = self.graph
         if not isinstance(v, _NUMBERS):
             return repr(v)
@@ -434,7 +438,7 @@ class FaceElimination:
             del self._index[key]
 
     def _settle(self) -> None:
-        """Remove what is isolated and merge what has equal P and S, until every vertex is in the index."""
+        """Remove isolated vertices and merge those with equal P and S, until every vertex is in the index."""
         while self._queue:
             v = self._queue.popleft()
             if v not in self._changed:
@@ -467,7 +471,7 @@ class FaceElimination:
 
 
 def line_graph_faces(graph: DifferentiationGraph) -> Iterator[tuple[int, int]]:
-    """All faces of the line graph of `graph`, dead edges left out, roots and terminals numbered after the edges.
+    """Return all faces of the line graph of `graph` without dead edges; roots and terminals come after the edges.
 
     >>> list(line_graph_faces(DifferentiationGraph([("y", "a"), ("a", "x")])))
     [(2, 0), (0, 1), (1, 3)]
@@ -488,6 +492,7 @@ def eliminate_faces(graph: DifferentiationGraph, sequence: Iterable[tuple[int, i
     """Eliminate faces in the given order.
 
     Args:
+        graph: graph to eliminate.
         sequence: pairs (i, j) of line graph vertices, numbered as `FaceElimination` does: edges of the graph by their
             numbers, then fill-ins.
 

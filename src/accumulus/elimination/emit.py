@@ -1,6 +1,6 @@
-"""An accumulation as a tape: conditions on labels, emission, costs, and Jacobians in factors.
+"""Emission of an accumulation as a tape: conditions on labels, operations, costs, and Jacobians in factors.
 
-**Guards.** Labels with the conditions under which they count, so that branches that are off stay off.
+**Guards.** Labels with conditions, so that an untaken branch contributes exactly zero.
 
 The derivative of ``where(c, f(x), 0)`` is f′(x) where c holds and 0 elsewhere, even where f′ is infinite or NaN.
 A label is therefore split into a value and the set of conditions that must all hold for it, else it is 0: products
@@ -13,13 +13,12 @@ Gap: an argument that minimum or maximum leaves out has no condition, and its in
 A graph of a traced function emits onto a copy of the function's tape, so values, partials and Jacobian share. A
 graph without a tape (from a file) gets one whose inputs are its labels that are not known numbers.
 
-Derivatives of a branch that a select switches off are 0 even where they are infinite or NaN, in every order of
-elimination, as above.
+Derivatives of an untaken branch are 0 even if they are infinite or NaN, in every order of elimination.
 
-**Cost.** Everything that reports a cost asks `count`. ``fma`` counts every product; ``multiplications`` leaves out
-products with ±1 and of two constants, which are folded when the plan is made; ``operations`` counts what the emitted
-tape really holds, values and partials included, before it is rewritten. A product of labels of vector-valued vertices
-counts the product of the three sizes.
+**Cost.** All reported costs come from `count`. ``fma`` counts every product; ``multiplications`` leaves out products
+with ±1 and of two constants, which are folded when the plan is made; ``operations`` counts the operations on the
+emitted tape, values and partials included, before it is rewritten. A product of labels of vector-valued vertices counts
+the product of the three sizes.
 
 **Factors.** A Jacobian in factors is the graph that is left when some intermediates are gone. J·v goes from the
 terminals to the roots, w·J the other way, and both take a multiplication for each edge whose label is not ±1. The
@@ -54,7 +53,7 @@ LARGEST_SET: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """`value` where all conditions of `on` hold, else 0; `value` is itself 0 unless all of `nonzero` hold."""
+    """Label with the `value` where all conditions of `on` hold, else 0; `value` is 0 unless all of `nonzero` hold."""
 
     value: int
     on: frozenset[int] = _NONE
@@ -80,7 +79,7 @@ def guarded(tape: Tape, label: int) -> int | Guarded:
 
 
 def guarded_labels(tape: Tape, references: Sequence[int]) -> dict[int, Guarded]:
-    """Those of the labels that are taken apart, by position."""
+    """Return those labels, by position, that are selects between a value and 0."""
     if SELECT not in tape.codes:
         return {}
     codes, first = np.frombuffer(tape.codes, np.uint8), np.frombuffer(tape.first, np.intc)
@@ -100,7 +99,7 @@ def _open(label: int | Guarded) -> Guarded:
 
 
 def product(tape: Tape, a: int | Guarded, b: int | Guarded) -> int | Guarded:
-    """Return a · b; 0 wherever a factor is 0, whatever the other is there."""
+    """Return a · b; 0 if a factor is 0, even if the other is infinite or NaN."""
     if isinstance(a, int) and isinstance(b, int):
         return tape.multiply(a, b)
     a, b = _open(a), _open(b)
@@ -150,7 +149,7 @@ def _select(tape: Tape, condition: int, taken: int, other: int) -> int:
 
 
 def is_zero(tape: Tape, reference: int) -> bool:
-    """Return whether `reference` is the constant 0.0 or -0.0, which are two references."""
+    """Return True if `reference` is the constant 0.0 or -0.0, which are two references."""
     return reference < 0 and tape.value_of(reference) == 0.0
 
 
@@ -158,7 +157,7 @@ def is_zero(tape: Tape, reference: int) -> bool:
 
 
 def emit(accumulation: Accumulation) -> Tape:
-    """Tape whose outputs are the outputs of the function, then the entries of the Jacobian in row-major order."""
+    """Return a tape whose outputs are those of the function, then the entries of the Jacobian in row-major order."""
     graph, steps = accumulation.graph, accumulation.steps
     tape, references = label_tape(graph) if graph.tape is None else (graph.tape.copy(), list(graph.labels))
     is_product, left, right = steps.columns()
@@ -203,7 +202,7 @@ def label_tape(graph: DifferentiationGraph) -> tuple[Tape, list[int]]:
 
 
 def count(accumulation: Accumulation, objective: str) -> int:
-    """Cost of the accumulation under the objective of that name.
+    """Return the cost of the accumulation under the objective of that name.
 
     Raises:
         UnknownNameError: if there is no such objective.
@@ -215,7 +214,7 @@ def count(accumulation: Accumulation, objective: str) -> int:
 
 
 def parted(graph: DifferentiationGraph, eliminated: Collection[int]) -> tuple[DifferentiationGraph, tuple[int, ...]]:
-    """Return the graph whose Jacobian's entries are the labels that are left when some intermediates are gone.
+    """Return the graph whose Jacobian's entries are the labels that remain after the elimination of intermediates.
 
     Returns:
         The graph, and the intermediates that are kept: the last of its roots, and of its terminals.
@@ -251,7 +250,7 @@ def parted(graph: DifferentiationGraph, eliminated: Collection[int]) -> tuple[Di
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """The edges that are left, for products with them: arguments come before what depends on them."""
+    """Edges that remain, for products with them: arguments come before the vertices that depend on them."""
 
     # results, arguments: of the product J·v: how many there are
     results: int
@@ -267,11 +266,11 @@ class Factors:
 
     @property
     def multiplications(self) -> int:
-        """Return what a product takes: edges whose label is neither ±1 nor 0."""
+        """Return the multiplications of a product: edges whose label is neither ±1 nor 0."""
         return sum(value is None or abs(value) not in (0.0, 1.0) for value in self.constants)
 
     def forward(self) -> Tape:
-        """J·v, on a tape whose inputs are the labels, then v."""
+        """Return J·v, on a tape whose inputs are the labels, then v."""
         tape, value = Tape(self.given + self.arguments), dict[int, int]()
         for k, vertex in enumerate(self.columns):
             value[vertex] = self.given + k
@@ -283,7 +282,7 @@ class Factors:
         return tape
 
     def reverse(self) -> Tape:
-        """w·J, on a tape whose inputs are the labels, then w."""
+        """Return w·J, on a tape whose inputs are the labels, then w."""
         tape, value = Tape(self.given + self.results), dict[int, int]()
         for k, vertex in enumerate(self.rows):
             if vertex >= 0:  # results that are equal are one root
@@ -309,14 +308,15 @@ class Factors:
         references: NDArray[np.int64],
         tape: Tape,
     ) -> tuple[Factors, list[int]]:
-        """Return the factors, and the references of the labels that products are given, each once.
+        """Return the factors, and the references of the labels that products take, each once.
 
         Args:
-            linearization: of the whole.
-            arguments: inputs of its tape that v has the entries of, in their order.
-            kept: intermediates, and
-            places: (root, terminal) of labels of the graph that is `parted`, row by row.
-            references: of these labels on the tape.
+            linearization: linearization of the whole function.
+            arguments: inputs of its tape that are the entries of v, in their order.
+            kept: intermediates that are kept.
+            places: (root, terminal) of the labels of the graph that `parted` returns, row by row.
+            references: references of these labels on the tape.
+            tape: tape with the labels.
         """
         graph = linearization.graph
         ends = [np.array([*first, *kept], np.int64) for first in (graph.roots, graph.terminals)]

@@ -23,7 +23,7 @@ the two of which it is, if there is one. Products with ±1 are free, so among eq
 last operation to the first, where h_ki is mostly 0, this is edge pushing (Gower and Mello 2012). Every other order
 leaves the same Hessian.
 
-What is left at last are the entries of the lower triangle.
+The edges that remain are the entries of the lower triangle.
 """
 
 from __future__ import annotations
@@ -52,14 +52,17 @@ def linearize_gradient(
     name: str = "",
     wanted: Sequence[Sequence[int]] | None = None,
 ) -> Linearization:
-    """Graph of the gradient of a tape's first output with respect to `inputs` (by default all), with its mirror.
+    """Return the graph, with its mirror, of the gradient of a tape's first output with respect to `inputs`.
 
     The graph's tape returns all outputs of `tape`, then the entries of the gradient, one for each of `inputs`. Only
-    these have roots: position k is the derivative by ``inputs[k]``, whether it depends on anything or not.
+    these have roots: position k is the derivative with respect to ``inputs[k]``, even if it is constant.
 
     Args:
-        wanted: positions (row, column) of the Hessian's entries that are wanted, on or below the diagonal; all of
-            these, if not given.
+        tape: tape whose first output is differentiated.
+        inputs: inputs to differentiate with respect to; by default all.
+        name: name of the graph, for people.
+        wanted: selected entries of the Hessian, positions (row, column) on or below the diagonal; None for all of
+            these.
 
     Raises:
         ArgumentError: if `inputs` names an input twice, or one that the tape does not have; if there is no output, or
@@ -137,16 +140,16 @@ def linearize_gradient(
 
 
 def _nonzeros(tape: Tape, labels: _Labels, places: Integers) -> _Labels:
-    """Labels moved to their places on a tape, without those that are 0 there."""
+    """Return labels moved to their places on a tape, without those that are 0 there."""
     found = zip(labels, moved(np.fromiter(labels.values(), np.int64, len(labels)), places).tolist(), strict=True)
     return {pair: label for pair, label in found if not is_zero(tape, label)}
 
 
 def is_mirrored(tape: Tape) -> bool:
-    """Return whether the second derivatives of what the tape's outputs need follow from what is on it.
+    """Return True if the second derivatives of the outputs follow from the operations on the tape.
 
-    They do not where a value is attached to a derivative that is right to first order only (`attach`), unless that is a
-    Newton step (`accumulus.elimination.implicit`).
+    They do not if an attached derivative is right to first order only (`attach`), unless it is a Newton step
+    (`accumulus.elimination.implicit`).
     """
     return fixed_solutions(of_all_orders(tape)) is not None
 
@@ -158,7 +161,7 @@ _Adjoints = dict[int, int | Guarded]
 
 
 def _adjoints(tape: Tape, edges: Edges, output: int) -> _Adjoints:
-    """Adjoints of the output and of what it depends on, written onto the tape, as reverse mode does."""
+    """Return the adjoints of the output and of its dependencies, written onto the tape in reverse mode."""
     found: _Adjoints = {output: tape.constant(1.0)} if output >= 0 else {}
     guards = guarded_labels(tape, edges.labels.tolist())
     columns = (edges.operations.tolist(), edges.arguments.tolist(), edges.labels.tolist())
@@ -176,7 +179,7 @@ def _cross_labels(
     adjoints: _Adjoints,
     solutions: Mapping[int, int],
 ) -> _Labels:
-    """Labels that are not 0 of the edges between adjoints and values, by pairs of values, the earlier one first."""
+    """Return nonzero labels of the edges between adjoints and values, by pairs of values, the earlier one first."""
     found: dict[tuple[int, int], int | Guarded] = {}
     for k in dict.fromkeys(k for k, _ in labels):
         if k not in adjoints:
@@ -203,7 +206,7 @@ def _cross_labels(
 
 
 class SymmetricGraph:
-    """The half of a graph with a mirror that says all: values, and how adjoints depend on them.
+    """Half of a graph with a mirror: values, and the dependence of adjoints on them.
 
     Args:
         graph: with a mirror; taken without what is on no path to a wanted entry.
@@ -233,10 +236,10 @@ class SymmetricGraph:
 
     @cached_property
     def values(self) -> list[bool]:
-        """Return which vertex of each pair is the value: no value depends on an adjoint.
+        """Return the vertex of each pair that is the value: no value depends on an adjoint.
 
-        That is the one of the lower number, as `linearize_gradient` numbers them; where that will not do, the one from
-        which the way to a terminal is shorter.
+        That is the vertex with the lower number, in the numbering of `linearize_gradient`; if that fails, the one with
+        the shorter path to a terminal.
         """
         graph = self.graph
         assert graph.mirror is not None
@@ -262,7 +265,8 @@ def eliminate_pairs(graph: DifferentiationGraph, order: Sequence[int]) -> Accumu
     """Eliminate the values of a graph with a mirror in the given order, each with its adjoint.
 
     Args:
-        order: every value of `SymmetricGraph.inner` once, by number.
+        graph: graph with a mirror.
+        order: all values of `SymmetricGraph.inner`, each once, by number.
 
     Raises:
         OrderError: if the order leaves a value out, names one twice, or one that is not there.

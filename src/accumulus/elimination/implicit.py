@@ -1,18 +1,18 @@
 """Second derivatives of operations, and derivatives of values that solve equations.
 
-**Solutions.** Values that solve equations, found on a tape by what is attached to them.
+**Solutions.** Values that solve equations are recognised on a tape by their attached derivatives.
 
 The solution x of r(p, x) = 0 is recorded as a value with the derivative of a Newton step, x + W·r(p, x), in which W and
-this x are constants: `attach(x, W·r(p, fixed x))`. That says all of second derivatives, too. With λ = Wᵀ·x̄ those of the
-whole are those of the Lagrangian λ·r as a function of p and x, with λ constant, taken along x′ = W·∂r/∂p: no
-derivative of W, or of whatever has computed x, is needed.
+this x are constants: `attach(x, W·r(p, fixed x))`. That determines second derivatives, too. With λ = Wᵀ·x̄ they are
+those of the Lagrangian λ·r as a function of p and x, with λ constant, taken along x′ = W·∂r/∂p. Derivatives of W, or of
+the solver that computed x, are not needed.
 
 W need not be formed: any g(p, x, w) will do, with constant w, that is 0 at the solution whatever w is, and whose
 Jacobian by x is −1 for the w that there is. For g(p, x(p), w), with w held constant, is then 0 for all p, and so are
 its second derivatives.
 
-Whether the derivative that is attached is such a step is found out in numbers, at some points: it has to be 0, with
-other w as well, and its Jacobian by the fixed x has to be −1.
+An attached derivative is tested numerically, at some points, for being such a step: it must be 0, also with other w,
+and its Jacobian with respect to the fixed x must be −1.
 
 **Higher orders.** Derivatives of values that solve equations, written so that they can be differentiated once more.
 
@@ -50,10 +50,12 @@ from accumulus.tape.tape import Tape
 
 @cache
 def second_partial(code: int, first: int, second: int) -> Tape | None:
-    """Return a tape of the arguments of an operation whose one output is its second derivative; None where that is 0.
+    """Return a tape of an operation's arguments whose output is the second derivative; None if that is 0.
 
     Args:
-        first, second: positions of the arguments; both have a derivative.
+        code: code of the operation.
+        first: position of the first argument to differentiate with respect to.
+        second: position of the second one; the operation has a derivative with respect to both.
     """
     template, label = partial_of(code, first)
     template = template.copy()
@@ -98,12 +100,13 @@ def fixed_solutions(tape: Tape) -> dict[int, int] | None:
 
 
 def newton_steps(tape: Tape, points: NDArray[np.float64] | None = None) -> dict[int, int] | None:
-    """For each solution that is held constant in a Newton step, by reference, the solution itself: the `attach`.
+    """Return the solution (the `attach`) for each copy of it that a Newton step holds constant, by reference.
 
-    None if a value that the outputs need is attached to a derivative that is no Newton step.
+    Return None if the outputs need a value with an attached derivative that is no Newton step.
 
     Args:
-        points: at which the steps are examined, (points, inputs), before they are at random ones.
+        tape: tape with attached derivatives.
+        points: points where the steps are examined first, (points, inputs), before random ones.
     """
     found, weights = _parted(tape) or (None, [])
     if not found:
@@ -112,7 +115,7 @@ def newton_steps(tape: Tape, points: NDArray[np.float64] | None = None) -> dict[
 
 
 def _parted(tape: Tape) -> tuple[dict[int, int], list[int]] | None:
-    """Return what is attached to values: fixed solutions with their equations, and fixed weights."""
+    """Return the attached values: fixed solutions with their equations, and fixed weights."""
     attached = _attached(tape)
     if not attached:
         return {}, []
@@ -135,13 +138,13 @@ def _parted(tape: Tape) -> tuple[dict[int, int], list[int]] | None:
 
 
 def _attached(tape: Tape) -> list[int]:
-    """Values with attached derivatives, but for those that last, which are operations as others are."""
+    """Return values with attached derivatives, without those that last, which are ordinary operations."""
     kept = lasting(tape)
     return [k for k in range(tape.inputs, len(tape)) if tape.codes[k] == _ATTACH and not kept[k]]
 
 
 def _are_direct(tape: Tape, found: dict[int, int], weights: set[int]) -> bool:
-    """Return whether operations that are not linear take fixed solutions, and nothing else that depends on them."""
+    """Return True if nonlinear operations take fixed solutions, and nothing else that depends on them."""
     depends, varies = bytearray(len(tape)), bytearray(b"\1" * tape.inputs) + bytearray(len(tape) - tape.inputs)
     attached = set(_attached(tape))
     for k in range(tape.inputs, len(tape)):
@@ -168,10 +171,14 @@ def _are_steps(
     *,
     within: bool = False,
 ) -> bool:
-    """Return whether Newton steps are attached to the solutions.
+    """Return True if the values attached to the solutions are Newton steps.
 
     Args:
-        within: whether equations may contain solutions of others, which depend on what is held constant in these.
+        tape: tape with attached derivatives.
+        found: solution for each copy that is held constant, by reference.
+        weights: references of the inverses' entries.
+        points: points where the steps are examined first, (points, inputs).
+        within: if True, equations may contain solutions of others, which depend on the values held constant in these.
     """
     solutions, fixed = sorted(found.values()), list(found)
     steps = _steps(tape, solutions, fixed, weights, within=within)
@@ -216,10 +223,14 @@ def _nested(tape: Tape, solutions: Sequence[int], others: Sequence[int]) -> NDAr
 
 
 def _steps(tape: Tape, solutions: Sequence[int], fixed: Sequence[int], weights: Sequence[int], *, within: bool) -> Tape:
-    """Return what is attached to the solutions, on a tape with inputs for these, for fixed ones, and for the weights.
+    """Return the values attached to the solutions, on a tape with inputs for these, the fixed copies and the weights.
 
     Args:
-        within: whether solutions have the derivatives of their steps; else they are constants.
+        tape: tape with attached derivatives.
+        solutions: references of the solutions.
+        fixed: references of their copies that are held constant.
+        weights: references of the inverses' entries.
+        within: if True, solutions have the derivatives of their steps; else they are constants.
     """
     given = {k: tape.inputs + place for place, k in enumerate((*solutions, *fixed, *weights))}
     steps = Tape(tape.inputs + len(given))
@@ -249,11 +260,13 @@ Held = frozenset[int]
 
 
 def with_steps(tape: Tape, steps: dict[int, int], emitted: Tape, places: Sequence[int]) -> Tape | None:
-    """Return what was emitted for a tape, on that tape, with solutions as such: to be differentiated once more.
+    """Return the emitted derivatives on the original tape, with its solutions, to be differentiated again.
 
     Args:
-        steps: for each solution that is held constant, by reference, the solution: as `newton_steps` returns them.
-        places: on the emitted tape, of each of these values, in their order.
+        tape: tape with attached derivatives.
+        steps: solution for each copy that is held constant, by reference, as `newton_steps` returns them.
+        emitted: tape that was emitted for the derivatives.
+        places: references of these solutions on the emitted tape, in their order.
 
     Returns:
         The tape with the outputs of the emitted one; None if a solution is no value of its own there.
@@ -279,7 +292,7 @@ def with_steps(tape: Tape, steps: dict[int, int], emitted: Tape, places: Sequenc
 
 
 class _Writer:
-    """Writes values of a tape onto a copy of it, with what they mark in the place of markers."""
+    """Writer of a tape's values onto a copy of it, in which markers are replaced by the values that they mark."""
 
     def __init__(self, tape: Tape, steps: dict[int, int]) -> None:
         self._tape, self._steps, self.result = tape, steps, tape.copy()

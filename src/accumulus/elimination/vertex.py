@@ -1,4 +1,4 @@
-"""Vertex elimination: remove intermediate vertices one by one, joining what depended on each to what it depended on.
+"""Vertex elimination: remove intermediate vertices one by one, joining their dependents to their dependencies.
 
 Eliminating k replaces each pair of edges ⟨j,k⟩, ⟨k,i⟩ by c_ji += c_jk · c_ki, |P_k|·|S_k| products at a time
 (Griewank and Reese 1991). When all intermediates are gone the edges that remain are the Jacobian. The order
@@ -79,7 +79,7 @@ class Priced(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """Beyond it an order is given up: its cost under the objective, and its products whatever they cost."""
+    """Limit beyond which an order is abandoned: its cost under the objective, and the number of its products."""
 
     cost: float = math.inf
     products: float = math.inf
@@ -89,7 +89,7 @@ UNLIMITED: Final = Limit()
 
 
 class VertexElimination:
-    """A graph from which the kernel eliminates vertices.
+    """Graph from which the kernel eliminates vertices.
 
     Args:
         graph: taken without what is on no path from a root to a terminal.
@@ -159,10 +159,12 @@ class VertexElimination:
         return Priced(self.cost, state.made, state.made - created)
 
     def follow(self, order: Integers, limit: Limit = UNLIMITED, costs: Integers | None = None) -> bool:
-        """Eliminate the vertices of an order; False once all together exceed the limit.
+        """Eliminate the vertices of an order; return False once all together exceed the limit.
 
         Args:
-            costs: where the cost of each is written, if it is wanted.
+            order: vertices to eliminate, by number.
+            limit: cost and number of products at which the order is abandoned.
+            costs: array that receives the cost of each vertex, or None.
         """
         state = self._state
         state.order[: len(order)] = order
@@ -172,7 +174,7 @@ class VertexElimination:
         return self._run(FOLLOW)
 
     def markowitz(self, limit: Limit = UNLIMITED) -> Integers | None:
-        """Eliminate the cheapest vertex until none is left: their order, or None once they exceed the limit."""
+        """Eliminate the cheapest vertex until none is left; return the order, or None once it exceeds the limit."""
         state, count = self._state, len(self.intermediates)
         state.order[:count] = self.intermediates
         state.heap, state.touched = np.zeros(count + 1, np.int64), np.zeros(self._count, np.int64)
@@ -181,11 +183,11 @@ class VertexElimination:
         return state.order[:count].copy() if self._run(GREEDY) else None
 
     def arranged(self, order: Integers, ends: Integers) -> tuple[Integers, Cost]:
-        """Eliminate the vertices of an order; returns another order that costs the same, and what it costs.
+        """Eliminate the vertices of an order; return another order of equal cost, and the costs of its vertices.
 
-        Vertices that are no neighbours when the first of them goes do not care which of them that is (Griewank and
-        Reese 1991). So any order will do in which neighbours at that time keep theirs. Here it is the one depth first
-        from `ends`, all vertices of the order: those that a vertex needs come right before it.
+        Two vertices can be exchanged if they are not neighbours when the first of them is eliminated (Griewank and
+        Reese 1991). So every order that keeps the order of such neighbours costs the same. The returned order is depth
+        first from `ends`: the vertices that a vertex needs come right before it.
         """
         state, count = self._state, self._count
         state.noted = True
@@ -210,7 +212,7 @@ class VertexElimination:
         return state.order[: len(order)].copy(), self.cost
 
     def edges_at(self, vertices: Integers, most: int) -> list[tuple[int, int, int]] | None:
-        """Source, target and level of the edges that these vertices have now; None if they are more than `most`."""
+        """Return source, target and level of these vertices' present edges; None if they are more than `most`."""
         state = self._state
         state.order[: len(vertices)] = vertices
         state.at, state.end, state.listed = 0, len(vertices), min(most + 1, self._count)
@@ -221,7 +223,7 @@ class VertexElimination:
         return list(zip((ends >> HALF).tolist(), (ends & LOW).tolist(), levels.tolist(), strict=True))
 
     def left(self) -> tuple[Integers, Integers, Integers]:
-        """Source, target and reference of the edges that are left."""
+        """Return source, target and reference of the remaining edges."""
         edges = self._state.edges
         there = np.flatnonzero(edges.column("level"))
         sources, targets, references = (edges.column(name)[there] for name in ("source", "target", "reference"))
@@ -254,7 +256,7 @@ class VertexElimination:
         return result
 
     def _widen(self, capacity: int) -> None:
-        """Room for so many edges at one time."""
+        """Make room for a number of edges at one time."""
         state = self._state
         edges = Records.zeros(Edge, capacity + 1)
         edges.words[: len(state.edges.words)] = state.edges.words
@@ -264,14 +266,14 @@ class VertexElimination:
         self._perform(REHASH)
 
     def _make_room(self, steps: int) -> None:
-        """Room for so many steps before they are recorded."""
+        """Make room for a number of steps before they are recorded."""
         state = self._state
         room = max(steps, min(4 * state.room, _WAITING[1]), _WAITING[0])
         if room > state.room:
             state.steps, state.room = np.empty(room, np.int64), room
 
     def _write(self) -> None:
-        """Move the steps that wait to where they belong."""
+        """Move recorded steps from the kernel's buffer to the accumulation."""
         count = self._state.stepped
         if count == 0:
             return
@@ -297,7 +299,7 @@ def price(
     limit: Limit = UNLIMITED,
     deadline: Deadline = FOREVER,
 ) -> Priced | None:
-    """Return what it takes to eliminate the vertices of `graph` in that order; None once it exceeds the limit.
+    """Return the cost of eliminating the vertices of `graph` in that order; None once it exceeds the limit.
 
     Raises:
         OutOfTimeError: if the deadline passes before.
@@ -309,7 +311,7 @@ def price(
 def markowitz_order(
     graph: DifferentiationGraph, objective: Objective, limit: Limit = UNLIMITED, deadline: Deadline = FOREVER
 ) -> tuple[Priced, tuple[int, ...]] | None:
-    """All intermediates, each the cheapest of those left when it goes, and what they take; None once over the limit.
+    """Return all intermediates, the cheapest of the remaining ones next, and their cost; None once over the limit.
 
     Ties go to the one that the fewest others depend on, then to the one nearest to the roots.
 
@@ -325,7 +327,8 @@ def eliminate_vertices(graph: DifferentiationGraph, order: Sequence[int]) -> Acc
     """Eliminate the intermediates of `graph` in the given order.
 
     Args:
-        order: every intermediate vertex once, by number.
+        graph: graph to eliminate.
+        order: all intermediate vertices, each once, by number.
 
     Raises:
         OrderError: if the order leaves a vertex out, names one twice, or one that is not an intermediate; or if it

@@ -1,4 +1,4 @@
-"""Neighbours, degrees and levels of vertices, and which roots and terminals they are connected to.
+"""Neighbours, degrees and levels of vertices, and the roots and terminals connected to them.
 
 The notes write v⁻, v⁺ for the incoming and outgoing edges of a vertex, v⁼ (or v⁻⁻) and v^# (or v⁺⁺) for its
 predecessors and successors, and the same for sets of vertices; Y_i for the roots that reach v_i (its index range) and
@@ -14,9 +14,9 @@ level apart is a cross-level edge. Segmentation puts a copy of one of its ends o
 unit edges; then every edge joins two neighbouring levels, and the Jacobian is the product of the local Jacobians
 between them.
 
-Everything here is linear in the graph and the result. Where the definition leaves a choice: a vertex that no root
-reaches has no level (−1), and its edges cross nothing; a dead end, from which no terminal is within reach, has the
-level that the definition gives it, and the terminals come after it.
+Everything here is linear in the graph and the result. The definition leaves two choices. A vertex that no root reaches
+has no level (−1), and its edges cross none. A dead end, which reaches no terminal, has the level of the definition, and
+the terminals come after it.
 """
 
 from __future__ import annotations
@@ -36,20 +36,21 @@ _BITS: Final = 62
 
 
 def incoming(graph: DifferentiationGraph, vertices: int | Iterable[int]) -> tuple[int, ...]:
-    """Edges that enter a vertex, or any vertex of a set, ascending; in the notes v⁻ and V'⁻."""
+    """Return the edges that enter a vertex, or any vertex of a set, ascending; in the notes v⁻ and V'⁻."""
     return tuple(sorted(e for v in vertex_numbers(graph, vertices) for e in graph.in_edges[v]))
 
 
 def outgoing(graph: DifferentiationGraph, vertices: int | Iterable[int]) -> tuple[int, ...]:
-    """Edges that leave a vertex, or any vertex of a set, ascending; in the notes v⁺ and V'⁺."""
+    """Return the edges that leave a vertex, or any vertex of a set, ascending; in the notes v⁺ and V'⁺."""
     return tuple(sorted(e for v in vertex_numbers(graph, vertices) for e in graph.out_edges[v]))
 
 
 def predecessors(graph: DifferentiationGraph, vertices: int | Iterable[int]) -> tuple[int, ...]:
-    """Vertices with an edge to a vertex, or to any vertex of a set, ascending; in the notes v⁼ and V'⁼.
+    """Return vertices with an edge to a vertex, or to any of a set, ascending; in the notes v⁼ and V'⁼.
 
     Args:
-        vertices: one vertex by number, or several. Members of the set are returned, too, where they precede others.
+        graph: graph of the vertices.
+        vertices: one vertex by number, or several; members of the set are returned, too, if they precede others.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
@@ -63,7 +64,7 @@ def predecessors(graph: DifferentiationGraph, vertices: int | Iterable[int]) -> 
 
 
 def successors(graph: DifferentiationGraph, vertices: int | Iterable[int]) -> tuple[int, ...]:
-    """Vertices with an edge from a vertex, or from any vertex of a set, ascending; in the notes v^# and V'^#.
+    """Return vertices with an edge from a vertex, or from any of a set, ascending; in the notes v^# and V'^#.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
@@ -86,10 +87,11 @@ def out_degrees(graph: DifferentiationGraph) -> list[int]:
 
 
 def index_ranges(graph: DifferentiationGraph, starts: Sequence[int] | None = None) -> list[int]:
-    """For each vertex the bit set of the roots that reach it: bit k stands for ``graph.roots[k]``; in the notes Y_i.
+    """Return for each vertex the bit set of roots that reach it, bit k for ``graph.roots[k]``; in the notes Y_i.
 
     Args:
-        starts: vertices in the place of the roots; those of a depth level V^a give the notes' V^a_i.
+        graph: graph of the vertices.
+        starts: vertices that replace the roots; those of a depth level V^a give the notes' V^a_i.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
@@ -99,10 +101,11 @@ def index_ranges(graph: DifferentiationGraph, starts: Sequence[int] | None = Non
 
 
 def index_domains(graph: DifferentiationGraph, ends: Sequence[int] | None = None) -> list[int]:
-    """For each vertex the bit set of the terminals that it reaches: bit k for ``graph.terminals[k]``; in the notes X_i.
+    """Return for each vertex the bit set of terminals that it reaches, by position; in the notes X_i.
 
     Args:
-        ends: vertices in the place of the terminals; those of a depth level V^c give the notes' V^c_i.
+        graph: graph of the vertices.
+        ends: vertices that replace the terminals; those of a depth level V^c give the notes' V^c_i.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
@@ -118,7 +121,7 @@ def _handed_on(
     edges: Sequence[Sequence[int]],
     ends: Sequence[int],
 ) -> list[int]:
-    """For each vertex the bit set of the marked ones before it, in an order that follows the edges to their ends."""
+    """Return for each vertex the bit set of marked vertices before it, in an order that follows the edges."""
     vertex_numbers(graph, marked)
     sets = [0] * len(graph.vertices)
     for bit, v in enumerate(marked):
@@ -131,7 +134,7 @@ def _handed_on(
 
 
 def roots_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
-    """Roots with a path to a vertex; for many vertices `index_ranges` finds all at once.
+    """Return the roots with a path to a vertex; `index_ranges` finds those of all vertices at once.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
@@ -141,7 +144,7 @@ def roots_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
 
 
 def terminals_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
-    """Terminals with a path from a vertex; for many vertices `index_domains` finds all at once.
+    """Return the terminals with a path from a vertex; `index_domains` finds those of all vertices at once.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
@@ -181,7 +184,7 @@ _NONE: Final = -1
 
 
 def levels(graph: DifferentiationGraph) -> list[int]:
-    """Depth level of each vertex, −1 where no root reaches it; in the notes L(v).
+    """Return the depth level of each vertex, −1 if no root reaches it; in the notes L(v).
 
     >>> graph = DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "x"), ("y", "b"), ("y", "x")])
     >>> levels(graph)
@@ -217,7 +220,7 @@ def level_sets(graph: DifferentiationGraph) -> list[tuple[int, ...]]:
 
 
 def cross_level_edges(graph: DifferentiationGraph) -> tuple[int, ...]:
-    """Edges ⟨j,i⟩ with L(i) − L(j) > 1, ascending."""
+    """Return the edges ⟨j,i⟩ with L(i) − L(j) > 1, ascending."""
     level = levels(graph)
     ends = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
     return tuple(e for e, (j, i) in enumerate(ends) if level[j] != _NONE and level[i] - level[j] > 1)
@@ -229,11 +232,12 @@ def segmented(
     """Return the graph with every cross-level edge cut into one edge for each level that it crosses.
 
     Args:
-        side: which end the new vertices are copies of. From the "tail" (the source, the dependent variable) the unit
+        graph: graph to cut.
+        side: end of the edge that new vertices copy. From the "tail" (the source, the dependent variable) the unit
             edges come first and the label last; from the "head" (the target) the label comes first. In the notes,
             figure "Cross-level edge segmentation", (b) and (c).
-        shared: whether edges that are cut at the same end share its copies. Not shared, as in the notes, each cut
-            edge is a direct simple chain; shared, the levels have fewer vertices.
+        shared: if True, edges that are cut at the same end share its copies, so that levels have fewer vertices. If
+            False, as in the notes, each cut edge is a direct simple chain.
 
     Returns:
         A graph with the same Jacobian: the vertices of the given graph keep their numbers, copies have primes. An

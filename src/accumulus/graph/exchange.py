@@ -1,4 +1,4 @@
-"""Graphs to and from NetworkX, and as GraphML files.
+"""Conversion of graphs to and from NetworkX, and GraphML files.
 
 **NetworkX.** What a graph is made of travels as attributes, the same in NetworkX and in GraphML:
 
@@ -68,10 +68,11 @@ def from_networkx(
     """Return a graph from a ``networkx.DiGraph`` or ``MultiDiGraph`` whose edges run from the dependent vertices.
 
     Args:
-        given: the digraph; an edge attribute `label` may be a symbol or a number. Edges are numbered by their keys
-            where these are their numbers, as `to_networkx` gives them.
-        roots, terminals: names; by default those that the vertices' attributes say, else those without incoming and
-            without outgoing edges.
+        given: digraph; an edge attribute `label` may be a symbol or a number. Edges keep their keys as numbers if
+            `to_networkx` made the keys.
+        roots: names of the roots; by default those with the attribute `root`, else those without incoming edges.
+        terminals: names of the terminals; by default those with the attribute `terminal`, else those without outgoing
+            edges.
 
     Raises:
         GraphError: if the edges have no direction, there is a cycle, or an attribute is malformed.
@@ -186,7 +187,7 @@ def read_graphml(path: str | PathLike[str]) -> DifferentiationGraph:
 
 
 def _check_xml(content: bytes) -> None:
-    """Refuse what would do harm, and what NetworkX does not look at."""
+    """Refuse content that could do harm, and content that NetworkX would overlook."""
     parser = expat.ParserCreate(namespace_separator=" ")
     #: For each element that is open, the keys of its data.
     keys: list[set[str]] = []

@@ -1,4 +1,4 @@
-"""Graph files: JSON, and which form a file has, said by the end of its name.
+"""Graph files: JSON, and the choice of the format by the end of the file name.
 
 **JSON** has two spellings of one form, which is an object with ``edges``, a list of [from, to] or [from, to, label];
 ``roots`` and ``terminals``, lists of vertices; and optionally ``name`` and ``sizes``. Keys that are not known, or that
@@ -136,7 +136,7 @@ def _is_name(value: object) -> bool:
 
 
 def _names(graph: DifferentiationGraph) -> list[Hashable]:
-    """Names of the vertices; those that are neither text nor whole numbers become text."""
+    """Return names of the vertices; those that are neither text nor integers become text."""
     return [v if _is_name(v) else str(v) for v in graph.vertices]
 
 
@@ -276,7 +276,7 @@ def _read_label(label: Any, edge: int) -> Kind | str | float:
 
 
 def _read_tape(data: Any) -> Tape:
-    """Return the tape, built anew by its own builders: it comes out as it is written, or was never one."""
+    """Return the tape, rebuilt by its own builders, which refuse operations that they would write otherwise."""
     if not isinstance(data, dict):
         raise GraphError(f"'tape' is {shortened(data)}; expected an object")
     check_keys(data, _TAPE_KEYS, "'tape'", GraphError)
@@ -343,7 +343,7 @@ def load_graph(path: str | PathLike[str]) -> DifferentiationGraph:
     """Read a graph from a JSON or a GraphML file.
 
     Args:
-        path: of a file whose name ends in ``.json`` or ``.graphml``, in upper or lower case.
+        path: file whose name ends in ``.json`` or ``.graphml``, in upper or lower case.
 
     Raises:
         GraphError: if the file is not of its form, or does not hold an acyclic graph; the message names the place.
@@ -361,10 +361,11 @@ def load_graph(path: str | PathLike[str]) -> DifferentiationGraph:
 
 
 def save_graph(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
-    """Write a graph to a file in the form that the end of its name says.
+    """Write a graph to a file in the format of its name's ending.
 
     Args:
-        path: of a file whose name ends in ``.json``, ``.graphml``, or, for a picture, ``.dot`` or ``.gv``.
+        graph: graph to write.
+        path: file whose name ends in ``.json``, ``.graphml``, or, for a picture, ``.dot`` or ``.gv``.
 
     Raises:
         GraphError: if the graph has names that the form cannot hold; nothing is written then.
@@ -376,7 +377,7 @@ def save_graph(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
 
 
 def _form(path: str | PathLike[str], ends: Iterable[str]) -> tuple[str, str | None, str]:
-    """Return module and functions of a file's form; the error for others lists some ends."""
+    """Return module and functions of a file's format; the error for other endings lists some."""
     if not isinstance(path, str | PathLike):
         raise ArgumentError(f"path is {path!r}; expected the name of a file")
     end = Path(path).suffix.lower()
@@ -412,11 +413,12 @@ class _OddError(ValueError):
 
 
 def parsed_json(path: str | PathLike[str], error: type[AccumulusError], *, infinite: bool) -> Any:
-    """Return what a JSON file holds.
+    """Return the content of a JSON file.
 
     Args:
-        error: what to raise.
-        infinite: whether ``NaN``, ``Infinity`` and ``-Infinity`` are numbers, as Python writes them.
+        path: file to read.
+        error: class of the error to raise.
+        infinite: if True, ``NaN``, ``Infinity`` and ``-Infinity`` are numbers, as Python writes them.
 
     Raises:
         error: if it is not JSON; the message names the file and the place.
@@ -426,7 +428,7 @@ def parsed_json(path: str | PathLike[str], error: type[AccumulusError], *, infin
 
 
 def json_of(content: bytes, path: str | PathLike[str], error: type[AccumulusError], *, infinite: bool) -> Any:
-    """Return what JSON in a file holds; arguments and errors are those of `parsed_json`."""
+    """Return the parsed JSON of a file's content; arguments and errors are those of `parsed_json`."""
 
     def constant(word: str) -> float:
         if not infinite:

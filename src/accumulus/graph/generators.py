@@ -94,7 +94,7 @@ class Draws:
         self._at = int.from_bytes(digest, "little")
 
     def bits(self, count: int) -> NDArray[np.uint64]:
-        """So many times 64 random bits."""
+        """Return `count` words of 64 random bits."""
         steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(_STEP) + np.uint64(self._at)
         self._at = (self._at + count * _STEP) % (1 << 64)
         for shift, factor in _MIX:
@@ -102,16 +102,16 @@ class Draws:
         return steps
 
     def below(self, bounds: int | Integers, count: int | None = None) -> Integers:
-        """Whole numbers from 0 to bound − 1; for one bound `count` of them, for an array one for each.
+        """Return integers from 0 to bound − 1: `count` of them for one bound, one for each bound of an array.
 
-        A number is likelier than another by a part of bound · 2⁻⁶⁴ at most.
+        The probabilities of two numbers differ by a relative bound · 2⁻⁶⁴ at most.
         """
         many = len(bounds) if isinstance(bounds, np.ndarray) else count or 0
         result: Integers = (self.bits(many) % np.asarray(bounds, np.uint64)).astype(np.int64)
         return result
 
     def chances(self, probability: float, count: int) -> NDArray[np.bool_]:
-        """So many events, each of the given probability."""
+        """Return `count` random truth values, each True with the given probability."""
         return (self.bits(count) >> np.uint64(11)) < np.uint64(round(probability * (1 << 53)))
 
     def permutation(self, count: int) -> Integers:
@@ -119,7 +119,7 @@ class Draws:
         return np.argsort(self.bits(count), kind="stable")
 
     def distinct(self, bound: int, count: int, rows: int) -> Integers:
-        """In each of so many rows `count` different numbers below `bound` (Floyd's algorithm; Bentley 1987)."""
+        """Return `rows` rows of `count` distinct numbers below `bound` (Floyd's algorithm; Bentley 1987)."""
         one_of = np.empty((rows, count), np.int64)
         for k, last in enumerate(range(bound - count, bound)):
             drawn = self.below(last + 1, rows)
@@ -223,9 +223,9 @@ def assembled(
     count: int,
     sizes: Sequence[int] | NDArray[np.int64] | None = None,
 ) -> DifferentiationGraph:
-    """Graph of `count` numbered vertices, each with an edge.
+    """Return a graph of `count` numbered vertices, each with an edge.
 
-    Those that no edge enters are its roots, those that none leaves its terminals.
+    Vertices without incoming edges are its roots, vertices without outgoing edges its terminals.
     """
     entered = np.bincount(targets, minlength=count) > 0
     left = np.bincount(sources, minlength=count) > 0
@@ -282,15 +282,16 @@ def bat(vectors: bool = False) -> DifferentiationGraph:
 
 @generator
 def gadgets(kind: str = "lion", count: int = 4, shape: str = "chain", vectors: bool = False) -> DifferentiationGraph:
-    """Many lions or bats: apart, in a chain, or in a binary tree.
+    """Return many lions or bats: apart, in a chain, or in a binary tree.
 
-    Optimum apart: that of one times `count`.
+    The optimum of separate gadgets is `count` times that of one.
 
     Args:
         kind: "lion" or "bat".
+        count: number of gadgets.
         shape: "apart"; "chain", in which the first input of each is the last output of the one before; "tree", in
             which the first input of each is an output of its parent, the last for one child, the first for the other.
-        vectors: whether entries that belong together are one vertex.
+        vectors: if True, entries that belong together are one vertex.
     """
     if kind not in _GADGETS:
         raise unknown_name("kind of gadget", kind, _GADGETS)
@@ -323,14 +324,16 @@ def gadgets(kind: str = "lion", count: int = 4, shape: str = "chain", vectors: b
 def random_dag(
     intermediates: int = 24, edges: int = 60, inputs: int = 4, outputs: int = 4, seed: int = 0
 ) -> DifferentiationGraph:
-    """Random edges between any two vertices, each as likely as the others, all on paths from outputs to inputs.
+    """Return random edges between any two vertices, each as likely as the others, all on paths from outputs to inputs.
 
-    First every vertex gets one edge that leaves it and one that enters it, as far as it needs them; then edges are
-    added until there are as many as wanted.
+    Every vertex first gets the outgoing and incoming edge that it needs; then edges are added up to `edges`.
 
     Args:
-        edges: more than intermediates, and no more than there are pairs; where the first edges are more than that,
-            these are all.
+        intermediates: number of intermediates.
+        edges: number of edges; more than intermediates, at most the number of pairs, and at least the initial edges.
+        inputs: number of inputs.
+        outputs: number of outputs.
+        seed: seed of the random numbers.
     """
     inner = whole_number("intermediates", intermediates, least=0)
     below = whole_number("inputs", inputs) + inner
@@ -362,11 +365,13 @@ def random_dag(
 
 @generator
 def layered(layers: int = 8, width: int = 8, degree: int = 2, seed: int = 0) -> DifferentiationGraph:
-    """Layers of equal width, each vertex depending on random ones of the layer below, all of which are used.
+    """Return layers of equal width, each vertex depending on random ones of the layer below, all of which are used.
 
     Args:
-        layers: of intermediates, between one of inputs and one of outputs.
-        degree: how many vertices each depends on.
+        layers: number of layers of intermediates, between one of inputs and one of outputs.
+        width: number of vertices of each layer.
+        degree: number of vertices that each vertex depends on.
+        seed: seed of the random numbers.
     """
     layers, width = whole_number("layers", layers, least=0), whole_number("width", width)
     degree = whole_number("degree", degree, most=width)
@@ -386,8 +391,10 @@ def banded(intermediates: int = 50, bandwidth: int = 4, density: float = 1.0, se
     """Each vertex depends on the one before it, and on others before that within the bandwidth, by chance.
 
     Args:
-        bandwidth: each vertex depends on the one before it, and by chance on those up to so many places before.
-        density: probability of each of these further edges.
+        intermediates: number of intermediates.
+        bandwidth: largest distance, in vertex numbers, of a dependency.
+        density: probability of each edge besides those between consecutive vertices.
+        seed: seed of the random numbers.
     """
     last = whole_number("intermediates", intermediates, least=0) + 1
     bandwidth, density = whole_number("bandwidth", bandwidth), fraction("density", density)
@@ -405,12 +412,13 @@ def banded(intermediates: int = 50, bandwidth: int = 4, density: float = 1.0, se
 def series_parallel(edges: int = 100, noise: int = 0, seed: int = 0) -> DifferentiationGraph:
     """Return a series-parallel graph of one output and one input, grown at random, and edges that spoil it, if wanted.
 
-    Optimum without noise: one product for each intermediate. Grown from one edge by putting a vertex on an edge, or
-    beside it, half of the times each.
+    The optimum without noise is one product for each intermediate. The graph grows from one edge: each step puts a
+    vertex on an edge or beside it, with probability 1/2 each.
 
     Args:
-        edges: without the noise.
-        noise: further edges between any two vertices that are not joined yet.
+        edges: number of edges without the noise.
+        noise: number of further edges between vertices that are not joined yet.
+        seed: seed of the random numbers.
     """
     edges = whole_number("edges", edges)
     draws = Draws(seed)
@@ -444,7 +452,7 @@ def series_parallel(edges: int = 100, noise: int = 0, seed: int = 0) -> Differen
 
 
 def _with_more(codes: Integers, count: int, wanted: int, draws: Draws) -> DifferentiationGraph:
-    """More edges, each from a vertex to one of a smaller number, until there are as many as wanted."""
+    """Return more edges, each from a vertex to one of a smaller number, up to the requested number."""
     if 4 * wanted > count * (count - 1) // 2:
         above, below = np.tril_indices(count, -1)
         every = above * count + below
@@ -467,7 +475,7 @@ def _first(codes: Integers, count: int) -> Integers:
 
 @generator
 def chain(intermediates: int = 100) -> DifferentiationGraph:
-    """One path from the output to the input: deep, and every order costs the same.
+    """Return one path from the output to the input: deep, and every order costs the same.
 
     Optimum: one product for each intermediate.
     """
@@ -478,7 +486,7 @@ def chain(intermediates: int = 100) -> DifferentiationGraph:
 
 @generator
 def star(inputs: int = 10, outputs: int = 10) -> DifferentiationGraph:
-    """One intermediate between all inputs and all outputs: few edges, a full Jacobian.
+    """Return one intermediate between all inputs and all outputs: few edges, a full Jacobian.
 
     Optimum: inputs · outputs.
     """
@@ -491,7 +499,7 @@ def star(inputs: int = 10, outputs: int = 10) -> DifferentiationGraph:
 
 @generator
 def stencil(points: int | Sequence[int] = 20, steps: int = 5, periodic: bool = False) -> DifferentiationGraph:
-    """Explicit time steps on a grid: each point depends on itself and its neighbours one step before.
+    """Return explicit time steps on a grid: each point depends on itself and its neighbours one step before.
 
     Args:
         points: along each axis: a number, or several for a grid of several dimensions.
@@ -540,7 +548,10 @@ def matrix_chain(sizes: int | Sequence[int] = 9, largest: int = 50, seed: int = 
     1973).
 
     Args:
-        sizes: of the vectors, from the output to the input; or how many, each then random from 1 to `largest`.
+        sizes: sizes of the vectors, from the output to the input; or their number, with random sizes from 1 to
+            `largest`.
+        largest: largest random size.
+        seed: seed of the random sizes.
     """
     lengths = _lengths("sizes", sizes, largest, seed)
     vertices = np.arange(len(lengths))
@@ -549,10 +560,13 @@ def matrix_chain(sizes: int | Sequence[int] = 9, largest: int = 50, seed: int = 
 
 @generator
 def dense_layers(widths: int | Sequence[int] = 6, largest: int = 8, seed: int = 0) -> DifferentiationGraph:
-    """Layers of scalars, each vertex depending on all of the layer below: a chain of dense local Jacobians.
+    """Return layers of scalars, each vertex depending on all of the layer below: a chain of dense local Jacobians.
 
     Args:
-        widths: of the layers, from the output to the input; or how many, each then random from 1 to `largest`.
+        widths: widths of the layers, from the output to the input; or their number, with random widths from 1 to
+            `largest`.
+        largest: largest random width.
+        seed: seed of the random widths.
     """
     lengths = _lengths("widths", widths, largest, seed)[::-1]
     first = list(accumulate(lengths, initial=0))
@@ -585,12 +599,16 @@ _VALUES: Final = {Kind.ONE: 1.0, Kind.MINUS_ONE: -1.0}
 def with_labels(
     graph: DifferentiationGraph, one: float = 0.2, minus_one: float = 0.1, constant: float = 0.1, seed: int = 0
 ) -> DifferentiationGraph:
-    """Return the graph with labels drawn anew: 1, −1, constants of unknown value, and variables for the rest.
+    """Return the graph with random labels: 1, −1, constants of unknown value, and variables for the rest.
 
     1 and −1 are drawn only between vertices of one size.
 
     Args:
-        one, minus_one, constant: probability of each; together at most 1.
+        graph: graph to label.
+        one: probability of the label 1.
+        minus_one: probability of the label −1.
+        constant: probability of a constant; the three add up to at most 1.
+        seed: seed of the random labels.
 
     Raises:
         ArgumentError: if they are not.

@@ -8,13 +8,13 @@ notes: differentiation graph.
 Vertices and edges are numbered; names are for people. Edges are stored as parallel arrays, so that a graph of a
 million edges is a few tens of megabytes; adjacency lists are built when first asked for.
 
-**Selections.** Of some graphs not the whole Jacobian is wanted: a triangle of a symmetric one, or chosen entries. A
-symmetric Jacobian, such as a Hessian, has a graph with a mirror: a vertex stands for each vertex when all edges are
-reversed, and mirrored edges have the same label. So there is a mirrored path for each path, with the same product.
+**Selections.** A graph may select entries of its Jacobian: a triangle of a symmetric Jacobian, or single entries. A
+symmetric Jacobian, such as a Hessian, has a graph with a mirror: each vertex has a mirror vertex that replaces it when
+all edges are reversed, and mirrored edges have the same label. So each path has a mirrored path with the same product.
 
-**Derived graphs.** Segmentation, subgraphs and line graphs turned back all keep the labels of a given graph and only
-change which vertices they join, or add unit edges. `derive` makes such a graph with the numbering it is given, whether
-the labels are symbols or references of a tape. Linear in the size of the result, and of the tape where there is one.
+**Derived graphs.** Segmentation, subgraphs and the inverse of line graphs keep the labels of a graph and change only
+the vertices that they join, or add unit edges. `derive` makes such a graph with a given numbering; labels may be
+symbols or references to a tape. Time is linear in the size of the result and of the tape.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LARGEST_SIZE: Final = 1 << 16
 
 
 class Kind(IntEnum):
-    """Knowledge of a label when the plan is made; decides which products are free."""
+    """Kind of a label as it is known when the plan is made; it decides which products are free."""
 
     ABSENT = 0
     ONE = 1
@@ -52,7 +52,7 @@ class Kind(IntEnum):
 
     @classmethod
     def of(cls, value: float) -> Kind:
-        """Kind of a constant label."""
+        """Return the kind of a constant label."""
         return cls.ONE if value == 1.0 else cls.MINUS_ONE if value == -1.0 else cls.CONSTANT
 
 
@@ -171,10 +171,19 @@ class DifferentiationGraph:
         mirror: Sequence[int] | NDArray[Any] | None = None,
         wanted: Sequence[Sequence[int]] | NDArray[Any] | None = None,
     ) -> DifferentiationGraph:
-        """Graph whose edge k carries the value at reference ``labels[k]`` of `tape`; vertices by number.
+        """Return the graph whose edge k carries the value at reference ``labels[k]`` of `tape`.
 
         Args:
-            mirror, wanted: as the attributes.
+            tape: tape with the labels.
+            labels: reference on the tape for each edge.
+            vertices: names of the vertices, by number.
+            roots: vertices without incoming edges, by number.
+            terminals: vertices without outgoing edges, by number.
+            sources: source of each edge, by number.
+            targets: target of each edge, by number.
+            name: name of the graph, for people.
+            mirror: mirror of each vertex, as the attribute.
+            wanted: selected entries, (n, 2), as the attribute.
 
         Raises:
             GraphError: if `mirror` is no symmetry of the graph, or `wanted` names an entry that it does not have.
@@ -212,13 +221,19 @@ class DifferentiationGraph:
         sizes: Sequence[int] | NDArray[Any] | None = None,
         name: str = "",
     ) -> DifferentiationGraph:
-        """Graph whose edge e is ⟨sources[e], targets[e]⟩; vertices by number, so that large graphs are made quickly.
+        """Return the graph whose edge e is ⟨sources[e], targets[e]⟩; large graphs are made quickly.
 
         Args:
-            kinds: of the labels; all variable if not given.
-            roots, terminals: without incoming, and without outgoing edges; each once, no vertex both.
-            constants, symbols: values and names of labels, as the attributes.
-            sizes: of the vertices, by number; all 1 if not given.
+            sources: source of each edge, by number.
+            targets: target of each edge, by number.
+            kinds: kind of each label; all variable if not given.
+            vertices: names of the vertices, by number.
+            roots: vertices without incoming edges, by number, each once.
+            terminals: vertices without outgoing edges, by number, each once; no vertex is both.
+            constants: known values of constant labels, by edge.
+            symbols: name of each label, or None.
+            sizes: number of entries of each vertex; all 1 if not given.
+            name: name of the graph, for people.
 
         Raises:
             GraphError: if there is a cycle, a number joins vertices of different sizes, or an argument is not as above.
@@ -274,11 +289,11 @@ class DifferentiationGraph:
         #: Where the labels come from, for graphs of traced functions: edge e carries reference labels[e] of the tape.
         self.tape: Tape | None = None
         self.labels: tuple[int, ...] = ()
-        #: Of a symmetric Jacobian, by vertex: the vertex that stands in its place when all edges are reversed. Root and
-        #: terminal at the same position mirror each other, and the mirror of an edge has the same label. Only entries
-        #: on and below the diagonal are wanted then. None where no symmetry is known.
+        #: Mirror of each vertex, for a symmetric Jacobian: the vertex that replaces it when all edges are reversed.
+        #: Root and terminal at the same position mirror each other, and the mirror of an edge has the same label. Then
+        #: only entries on and below the diagonal are selected. None if no symmetry is known.
         self.mirror: NDArray[np.int32] | None = None
-        #: Entries that are wanted, (n, 2) positions in `roots` and `terminals` in row-major order; None for all.
+        #: Selected entries, (n, 2) positions in `roots` and `terminals` in row-major order; None for all.
         self.wanted: NDArray[np.int64] | None = None
         self._check()
 
@@ -342,7 +357,7 @@ class DifferentiationGraph:
         return tuple(order.tolist())
 
     def _cycle(self, waiting: Sequence[bool]) -> list[Hashable]:
-        """Names along a cycle; every vertex still waiting has a successor still waiting."""
+        """Return the names along a cycle; every vertex still waiting has a successor still waiting."""
         v = next(v for v, count in enumerate(waiting) if count)
         path: dict[int, int] = {}
         while v not in path:
@@ -381,7 +396,7 @@ class DifferentiationGraph:
 
     @property
     def wants_all(self) -> bool:
-        """Return whether the whole Jacobian is wanted, not a triangle of it or chosen entries."""
+        """Return True if all entries of the Jacobian are selected."""
         return self.mirror is None and self.wanted is None
 
     def show(self, path: str | PathLike[str] | None = None) -> Any:
@@ -425,7 +440,7 @@ def _whole(what: str, numbers: Sequence[int] | NDArray[Any], length: int, least:
 
 
 def _shortened(value: object) -> str:
-    """Return what was given, on one short line; numbers of thousands of digits are no text to Python."""
+    """Return a value on one short line; Python refuses to print integers of thousands of digits."""
     try:
         text = repr(value)
     except ValueError:
@@ -443,10 +458,14 @@ def _grouped(ends: NDArray[np.int32], vertices: int) -> list[list[int]]:
 def _check_ends(
     what: str, given: Sequence[int] | None, connected: int, names: Sequence[Hashable], sizes: Mapping[Any, int]
 ) -> None:
-    """Refuse roots or terminals of which none has an edge or a size, as a misspelt name has none.
+    """Refuse roots or terminals if none of them has an edge or a size: the names may be misspelt.
 
     Args:
+        what: the word for the vertices in the message.
+        given: the roots or terminals, by number.
         connected: number of vertices that have edges; they come first.
+        names: names of the vertices, by number.
+        sizes: sizes by name.
     """
     if given and connected and min(given) >= connected and not any(names[v] in sizes for v in given):
         raise GraphError(
@@ -463,7 +482,7 @@ def _edge(edge: Sequence[Any]) -> tuple[Hashable, Hashable, Any]:
 
 
 def label_parts(label: Any, edge: Sequence[Any]) -> tuple[Kind, str | None, float | None]:
-    """Kind, symbol and value of a label, as the constructor of a graph takes it."""
+    """Return kind, symbol and value of a label, as the constructor of a graph takes it."""
     if label is None or isinstance(label, str):
         return Kind.VARIABLE, label, None
     if isinstance(label, Kind) and label is not Kind.ABSENT:
@@ -497,7 +516,7 @@ def mirrored_edges(graph: DifferentiationGraph) -> Integers:
 
 
 def check_mirror(graph: DifferentiationGraph) -> None:
-    """Refuse what is no symmetry of a graph from a tape.
+    """Refuse a mirror that is no symmetry of a graph from a tape.
 
     Raises:
         GraphError: saying what is not mirrored.
@@ -515,7 +534,7 @@ def check_mirror(graph: DifferentiationGraph) -> None:
 
 
 def sorted_places(wanted: Sequence[Sequence[int]] | NDArray[Any], rows: int, columns: int) -> Integers:
-    """Places (root, terminal) of a matrix of that size in row-major order, (n, 2), each once.
+    """Return distinct places (root, terminal) of a matrix of that size in row-major order, (n, 2).
 
     Raises:
         GraphError: if there are others.
@@ -531,7 +550,7 @@ def sorted_places(wanted: Sequence[Sequence[int]] | NDArray[Any], rows: int, col
 
 
 def are_wanted(graph: DifferentiationGraph, places: Integers) -> NDArray[np.bool_]:
-    """Return which of the places (root, terminal), (n, 2), are wanted."""
+    """Return a truth value for each of the places (root, terminal), (n, 2): True for selected entries."""
     found = np.ones(len(places), bool)
     if graph.mirror is not None:
         found &= places[:, 0] >= places[:, 1]
@@ -543,7 +562,7 @@ def are_wanted(graph: DifferentiationGraph, places: Integers) -> NDArray[np.bool
 
 
 def on_wanted_paths(graph: DifferentiationGraph, edges: Integers) -> NDArray[np.bool_]:
-    """Return which edges are on a path from a root to a terminal whose entry is wanted.
+    """Return a truth value for each edge: True if it is on a path from a root to a terminal of a selected entry.
 
     Time: a set operation of as many bits as there are terminals for each edge and wanted entry.
     """
@@ -584,8 +603,10 @@ def derive(
     """Return a graph whose edges carry labels of `graph`.
 
     Args:
-        vertices: names, by number.
-        roots, terminals: vertices by number; roots without incoming, terminals without outgoing edges.
+        graph: graph that has the labels.
+        vertices: names of the new vertices, by number.
+        roots: new vertices without incoming edges, by number.
+        terminals: new vertices without outgoing edges, by number.
         edges: triples (source, target, e): the edge carries the label of edge e of `graph`, or 1 if e is `UNIT`.
         sizes: of the vertices, by number; all 1 if not given.
     """
@@ -643,7 +664,7 @@ def subgraph(graph: DifferentiationGraph, edges: Iterable[int]) -> Differentiati
 
 
 def vertex_numbers(graph: DifferentiationGraph, vertices: int | Iterable[int]) -> tuple[int, ...]:
-    """One vertex or several as an ascending tuple without repetition.
+    """Return one vertex or several as an ascending tuple without repetition.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
@@ -652,7 +673,7 @@ def vertex_numbers(graph: DifferentiationGraph, vertices: int | Iterable[int]) -
 
 
 def edge_numbers(graph: DifferentiationGraph, edges: int | Iterable[int]) -> tuple[int, ...]:
-    """One edge or several as an ascending tuple without repetition.
+    """Return one edge or several as an ascending tuple without repetition.
 
     Raises:
         GraphError: for a number that is not an edge of the graph.

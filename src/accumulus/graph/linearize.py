@@ -1,4 +1,4 @@
-"""From a tape to its differentiation graph.
+"""Conversion of a tape to its differentiation graph.
 
 One vertex for each operation that an output depends on smoothly, one edge for each argument, labelled with the
 local partial derivative, which is recorded on a copy of the same tape and shares the operations of the values.
@@ -32,7 +32,7 @@ _SMOOTH: Final = np.array([[k < row.arity and row.partials[k] is not None for k 
 
 @dataclass(frozen=True, slots=True)
 class Linearization:
-    """A graph, and how its roots and terminals belong to the outputs and inputs of the function.
+    """Graph of a function, with the correspondence of its roots and terminals to outputs and inputs.
 
     `rows[k]` is the position in ``graph.roots`` of output k, or -1 if the output does not depend on any
     differentiated input; equal outputs share a root. `columns[t]` is the input of terminal t.
@@ -57,14 +57,17 @@ def linearize(
     *,
     keeping: bool = False,
 ) -> Linearization:
-    """Differentiation graph of the outputs of `tape` with respect to `inputs` (by default all).
+    """Return the differentiation graph of the outputs of `tape` with respect to `inputs`.
 
     Args:
-        wanted: positions (in ``tape.outputs``, in `inputs`) of the derivatives that are wanted, if not all: outputs of
-            which none is have no root, and plans of the graph make no product that only others need. Equal outputs
-            share what is wanted of them.
-        keeping: whether attached derivatives that last (`accumulus.tape.live.lasting`) stay on the tape, which is to be
-            differentiated once more.
+        tape: tape to differentiate.
+        inputs: inputs to differentiate with respect to; by default all.
+        name: name of the graph, for people.
+        wanted: selected derivatives, (n, 2) positions in ``tape.outputs`` and `inputs`; None for all. An output without
+            selected derivatives has no root, and plans make no product that only unselected derivatives need. Equal
+            outputs share their selections.
+        keeping: if True, attached derivatives that last (`accumulus.tape.live.lasting`) stay on the tape, which is to
+            be differentiated again.
 
     Raises:
         ArgumentError: if `inputs` names an input twice, or one that the tape does not have; or if `wanted` names an
@@ -136,7 +139,7 @@ def linearize(
 
 
 class Edges(NamedTuple):
-    """Operations and their arguments, by reference, with the derivatives of the ones by the others."""
+    """Operations and their arguments, by reference, with the partials."""
 
     operations: Integers
     arguments: Integers
@@ -144,10 +147,12 @@ class Edges(NamedTuple):
 
 
 def local_partials(tape: Tape, columns: Integers, *, keeping: bool = False) -> tuple[Tape, Edges]:
-    """Return the tape with the partial derivatives of all operations that depend on the columns; those that are not 0.
+    """Return the tape with the partials of all operations that depend on the columns; partials that are 0 are left out.
 
     Args:
-        keeping: whether zeros that have a derivative are no zeros.
+        tape: tape to differentiate.
+        columns: inputs to differentiate with respect to.
+        keeping: if True, zeros that have a derivative are not treated as zeros.
     """
     rows = rows_of(tape, tape.inputs)
     arguments = rows[:, 1:]
@@ -173,7 +178,7 @@ def local_partials(tape: Tape, columns: Integers, *, keeping: bool = False) -> t
 
 
 def _are_zero(tape: Tape, labels: Integers) -> NDArray[np.bool_]:
-    """Return which labels are 0 at every point, those with a literal zero for a factor, too."""
+    """Return a truth value for each label: True if it is 0 at every point, also as a product with a literal zero."""
     if signed_zeros(tape).any():
         tape, values = extended(tape.emptied(), rows_of(tape, tape.inputs))
         labels = moved(labels, values)
@@ -222,7 +227,7 @@ def _recorded(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Ta
 
 @cache
 def partial_of(code: int, position: int) -> tuple[Tape, int]:
-    """Return a tape of one operation on inputs and its partial derivative by one of them, and the reference of that."""
+    """Return a tape of one operation on inputs and its partial with respect to one, and the partial's reference."""
     tape = Tape(OPERATIONS[code].arity)
     value = tape.apply_code(code, range(tape.inputs))
     label = partial(tape, value, position)

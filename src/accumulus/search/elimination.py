@@ -1,15 +1,15 @@
-"""Small graphs from which vertices are eliminated, their encoding for kernels, and counts of graphs of any size.
+"""Small graphs from which vertices are eliminated, their encoding for kernels, and counts of any graph.
 
-Annealing encodes them for its kernel, the exact searches reduce them, and lower bounds are found on them. Orders of
-graphs of any size are followed by `accumulus.elimination.vertex`, of which the levels and costs are. Time: a dictionary
-operation or two for every product.
+Annealing encodes these graphs for its kernel, exact searches reduce them, and lower bounds are computed on them.
+`accumulus.elimination.vertex` follows orders of graphs of any size; it defines the levels and costs. Time: one or two
+dictionary operations for every product.
 
-**Sweeps.** Forward and reverse elimination are forward and reverse mode on sparse derivatives. The products at a vertex
-follow from its degree and from how many roots reach it, or how many terminals it reaches.
+**Sweeps.** Forward and reverse elimination are forward and reverse mode on sparse derivatives. The number of products
+at a vertex follows from its degree and the number of roots that reach it, or of terminals that it reaches.
 
 **Workload.** Forward elimination makes, at each vertex, a product for every pair of an incoming edge and a terminal
 that the vertex reaches; reverse elimination one for every pair of an outgoing edge and a root that reaches it. So both
-are counted before they are run. Estimates never depend on a clock: the same graph is judged the same way everywhere.
+are counted without running them. Estimates do not depend on a clock: they are the same on every machine.
 
 Time: a bit set operation for each edge. Where the bit sets would be large, all terminals (roots) are counted instead.
 """
@@ -71,7 +71,7 @@ class Elimination:
 
     @classmethod
     def of(cls, graph: DifferentiationGraph, objective: Objective, deadline: Deadline = FOREVER) -> Elimination:
-        """Return the graph, without what is on no path from a root to a terminal."""
+        """Return the graph, without vertices and edges that are on no path from a root to a terminal."""
         live, alive = graph.live_edges, graph.live_intermediates.tolist()
         kinds = [LEVELS[Kind(kind)] for kind in graph.kinds[live].tolist()]
         edges = zip(graph.sources[live].tolist(), graph.targets[live].tolist(), kinds, strict=True)
@@ -79,7 +79,7 @@ class Elimination:
         return cls(edges, graph.sizes.tolist(), alive, objective, deadline, dead)
 
     def copy(self) -> Elimination:
-        """Return the graph as it is left, to be eliminated from apart."""
+        """Return a copy of the graph in its present state."""
         made = copy(self)
         made.successors, made.predecessors = (
             [row.copy() for row in rows] for rows in (self.successors, self.predecessors)
@@ -147,7 +147,7 @@ class BitRows:
 
     @classmethod
     def of(cls, state: Elimination) -> BitRows:
-        """Rows of the graph as it is left."""
+        """Return the rows of the graph in its present state."""
         inner = len(state.intermediates)
         number = {v: k for k, v in enumerate(state.intermediates)}
         edges = [
@@ -185,20 +185,20 @@ class Greedy:
 
 
 def forward_order(graph: DifferentiationGraph) -> tuple[int, ...]:
-    """All intermediates, from the terminals to the roots."""
+    """Return all intermediates, from the terminals to the roots."""
     inner = set(graph.intermediates)
     return tuple(v for v in graph.topological_order if v in inner)
 
 
 def reverse_order(graph: DifferentiationGraph) -> tuple[int, ...]:
-    """All intermediates, from the roots to the terminals."""
+    """Return all intermediates, from the roots to the terminals."""
     return forward_order(graph)[::-1]
 
 
 def cheapest_sweep(graph: DifferentiationGraph) -> Greedy:
-    """Forward or reverse elimination, whichever makes fewer steps, without running either.
+    """Return forward or reverse elimination, whichever makes fewer steps, without running either.
 
-    Where the steps cannot be counted, the one that starts from fewer roots or terminals.
+    If the steps cannot be counted, return the one that starts from fewer roots or terminals.
     """
     known, _ = sweep_counts(graph)
     if known:
@@ -214,13 +214,13 @@ def cheapest_sweep(graph: DifferentiationGraph) -> Greedy:
 
 
 def sweep_counts(graph: DifferentiationGraph) -> tuple[dict[str, Priced], bool]:
-    """Return counts of forward and of reverse elimination, and whether these are exact costs, not upper bounds.
+    """Return counts of forward and of reverse elimination; and True if they are exact, False for upper bounds.
 
     Empty where vertices times ends exceed `COUNTED`.
 
-    When forward elimination comes to a vertex, the edges into it are still those of the graph, and those out of it lead
-    to the terminals that it reaches. So products and additions are known. All products cost one, if all labels vary and
-    all vertices are scalars. Where not all entries are wanted these are upper bounds of the products.
+    When forward elimination reaches a vertex, its incoming edges are those of the graph, and its outgoing edges lead to
+    the terminals that it reaches. So products and additions are known. If all labels vary and all vertices are scalars,
+    each product costs one. If only some entries are selected, these are upper bounds of the products.
     """
     count = len(graph.vertices)
     if count * max(len(graph.roots), len(graph.terminals)) > COUNTED:
@@ -240,7 +240,7 @@ def sweep_counts(graph: DifferentiationGraph) -> tuple[dict[str, Priced], bool]:
         products = int((degree * reach)[inner].sum())
         entries = int(reach[list(far)].sum())
         created = entries - len(pairs) + int((degree + reach)[inner].sum())
-        # where not all entries are wanted, what is created for others is counted with those that are
+        # if only some entries are selected, products for the other entries are counted, too
         counts[name] = Priced((widest * products, products), products, max(0, products - created))
     varies = not (graph.kinds[live] != Kind.VARIABLE).any() and graph.wanted is None
     return counts, varies and widest == 1 and len(pairs) == int(live.sum())
@@ -284,5 +284,5 @@ class Workload:
 
     @property
     def fewest(self) -> int:
-        """Products of forward or of reverse elimination, whichever makes fewer."""
+        """Return the products of forward or of reverse elimination, whichever makes fewer."""
         return min(self.forward, self.reverse)

@@ -1,11 +1,11 @@
-"""The search for a plan: taken from the cache, or found, verified and stored there, by several processes if asked.
+"""Search for a plan: loaded from the cache, or found, verified and stored there, by several processes on request.
 
-**Parts.** One search in several processes: numbered parts, each the whole search from a seed of its own; the best one
-wins.
+**Parts.** With an executor the search runs in numbered parts. Each part is a whole search from its own seed; the
+cheapest plan wins.
 
-Part 0 is the search as it is without an executor; the calling process does it, while the executor does the others. So
-the plan is never worse, and slow or failing workers do not delay it beyond the time limit. Workers return plans as
-plain data, as in plan files, which is checked and verified as these are.
+Part 0 is the search without an executor. The calling process runs it, and the executor runs the others. So the plan is
+never worse, and slow or failing workers do not delay it beyond the time limit. Workers return plans as plain data,
+which is checked and verified like a plan file.
 
 **Deterministic.** The number of parts, their seeds and their work depend on the options alone. The cheapest plan wins,
 the lowest number among equals. So the plan depends neither on the number of workers nor on which one did which part, as
@@ -37,7 +37,7 @@ from accumulus.search.vertex_orders import LARGEST
 
 #: Parts of a search, part 0 included.
 PARTS: Final[dict[Effort, int]] = {"fast": 8, "balanced": 32, "thorough": 128}
-#: Part of the time limit that workers may use, so that their results are here before it is over.
+#: Fraction of the time limit that workers may use, so that their results arrive in time.
 _WORKERS_TIME: Final = 0.9
 #: Seconds between two reports of progress while the caller waits.
 _REPORTS: Final = 0.1
@@ -58,10 +58,10 @@ def options_of_parts(options: Options) -> list[Options]:
 
 
 class OtherParts:
-    """All parts of a search but the first, submitted to the executor; no parts without one.
+    """All parts of a search but the first, submitted to the executor; empty without one.
 
-    Methods without a search, and graphs without a choice or too large to be annealed whole, have no other parts. For
-    methods that prove optima, the parts run the search that these begin with.
+    There are no other parts for methods without a search, for graphs with one order, and for graphs too large to be
+    annealed whole. For methods that prove optima, the parts run the search that precedes the proof.
 
     Attributes:
         failures: exceptions of parts and of the executor, in the order in which they came.
@@ -152,7 +152,7 @@ class OtherParts:
         )
 
     def _take(self, seconds: float) -> bool:
-        """Wait for so long, at most, until an answer is there; whether a worker has heard Ctrl-C."""
+        """Wait up to a number of seconds for an answer; return True if a worker has received Ctrl-C."""
         done, _ = wait(self._pending, seconds, FIRST_COMPLETED)
         interrupted = False
         # in the order of their numbers: so are the failures, of which the first is named
@@ -184,7 +184,7 @@ _Answer = tuple[dict[str, Any], bool]
 def _search_part(
     method: str, graph_data: dict[str, Any], options: Options, submitted: float, seconds: float, work: float
 ) -> _Answer | None:
-    """Search for so much work, until `seconds` after `submitted`, in a worker; None if that has passed.
+    """Search in a worker for an amount of work, until `seconds` after `submitted`; None if that has passed.
 
     The time that a part has waited is found by the clocks of both machines. Where they disagree by seconds, the part
     has less time, or comes too late.
@@ -201,7 +201,7 @@ def _search_part(
 
 
 def _is_optimal(plan: Plan, deadline: Deadline) -> bool:
-    """Return whether the plan meets a lower bound, so that the other parts need not be waited for."""
+    """Return True if the plan meets a lower bound, so that the other parts need not be waited for."""
     try:
         bound = import_module(PROOFS).lower_bound(plan.graph, plan.objective, deadline=deadline)
     except OutOfTimeError:
@@ -236,14 +236,14 @@ def plan(
         time_limit: seconds for the search at most; 0 gives the best greedy plan at once. The search ends after the
             work that takes an idle core about half of them; only where the clock runs out before that, which
             `Plan.cut_short` tells, does the plan depend on the machine.
-        seed: same seed, same plan, unless that is cut short.
+        seed: seed of the search; the same seed gives the same plan, unless the search is cut short.
         effort: "fast", "balanced" (stops when it stalls), or "thorough".
         iterations: vertices visited by the search, at most, instead of the effort's own end.
         order: names of all intermediate vertices: the plan of exactly this elimination order, without a search.
-        progress: called now and then with a `Progress`, which has the best cost so far. May raise KeyboardInterrupt,
-            as Ctrl-C does: the search ends, and the best plan so far is returned.
-        cache: whether a plan that was found before for an equal graph and equal arguments is loaded from disk, and a
-            new one stored there.
+        progress: function that is called from time to time with a `Progress`, which has the best cost so far. It may
+            raise KeyboardInterrupt, as Ctrl-C does: the search ends, and the best plan so far is returned.
+        cache: if True, load a plan from disk that was found for an equal graph and equal arguments, and store a new
+            one.
         executor: runs parts of the search: any `concurrent.futures.Executor`, or a Dask ``Client``. Each part is
             a search from another seed; the cheapest plan wins, never worse than without. The plan does not depend on
             the number of workers, unless it is cut short. See ``docs/search.md``.
@@ -359,7 +359,7 @@ def find_plan(
 
 
 def _search(graph: DifferentiationGraph, context: Context) -> SearchResult:
-    """Return the result of the method, named after it; under "auto" after the method that found the result."""
+    """Return the method's result under its name; under "auto" under that of the method that found it."""
     options = context.options
     with context.paused():  # imports its module
         method = get(options.method)
@@ -370,7 +370,7 @@ def _search(graph: DifferentiationGraph, context: Context) -> SearchResult:
 
 
 def _numbered(graph: DifferentiationGraph, order: Iterable[Hashable]) -> tuple[int, ...]:
-    """Numbers of the named vertices; which of them belong into an order is for `eliminate_vertices` to say."""
+    """Return the numbers of the named vertices; `eliminate_vertices` checks that they make an order."""
     if isinstance(order, str) or not isinstance(order, Iterable):
         raise ArgumentError(f"order is {order!r}; expected the names of all intermediate vertices in a list")
     number = {name: v for v, name in enumerate(graph.vertices)}

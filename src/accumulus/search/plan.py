@@ -1,11 +1,10 @@
-"""Plans: an accumulation, how it was found, and what it costs; plans as JSON files, and in the cache.
+"""Plans with their accumulation, origin and cost; plans as JSON files, and in the cache.
 
 **Files.** `save_plan` writes a file, `load_plan` reads, checks and verifies it. A file holds everything: the graph by
 numbers, with its tape if it comes from a function, how the Jacobian is accumulated, and how that was found. The form is
-described key by key in ``docs/plans.md``; `VERSION` counts its changes. Nothing in a file is ever executed, and nothing
-is believed that can be found out: references have to exist, the cost is counted anew, and the plan is verified with
-residues that whoever wrote the file could not know. What is left to believe is the lower bound and how the plan was
-found.
+described key by key in ``docs/plans.md``; `VERSION` counts its changes. Nothing in a file is executed, and everything
+that can be checked is checked: references must exist, the cost is counted again, and the plan is verified with random
+residues that the author of the file could not know. Only the lower bound and the origin of the plan are taken on trust.
 
 Time: linear in the file, as verifying a plan is.
 
@@ -14,22 +13,22 @@ Two graphs have one hash (`graph_hash`) if they have the same numbered vertices 
 kinds and known values of the labels, sizes, order of roots and terminals, mirror, and entries that are wanted; where
 the labels come from a tape, the same tape, since the operations of a plan are counted with those of the function. Names
 of vertices and of the graph do not count, and of symbols only which ones are equal. So the same function traced again
-has the same hash, in every process, and whatever is said of one such graph by numbers, an order say, holds for the
-other as it stands.
+has the same hash, in every process. A statement about one such graph in terms of vertex numbers, such as an order,
+holds for the other.
 
-Not recognised: the same graph with its vertices or edges numbered in another way. Finding that out is the isomorphism
-of graphs, and it would not do: searches break ties by number, so that they may find another plan for it.
+Gap: the same graph with other vertex or edge numbers has another hash. To recognise it is graph isomorphism. It would
+not suffice either, since searches break ties by number and may find another plan.
 
 Time: linear in the graph and the tape; 0.1 ms for a few hundred operations.
 
 **The cache.** A plan is stored under a hash of everything that decides it: the graph, the method and every option of
 the search, seed and time limit among them, the work that is left to the search, and the version of the code that
-searches. So a search would find the plan that is loaded, and "same seed, same plan" holds with the cache and without.
-With the plan is stored what work it took, which counts again when it is loaded: what follows has as much left either
-way. The plan of a search that was interrupted, or cut short by the clock, is not stored.
+searches. So a search would find the plan that is loaded, and the same seed gives the same plan with and without the
+cache. The work of the search is stored with the plan and counted again when it is loaded, so that later stages have the
+same work left. The plan of a search that was interrupted, or cut short by the clock, is not stored.
 
-Each plan is JSON in a file of the cache (`accumulus.cache`). A plan that is loaded is checked and verified as a plan
-file is; in the place of a damaged file a new plan is found. Where the cache cannot be written, every plan is searched.
+Each plan is JSON in a file of the cache (`accumulus.cache`). A loaded plan is checked and verified like a plan file; a
+damaged file is replaced by a new search. If the cache cannot be written, every plan is searched.
 """
 
 from __future__ import annotations
@@ -66,21 +65,22 @@ from accumulus.text import printable
 
 @dataclass(frozen=True)
 class Plan:
-    """A verified accumulation of a graph's Jacobian, and how it was found.
+    """Verified accumulation of a graph's Jacobian, and its origin.
 
     Attributes:
         graph: the differentiation graph.
         accumulation: the products and sums.
-        method: what found it; for "auto" the method that won, "order" for an order that was given.
-        objective: what was minimised.
-        cost: under the objective.
+        method: name of the method that found it; for "auto" the method that won, "order" for a given order.
+        objective: name of the minimised cost.
+        cost: cost under the objective.
         order: intermediate vertices by number, if the plan is a vertex elimination.
         lower_bound: no elimination of the plan's `scope` can cost less; None if nothing is known.
-        seconds: that the search took, when the plan was found.
-        seed: of the search.
-        effort, time_limit: of the search; what is compiled by this plan takes them, too, unless it is told otherwise.
-        cut_short: whether the clock ended the search before its work was done, so that another may find another plan.
-        recalled: whether it was loaded from the cache, not searched for; see `accumulus.search.plan`.
+        seconds: duration of the search that found the plan.
+        seed: seed of the search.
+        effort, time_limit: those of the search; also the defaults of programs that are compiled by this plan.
+        cut_short: True if the clock ended the search before its work was done, so that another run may find another
+            plan.
+        recalled: True if it was loaded from the cache; see `accumulus.search.plan`.
     """
 
     graph: DifferentiationGraph
@@ -107,16 +107,16 @@ class Plan:
 
     @property
     def scope(self) -> str:
-        """Return what `lower_bound` speaks of: "vertex", "edge" or "face" eliminations.
+        """Return the class of eliminations that `lower_bound` is for: "vertex", "edge" or "face".
 
-        Each is a part of the next, and a bound for face eliminations one for all. Methods that share and factor in ways
-        that are no elimination could in principle be cheaper than the best face elimination; none is known to be.
+        Each class contains the previous one, so a bound for face eliminations holds for all. Methods that share and
+        factor otherwise could be cheaper than the best face elimination; no such case is known.
         """
         return {"exact-vertex": "vertex", "exact-edge": "edge"}.get(self.method, "face")
 
     @property
     def is_optimal(self) -> bool:
-        """Return whether it is proven that no elimination of the plan's `scope` is cheaper.
+        """Return True if it is proven that no elimination of the plan's `scope` is cheaper.
 
         >>> from accumulus import plan
         >>> graph = DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")])
@@ -127,22 +127,22 @@ class Plan:
 
     @property
     def gap(self) -> float | None:
-        """Part of the cost that a better elimination of the plan's `scope` might save at most: (cost − bound) / cost.
+        """Return the largest fraction of the cost that a better elimination could save: (cost − bound) / cost.
 
-        0 if the plan is optimal, None if no lower bound is known.
+        It is 0 if the plan is optimal, None if no lower bound is known.
         """
         if self.lower_bound is None:
             return None
         return (self.cost - self.lower_bound) / self.cost if self.cost else 0.0
 
     def verify(self) -> None:
-        """Check against the graph that this plan computes its Jacobian, and is what it says of itself.
+        """Check that this plan computes its graph's Jacobian, and that its attributes are true.
 
-        What it computes is checked as `Accumulation.verify` says; its cost is counted again, unless it is that of an
-        emitted program, which would take longer than the rest.
+        `Accumulation.verify` checks the Jacobian. The cost is counted again, unless it is that of an emitted program,
+        which would take longer than the rest.
 
         Raises:
-            VerificationError: if it does not, or is not.
+            VerificationError: if the Jacobian or an attribute is wrong.
         """
         self.accumulation.verify()
         if self.accumulation.graph is not self.graph:
@@ -264,9 +264,9 @@ def is_plan_file(path: str | PathLike[str]) -> bool:
 
 
 def plan_as_data(plan: Plan) -> dict[str, Any]:
-    """Everything about a plan but its graph, as plain data.
+    """Return everything about a plan but its graph, as plain data.
 
-    Written as an order if that gives the accumulation, else as its steps.
+    The accumulation is written as an order if that determines it, else as its steps.
     """
     accumulation = plan.accumulation
     data: dict[str, Any] = {
@@ -406,7 +406,7 @@ def _listed(numbers: NDArray[Any] | None) -> list[Any] | None:
 
 
 def _text(data: Mapping[str, Any]) -> str:
-    """JSON with a line for each key, and for each key of an object in it; lists stay on one line."""
+    """Return JSON with a line for each key, and for each key of an object in it; lists stay on one line."""
     lines = []
     for key, value in data.items():
         if isinstance(value, dict):
@@ -452,7 +452,7 @@ def graph_hash(graph: DifferentiationGraph) -> str:
 
 
 def _numbered_symbols(symbols: tuple[str | None, ...]) -> list[int]:
-    """Return the place of the first equal symbol for each edge, −1 for none; empty if there are no symbols at all."""
+    """Return the position of the first equal symbol for each edge, −1 for none; empty if there are no symbols."""
     if symbols.count(None) == len(symbols):
         return []
     first: dict[str, int] = {}
@@ -463,7 +463,7 @@ def _numbered_symbols(symbols: tuple[str | None, ...]) -> list[int]:
 
 
 def plan_key(graph: DifferentiationGraph, context: Context) -> str:
-    """Return the key under which the plan is stored that a search in this context finds."""
+    """Return the key under which the cache stores the plan of a search in this context."""
     options = context.options
     given = {name: getattr(options, name) for name in OF_PLANS}
     given["rewritten"] = options.counts_rewritten

@@ -1,4 +1,4 @@
-"""The registry of methods: every way to accumulate, under its field's name, with one signature.
+"""Registry of methods: every way to accumulate, under its field's name, with one signature.
 
 A method takes a graph and a `Context`, and returns a `SearchResult`. A row in the table of
 `accumulus.methods`, and `register` in the module that the row names, are all that is needed for `accumulus.plan`, the
@@ -7,10 +7,10 @@ command line, and the tests, which run every cross-check on every method.
 **The best of all methods** (`auto`) is a portfolio under one time limit. Of a graph with a mirror, which is that of a
 gradient, `symmetric` makes the plan.
 
-Under "fast", and where the tape is rewritten afterwards, only `vertex` runs, which begins with the greedy orders: the
-rewriter saves more operations than other methods would. Else `face` runs first: it begins with `edge`, that with
-`vertex`, and none is worse than the method that it begins with. Then come the deterministic methods, those first that
-are estimated to take the least time, and the cheapest plan wins; among equals the simplest.
+Under "fast", and if the tape is rewritten afterwards, only `vertex` runs, which begins with the greedy orders: the
+rewriter saves more operations than other methods would. Else `face` runs first. It begins with `edge`, which begins
+with `vertex`, and none is worse than the method that it begins with. Then the deterministic methods run, in ascending
+order of their estimated time. The cheapest plan wins, among equals the simplest.
 
 Which methods run does not depend on the clock. A deterministic method runs if its estimate
 (`accumulus.search.elimination.Workload`) fits into
@@ -19,14 +19,14 @@ Which methods run does not depend on the clock. A deterministic method runs if i
 * "balanced": the same, and, together with the methods before it, a tenth of the estimated time of the vertex search. On
   graphs whose best plan so far has at most `SMALL` products, only half of the work that is left.
 
-So on small graphs, and under "thorough" with enough time, no single method is better. On larger ones one that is left
-out may be, by a percent or a few (``docs/architecture.md`` says what was measured); where that matters, it can be asked
-for by name. Without time, or iterations, the best greedy order is all.
+So on small graphs, and under "thorough" with enough time, no single method is better. On larger graphs an omitted
+method may be better by a few percent (measured in ``docs/architecture.md``); call it by name if that matters. Without
+time, or iterations, the result is the best greedy order.
 
 Last, the cost of the plan is compared with a lower bound of face eliminations, and the searches of
 `accumulus.theory.exact` run on graphs where they are short: briefly, or under "thorough" for all the time that is left;
-not at all under "fast". So a plan's lower bound is one for face eliminations, the widest class that is searched: vertex
-and edge eliminations are face eliminations. That a plan "is optimal" says that no face elimination is cheaper.
+not at all under "fast". So a plan's lower bound holds for face eliminations, the widest class that is searched, which
+contains vertex and edge eliminations. "Optimal" means that no face elimination is cheaper.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ class SearchResult:
 
     @cached_property
     def accumulation(self) -> Accumulation:
-        """The accumulation itself, computed on first access; without what only entries need that are not wanted."""
+        """Return the accumulation, computed on first access, without steps that only unselected entries need."""
         if self._accumulation is not None:
             return self._accumulation.wanted()
         assert self.order is not None, "a method returns an order or an accumulation"
         return eliminate_vertices(self.graph, self.order)
 
     def cost(self, objective: str) -> int:
-        """Its cost, as `accumulus.elimination.emit` counts it."""
+        """Return its cost, as `accumulus.elimination.emit` counts it."""
         if objective not in self._costs:
             self._costs[objective] = count(self.accumulation, objective)
         return self._costs[objective]
@@ -105,9 +105,9 @@ class Method:
     seconds: Callable[[Workload], float] | None = None
 
     def __call__(self, graph: DifferentiationGraph, context: Context) -> SearchResult:
-        """Return the method's result; the better sweep, marked unfinished, if it has none when its time is over.
+        """Return the method's result; if its time ends without one, the better sweep, marked unfinished.
 
-        A deterministic method is ended by the clock alone: of its work there is only an estimate.
+        Only the clock ends a deterministic method, since its work is only estimated.
         """
         try:
             return self.find(graph, context if self.seconds is None else context.at_least(ANYWAY))
@@ -165,7 +165,7 @@ _TAPE: Final = 15e-6
 
 @register("auto")
 def auto(graph: DifferentiationGraph, context: Context) -> SearchResult:
-    """Search for face eliminations, then try the deterministic methods and the proofs in the time that is left."""
+    """Search face eliminations, then run the deterministic methods and the proofs in the remaining time."""
     options = context.options
     if graph.mirror is not None:
         return get("symmetric").find(graph, context)
@@ -203,7 +203,7 @@ def auto(graph: DifferentiationGraph, context: Context) -> SearchResult:
 
 
 def _included(name: str) -> set[str]:
-    """Return the methods that a method begins with, and those that these begin with."""
+    """Return the methods that a method begins with, recursively."""
     begun = METHODS[name].starts_from
     return set(begun).union(*map(_included, begun))
 
@@ -211,7 +211,7 @@ def _included(name: str) -> set[str]:
 def _affordable(
     graph: DifferentiationGraph, options: Options, methods: list[Method], best: SearchResult
 ) -> list[tuple[Method, float]]:
-    """Return the deterministic methods that are worth their time, and the seconds that each takes, the fewest first."""
+    """Return the deterministic methods that are worth their time, and the seconds of each, in ascending order."""
     patient = options.effort == "thorough"
     if len(graph.sources) > _LARGEST and not patient:
         return []

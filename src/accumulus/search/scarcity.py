@@ -1,18 +1,18 @@
-"""Scarcity: which intermediates to keep, so that a product with the Jacobian takes the fewest multiplications.
+"""Scarcity: intermediates to keep so that a product with the Jacobian takes the fewest multiplications.
 
 A product J·v, or w·J, needs no Jacobian: it runs through the graph, one multiplication for each edge whose label is
-not ±1. Eliminating a vertex replaces its edges by edges between its neighbours, which may be fewer; the edges that are
-left when a set of vertices is gone do not depend on their order. So the set is searched for after which the fewest
-multiplications are left (Griewank 2003; Griewank and Vogel 2005; Griewank and Walther 2008, chapter 10). With no vertex
-eliminated that is the graph, with all of them the Jacobian: what is found is no worse than either.
+not ±1. Eliminating a vertex replaces its edges by edges between its neighbours, which may be fewer. The edges that
+remain after a set of vertices do not depend on their order. So the search is for the set of vertices whose elimination
+leaves the fewest multiplications (Griewank 2003; Griewank and Vogel 2005; Griewank and Walther 2008, chapter 10). The
+empty set gives the graph, the full set the Jacobian, so the result is no worse than either.
 
-First a greedy order: always the vertex whose elimination adds the fewest multiplications, through to the Jacobian where
-that does not fill in too much; the best graph on the way counts. Then, of graphs of up to `ANNEALED` edges, annealing,
-whose moves are vertices that are eliminated or kept. Of few intermediates all sets are tried.
+A greedy order runs first: it eliminates the vertex that adds the fewest multiplications, up to the Jacobian if there is
+not too much fill-in, and returns the best graph on the way. On graphs of up to `ANNEALED` edges annealing follows; its
+moves eliminate or keep a vertex. With few intermediates all sets are tried.
 
-Where labels have conditions (`accumulus.elimination.emit`), a product of labels is 0 if one condition fails, whatever
-the others are. Products one after the other would be NaN where another label is infinite, so all intermediates on a
-path through such a label are eliminated.
+A product of labels with conditions (`accumulus.elimination.emit`) is 0 if one condition fails, even if another label is
+infinite. Multiplying edge by edge would give NaN there, so all intermediates on a path through such a label are
+eliminated.
 
 Gap: edges are not eliminated one by one, nor rerouted, and no vertex is rescaled so that one of its labels becomes 1:
 the last two divide by labels, which may be 0.
@@ -64,7 +64,7 @@ def scarce_set(graph: DifferentiationGraph, context: Context) -> frozenset[int]:
 
     Args:
         graph: of scalar vertices.
-        context: its effort and its seed count; when its work is done, the best set so far is returned.
+        context: options and deadline; when its work is done, the best set so far is returned.
 
     >>> from accumulus.options import Options
     >>> edges = [(f"y{j}", "sum") for j in range(3)] + [("sum", f"x{i}") for i in range(3)] + [("y0", "a"), ("a", "x0")]
@@ -87,7 +87,7 @@ def scarce_set(graph: DifferentiationGraph, context: Context) -> frozenset[int]:
 
 
 def multiplications_left(graph: DifferentiationGraph, eliminated: Collection[int]) -> int:
-    """Edges of a label that is not ±1, when these intermediates are gone."""
+    """Return the number of edges whose label is not ±1 after these intermediates are eliminated."""
     return _cost(_without(Elimination.of(graph, Objective.FMA), eliminated)[0])[0]
 
 
@@ -96,15 +96,15 @@ _Cost = tuple[int, int]
 
 
 def _cost(left: Elimination) -> _Cost:
-    """Count the multiplications, and the edges, of what is left of a graph."""
+    """Return the number of multiplications and of edges that remain in a graph."""
     edges = sum(map(len, left.successors))
     return edges - sum(list(row.values()).count(1) for row in left.successors if row), edges
 
 
 def _without(whole: Elimination, eliminated: Iterable[int]) -> tuple[Elimination, int]:
-    """Return a graph after some vertices are gone, whatever their order, and how many pairs of neighbours that joined.
+    """Return a graph after the elimination of some vertices in any order, and the number of pairs joined.
 
-    Those of few neighbours go first.
+    Vertices with few neighbours go first.
     """
     left, joined = whole.copy(), 0
     waiting = [(left.cost(k)[0], k) for k in sorted(eliminated)]
@@ -136,7 +136,7 @@ def _added(left: Elimination, k: int) -> _Cost:
 
 
 def _conditional(graph: DifferentiationGraph) -> frozenset[int]:
-    """Vertices on a path through a label that has conditions."""
+    """Return the vertices on a path through a label that has conditions."""
     labels = [] if graph.tape is None else list(guarded_labels(graph.tape.copy(), graph.labels))
     if not labels:
         return frozenset()
@@ -151,7 +151,7 @@ def _conditional(graph: DifferentiationGraph) -> frozenset[int]:
 def _greedy(
     left: Elimination, always: frozenset[int], free: Sequence[int], context: Context
 ) -> tuple[frozenset[int], _Cost]:
-    """Return the best graph on the way to the Jacobian, the vertex that adds least eliminated next."""
+    """Return the best graph on the way to the Jacobian, eliminating the vertex that adds least next."""
     turn = random.Random(context.options.seed)
     known = {k: _added(left, k) for k in free}
     waiting = [(added, turn.random(), k) for k, added in known.items()]

@@ -1,13 +1,13 @@
-"""Orders of symmetric elimination: of graphs with a mirror, which those of gradients are.
+"""Orders of symmetric elimination, for graphs with a mirror such as those of gradients.
 
-Every value is eliminated together with its adjoint (`accumulus.elimination.gradient_graph`). Edge pushing takes them
-from the last operation to the first. `symmetric` compares that with a greedy order, which takes the value of the fewest
-products next, with orders that simulated annealing finds, and with orders of `vertex`, which may eliminate an adjoint
-long after its value; the last not where the effort is "fast". Under objectives that are counted on the tape, the
-cheapest program wins.
+Every value is eliminated together with its adjoint (`accumulus.elimination.gradient_graph`). Edge pushing eliminates
+them from the last operation to the first. `symmetric` compares edge pushing with a greedy order (the value with the
+fewest products next), with orders from simulated annealing, and, unless the effort is "fast", with orders of `vertex`,
+which may eliminate an adjoint long after its value. Under objectives that are counted on the tape, the cheapest program
+wins.
 
-A graph without a mirror is one whose vertices have no partners: there edge pushing is reverse elimination, and
-`symmetric` is `vertex`.
+In a graph without a mirror, vertices have no partners: edge pushing is reverse elimination, and `symmetric` is
+`vertex`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from accumulus.search.vertex_orders import Candidate, cheapest_program
 LARGEST: Final = 2_000
 #: Positions that a move changes, at most.
 WINDOW: Final = 24
-#: Under objectives of products, what one of them costs where an addition costs 1.
+#: Cost of a product under objectives of products, in units of an addition.
 PRODUCT: Final = 64
 #: Thresholds of moves, as the kernel has them.
 THRESHOLDS: Final = 1024
-#: Seconds of a slice, after which whoever drives this looks at the clock.
+#: Seconds of a slice, after which the caller checks the clock.
 SLICE: Final = 4e-3
 #: Seconds of a visit on a machine of today: at least, and more for each word of all rows.
 VISIT: Final = (6e-6, 0.6e-9)
@@ -91,20 +91,20 @@ class PairsAnnealing(Annealing):
         self._seconds = VISIT[0] + VISIT[1] * rows.size
 
     def cost(self, order: Sequence[int]) -> int:
-        """Return what an order costs, in the kernel's own units."""
+        """Return the cost of an order, in the kernel's own units."""
         state = self._state
         state.order[:] = [self._number[v] for v in order]
         self._call(COST)
         return state.total
 
     def greedy(self) -> tuple[int, ...]:
-        """Return the value of the fewest products next, the one nearest to the result among equals."""
+        """Return the greedy order: the value with the fewest products next, among equals the nearest to the result."""
         self._state.order[:] = np.arange(self.count)[::-1]
         self._call(GREEDY)
         return self._named(self._state.order)
 
     def sweeps_in(self, seconds: float) -> float:
-        """Sweeps that fit into that time on a machine of today."""
+        """Return the number of sweeps that fit into a time in seconds on a current machine."""
         return seconds / (self._seconds * self.count)
 
     @property
@@ -118,7 +118,7 @@ class PairsAnnealing(Annealing):
         return self._state.best, self._named(self._state.best_order)
 
     def forget(self) -> None:
-        """Begin again: no order is the best so far."""
+        """Restart: forget the best order so far."""
         self._state.best = np.iinfo(np.int64).max
 
     def _begin(self, start: Sequence[int]) -> float:
@@ -142,7 +142,7 @@ class PairsAnnealing(Annealing):
 
 
 def _rows(graph: SymmetricGraph, number: dict[int, int], count: int, words: int) -> Integers:
-    """Rows of the values that are eliminated, (count, SETS, words)."""
+    """Return rows of the values that are eliminated, (count, SETS, words)."""
     kinds = graph.graph.kinds
     bits = np.zeros((SETS, count, 64 * words), np.uint8)
     for v, k in number.items():
@@ -218,7 +218,7 @@ def symmetric(graph: DifferentiationGraph, context: Context) -> SearchResult:
 
 
 def _orders(pairs: SymmetricGraph, context: Context) -> list[tuple[str, tuple[int, ...]]]:
-    """Edge pushing, a greedy order, and annealed ones, as far as there is time: those that may be the best."""
+    """Return the orders that may be the best: edge pushing, a greedy order, and annealed ones as time permits."""
     options = context.options
     pushing = pairs.inner[::-1]
     if not 2 <= len(pairs.inner) <= LARGEST:

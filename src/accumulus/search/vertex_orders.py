@@ -1,21 +1,21 @@
-"""Orders of vertex elimination: greedy, annealed, annealed in windows of large graphs, and chosen by their programs.
+"""Orders of vertex elimination: greedy orders, annealing, windows of large graphs, and choice by programs.
 
-**Greedy orders.** Forward and reverse elimination are forward and reverse mode on sparse derivatives. Markowitz always
-eliminates the vertex that is cheapest now under the objective (Griewank and Reese 1991, after Markowitz 1957 for sparse
+**Greedy orders.** Forward and reverse elimination are forward and reverse mode on sparse derivatives. Markowitz
+eliminates the vertex that is cheapest at the moment (Griewank and Reese 1991, after Markowitz 1957 for sparse
 factorization). None of them is optimal, or within a constant factor.
 
-Products that are free under the objective, and additions, still have to be recorded, verified and emitted. So orders of
-many more products than the better sweep are given up, whatever their cost. The counts of forward and reverse
+Products that are free under the objective, and additions, still have to be recorded, verified and emitted. So an order
+with many more products than the better sweep is abandoned, whatever its cost. The counts of forward and reverse
 elimination are known without running them (`accumulus.search.elimination`).
 
-**Programs.** The choice among vertex orders where programs are what counts: the order whose tape is the cheapest.
+**Programs.** Under objectives that count the operations of a program, the order whose tape is the cheapest is chosen.
 
-Fewer products do not always mean fewer operations: labels coincide and share parts with the function. So the tape of
-each order is emitted and counted, as far as there is time, except for orders of far more steps than the best. Where the
-tape is rewritten afterwards, and the effort is thorough, a short run of the rewriter scores each order instead: it
-removes many of the operations that a poor order adds, so that the order of the shortest tape need not win.
+Fewer products do not always mean fewer operations: labels coincide and share subexpressions with the function. So the
+tape of each order is emitted and counted, as time permits, except for orders with far more steps than the best. If the
+tape is rewritten afterwards and the effort is thorough, a short run of the rewriter scores each order instead. The
+rewriter removes many operations that a poor order adds, so the order of the shortest tape need not win.
 
-**Windows.** Local search on orders of large graphs: one window of the order after the other is annealed by itself.
+**Windows.** Local search on orders of large graphs: windows of the order are annealed one after the other.
 
 The cost of eliminating a set of vertices after another set does not depend on later vertices, and their cost does not
 depend on the order within the set. So the vertices of a window, those between two positions of the order, form a small
@@ -26,15 +26,15 @@ A window is worth its time if its vertices are neighbours. So the order is rewri
 first (`VertexElimination.arranged`). Then the dearest windows are searched, then the dearest of the others, then the
 rest; then the order is rewritten again, so that other windows are cut, until such rounds gain too little.
 
-Deterministic, as long as neither the time limit nor Ctrl-C ends it. Time: that of one elimination for each pass over
+The search is deterministic unless the time limit or Ctrl-C ends it. Time: that of one elimination for each pass over
 the graph, and some ten milliseconds a window. Memory: as for an elimination, and 16 bytes for each neighbour that a
 vertex has when it is eliminated, while the order is rewritten.
 
 **The method `vertex`** starts from the best greedy order and anneals its products until that stalls. Under objectives
 that are counted on the tape, several orders are annealed briefly, from other seeds, and `cheapest_program` chooses
-among them and the greedy ones: orders of equally few products make programs of different lengths. Always hands back the
-best order so far: when the time is over, on Ctrl-C, and where there is nothing to search. In graphs of more than
-`LARGEST` intermediates, windows of the best greedy order are annealed (`Windows`), unless the effort is fast.
+among them and the greedy ones: orders of equally few products make programs of different lengths. It returns the best
+order so far when the time is over, on Ctrl-C, and if there is nothing to search. In graphs of more than `LARGEST`
+intermediates, windows of the best greedy order are annealed (`Windows`), unless the effort is fast.
 
 Not proven optimal. On all graphs of up to seven intermediates that the tests draw it is; on the public graphs of
 about 100 vertices nearly every seed reaches the best values known at the default effort.
@@ -73,7 +73,7 @@ from accumulus.search.elimination import (
 from accumulus.search.registry import SearchResult, register
 from accumulus.tape.tape import SELECT
 
-#: Products up to which all greedy orders are compared, however few the best of them makes.
+#: Number of products up to which all greedy orders are compared, whatever the best one makes.
 CHEAP: Final = 10_000
 #: An order is given up after `MANY` times the products of the better sweep. Where sweeps cannot be counted, the first
 #: limit is `FEW` products for each edge, and each further limit `MANY` times the last.
@@ -82,9 +82,9 @@ MANY: Final = 8
 
 
 def greedy_orders(graph: DifferentiationGraph, objective: Objective, deadline: Deadline = FOREVER) -> list[Greedy]:
-    """Return the three orders, simplest first, without those that were given up or not finished before the deadline.
+    """Return the three orders, simplest first, without those abandoned or not finished before the deadline.
 
-    An order is given up once it makes `MANY` times the products of the better sweep; where sweeps cannot be counted, a
+    An order is abandoned once it makes `MANY` times the products of the better sweep. If sweeps cannot be counted, a
     limit rises until one of the three stays below. Under objectives of eliminations, also once it costs more than an
     order before. Under objectives that are counted on the tape, costs are multiplications.
     """
@@ -240,20 +240,20 @@ def _counted(
 
 #: Intermediates, at most: beyond, bitset rows take too much memory and time.
 LARGEST: Final = 4_000
-#: Costs, at most, for two totals to fit one integer with room for worse orders.
+#: Largest cost for which two totals fit one integer, with a margin for worse orders.
 DEAREST: Final = 1 << 27
-#: Vertices behind its own place among which one is placed, at most.
+#: Largest number of positions that a move shifts a vertex.
 WINDOW: Final = 128
 #: Weight of the total that breaks ties. It gives plateaus of the first total a slope.
 TIE: Final = 0.125
-#: Seconds of a slice, after which whoever drives this looks at the clock.
+#: Seconds of a slice, after which the caller checks the clock.
 SLICE: Final = 4e-3
 #: Seconds of a step on a machine of today: at least, and more for each word of a row.
 STEP: Final = (25e-9, 6e-9)
 
 
 class OrderAnnealing(Annealing):
-    """Annealing of the orders of one graph. A visit takes out a vertex and puts it back, twice.
+    """Annealing of the orders of one graph. A visit removes a vertex and reinserts it, twice.
 
     Args:
         state: the graph, nothing eliminated; at least two intermediates.
@@ -297,7 +297,7 @@ class OrderAnnealing(Annealing):
         self._begin(start)
 
     def sweeps_in(self, seconds: float) -> float:
-        """Sweeps that fit into that time on a machine of today."""
+        """Return the number of sweeps that fit into a time in seconds on a current machine."""
         return seconds / (self._sweep_steps * (STEP[0] + STEP[1] * self._words))
 
     @property
@@ -418,7 +418,7 @@ class Windows:
         return VertexElimination(self._graph, self._objective, deadline=self._deadline)
 
     def _arrange(self, rng: np.random.Generator | None) -> Integers:
-        """Rewrite the order as one of equal cost; returns what each vertex costs."""
+        """Rewrite the order as one of equal cost; return the cost of each vertex."""
         state = self._whole()
         ends = self._order[::-1].copy()
         if rng is not None:
@@ -433,7 +433,7 @@ class Windows:
         return costs
 
     def _sweep(self, bounds: Sequence[int], chosen: Sequence[int], seed: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-        """Search in the chosen windows, one after the other; yields vertices visited and the best cost."""
+        """Search in the chosen windows, one after the other; yield vertices visited and the best cost."""
         state = self._whole()
         at = 0
         for number in chosen:
@@ -445,7 +445,7 @@ class Windows:
             yield visits, self.cost[0]
 
     def _anneal(self, state: VertexElimination, start: int, end: int, seed: tuple[int, ...]) -> int:
-        """Order the vertices of a window anew, if that is better; returns how many were visited."""
+        """Reorder the vertices of a window, if that is better; return the number of vertices visited."""
         window = self._order[start:end]
         edges = state.edges_at(window, MOST_EDGES)
         if edges is None or end - start < 2:
@@ -490,7 +490,7 @@ _RUN: Final = {"fast": 0.02, "balanced": 0.04, "thorough": math.inf}
 def vertex(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Search for the best vertex elimination order."""
     options = context.options
-    # with a time limit of 0 the best greedy plan is found without a limit
+    # with a time limit of 0 the greedy orders still run to their end
     until = context.unless_searched()
     candidates = [
         Candidate(SearchResult(graph, greedy.name, greedy.order), greedy.priced.cost, greedy.priced.additions)
@@ -533,7 +533,7 @@ def _searchable(graph: DifferentiationGraph, candidates: list[Candidate], option
 
 
 def _search(graph: DifferentiationGraph, context: Context, candidates: list[Candidate]) -> Generator[int]:
-    """Yield the best cost from time to time; on exit, by an exception too, add the best order to the candidates."""
+    """Yield the best cost from time to time; on exit, also by an exception, add the best order to the candidates."""
     options = context.options
     start = _cheapest(candidates)
     assert start.found.order is not None
