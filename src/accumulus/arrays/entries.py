@@ -92,11 +92,13 @@ class Products:
         self._starts: Integers = np.empty(0, np.int64)
 
     def chained(self, outer: Entries, inner: Entries, first: int, size: int) -> Entries | None:
-        """Return derivatives through an array: `outer` of what depends on it, `inner` of itself; None for no terms.
+        """Return derivatives through an array: products of `outer` and `inner`; None if there are none.
 
         Args:
+            outer: derivatives of values that depend on the array.
+            inner: derivatives of the array's entries.
             first: reference of the array's first entry.
-            size: its length.
+            size: number of the array's entries.
         """
         left, right = _matches(positions(outer.tails, first), positions(inner.heads, first), size)
         if not len(left):

@@ -114,12 +114,15 @@ def differentiate(
     """Accumulate the Jacobian of a program's outputs by some of its inputs, or its product with directions.
 
     Args:
-        directions: a row for each, of the inputs that its entries are; columns of the result are directions then. They
-            are one more array, on which the inputs depend, so that the Jacobian is formed only where that is cheaper.
-        owners: by input, which of the arguments has it, where the places of nonzeros may depend on indices; else all
-            that may be nonzero are.
-        by_products: whether products with Jacobians of opaque functions may be calls, which cannot be differentiated;
-            nor does what lasts of attached derivatives stay then (`accumulus.tape.live.lasting`).
+        tape: program to differentiate.
+        inputs: inputs to differentiate with respect to.
+        context: options and deadline.
+        directions: rows of inputs that are the entries of a direction; then columns of the result are directions.
+            Directions are one more array that the inputs depend on, so the Jacobian is formed only if that is cheaper.
+        owners: for each input, the argument that it belongs to, if the places of nonzeros may depend on indices; None
+            to return all entries that may be nonzero.
+        by_products: if True, products with Jacobians of opaque functions may be calls, which cannot be differentiated;
+            attached derivatives that last (`accumulus.tape.live.lasting`) are dropped, too.
 
     Raises:
         OpenIndicesError: where they may, if inputs by indices are of several arguments, or no inputs at all.

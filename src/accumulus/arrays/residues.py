@@ -171,8 +171,9 @@ class RandomInverses:
         """Return the product with a matrix of residues.
 
         Args:
-            matrix: references of the matrix whose inverse it is; of a sparse one of its stored entries.
-            system: of a sparse matrix, where these are.
+            matrix: references of the inverted matrix; for a sparse one of its stored entries.
+            system: places of the stored entries of a sparse matrix; None for a dense one.
+            taken: residues of the matrix to multiply.
         """
         diagonal, left, right = self._of(matrix, system, len(taken))
         inner = matrix_product(right[np.newaxis], taken)
@@ -226,11 +227,14 @@ def residues(
     generator: np.random.Generator,
     inverses: RandomInverses,
 ) -> Residues:
-    """Return the residue of each result that is wanted, or that one of these is computed from, at its reference.
+    """Return the residues of the needed results and of the values that they depend on, each at its reference.
 
     Args:
-        apart: constants that were rounded, and the residues of what they stand for.
-        inverses: what stands for inverses of matrices.
+        tape: program to evaluate.
+        wanted: columns whose values are needed.
+        apart: constants that were rounded, with the residues of their exact values.
+        generator: generator of the inputs' random residues.
+        inverses: residues that represent inverses of matrices.
 
     Returns:
         An array of which negative references, as indices from its end, are those of constants.
@@ -383,10 +387,11 @@ def _scan(block: Block, values: Residues, result: Residues) -> None:
 def by_steps(
     body: Tape, count: int, inputs: Callable[[slice], tuple[NDArray[np.int64], NDArray[np.int64]]]
 ) -> NDArray[np.int64]:
-    """Residues of a recurrence, (outputs, count), instance by instance.
+    """Return the residues of a recurrence, (outputs, count), instance by instance.
 
     Args:
         body: sums, products, negations and choices.
+        count: number of instances.
         inputs: for some instances, the inputs that are given, and for those that are results of earlier instances,
             output · count + instance, else -1; (inputs, instances) both.
     """

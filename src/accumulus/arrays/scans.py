@@ -109,10 +109,11 @@ class Recurrence:
         return [each for factor in self.factors.values() for each in factor.columns]
 
     def tangents(self, outside: Residues, values: Residues) -> Residues:
-        """Residues of the tangents of all results, given what comes from outside of it.
+        """Return the residues of the tangents of all results, given those of the operands from outside.
 
         Args:
-            values: residues of the program that is made.
+            outside: residues of the operands from outside the recurrence.
+            values: residues of the derivative program.
         """
         slots, results = len(self._taken), len(self.outputs)
         body = Tape(slots + results + len(self.factors))
@@ -385,10 +386,12 @@ def reach(
     """Return the pairs of a recurrence; None if there are more than `most`.
 
     Args:
-        source: (slots, instances), the instance that an operand is a result of, below 0 if it is none.
-        source_output: which of its outputs.
-        wakes: (slots, outputs), whether an output depends on an operand.
-        list_wakes: (places, outputs), whether an output depends on an entry of a list.
+        source: (slots, instances), the instance whose result an operand is; negative if it is none.
+        source_output: (slots, instances), the output of that instance.
+        lists: lists of operands from outside.
+        wakes: (slots, outputs), True if an output depends on an operand.
+        list_wakes: (places, outputs), True if an output depends on an entry of a list.
+        most: largest number of pairs.
     """
     slots, count = source.shape
     directs, words = len(list_wakes), -(-wakes.shape[1] // BITS)

@@ -78,8 +78,10 @@ def separable_hessian(
     """Return the Hessian of a program's only output; None if it is no sum of loops over the inputs alone.
 
     Args:
-        inputs: that are differentiated by.
-        points: of the function's domain, (points, inputs).
+        given: program with one output.
+        inputs: inputs to differentiate with respect to.
+        context: options and deadline.
+        points: points of the function's domain, (points, inputs).
 
     Raises:
         VerificationError: if what was made of the Hessians of bodies is not the Hessian.

@@ -129,11 +129,13 @@ class Lookup:
 
 
 def of_product(left: Integers, right: Integers, results: Integers, matrices: tuple[Integers, Integers]) -> list[Dense]:
-    """Return derivatives of a product of matrices by its left and its right factor.
+    """Return derivatives of a product of matrices with respect to both factors.
 
     Args:
-        left, right, results: references of (m, k), (k, n) and (m, n) entries.
-        matrices: the factors in the program that computes the derivatives.
+        left: references of the left factor, (m, k).
+        right: references of the right factor, (k, n).
+        results: references of the product, (m, n).
+        matrices: references of both factors in the program that computes the derivatives.
     """
     by_left = Dense(results[:, :, np.newaxis], left[:, :, np.newaxis], matrices[1].T, is_factor=True)
     by_right = Dense(results[np.newaxis], right[np.newaxis], matrices[0], is_factor=True)
@@ -141,10 +143,11 @@ def of_product(left: Integers, right: Integers, results: Integers, matrices: tup
 
 
 def parted(dense: Dense, owner: Callable[[Integers], Integers]) -> list[tuple[int, Dense]] | None:
-    """Return derivatives by each array that tails are in; None if one axis does not tell them apart, or they repeat.
+    """Return derivatives for each array of the tails; None if no axis separates the arrays, or tails repeat.
 
     Args:
-        owner: from references to which array each is in; negative ones below -1 are left out.
+        dense: derivatives to separate.
+        owner: function from references to the array of each; entries with values below -1 are left out.
     """
     flat = dense.tails.reshape(-1)
     if not _are_distinct(flat):

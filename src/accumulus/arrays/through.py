@@ -30,7 +30,10 @@ def through(recurrence: Recurrence, way: Way, given: Sequence[Entries], products
     """Return derivatives that go through the recurrence: those of its results, or in reverse, by its results.
 
     Args:
-        given: the entries that the way begins with.
+        recurrence: recurrence that is differentiated.
+        way: direction of the differentiation, with its order of entries.
+        given: derivatives that enter it.
+        products: builder of the products.
     """
     values = np.concatenate([references_in(products.values(each)) for each in given])
     writer = _Writer(recurrence, way, products.grouped(values[way.order], way.first), products.tape)

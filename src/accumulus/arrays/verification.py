@@ -57,14 +57,15 @@ def verify_derivatives(
     """Check that nonzeros are the derivatives of the outputs by the inputs, or by directions.
 
     Args:
-        made: the program that computes them.
-        inputs: what derivatives are by: how many inputs the function has, or how many directions there are.
-        edges: the derivatives of each array by what it depends on, in an order in which arrays can be computed; the
+        made: program that computes the derivatives.
+        inputs: number of inputs, or of directions, that the derivatives are with respect to.
+        edges: derivatives of each array with respect to its operands, in an order in which arrays can be computed; the
             last are those of the outputs, one reference each.
         nonzeros: rows, columns and references of values.
-        apart: constants of the program that were rounded, and the residues of what they stand for.
-        directions: the derivatives of the function's inputs by these, if there are any.
-        taken: references of what else derivatives are by: columns behind those of the inputs.
+        apart: constants that were rounded, with the residues of their exact values.
+        seed: seed of the random residues.
+        directions: derivatives of the function's inputs with respect to the directions, if there are any.
+        taken: references of further values to differentiate with respect to: columns after those of the inputs.
         calls: for derivatives of opaque functions, see `Slopes`.
 
     Raises:

@@ -48,26 +48,28 @@ def check(
     points: int = 20,
     **options: Unpack[Given],
 ) -> CheckReport:
-    """Hold the recording of `f`, and its derivatives, against `f` itself at many points.
+    """Compare the recording of `f`, and its derivatives, with `f` itself at many points.
 
-    Compared are: values of the recording with those of `f`; values and Jacobians of compiled code with those of the
-    recording in NumPy; of batches with those of single points; of the target "numpy" with "llvm"; sparse with dense
-    ones; Jacobians with complex steps, where `f` takes complex numbers and is analytic, and with central differences.
-    What may differ is what rounding explains, by running error bounds; of differences, what their error estimates say.
-    Where `f` decides on values, each case is compared at its own points, and on both sides of borders between them.
+    It compares values of the recording with those of `f`; values and Jacobians of compiled code with those of the
+    recording in NumPy; batches with single points; the target "numpy" with "llvm"; sparse with dense results; Jacobians
+    with central differences and, if `f` is analytic and takes complex numbers, with complex steps. The tolerance is a
+    running error bound for rounding, and an error estimate for differences. If `f` decides on values, each case is
+    compared at its own points, and on both sides of the borders between cases.
 
     Args:
-        f: a function as for `accumulus.jacobian`.
-        arguments: where to begin; the other points are around, and the same scaled by -1, 0.1 and 10. Arrays of whole
-            numbers that are used as indices are the same at all points, and not differentiated by.
-        argnums, argnames: positions and names of the arguments to differentiate by; all numeric ones by default.
-        static_argnums, static_argnames: of numbers that are passed to `f` as they are.
+        f: function as for `accumulus.jacobian`.
+        arguments: first point; the other points are near it and near its multiples by -1, 0.1 and 10. Arrays of
+            integers that are used as indices are the same at all points, and not differentiated.
+        argnums: positions of the arguments to differentiate with respect to; all numeric ones by default.
+        argnames: names of such arguments.
+        static_argnums: positions of static arguments.
+        static_argnames: names of static arguments.
         keywords: arguments by keyword.
-        points: at how many points around the given one.
-        options: as for `accumulus.jacobian`, of the derivative that is checked.
+        points: number of points near the first one.
+        options: options of the checked derivative, as for `accumulus.jacobian`.
 
     Returns:
-        The report; print it. `passed` says whether nothing differs by more than is allowed.
+        The report; print it. `passed` is True if no difference exceeds its tolerance.
 
     Raises:
         TraceError: if `f` cannot be recorded. A recording that differs from `f` is a finding, not an error.

@@ -228,12 +228,13 @@ def flat(result: Any) -> Floats:
 def compare_programs(
     problem: FlatProblem, points: Sequence[Point], values: Sequence[Floats], others: Mapping[str, CompiledProgram]
 ) -> Iterator[Finding]:
-    """Yield the recording with the function, the program with its tape in NumPy, batches and other programs with it.
+    """Yield comparisons: recording with function, program with its tape in NumPy, batches and other programs with it.
 
     Args:
-        points: where.
-        values: of the function there.
-        others: programs that return the same, each by the name of its comparison.
+        problem: function with its flat arguments, and its recording.
+        points: points of the comparison.
+        values: values of the function at the points.
+        others: programs with the same results, by the name of their comparison.
     """
     agreement = compare(problem.recording.program, problem.inputs(points), np.stack(values, axis=1))
     finding = Finding("recording, function")
@@ -379,12 +380,14 @@ class Finding:
         where: Callable[[int], str],
         reason: Callable[[int], str] = lambda _: "",
     ) -> None:
-        """Compare two arrays; what is no finite number on either side is left out.
+        """Compare two arrays; entries that are not finite on either side are left out.
 
         Args:
-            one, other: flat arrays.
-            allowed: by how much they may differ.
-            where, reason: what to say of an entry.
+            one: flat array to compare.
+            other: flat array to compare it with.
+            allowed: tolerance of each entry.
+            where: function that names an entry for the report.
+            reason: function that explains a difference at an entry.
         """
         with np.errstate(all="ignore"):
             apart = np.abs(one - other)

@@ -55,13 +55,14 @@ def recording_on(
     nested: bool = False,
     decisions: Any = None,
 ) -> Iterator[None]:
-    """Let this thread record on `tape`, or not record if it is None.
+    """Record on `tape` in this thread, or not at all if it is None.
 
     Args:
-        place: says where the recorded code stands.
-        in_body: whether it is one instance of what is repeated.
-        nested: whether it is a function whose derivatives are recorded, which is part of the code around it.
-        decisions: what decisions on values are answered by, if they are; in a body, or nested, as around it.
+        tape: tape to record on; None to stop recording.
+        place: function that returns the position of the recorded code.
+        in_body: if True, the code is one instance of a loop body.
+        nested: if True, the code is a function whose derivatives are recorded as part of the enclosing code.
+        decisions: answers to decisions on values, or None; in a body or nested, those of the enclosing recording.
     """
     before = vars(ACTIVE).copy()
     vars(ACTIVE).update(tape=tape, place=place, refusal=None)

@@ -93,10 +93,12 @@ class Outcome:
 def run(function: Callable[..., Any], arguments: Sequence[Any], observed: Observed | None = None) -> Outcome:
     """Run a function on numbers, without warnings about them; its arguments are copied, since it may change them.
 
-    Where Python's floats raise, or turn complex, NumPy's take their place: it is these that are recorded.
+    If Python's floats raise, or turn complex, the function runs again with NumPy's floats, as it is recorded.
 
     Args:
-        observed: is told what code runs.
+        function: function to run.
+        arguments: its arguments, which are copied.
+        observed: observer of the code that runs, or None.
 
     Raises:
         Exception: whatever the function raises.
@@ -158,13 +160,14 @@ def verify(
     """Compare a recording with its function.
 
     Args:
-        function, arguments: what was recorded, with the given values.
-        recording: what came of it.
-        swallowed: an error of the recorder that the function caught: the likely reason of a difference.
-        captured: what the function held before it was recorded: what has changed since may be the reason, too.
+        function: recorded function.
+        arguments: arguments that it was recorded with.
+        recording: its recording.
+        swallowed: error of the recorder that the function caught, the likely reason of a difference.
+        captured: values that the function read before it was recorded; a change may be the reason, too.
 
     Returns:
-        Whether there was something to compare for every entry of the results.
+        True if every entry of the results was compared at some point.
 
     Raises:
         MismatchError: if they differ, or if the function raises at the given arguments.

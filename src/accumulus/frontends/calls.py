@@ -94,13 +94,14 @@ def placed(
     name: str,
     asked: Collection[int | str] = (),
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments by position, with the defaults of those that come before a given one, and those by keyword only.
+    """Return arguments by position, with the defaults before the last given one, and keyword-only arguments.
 
     Args:
-        function: that would be called.
-        arguments, keywords: what it would be called with.
-        name: of the function, for messages.
-        asked: positions and names of arguments that are needed: those that are not given get their defaults, too.
+        function: function that would be called.
+        arguments: its arguments by position.
+        keywords: its arguments by name.
+        name: name of the function, for messages.
+        asked: positions and names of required arguments, which get their defaults if they are not given.
 
     Raises:
         ArgumentError: if they do not fit the signature.
@@ -149,10 +150,12 @@ def placed(
 
 
 def positions_of(function: Callable[..., Any], names: Sequence[str], option: str) -> list[int | str]:
-    """Return the positions of parameters with these names; the names themselves of those by keyword only.
+    """Return the positions of parameters with these names; keyword-only parameters keep their names.
 
     Args:
-        option: that the names were given for, for messages.
+        function: function that has the parameters.
+        names: names of parameters.
+        option: option that the names were given for, for messages.
 
     Raises:
         ArgumentError: if there is none of that name.
@@ -225,10 +228,11 @@ class Restructured:
     def arguments(
         self, leaves: Sequence[Any], constant: Callable[[Any], Any] = lambda value: value
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return what the function is called with, where the numbers are these.
+        """Return the arguments by position and by name that the function is called with, given the numbers.
 
         Args:
-            constant: what becomes of a constant.
+            leaves: numbers of the call, in order.
+            constant: function that converts each constant.
         """
         rest = iter(leaves)
         positional = tuple([_restored(part, rest, constant) for part in self.positional])
@@ -283,11 +287,14 @@ def restructured(
     *,
     accepts: Callable[[Any], bool] = lambda _: False,
 ) -> tuple[Restructured, list[Any]]:
-    """Return the function behind the structure of its arguments, and the numbers in these.
+    """Return the function of the numbers in its arguments' structure, and these numbers.
 
     Args:
-        static: positions and keywords of arguments that are passed on as they are.
-        accepts: says of an object whether it stands for numbers in its own way.
+        function: user's function.
+        arguments: its arguments by position.
+        keywords: its arguments by name.
+        static: positions and names of static arguments.
+        accepts: function that returns True for objects that represent numbers by their own rules.
 
     Raises:
         ArgumentError: naming the place, for a number that cannot be traced, or a constant that cannot be hashed.
@@ -446,10 +453,11 @@ class _Source:
 
 
 def maker(structure: Structure, finish: Sequence[Callable[[Any], Any] | None] = ()) -> Callable[[Sequence[Any]], Any]:
-    """Return what makes a tree of that structure of its leaves.
+    """Return a function that makes a tree of that structure from its leaves.
 
     Args:
-        finish: what each leaf goes through first, if anything.
+        structure: structure of the tree.
+        finish: conversion of each leaf, or None for none.
 
     >>> make = maker(Branch(opened({"a": 1.0, "b": 2.0})[0], (Leaf(), Leaf())), [None, str])
     >>> make([1.0, 2.0])

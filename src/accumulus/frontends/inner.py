@@ -184,9 +184,11 @@ class NestedTape(InnerTape):
 
 
 def replayed(program: Tape, tape: Any, given: Sequence[int]) -> list[int]:
-    """Return the outputs of a program, whose operations are written onto another tape.
+    """Write a program's operations onto another tape, and return the references of its outputs there.
 
     Args:
-        given: references there of the program's inputs.
+        program: tape to copy.
+        tape: tape that its operations are written onto.
+        given: references on that tape of the program's inputs.
     """
     return copied(program, tape, given, needed(program))

@@ -33,10 +33,11 @@ class StandIn:
 
 
 def shape_of(argument: object, name: str) -> tuple[int, ...] | None:
-    """Return the shape of a numeric argument, None for one that is passed on as it is.
+    """Return the shape of a numeric argument, None for a constant.
 
     Args:
-        name: of the argument, for messages.
+        argument: argument of the function.
+        name: name of the argument, for messages.
 
     Raises:
         ArgumentError: for an argument that is numeric but cannot be traced: complex numbers, lists of numbers, masked
@@ -246,12 +247,14 @@ def as_leaf(value: Any) -> Any:
 
 
 def numbers_in(value: Any, name: str) -> tuple[Any, Callable[[Any], Any] | None]:
-    """Return an argument that is a leaf as a number or array, and what makes of an array what was written in its place.
+    """Return a leaf as a number or array, and a function that converts an array back to the leaf's form.
 
-    A list of plain numbers, or of lists of as many, is one array; None is returned with what is an array, or no number.
+    A list of plain numbers, or of lists of equal length, becomes one array. The function is None for arrays and for
+    leaves that are no numbers.
 
     Args:
-        name: of the argument, for messages.
+        value: argument that is a leaf.
+        name: name of the argument, for messages.
 
     Raises:
         ArgumentError: for numbers that are none to NumPy.

@@ -42,7 +42,9 @@ def half_angle(vectors: Any, xp: Any = np, order: int | None = None) -> tuple[An
     """Return sin(θ/2)/θ and cos(θ/2) for rotation vectors of length θ, (..., n), each of shape (..., 1).
 
     Args:
-        order: of θ, 1 or 2, up to which the sine and the cosine are wanted; None for all.
+        vectors: rotation vectors, (..., n).
+        xp: module that computes: NumPy, or one like it.
+        order: order in θ, 1 or 2, up to which sine and cosine are expanded; None for exact ones.
     """
     if order == 1:
         return 0.5, xp.ones_like(vectors[..., :1])

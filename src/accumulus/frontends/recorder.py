@@ -173,13 +173,14 @@ class Recorder(ABC):
 
     @abstractmethod
     def run(self, function: Any, tape: Any, arguments: Sequence[Any], inputs: Inputs) -> Any:
-        """Emit what `function` computes to `tape`.
+        """Record the operations of `function` on `tape`.
 
         Args:
-            tape: a program, or the body of a loop.
-            arguments: examples, of which the values of numeric ones do not matter.
-            inputs: the tape's inputs that each numeric argument stands for, read-only and in its shape, () for a
-                number; None for an argument that is passed on as it is, as a constant.
+            function: function to record.
+            tape: program, or the body of a loop.
+            arguments: example arguments; the values of numeric ones do not matter.
+            inputs: for each numeric argument, the tape's inputs that it represents, read-only and in its shape, () for
+                a number; None for a constant.
 
         Returns:
             The result, in the structure that `evaluate` returns. Its leaves are what `references` takes.

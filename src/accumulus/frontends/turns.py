@@ -41,12 +41,14 @@ class Loop(NamedTuple):
 def explained(
     record: Callable[[Program], Any], program: Callable[[], Program], file: str, line: int, function: str
 ) -> str:
-    """Return why a loop around a line has no body that repeats, and what to write; empty if there is none.
+    """Return the reason why a loop has no repeating body, and the code to write instead; empty if there is none.
 
     Args:
-        record: records the function on a program.
-        program: makes an empty one, for straight-line code.
-        file, line, function: the line. Of the loops around it the outermost counts that has turns enough.
+        record: function that records the user's function on a program.
+        program: function that makes an empty program for straight-line code.
+        file: file of the line.
+        line: number of the line; of the loops around it, the outermost with enough iterations counts.
+        function: name of the function that has the line.
     """
     for loop in _loops_around(file, line):
         why = _difference(record, program(), loop, function)

@@ -93,8 +93,10 @@ def tell(name: str, program: Program, busiest: Line | None, loop: str = "") -> N
     """Warn that a program was written out.
 
     Args:
-        busiest: the line at which the function spends most time.
-        loop: why the loop there was, and what to write in its place.
+        name: name of the function.
+        program: program that was written out.
+        busiest: line with most of the function's operations.
+        loop: reason of a loop on that line, and the code to write instead.
     """
     operations = scalar_operations(program)
     line = _busiest_of_blocks(program) if program.scalars is None else None

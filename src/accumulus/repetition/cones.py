@@ -285,11 +285,12 @@ class Recurrence:
 
 
 def recurrence_of(cones: Cones, labels: Integers, chosen: Integers) -> Recurrence | None:
-    """Return the recurrence that some cones are; None if they are no periodic sequence.
+    """Return the recurrence that some cones form; None if they are no periodic sequence.
 
     Args:
-        labels: the class of each cone.
-        chosen: cones whose classes depend on each other, in the order of the program.
+        cones: cones of the program.
+        labels: class of each cone.
+        chosen: cones whose classes depend on each other, in program order.
     """
     sequence = labels[chosen]
     best: Recurrence | None = None
@@ -502,13 +503,14 @@ def _edges(cones: Cones, labels: Integers) -> tuple[Integers, Integers]:
 
 
 def _components(around: NDArray[np.bool_], starts: Integers, to: Integers) -> Integers | None:
-    """For each class a number that it has in common with those that it depends on, and that depend on it.
+    """Return for each class the number of its strongly connected component.
 
-    -1 where there are none; None if there are too many.
+    It is -1 for a class without mutual dependencies; None is returned if there are too many classes.
 
     Args:
-        around: classes that may have some.
-        starts, to: pairs of classes of which the second takes a result of the first.
+        around: True for each class that may depend on itself through others.
+        starts: for each pair of classes, the one whose result is taken.
+        to: for each pair of classes, the one that takes it.
     """
     chosen = np.flatnonzero(around)
     if len(chosen) > MOST_MUTUAL:

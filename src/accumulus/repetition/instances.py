@@ -49,11 +49,12 @@ ROUNDS: Final = 4
 
 
 def by_instance(program: Program, results: int | None = None, *, short: bool = False) -> Program:
-    """Return a program by the first instances that save much of what goes through memory; itself if none do.
+    """Return a program grouped by the first instances that save much memory traffic; itself if none do.
 
     Args:
-        results: how many outputs come before those of guards, which are computed beside all else; all, if not given.
-        short: whether a few instances are enough, as where text is to be short.
+        program: program to transform.
+        results: number of outputs before those of guards, which are computed separately; None for all.
+        short: if True, a few instances are enough, for short program text.
 
     >>> from accumulus.tape.fusion import fuse
     >>> program = Program(inputs=300)

@@ -97,12 +97,13 @@ class _Writing:
         leaves: list[_Value],
         constant: Callable[[float], _Value],
     ) -> _Value:
-        """Write the operations of a form onto a program or a body; returns the result of the first, which comes last.
+        """Write the operations of a form onto a program or a body; return its result, the first operation's.
 
         Args:
-            apply_code: of the program or body.
-            leaves: what the form takes.
-            constant: what stands for a number.
+            apply_code: function that writes an operation onto the program or body.
+            form: operations, each with its operands.
+            leaves: operands of the form.
+            constant: function that writes a number.
         """
         values: list[_Value] = []  # from the last operation on
 
@@ -235,11 +236,12 @@ def is_long_and_simplified(tape: Tape) -> bool:
 
 
 def rolled(tape: Tape, times: float = 1.0, *, short: bool = False) -> Program | None:
-    """Return a program as blocks, with its inputs and outputs; None where too little of it repeats.
+    """Return a program of blocks with the same inputs and outputs; None if too little of the tape repeats.
 
     Args:
-        times: as many operations as one of them becomes where all are prepared.
-        short: whether what repeats is looked for in short programs, too.
+        tape: tape to search for repetition.
+        times: factor of the operations that each one becomes in all stages of preparation.
+        short: if True, short programs are searched, too.
 
     >>> tape = Tape(1000)
     >>> for k in range(FEWEST):

@@ -186,13 +186,14 @@ def cheaper(
     prices: Sequence[int],
     deadline: Deadline,
 ) -> tuple[dict[int, Definition] | None, Least | None]:
-    """Return a choice by value that is cheaper than a known one, and a bound; None for what is not found in time.
+    """Return a choice of definitions that is cheaper than a known one, and a lower bound; None if not found in time.
 
     Args:
-        definitions: all that may be chosen, those of the known choice among them.
-        roots: values that are needed; given ones need no definition.
-        known: a choice without circles.
-        prices: what a definition costs, by the code of its operation.
+        definitions: candidate definitions, those of the known choice among them.
+        roots: values that are needed; inputs need no definition.
+        known: known choice of definitions, without cycles.
+        prices: cost of a definition, by the code of its operation.
+        deadline: end of the search.
     """
     made = {each.node for each in definitions}
     choosable: dict[int, list[_Choosable]] = {node: [] for node in sorted(made)}

@@ -62,10 +62,11 @@ class Identity:
 
 
 def identities(values: Values, made: Reading) -> tuple[list[Identity], int]:
-    """Those that a program relies on: proved ones first, the most frequent of these first; and how many are not found.
+    """Return the identities that a rewritten program relies on, and the number of those not found.
 
     Args:
-        values: those that the program as it was given computes; and `made` what it became.
+        values: values that the original program computes.
+        made: the rewritten program.
     """
     finder = _Finder(values, made)
     found: dict[str, Identity] = {}
@@ -255,11 +256,12 @@ class _Finder:
     # _Text ----------------------------------------------------------------------------------------------------------
 
     def text(self, pair: _Pair, written: Set[int], *, are_named: bool) -> Identity:
-        """Return an identity in words, of one pair.
+        """Return the identity of one pair as text.
 
         Args:
-            written: values of which the definitions are written out.
-            are_named: whether symbols have their names in the program, and it is said what is proved; else all have
+            pair: pair of equal values.
+            written: values whose definitions are written out.
+            are_named: if True, symbols have their names in the program, and the proof is mentioned; else all are
                 letters.
         """
         unused = _letters()

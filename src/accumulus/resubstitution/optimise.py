@@ -143,10 +143,14 @@ def rewrite(
     """Optimise a tape within a context; see `optimise`.
 
     Args:
-        others: makes other programs for the same, whose values are taken, too, where there is time.
-        notes: is given what is known of the result besides, fit for JSON: "least", what no choice of definitions is
-            cheaper than; "multiplied", if by default it was multiplied out (True), or was not since rounding at these
-            points forbids it (False).
+        tape: tape to rewrite.
+        context: options and deadline.
+        kept_outputs: number of leading outputs whose operations stay as they are.
+        rounds: rounds of the search; by default those of the effort.
+        points: points of the domain, (points, inputs).
+        others: function that yields other programs with the same outputs, whose values are candidates, time permitting.
+        notes: dict that receives facts fit for JSON: "least", a lower bound on the cost of any choice of definitions;
+            "multiplied", True if by default the tape was multiplied out, False if rounding at the points forbids it.
     """
     notes = {} if notes is None else notes
     effort, seed, dtype = context.options.effort, context.options.seed, context.options.dtype
@@ -229,10 +233,12 @@ DECIDED: Final = 70
 
 
 def from_polynomials(tape: Tape, found: Tape, context: Context) -> Tape | None:
-    """Return what rules make of the program multiplied out; None if that is no shorter.
+    """Return the multiplied-out program, rewritten by rules; None if it is no shorter.
 
     Args:
-        found: what rules make of the program as it is.
+        tape: tape to multiply out.
+        found: the tape as rewritten by rules without multiplying out.
+        context: options and deadline.
     """
     start = canonical(tape)
     context.spend(MULTIPLIED * start.operations)
@@ -282,7 +288,9 @@ def briefly(tape: Tape, context: Context, points: NDArray[np.float64] | None) ->
     """Return a tape with the same inputs and outputs, and never more operations, verified.
 
     Args:
-        points: real points of the domain, (points, inputs).
+        tape: tape to rewrite.
+        context: options and deadline.
+        points: points of the domain, (points, inputs).
     """
     with context.paused():
         from accumulus.resubstitution.resubstitute import Resubstitution  # not what every process needs
@@ -330,10 +338,14 @@ def tape_key(
     rounds: Rounds | None = None,
     points: NDArray[np.float64] | None = None,
 ) -> str:
-    """Return the key under which the tape is stored that `rewrite` makes: of everything that decides it.
+    """Return the cache key of the tape that `rewrite` makes, a hash of everything that it depends on.
 
     Args:
-        points: at which it is looked what rounding does; None where that is not done.
+        tape: tape to rewrite.
+        context: options and deadline.
+        kept_outputs: number of leading outputs whose operations stay as they are.
+        rounds: rounds of the search; by default those of the effort.
+        points: points where rounding is examined; None if it is not.
     """
     options, rounds = context.options, rounds or Rounds()
     given = [options.effort, context.left, int(options.seed), kept_outputs, options.dtype, rounds.moves, *rounds.hots]

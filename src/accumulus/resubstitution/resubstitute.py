@@ -121,13 +121,18 @@ class Resubstitution:
         few: bool = False,
         sums_of_angles: bool = False,
     ) -> Resubstitution | None:
-        """None if there is nothing to win, or there are too many ways for comparisons to come out.
+        """Return the resubstitution of a tape; None without operations, or with too many outcomes of comparisons.
 
         Args:
-            told: complex points where values are told, at least.
-            comparisons: of the program, at most.
-            few: whether fewer real points will do.
-            sums_of_angles: whether some values are sines and cosines of sums.
+            base: tape to rewrite.
+            kept_outputs: number of leading outputs whose operations stay as they are.
+            points: points of the domain, (points, inputs).
+            seed: seed of the sampled points.
+            dtype: dtype of the program.
+            told: smallest number of complex points where values are sampled.
+            comparisons: largest number of comparisons in the program.
+            few: if True, fewer real points suffice.
+            sums_of_angles: if True, some values are sines and cosines of sums.
         """
         choices = all_choices(base, comparisons)
         if choices is None or not base.operations:
@@ -146,14 +151,15 @@ class Resubstitution:
         is_exact: bool = False,
         has_helpers: bool = False,
     ) -> Tape:
-        """Return the cheapest program found by value; one of those that are given if none is cheaper.
+        """Return the cheapest program found by resubstitution; one of the given ones if none is cheaper.
 
         Args:
-            programs: some for the same; the more they differ, the better.
-            moves: of the search.
-            seed: of the search; laws of functions are seen at every other one.
-            has_helpers: whether values that no program has are looked for, by which several are cheaper.
-            is_exact: whether most of the work that is left is for choices that the search has not found, and a bound.
+            programs: programs with the same outputs; diversity helps.
+            moves: number of moves of the search.
+            deadline: end of the search.
+            seed: seed of the search; identities of functions are used at every other one.
+            is_exact: if True, spend most of the remaining work on choices that the search missed, and on a lower bound.
+            has_helpers: if True, also search values that no program has and that make several others cheaper.
         """
         costs = [cost(tape) for tape in programs]
         candidates = self._candidates(programs, costs, deadline, seed, has_helpers=has_helpers)
@@ -175,13 +181,16 @@ class Resubstitution:
     def cheaper(
         self, program: Tape, moves: int, deadline: Deadline, seed: int, finish: Callable[[Tape], Tape]
     ) -> Tape | None:
-        """Return a program that is cheaper than a given one by value, and is finished by rules; None if none is found.
+        """Return a cheaper program, by resubstitution and then by rules; None if none is found.
 
-        As `cheapest`, by the widest tolerances only, and in fewer attempts.
+        It works like `cheapest`, with the widest tolerances only, and fewer attempts.
 
         Args:
-            program: one for the same. It need not be verified: what is made of it is.
-            finish: makes of a program one with fewer operations.
+            program: program with the same outputs; it need not be verified, since the result is.
+            moves: number of moves of the search.
+            deadline: end of the search.
+            seed: seed of the search.
+            finish: function that rewrites a program to fewer operations by rules.
         """
         price = cost(program)
         candidates = self._candidates([program], [price], deadline, seed)
@@ -240,10 +249,13 @@ class Resubstitution:
     def _written(
         self, candidates: Candidates, chosen: dict[int, Definition], lowest: int, *, is_last: bool = True
     ) -> Tape | None:
-        """Definitions as a tape; None if it costs as much as that, or signs of zeros are in the way.
+        """Return definitions as a tape; None if it costs `lowest` or more, or signs of zeros forbid it.
 
         Args:
-            is_last: whether it becomes canonical, with few changes of sign; else it is for a search to go on with.
+            candidates: candidate definitions and their values.
+            chosen: chosen definition of each value.
+            lowest: cost that the tape must be below.
+            is_last: if True, the tape becomes canonical, with few changes of sign; else a further search takes it.
         """
         if sum(PRICES[each.code] for each in chosen.values()) >= lowest:
             return None
@@ -307,11 +319,12 @@ WISHES: Final = 4
 
 
 def with_helpers(values: Values, program: Reading, seed: int) -> Tape | None:
-    """Return a program whose outputs are helpers for that one; None if there are none.
+    """Return a program whose outputs are helpers for another one; None if there are none.
 
     Args:
-        program: the cheapest.
-        seed: of the point at which they are looked for, and of which are taken of those that as many values want.
+        values: values of the candidates.
+        program: cheapest program.
+        seed: seed of the sample point, and of the choice among helpers that equally many values use.
     """
     random = np.random.default_rng(seed)
     tape, meanings = program.tape, np.array(program.meanings, np.int64)

@@ -109,13 +109,14 @@ class Rounding(OutputRounding):
         super().__init__(values.points, [(reading.at, reading.bounds) for reading in taken], elsewhere)
 
     def excess(self, definitions: DefinitionTable, numbers: Integers, slack: float) -> Reals:
-        """Return how many times as uncertain definitions make their values, at worst, as these are with some roundings.
+        """Return the factor, at worst, by which definitions increase the uncertainty of their values.
 
-        Infinite where a definition is not finite and the value is, or is another number.
+        It is infinite where a definition is not finite but the value is, or where both differ.
 
         Args:
-            numbers: of the definitions in question.
-            slack: so many units of rounding.
+            definitions: table of definitions.
+            numbers: rows of the definitions in question.
+            slack: allowed roundings, in units of rounding.
         """
         found = np.zeros(len(numbers))
         rows = definitions.rows[numbers]
@@ -166,11 +167,12 @@ class Rounding(OutputRounding):
         return worst
 
     def faults(self, chosen: Mapping[int, Definition], given: Set[Definition], times: float) -> set[Definition]:
-        """Definitions at which a program that `is_worse` goes wrong: that which does most, at each point.
+        """Return the definitions at which a program that `is_worse` loses accuracy: the worst one at each point.
 
         Args:
-            chosen: of the program, by value.
-            given: definitions that are no fault.
+            chosen: definitions of the program, by value.
+            given: definitions that are never reported.
+            times: factor beyond which the error of a program is too large.
         """
         order = _in_order(chosen, [abs(output) for output in self._outputs])
         at, bounds = self._reals.copy(), self._bounds.copy()
@@ -208,10 +210,11 @@ class Rounding(OutputRounding):
 
 
 def _growth(definition: Definition, off: Reals) -> Reals:
-    """Return how many times as far off a value is as what it is made of, or as it may be; 0 if that has no meaning.
+    """Return the growth of the relative error from a definition's operands to its value; 0 if undefined.
 
     Args:
-        off: how many times as uncertain values are as they may be, (values, points).
+        definition: definition of the value.
+        off: error of each value, in multiples of its uncertainty, (values, points).
     """
     before = off[[abs(a) for a in definition.arguments]].max(axis=0, initial=1.0)
     with np.errstate(invalid="ignore"):  # infinite by infinite, which has no meaning
@@ -373,11 +376,12 @@ class Candidates:
 
 
 def _without_circles(values: Values, allowed: Integers, preferred: Mapping[int, int]) -> Integers:
-    """Return a definition for each value that can be computed by some, made of values that come before it; rather some.
+    """Return an acyclic choice of definitions: one for each value that can be computed from earlier ones.
 
     Args:
-        allowed: numbers of the definitions.
-        preferred: numbers, by value.
+        values: values with their definitions.
+        allowed: rows of the definitions.
+        preferred: row of the preferred definition, by value.
 
     Returns:
         Number of the definition of each value, plus one; 0 for those without, (values,).

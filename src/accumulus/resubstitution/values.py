@@ -411,10 +411,14 @@ class RealPoints(NamedTuple):
 def points_of(
     tape: Tape, given: Reals | None, rng: np.random.Generator, dtype: str = "float64", *, few: bool = False
 ) -> RealPoints:
-    """Points at which something is computed, and of which some are in the domain; numbers of a type.
+    """Return points of evaluation, some of them in the domain, in the numbers of a dtype.
 
     Args:
-        few: whether to leave out zeros far from the points that are given, and half of the points that are far from 0.
+        tape: tape that is evaluated.
+        given: points of the domain, (points, inputs), or None.
+        rng: generator of the random points.
+        dtype: dtype of the program.
+        few: if True, omit zeros far from the given points, and half of the points far from 0.
     """
     span = SPANS[dtype]
     at_random = rng.normal(size=(AT_RANDOM, tape.inputs))
@@ -496,7 +500,8 @@ def _zeros(f: Callable[[Reals], Reals], before: Reals, after: Reals) -> Reals:
 
     Args:
         f: all functions, each at a point of its own.
-        before: at 0, and `after`, at 1: of other signs.
+        before: values at 0, (functions,).
+        after: values at 1, (functions,), of the opposite signs.
     """
     left, right, at_left, at_right = np.zeros(len(before)), np.ones(len(before)), before.copy(), after.copy()
     for turn in range(HALVINGS + SECANTS):

@@ -37,12 +37,13 @@ LARGEST_CHAIN: Final = 64
 
 
 def canonical(tape: Tape, kept_outputs: int = 0, *, differentiated: bool = False) -> Tape:
-    """Return an equivalent tape without dead operations; see the module for what is rewritten.
+    """Return an equivalent tape without dead operations; the module's text lists the rewrites.
 
     Args:
-        kept_outputs: that many of the first outputs stay as they are computed, operation by operation.
-        differentiated: whether derivatives are taken of it: powers that are not whole stay, since the roots that they
-            would become have no derivative at 0, and so do attached derivatives that last.
+        tape: tape to rewrite.
+        kept_outputs: number of leading outputs whose operations stay as they are.
+        differentiated: if True, derivatives of the tape are taken: fractional powers stay, since their roots have no
+            derivative at 0, and attached derivatives that last stay, too.
     """
     while True:
         tape, rewritten = _pass(tape, kept_outputs, differentiated)

@@ -83,9 +83,10 @@ def verify(tape: Tape, other: Tape, seed: int = 0, *, kept_outputs: int = 0) -> 
     """Check that two tapes with the same inputs have the same outputs.
 
     Args:
-        tape: the tape as it was, and `other` as it has become.
-        seed: of the points.
-        kept_outputs: that many of the first outputs have to be the same to the last bit.
+        tape: original tape.
+        other: rewritten tape.
+        seed: seed of the points.
+        kept_outputs: number of leading outputs that must be equal to the last bit.
 
     Raises:
         VerificationError: naming the first output that differs.
@@ -94,11 +95,13 @@ def verify(tape: Tape, other: Tape, seed: int = 0, *, kept_outputs: int = 0) -> 
 
 
 def verify_by_any(tape: Tape, other: Tape, seed: int = 0, **options: Any) -> Verification:
-    """`verify` by the laws of exponentials, logarithms and angles, too, where these are needed; what has verified it.
+    """Verify two tapes, with identities of exponentials, logarithms and angles if needed; return the verification.
 
     Args:
-        tape, other, seed: as for `verify`.
-        options: others of `Verification`.
+        tape: original tape.
+        other: rewritten tape.
+        seed: seed of the points.
+        options: further options of `Verification`.
     """
     try:
         found = Verification(tape, seed, **options)
@@ -218,7 +221,9 @@ class Verification:
         """Return the outputs that could be compared at some points; `VerificationError` if one differs.
 
         Args:
-            b, other_errors: outputs and bounds on their errors, (points, outputs) each.
+            part: slice of the points.
+            b: outputs of the other tape, (points, outputs).
+            other_errors: bounds on their errors, (points, outputs).
         """
         a, errors = self._outputs[part], self._errors[part]
         with np.errstate(all="ignore"):
@@ -287,10 +292,11 @@ def _side_by_side(tape: Tape, other: Tape) -> tuple[Tape, list[int]]:
 
 
 def all_choices(tape: Tape, most: int) -> list[dict[int, bool]] | None:
-    """Every way in which the tape's comparisons may come out together, by reference; None if there are too many.
+    """Return every combination of outcomes of the tape's comparisons, by reference; None if there are too many.
 
     Args:
-        most: comparisons.
+        tape: tape with comparisons.
+        most: largest number of comparisons.
     """
     live = needed(tape)
     asked = [r for r in range(tape.inputs, len(tape)) if live[r] and tape.codes[r] in COMPARISONS]

@@ -160,10 +160,11 @@ class Network:
         """Try moves at random nodes; at temperature T one that costs c more is kept with probability exp(-c/T).
 
         Args:
-            visits: moves to try.
-            hot, cold: temperature at the start and at the end, in the unit of the weights.
+            visits: number of moves to try.
+            hot: temperature at the start, in the unit of the weights.
+            cold: temperature at the end, in the same unit.
             inline: as for `sweep`.
-            deadline: when to stop; where not all moves can be tried by then, it cools faster.
+            deadline: end of the search; it cools faster if not all moves fit before.
         """
         moves = partial(self._search, ANNEAL, inline)
         for _ in slices(self._state, moves, visits, hot, cold, 1.0, deadline, self._price):
@@ -372,11 +373,14 @@ def sketch(
     hot: float = HOT,
     is_last: bool = True,
 ) -> Tape:
-    """Return what one round of a search makes of a tape in canonical form, not verified.
+    """Return a tape after one round of a search, not verified.
 
     Args:
-        moves: at random, for each operation and input.
-        is_last: whether it becomes canonical, with few changes of sign; else it is for another search to go on with.
+        tape: tape in canonical form.
+        moves: random moves for each operation and input.
+        context: options and deadline.
+        hot: temperature at the start.
+        is_last: if True, the tape becomes canonical, with few changes of sign; else a further search takes it.
     """
     network = _network(tape, context)
     _search(network, moves * (tape.operations + tape.inputs), hot, context)
@@ -400,10 +404,12 @@ def tidied(tape: Tape, start: Tape, kept_outputs: int = 0) -> Tape:
 
 
 def preview(tape: Tape, context: Context, moves: int = PREVIEW) -> int:
-    """Return the cost that a short search reaches, in a unit of its own, by which tapes are compared.
+    """Return the cost that a short search reaches, in a unit of its own, to compare tapes by.
 
     Args:
-        moves: at random, for each node; 0 for none but those that win.
+        tape: tape to estimate.
+        context: options and deadline.
+        moves: random moves for each node; 0 for a descent only.
     """
     network = _network(canonical(tape), context)
     _sweep(network, context)

@@ -223,10 +223,11 @@ UNITS: Final = 2.0
 
 
 def with_short_constants(tape: Tape, given: Iterable[float]) -> Tape:
-    """Return the tape with short numbers in the place of constants next to them; the tape itself if it has none.
+    """Return the tape with constants replaced by short numbers next to them; the tape itself if there are none.
 
     Args:
-        given: constants that somebody has written, which stay.
+        tape: tape to rewrite.
+        given: constants of the user's source, which stay.
 
     >>> tape = Tape(1)
     >>> tape.outputs = [tape.multiply(tape.constant(0.1 * 3.0), 0)]

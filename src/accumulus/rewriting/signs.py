@@ -230,11 +230,14 @@ def _uses(arguments: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], 
 
 
 def _emitted(network: Definitions, order: Integers, signs: Integers, tape: Tape, *, verbatim: bool = False) -> Tape:
-    """Return the operations on a tape, each with the changes of sign that its arguments and its result take.
+    """Return a tape with the operations, each with the changes of sign of its arguments and its result.
 
     Args:
-        signs: with which each node is computed, (n,).
-        verbatim: whether that is what is recorded, whatever builders would make of it.
+        network: definitions of the nodes.
+        order: nodes in the order of their computation.
+        signs: sign with which each node is computed, (n,).
+        tape: tape to write onto.
+        verbatim: if True, operations are recorded verbatim, without the builders' simplifications.
     """
     codes, rows = network.codes[order], network.arguments[order]
     kinds = _kinds(network, order)
@@ -321,15 +324,16 @@ _LOSES: Final = np.array([row.zero_signs == "lost" for row in OPERATIONS])
 
 
 def written(network: Definitions, tape: Tape, meanings: Integers) -> Tape | None:
-    """Return the network as a tape on which zeros have the signs that they have on the tape that it was made from.
+    """Return the network as a tape that keeps the signs of zeros of the original tape.
 
     Args:
-        tape: that tape.
-        meanings: what each of its references is in the network. All that operations which see the signs of zeros are
-            computed from is there still.
+        network: definitions of the nodes.
+        tape: tape that the network was made from.
+        meanings: node of each of the tape's references; all operands of operations that depend on signs of zeros are
+            still there.
 
     Returns:
-        That, or None where two operations that see the signs of zeros differ by these alone: they are one node.
+        The tape; None if two operations differ in the signs of zeros only, since they are one node.
     """
     seeing = seeing_zero_signs(tape)
     if not len(seeing):

@@ -99,7 +99,8 @@ class CProject:
         """Compile the shared library.
 
         Args:
-            native: for this processor alone, with all of its instructions.
+            path: file to write.
+            native: if True, use all instructions of this processor.
 
         Raises:
             CompileError: if there is no compiler, or it refuses.
@@ -152,7 +153,9 @@ def compiled_library(text: str, path: Path, *, native: bool) -> None:
     """Compile C to a shared library.
 
     Args:
-        native: for this processor alone, with all of its instructions.
+        text: C source.
+        path: file to write.
+        native: if True, use all instructions of this processor.
 
     Raises:
         CompileError: if there is no compiler, or it refuses.
@@ -170,11 +173,12 @@ def _processor(native: bool) -> str:
 
 
 def source_of(program: CompiledProgram, name: str, segments: Any, lanes: int = 0) -> CSource | LoopSource:
-    """Return the C of a program.
+    """Return the C source of a program.
 
     Args:
-        name: of its function.
-        segments: its result arrays: those of its kernel, or others of its outputs.
+        program: compiled program.
+        name: name of its function in C.
+        segments: result arrays: those of its kernel, or others of its outputs.
         lanes: as for `LoopSource`.
     """
     unit = program.code.unit(segments, program._arguments.numeric_shapes, program.options.dtype)

@@ -255,10 +255,11 @@ def program_from_data(record: Fields, name: str, kind: Kind, options: Options, c
     """Return the program from a file: compiled when it is called, not planned.
 
     Args:
-        record: the data.
-        name: of the function.
-        kind: of its derivatives.
-        constants: reads those in structures.
+        record: data of the program.
+        name: name of the function.
+        kind: kind of its derivatives.
+        options: options of the derivative.
+        constants: reader of constants in structures.
 
     Raises:
         FileError: if the data describe no program.

@@ -36,7 +36,9 @@ def constant_as_data(value: Any, what: str, arrays: Arrays) -> Any:
     """Return a constant as data.
 
     Args:
-        what: it is, for messages.
+        value: constant to write.
+        what: name of the constant, for messages.
+        arrays: arrays of the file, to which arrays are added.
 
     Raises:
         ArgumentError: for what no file can hold.
@@ -168,7 +170,9 @@ def structure_as_data(structure: Structure, what: str, arrays: Arrays) -> Any:
     """Return a structure as data.
 
     Args:
-        what: it is the structure of, for messages.
+        structure: structure to write.
+        what: owner of the structure, for messages.
+        arrays: arrays of the file, to which arrays are added.
 
     Raises:
         ArgumentError: for a container, or a constant, that no file can hold.

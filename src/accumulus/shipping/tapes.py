@@ -125,10 +125,11 @@ def tape_from_data(record: Fields) -> Program:
 
 
 def scalars_from_data(record: Fields, *, in_loop: bool = False) -> Tape:
-    """Return the tape without blocks that data describe.
+    """Return the straight-line tape that data describe.
 
     Args:
-        in_loop: whether it is the body of a loop, which may store truth values, as numbers.
+        record: data of the tape.
+        in_loop: if True, it is the body of a loop, which may store truth values as numbers.
 
     Raises:
         FileError: if they describe none that can be computed.

@@ -30,7 +30,10 @@ def write_wheel(project: CProject, folder: Path, *, version: str, native: bool) 
     """Write the wheel of a program.
 
     Args:
-        native: for this processor alone.
+        project: C project of the program.
+        folder: folder for the wheel.
+        version: version of the wheel.
+        native: if True, use all instructions of this processor.
 
     Returns:
         Its path.

@@ -112,11 +112,12 @@ def are_equal(one: Column, other: Column) -> bool:
 
 
 def check_steps(operands: Sequence[Column], start: int, outputs: int, steps: References, constants: int) -> None:
-    """Refuse columns in which an instance takes a result of its own step, of a later one, or one that does not exist.
+    """Refuse columns in which an instance takes a result of its own or a later step, or one that does not exist.
 
     Args:
+        operands: operands of all instances, one column each.
         start: reference of the first result.
-        outputs: of the body.
+        outputs: number of outputs of the body.
         steps: offsets of the instances of each step.
         constants: reference of the last constant.
 

@@ -303,12 +303,13 @@ def _bounded(value: Values, error: Values) -> tuple[Values, Values]:
 def evaluate_with_bounds(
     program: Tape | Program, inputs: Sequence[NDArray[np.float64]], dtype: str = "float64"
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the values of a program's outputs, and by how much each may be off; infinite where nothing can be said.
+    """Return the values of a program's outputs, and bounds on their errors; infinite if no bound is known.
 
     Args:
-        inputs: an array of points, of shape (points,), for each input of the program; taken as exact.
-        dtype: that the program may be computed in, by one of the two evaluations; its constants are rounded to it, too.
-            Values are those in double precision.
+        program: program to evaluate.
+        inputs: array of shape (points,) for each input of the program; taken as exact.
+        dtype: precision of one of the two evaluations; its constants are rounded to it, too. Values are in double
+            precision.
 
     Returns:
         Two arrays of shape (outputs, points).
@@ -373,14 +374,15 @@ def compare(
     expected: NDArray[np.float64],
     rounding: NDArray[np.float64] | float = 0.0,
 ) -> Agreement:
-    """Run a tape, and compare its outputs with what they should be.
+    """Run a tape, and compare its outputs with expected values.
 
     Bounds are computed only where values are not close.
 
     Args:
-        inputs: of shape (points, inputs).
-        expected: of shape (outputs, points), of the first outputs; those behind are guards.
-        rounding: what the expected values may be off by themselves.
+        tape: program to run.
+        inputs: points, (points, inputs).
+        expected: expected values, (outputs, points), of the first outputs; guards follow.
+        rounding: error bound of the expected values.
     """
     results = len(expected)
     values = outputs_at(tape, inputs)[:results]
@@ -411,10 +413,12 @@ def compare(
 
 
 def equal(one: Tape | Program, other: Tape | Program, points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which outputs of two programs are equal at points, as far as rounding lets anything be said.
+    """Return a truth value for each output: True if two programs agree at points within rounding.
 
     Args:
-        points: of shape (points, inputs).
+        one: first program.
+        other: second program, with as many outputs.
+        points: points, (points, inputs).
 
     >>> one, other = Tape(2), Tape(2)
     >>> one.outputs = [one.multiply(0, 1), one.add(0, 1)]

@@ -158,7 +158,9 @@ def run(program: Tape | Program, domain: Domain, inputs: Any) -> Any:
     """Return the values of a program's outputs.
 
     Args:
-        inputs: a value for each input; of a program over arrays one value that holds all of them.
+        program: program to run.
+        domain: interpretation of its operations.
+        inputs: value of each input; for a program over arrays one value that holds all of them.
 
     >>> class Depths(Domain):
     ...     def number(self, number):
@@ -199,7 +201,10 @@ def values(tape: Tape, domain: Domain, inputs: Iterable[Any], live: Iterable[int
     """Return the values of a tape's inputs, operations and constants, each at its reference.
 
     Args:
-        live: marks of what is needed, if not everything is computed.
+        tape: tape to run.
+        domain: interpretation of its operations.
+        inputs: value of each input.
+        live: truth value for each reference, True if it is computed; None for all.
     """
     # constants count down from the end, after the values that are still to come
     found = [*inputs, *[None] * tape.operations, *domain.numbers(tape.constants[::-1])]
@@ -311,11 +316,14 @@ class Memory:
 
 
 def resume(program: Program, domain: Domain, known: Any, first: int = 0, memory: Any = Memory) -> Any:
-    """Return what holds the values of a program over arrays, whose blocks from the first that is given on are computed.
+    """Return the store of a program's values, after computing its blocks from `first` on.
 
     Args:
-        known: values of inputs and of results of the blocks before.
-        memory: holds them.
+        program: program over arrays.
+        domain: interpretation of its operations.
+        known: values of the inputs and of the results of earlier blocks.
+        first: number of the first block to compute.
+        memory: class of the store of values.
     """
     held = memory(program, domain, known)
     rules: dict[int, Rule] = {}
@@ -525,11 +533,12 @@ def evaluate(
     """Return the values of a program's outputs.
 
     Args:
-        inputs: one number, or array of points, for each input; for a program over arrays an array of shape (inputs,) or
+        program: program to evaluate.
+        inputs: number, or array of points, for each input; for a program over arrays an array of shape (inputs,) or
             (inputs, points).
-        arithmetic: a function for each operation name; by default NumPy's, elementwise. With mpmath's or Fraction's
-            functions the same tape runs in high precision or exactly.
-        number: makes a number of that arithmetic from a float constant.
+        arithmetic: function for each operation name; by default NumPy's, elementwise. With functions of mpmath or
+            Fraction the same tape runs in high precision or exactly.
+        number: function that converts a float constant to that arithmetic.
 
     Raises:
         ArgumentError: if the number of inputs is wrong.
@@ -593,11 +602,13 @@ class Copies(Domain):
 
 
 def copied(tape: Tape, made: Any, given: Sequence[int], live: Iterable[int] | None = None) -> list[int]:
-    """Return the references of a tape's outputs on another, onto which its operations are written.
+    """Write a tape's operations onto another, and return the references of its outputs there.
 
     Args:
+        tape: tape to copy.
+        made: tape that its operations are written onto.
         given: references there of the tape's inputs.
-        live: marks of what is needed, if not everything is written.
+        live: truth value for each reference, True if it is written; None for all.
     """
     domain = Copies(made)
     found = values(tape, domain, given, live)

@@ -33,10 +33,12 @@ _ATTACH: Final = BY_NAME["attach"].code
 
 
 def needed(tape: Tape, outputs: Sequence[int] | None = None, *, values: bool = True) -> bytearray:
-    """1 for every operation that an output, of all or of some, depends on, else 0; undefined for inputs.
+    """Return 1 for every operation that an output depends on, else 0; entries of inputs are undefined.
 
     Args:
-        values: whether what computes the x of ``attach(x, d)`` counts, which derivatives do not need.
+        tape: tape to examine.
+        outputs: references of the outputs; None for all.
+        values: if False, the x of ``attach(x, d)`` does not count, which derivatives do not need.
     """
     rows, roots = rows_of(tape, tape.inputs), np.array(tape.outputs if outputs is None else outputs, np.int64)
     if values:
@@ -52,14 +54,15 @@ def needed(tape: Tape, outputs: Sequence[int] | None = None, *, values: bool = T
 
 
 def as_written(tape: Tape, kept_outputs: int = 0) -> bytearray:
-    """1 for every operation that must be rounded as recorded, not fused or rewritten, else 0; undefined for inputs.
+    """Return 1 for every operation that must be rounded as recorded, else 0; entries of inputs are undefined.
 
     These are the operations on which an argument of floor, ceil, sign, fmod, a comparison or arctan2 depends: another
     rounding of such an argument, say a quotient that is a whole number, changes the result by a whole step; that of
     arctan2 by 2π, where its first argument is rounded to the other side of 0.
 
     Args:
-        kept_outputs: that many of the first outputs, and all operations that they need, are included, too.
+        tape: tape to examine.
+        kept_outputs: number of leading outputs whose operations are included, too.
     """
     roots = np.array(tape.outputs[:kept_outputs], np.int64)
     jumps = _JUMPS[np.frombuffer(tape.codes, np.uint8)[tape.inputs :]]
@@ -188,10 +191,11 @@ def of_all_orders(tape: Tape) -> Tape:
 
 
 def unattached(tape: Tape, *, keeping: bool = False) -> tuple[Tape, Integers]:
-    """Return the tape after differentiation, ``attach(x, d)`` being x; and the new reference of each old one.
+    """Return the tape with ``attach(x, d)`` replaced by x, and the new reference of each old one.
 
     Args:
-        keeping: whether `lasting` ones stay, for further derivatives.
+        tape: tape to strip.
+        keeping: if True, `lasting` ones stay, for further derivatives.
     """
     if _ATTACH not in tape.codes:
         return tape, np.arange(len(tape))

@@ -124,9 +124,11 @@ def _constants_in(used: Sequence[Column], count: int) -> NDArray[np.bool_]:
 
 
 def replayed_blocks(program: Program, made: Program, given: References) -> References:
-    """Return the outputs of a program over arrays, whose blocks are written onto another.
+    """Write a program's blocks onto another, and return the references of its outputs there.
 
     Args:
+        program: program over arrays.
+        made: program that its blocks are written onto.
         given: references there of the program's inputs.
 
     >>> program, made = Program(2), Program(1)

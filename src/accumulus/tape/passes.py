@@ -172,8 +172,9 @@ def spread(marks: NDArray[Any], start: NDArray[Any], to: NDArray[Any]) -> NDArra
     """Mark `to` of each edge whose `start` is marked, edge by edge in the order given.
 
     Args:
-        marks: whether each vertex is marked before.
-        start, to: vertices of the edges.
+        marks: truth value of each vertex before.
+        start: source of each edge.
+        to: target of each edge.
     """
     return spread_sets(marks.astype(np.int64), start, to).astype(bool)
 
@@ -189,11 +190,12 @@ def spread_sets(marks: Integers, start: NDArray[Any], to: NDArray[Any]) -> Integ
 
 
 def topological(vertices: int, start: NDArray[Any], to: NDArray[Any]) -> Integers:
-    """Vertices, each after all that its edges lead to; those on a cycle, and what leads there, are left out.
+    """Return the vertices, each after its edges' targets; vertices on a cycle, or that reach one, are left out.
 
     Args:
-        vertices: how many there are.
-        start, to: vertices of the edges.
+        vertices: number of vertices.
+        start: source of each edge.
+        to: target of each edge.
     """
     waiting = np.bincount(start, minlength=vertices)
     ready = np.flatnonzero(waiting == 0)

@@ -1,11 +1,10 @@
 """Programs: straight-line code, or loops over bodies, without a line for each instance.
 
-Straight-line code is one `Tape`. With loops a program is a list of blocks. A block is one operation of the table on
-columns of operands, one instance an entry; or sums over segments of a column; or a product of two matrices; or a
-recurrence, a body whose instances are computed step by step, since they take results of earlier ones. Its results have
-references that follow each other, so that an array of results is a range, and slices, rolls, transpositions and index
-arrays of any kind are what NumPy makes of arrays of references. As on a `Tape`, inputs come first and constants have
-negative references. A million instances cost what a few arrays cost.
+Straight-line code is one `Tape`; with loops a program is a list of blocks. A block is one operation on columns of
+operands, one instance for each entry; or sums over segments of a column; or a product of two matrices; or a recurrence,
+whose body takes results of earlier instances. Its results have consecutive references, so that an array of results is a
+range, and slicing or indexing an array is slicing or indexing its references. As on a `Tape`, inputs come first and
+constants have negative references. A million instances cost as much as a few arrays.
 """
 
 from __future__ import annotations
@@ -64,20 +63,18 @@ Lines = frozenset[tuple[str, int]]
 NOWHERE: Final[Lines] = frozenset()
 #: Entries of an array, from which on it is asked whether there is memory for what is recorded of it.
 LARGE: Final = 1 << 24
-#: Entries of an array, from which on operations on it are recorded as loops: many operations on short ones are a loop
-#: in Python, which blocks do not shorten.
+#: Entries of an array from which operations on it are recorded as loops; shorter ones gain nothing as blocks.
 LONG: Final = 64
-#: Operations on entries of arrays, at most, with which a program may be written out: up to there a call takes less time
-#: than one of loops, whose results go through memory; of more operations it takes too long to be prepared.
+#: Operations on entries of arrays up to which a program is written out: more take too long to prepare.
 MOST_UNROLLED: Final = 20_000
-#: Of operations of a recurrence that is told as such, fewer: loops lose little there.
+#: The same limit for operations of a recurrence, where loops lose little.
 MOST_UNROLLED_STEPS: Final = 200
 #: Products of the elimination of a system, at most, with which it is written out.
 MOST_UNROLLED_SYSTEM: Final = 10_000
 #: Blocks from which on a program is loops over numbers rather than operations on arrays.
 MANY_BLOCKS: Final = 20_000
-#: Scalar operations in a row, from which on they are one block, with a body, rather than a block each: derivatives
-#: between arrays and blocks take time for each block.
+#: Consecutive scalar operations from which they become one block with a body, since derivatives take time for each
+#: block.
 LONG_SEGMENT: Final = 8
 #: Scalar terms from which on a sum is a block of its own.
 LONG_SUM: Final = 16
@@ -102,9 +99,9 @@ class ManyBlocksError(SizeError):
 
 
 class _Segment(Tape):
-    """Scalar operations that follow each other, while a program over arrays is written.
+    """Consecutive scalar operations, while a program over arrays is written.
 
-    It has references of its own; an operand from outside is an input between operations.
+    It has its own references; an operand from outside is an input between operations.
 
     Args:
         program: that they are part of.
@@ -214,22 +211,19 @@ class Program:
     """Program, which is straight-line code until the first loop is recorded on it.
 
     Args:
-        inputs: numbers that the program takes.
-        signed_zeros: whether formulas keep the sign of every zero, as `Tape` has it.
-        most: blocks that it may have; more raise `ManyBlocksError`.
-        joins: whether equal blocks are one.
-        scalar: whether operations on numbers, and on entries of short arrays, are one tape until the first loop, and
-            all of them if there is none.
-        loops: whether there may be loops; else all operations are on that tape.
-        literal: whether that tape keeps operations as they are written, as `Tape` has it.
+        inputs: number of inputs of the program.
+        signed_zeros: if True, formulas keep the sign of every zero, see `Tape`.
+        most: largest number of blocks; more raise `ManyBlocksError`.
+        joins: if True, equal blocks are one.
+        scalar: if True, operations on numbers, and on entries of short arrays, are one tape until the first loop.
+        loops: if False, there are no loops, and all operations are on that tape.
+        literal: if True, that tape keeps operations as they are written, see `Tape`.
 
     Attributes:
-        scalars: that tape, as long as there is no loop: the program is straight-line code, one instance of one body.
-            Its references and outputs are those of the program.
+        scalars: that tape, as long as there is no loop; it has the references and outputs of the program.
         unrolled: operations on entries of arrays, as they would be written out.
         is_long: whether they are too many for that.
-        is_mixed: whether something was written entry by entry that would be written as operations on arrays, had it
-            been known that they are too many.
+        is_mixed: True if operations were written entry by entry before they turned out to be too many for that.
         blocks: in an order in which they can be computed.
         outputs: references of what the program returns.
 
@@ -320,11 +314,12 @@ class Program:
         return self._lines
 
     def in_loops(self, entries: int, work: int | None = None, steps: int = 0) -> bool:
-        """Return True if what works on so many entries of arrays is to be written as loops; now, all else is, too.
+        """Return True if an operation of that size is to be written as a loop; from then on, all others are, too.
 
         Args:
-            work: operations that it would be if it were written out; as many as entries, if not given.
-            steps: of these, operations of a recurrence.
+            entries: number of array entries of the operation.
+            work: number of operations if it is written out; by default `entries`.
+            steps: number of these in a recurrence.
         """
         if not self.may_loop:
             return False
@@ -367,10 +362,7 @@ class Program:
 
     @contextmanager
     def unsigned_zeros(self) -> Iterator[None]:
-        """In its block builders do not keep the sign of zeros: for what NumPy does in an order of its own.
-
-        All of that comes from the line that called NumPy, which is looked up once.
-        """
+        """Let builders ignore signs of zeros in a block; all lines are those of the caller, looked up once."""
         before, locate = self.signed_zeros, self.locate
         if locate is not None:
             lines = locate()
@@ -390,7 +382,7 @@ class Program:
 
     @contextmanager
     def located(self, lines: Lines) -> Iterator[None]:
-        """In its block, what is appended comes from these lines."""
+        """Attribute what is appended within a block to these lines."""
         before, self.locate = self.locate, lambda: lines
         try:
             yield
@@ -455,13 +447,13 @@ class Program:
         return self._constants
 
     def value_of(self, reference: int) -> float:
-        """Value of the constant with a negative reference."""
+        """Return the value of the constant with a negative reference."""
         if self.scalars is not None:
             return self.scalars.value_of(reference)
         return float(self.constants[-1 - reference])
 
     def values_of(self, references: References) -> NDArray[np.float64]:
-        """Values of constants, in the shape of their references."""
+        """Return the values of constants, in the shape of their references."""
         if self.scalars is not None:
             return self.scalars.values_of(references)
         return np.asarray(self.constants[-1 - references])
@@ -474,7 +466,7 @@ class Program:
         return int(self.constant_array(np.float64(value))) if known is None else known
 
     def constant_apart(self, value: float) -> int:
-        """Return the reference of a constant that is no other's, though others may be equal."""
+        """Return the reference of a new constant, even if another has the same value."""
         self.begin_loops()
         self._values.append(np.array([value]))
         self._constant_count += 1
@@ -501,7 +493,7 @@ class Program:
     # Writing -----------------------------------------------------------------------------------------------------
 
     def apply(self, name: str, *operands: Any) -> Any:
-        """Results of an operation of the table on arrays of references, broadcast; a number if they are numbers."""
+        """Return results of an operation on arrays of references, broadcast; a number if they are numbers."""
         if all(type(operand) is int for operand in operands):
             return self._scalar("apply", operands, name)
         results = self.map(lambda body: partial(body.apply, name), operands)
@@ -518,10 +510,11 @@ class Program:
         return self._append(code, tuple(operands), len(operands[0]), None)
 
     def sums(self, terms: References, offsets: Any) -> References:
-        """Return the sum of each segment of the terms; segments have at least one.
+        """Return the sum of each segment of the terms; segments are not empty.
 
         Args:
-            offsets: where each begins, and where the last one ends.
+            terms: references of the terms of all segments.
+            offsets: position of the first term of each segment, and the end of the last.
         """
         where = np.asarray(offsets, np.int64)
         return self._append(SUM, (own(terms),), len(where) - 1, where).references
@@ -530,10 +523,11 @@ class Program:
         """Return a recurrence: a body for each of many instances, which are computed step by step.
 
         Args:
-            body: of one instance; its inputs are the operands, its outputs the results. It must not change any more.
-            operands: given the references of the results as they will be, a range for each output of the body, a column
-                for each of its inputs; there may be results of earlier steps in them.
-            steps: where the instances of each step begin, and where those of the last end.
+            body: tape of one instance; its inputs are the operands, its outputs the results. It must not change any
+                more.
+            operands: function from the references of the future results, a range for each output, to a column for each
+                input.
+            steps: position of the first instance of each step, and the end of the last.
 
         Returns:
             The references of the results, a range for each output of the body.
@@ -561,7 +555,7 @@ class Program:
         return [_range(start + k * count, count) for k in range(outputs)]
 
     def loop(self, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:
-        """Columns of the outputs of a body for each of many instances, written as one block.
+        """Return columns of a body's outputs for each of many instances, written as one block.
 
         >>> tape = Program(inputs=3)
         >>> body = Tape(1)

@@ -38,7 +38,10 @@ def solutions(tape: Tape, a: Rows, b: Rows, banded: bool = False) -> Rows:
     """Return the solutions of a·x = b, a row for each unknown.
 
     Args:
-        banded: whether to differentiate the elimination itself, because an inverse has no bands.
+        tape: tape to record on.
+        a: references of the matrix, (n, n).
+        b: references of the right-hand sides, (n, k).
+        banded: if True, differentiate the elimination itself, because an inverse has no bands.
     """
     n = len(a)
     if n <= 3:

@@ -368,10 +368,11 @@ class OfMatrices:
         self._operands = [placed(each, shape) for each, shape in zip(places, shapes, strict=True)]
 
     def bind(self, values: Floats, target: Callable[[Sequence[Floats]], Floats]) -> Callable[[Sequence[Floats]], None]:
-        """Its results from numbers in one array, as a function of the arrays that are returned.
+        """Return a function of the returned arrays that computes the results from numbers in one array.
 
         Args:
-            target: where it goes, given those.
+            values: array of all numbers of the program.
+            target: function that returns the result's memory, given the returned arrays.
         """
         matrices, fills = [], []
         for (shape, start, strides, table), is_constant in zip(self._operands, self._constant, strict=True):

@@ -76,6 +76,8 @@ def source(unit: Unit, name: str = "f", labels: Labels | None = None) -> str:
     """Return a Python module with the function `name`, as text; it takes x, or a0, a1, … for several arguments.
 
     Args:
+        unit: program to write.
+        name: name of the function.
         labels: names of its arguments, and comments.
 
     Raises:

@@ -78,10 +78,12 @@ def groups(tape: Tape, segments: Sequence[Segment], width: int) -> list[Group]:
 
 
 def order(tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None = None) -> Iterator[int | Group]:
-    """Operations and groups, each operation once and before its first use, each group when it is complete.
+    """Yield operations and groups, each operation once and before its first use, each group when it is complete.
 
     Args:
-        partners: operations with the same arguments as another that are to follow it at once.
+        tape: tape of the program.
+        plan: groups of outputs that are stored together.
+        partners: operations that are to follow another one with the same arguments at once.
     """
     partners = {} if partners is None else partners
     inputs, first, second, third = tape.inputs, tape.first, tape.second, tape.third
@@ -135,18 +137,21 @@ def order_by_registers(
     registers: int | None,
     partners: Mapping[int, int] | None = None,
 ) -> Iterator[int | Group]:
-    """Like `order`, but by how many values are alive; time near-linear.
+    """Yield operations and groups, ordered by the number of live values; time near-linear.
 
-    As long as all live values fit the registers, the operation at the start of the longest chain comes next, as in
-    `order_by_critical_path`, so that independent chains begin side by side. When they do not, an operation comes next
-    that leaves no more values alive than before: the one that is the last use of most values, and among several the
-    one with the oldest argument. Where there is none, the first in the order of `order`.
+    While all live values fit the registers, the operation at the start of the longest chain comes next, as in
+    `order_by_critical_path`, so that independent chains begin side by side. When they do not, the next operation is one
+    that does not increase the number of live values: the last use of most values, among equals the one with the oldest
+    argument. If there is none, it is the first in the order of `order`.
 
     This is integrated prepass scheduling: J. R. Goodman and W.-C. Hsu, Code scheduling and register allocation in large
     basic blocks, International Conference on Supercomputing, 1988.
 
     Args:
-        registers: how many values may be alive before operations that end values are preferred; None for any number.
+        tape: tape of the program.
+        plan: groups of outputs that are stored together.
+        registers: number of live values from which operations that end values are preferred; None for no limit.
+        partners: operations that are to follow another one with the same arguments at once.
     """
     partners = {} if partners is None else partners
     inputs = tape.inputs
@@ -286,13 +291,16 @@ class Part:
 
 
 def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tuple[list[Part], int]:
-    """Cut a program into parts of at most `size` steps, values that cross handed on through a frame.
+    """Cut a program into parts of at most `size` steps that pass values through a frame.
 
-    Stores count as operations do: compilers take time with the square of their number. A slot of the frame is used
-    again once no later part needs its value.
+    Stores count like operations, since compilers take time quadratic in their number. A slot of the frame is reused
+    once no later part needs its value.
 
     Args:
-        reach: a result may be stored as late as together with the one `reach` - 1 places behind it.
+        tape: tape of the program.
+        steps: operations and groups in order.
+        size: largest number of steps of a part.
+        reach: a result may be stored as late as the one `reach` - 1 positions after it.
 
     Returns:
         The parts, and the number of slots that the frame needs.
@@ -411,10 +419,11 @@ def runs(
     """Sort operations into runs.
 
     Args:
-        steps: the operations that are needed, each after its arguments.
-        outputs: references whose values are wanted in the end.
+        tape: tape of the program.
+        steps: needed operations, each after its arguments.
+        outputs: references of the results.
         exact: operations that are not fused with others.
-        fuse: whether products are fused with sums.
+        fuse: if True, products are fused with sums.
     """
     order, wanted = np.array(steps, np.int64), np.array(sorted(outputs), np.int64)
     rows = rows_of(tape)

@@ -246,7 +246,12 @@ class Compilable:
         """Return compiled code, see `accumulus.targets.compile_tape`.
 
         Args:
-            threads: that may share the instances of loops at one point; straight lines are short.
+            segments: result arrays.
+            arguments: shapes of the arguments.
+            target: name of the target.
+            dtype: dtype of the code.
+            threads: number of threads that may share the instances of loops at one point.
+            cache: if True, machine code is cached.
         """
         unit = self.unit(segments, arguments, dtype, cache)
         return _compiled(unit, target) if self.maps is None else LoopKernel(unit, target_of(target).loops, threads)

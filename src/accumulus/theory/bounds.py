@@ -96,11 +96,13 @@ class Path:
 
 
 def disjoint_paths(state: Elimination, v: int, neighbours: Neighbours) -> list[Path]:
-    """Return a maximum flow from a vertex to the ends of the graph, as paths; a vertex lets its size through.
+    """Return a maximum flow from a vertex to the ends of the graph, as paths; a vertex's capacity is its size.
 
     Under "multiplications" no path leaves v through ±1.
 
     Args:
+        state: graph of the paths.
+        v: vertex where they start.
         neighbours: predecessors of every vertex for paths to the roots, successors for paths to the terminals.
 
     Raises:
@@ -227,10 +229,13 @@ class Ways(NamedTuple):
 def lower_bound(
     graph: DifferentiationGraph, objective: Objective, flow_work: int = FLOW_WORK, deadline: Deadline = FOREVER
 ) -> int | None:
-    """Return what every elimination of the graph costs at least; None under "operations", of which nothing is proven.
+    """Return a lower bound on the cost of every elimination of the graph; None under "operations".
 
     Args:
+        graph: graph to eliminate.
+        objective: objective of the costs.
         flow_work: vertices times edges up to which flows are exact.
+        deadline: end of the computation.
 
     Raises:
         OutOfTimeError: if the deadline passes before.
@@ -249,10 +254,12 @@ def least_costs(
     vertices: Iterable[int] | None = None,
     flow_work: int = FLOW_WORK,
 ) -> dict[int, int]:
-    """Return what the products at each vertex cost at least, in any elimination of the graph as it is left.
+    """Return a lower bound, by vertex, on the cost of its products in any elimination of the present graph.
 
     Args:
-        vertices: intermediates that are left; all that are on a path by default.
+        state: graph in its present state.
+        vertices: remaining intermediates; by default all that are on a path.
+        flow_work: vertices times edges up to which flows are exact.
     """
     chosen = state.intermediates if vertices is None else tuple(vertices)
     edges = sum(map(len, state.successors))

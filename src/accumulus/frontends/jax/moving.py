@@ -216,12 +216,13 @@ def _gather(call: Call, x: Any, indices: Any) -> Any:
 
 
 def _looked_up(x: Any, indices: Any, axes: Sequence[int], sizes: Sequence[int], windows: Sequence[int]) -> Any:
-    """Entries along one axis by open indices, the axes of these first; None if they are named in another way.
+    """Return entries along one axis at open indices, index axes first; None for any other form of lookup.
 
     Args:
+        x: array to index.
         indices: of shape (…, number of named axes).
-        axes: which they name.
-        sizes: lengths of what is taken along each axis.
+        axes: axes that the indices name.
+        sizes: length of the window along each axis.
         windows: axes that the result has.
     """
     given = [indices[..., k] for k in range(len(axes))]
@@ -264,14 +265,15 @@ def _positions(
     windows: list[int],
     sizes: list[int],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return which entries of an array of `shape` windows at the given indices have, in C order.
+    """Return the positions, in C order, of the entries of an array in windows at the given indices.
 
     Args:
-        indices: of shape (…, number of named axes).
+        shape: shape of the array.
+        indices: array of shape (…, number of named axes).
         named: axes of the array that the indices name.
         batching: axes of the array that go along with an axis of the indices.
-        windows: axes of the array along which windows extend, and
-        sizes: their extents.
+        windows: axes of the array along which windows extend.
+        sizes: extents of the windows along each axis.
 
     Returns:
         Positions, windows kept inside of the array, and whether they were inside, of shape (…, *sizes).

@@ -311,10 +311,13 @@ def _narrows(call: Callable[..., Any], forms: tuple[Any, ...], token: object) ->
 def _call(
     function: Any, arguments: Sequence[Any], traced: Sequence[bool], whole: frozenset[int]
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """Return a compiled function of those arguments that are numbers, and these as arrays of doubles, or of integers.
+    """Return a compiled function of the numeric arguments, and these as arrays of doubles or integers.
 
     Args:
-        whole: positions of arguments that have to be integers.
+        function: function of JAX, or a closed jaxpr.
+        arguments: its arguments.
+        traced: True for each argument that is a number.
+        whole: positions of arguments that must be integers.
 
     Raises:
         TypeError: for those that are not.

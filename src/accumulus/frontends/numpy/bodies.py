@@ -47,12 +47,13 @@ def recorded_body(
     outer: Any,
     most: int = MOST_IN_BODY,
 ) -> Body:
-    """Record a function on arguments of its own.
+    """Record a function on arguments of its own, as a loop body.
 
     Args:
-        arguments: of one instance: the structure of each, and its leaves.
-        outer: the tape that is being recorded on, whose values the function may use, too.
-        most: operations on entries of long arrays, at most.
+        function: function to record.
+        arguments: structure and leaves of each argument of one instance.
+        outer: enclosing tape, whose values the function may use, too.
+        most: largest number of operations on entries of long arrays.
 
     Raises:
         LongBodyError: if the function works on long arrays.
@@ -127,10 +128,13 @@ def as_numbers(leaf: Any, path: str, kinds: str = "fiubc") -> NDArray[Any]:
 
 
 def instances(tape: Any, body: Body, columns: Sequence[Column], count: int) -> Any:
-    """Return a body's results for so many instances, in the function's structure, with one more axis in front.
+    """Return a body's results for all instances, in the function's structure, with one more axis in front.
 
     Args:
-        columns: what the instances take, one for each input of the body that is its own.
+        tape: tape to record on.
+        body: recorded body.
+        columns: operands of all instances, one column for each input of the body that is its own.
+        count: number of instances.
     """
     if not count:
         empty = [TracedArray(tape, np.empty((0, *shape), np.int64), boolean=boolean) for shape, boolean in body.results]

@@ -185,7 +185,8 @@ class CustomFunction:
         """Return the function that computes its Jacobian.
 
         Args:
-            order: of the derivative that it would be, of a function of that name.
+            order: order of the requested derivative.
+            name: name of the function, for messages.
 
         Raises:
             ArgumentError: if there is none.

@@ -54,7 +54,8 @@ def exchanged(columns: Sequence[Any], wrong: Callable[[Any, Any], Any]) -> list[
     """Return the columns sorted entry by entry.
 
     Args:
-        wrong: whether two entries have to change places, a traced truth value.
+        columns: columns to sort, compared entry by entry.
+        wrong: function of two entries that returns True, traced, if they must be exchanged.
     """
     result = list(columns)
     for one, other in exchanges(len(result)):

@@ -224,12 +224,15 @@ def _by_sparse(tape: Tape, x1: Any, x2: Any) -> Any:
 
 
 def product_by_rows(tape: Tape, starts: Any, indices: Any, data: Any, shape: Sequence[int], x: Any) -> Any:
-    """Return the product of a sparse matrix, or of a row, whose entries are given row by row, and a vector or matrix.
+    """Return the product of a sparse matrix (or one row) in compressed rows with a vector or matrix.
 
     Args:
-        starts: where the entries of each row begin, and where those of the last one end.
-        indices, data: columns of the entries, and the entries as an array of the recording.
-        shape: of the matrix.
+        tape: tape to record on.
+        starts: position of the first entry of each row, and the end of the last row.
+        indices: column of each entry.
+        data: value of each entry, traced.
+        shape: shape of the matrix.
+        x: vector or matrix.
     """
     if x.ndim not in (1, 2) or len(x) != shape[-1]:
         raise ValueError(f"matmul: a sparse matrix of shape {tuple(shape)} cannot be multiplied by shape {x.shape}")

@@ -238,11 +238,13 @@ class _Steps:
         return body
 
     def results(self, tape: Any, body: Body, last: NDArray[np.int64], own: NDArray[np.int64]) -> tuple[Any, Any]:
-        """Results of a body, from references.
+        """Return the state and the results of a scan as traced values.
 
         Args:
-            last: entries of what the last step has left.
-            own: (entries, steps), of the results of each, in the order of the steps.
+            tape: tape to record on.
+            body: body of the steps.
+            last: references of the state after the last step, flat.
+            own: references of each step's results, (entries, steps), in the order of the steps.
         """
         carry, first = [], 0
         for shape, boolean in body.results[: len(self.begin)]:

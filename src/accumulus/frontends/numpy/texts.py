@@ -168,10 +168,12 @@ def is_shown(by_percent: bool = False) -> bool:
 
 
 def _fate(frame: FrameType, returned: str, by_percent: bool) -> bool | None:
-    """Return whether the text at the running instruction can only be shown; None if it is returned to the caller.
+    """Return True if the running instruction can only show the text; None if it is returned to the caller.
 
     Args:
-        returned: name of the function that returns the text to this instruction, if one does.
+        frame: frame that makes the text.
+        returned: name of the function that returns the text to this instruction, or an empty text.
+        by_percent: if True, the text is made by the % operator.
     """
     path = _path(frame)
     if path is None:

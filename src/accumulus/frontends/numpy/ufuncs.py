@@ -430,11 +430,12 @@ def _add_at(tape: Any, references: References, positions: References, values: Re
 
 
 def sums_of_segments(tape: Any, terms: References, begins: References) -> References:
-    """Return the sum of each segment of the terms, from left to right; one term is its own.
+    """Return the sum of each segment of the terms, from left to right; a single term is its own sum.
 
     Args:
-        terms: of one after the other.
-        begins: where each segment begins in them, ascending; each has a term.
+        tape: tape to record on.
+        terms: references of the terms of all segments, one after the other.
+        begins: position of the first term of each segment, ascending; segments are not empty.
     """
     lengths = np.diff(np.append(begins, len(terms)))
     found = terms[begins]
@@ -452,10 +453,11 @@ def sums_of_segments(tape: Any, terms: References, begins: References) -> Refere
 
 
 def vectorized(original: np.vectorize, called: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Return what is called in place of an `np.vectorize`.
+    """Return the replacement of an `np.vectorize` while a function is recorded.
 
     Args:
-        called: what to call in place of the function that it has.
+        original: `np.vectorize` object.
+        called: function that replaces its own.
     """
 
     def function(*arguments: Any, **keywords: Any) -> Any:

@@ -65,12 +65,14 @@ class _Place:
 
 
 def univariate(tape: Tape, x: Any, knots: Reals, coefficients: Reals, holds_left: bool = False) -> Any:
-    """Return the values of a piecewise polynomial, for each entry of x, with the axes of the coefficients behind.
+    """Return the values of a piecewise polynomial at each entry of x, followed by the coefficients' axes.
 
     Args:
-        knots: ends of the pieces, strictly ascending; the first and the last piece go on for ever.
+        tape: tape to record on.
+        x: points of evaluation, traced.
+        knots: ends of the pieces, strictly ascending; the first and the last piece are unbounded.
         coefficients: of shape (degree + 1, pieces, …), highest power of the distance to a piece's left end first.
-        holds_left: whether a knot belongs to the piece on its left.
+        holds_left: if True, a knot belongs to the piece on its left.
     """
     entries = entries_of(tape, x)[0]
     components = coefficients.reshape(*coefficients.shape[:2], -1)
@@ -107,7 +109,12 @@ def spline(
     """Return a spline of SciPy at x: extrapolated, periodic, or NaN outside.
 
     Args:
-        axis: where SciPy has the axes of x in the result.
+        tape: tape to record on.
+        x: points of evaluation, traced.
+        knots: ends of the pieces.
+        coefficients: coefficients of the pieces, (degree + 1, pieces, …).
+        axis: position of the axes of x in SciPy's result.
+        extrapolate: SciPy's option: True, False or "periodic".
         period: ends of the interval in which it is defined.
     """
     knots, coefficients = np.asarray(knots, float), np.asarray(coefficients)

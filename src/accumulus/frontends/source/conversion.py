@@ -31,10 +31,11 @@ _FUTURE: Final = 0x1FF0000  # flags of `from __future__ import …` in code obje
 
 
 def converted(function: FunctionType, runtime: Mapping[str, object]) -> FunctionType | None:
-    """Return `function` with its decisions as calls of `runtime`; None if it is to be left as it is.
+    """Return `function` with its decisions as calls of `runtime`; None if it needs no transformation.
 
     Args:
-        runtime: what each name stands for that the transformed code calls.
+        function: function to transform.
+        runtime: object for each name that the transformed code calls.
     """
     code = _transformed(function, runtime)
     if code is None:

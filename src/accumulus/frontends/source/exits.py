@@ -141,11 +141,12 @@ EXITS: Final = (ast.Return, ast.Break, ast.Continue)
 
 
 def with_flags(block: Sequence[ast.stmt], file: str, numbers: Iterator[int] | None = None) -> list[ast.stmt]:
-    """Return the statements of a function or block, whose loops have flags where that can be done.
+    """Return the statements of a function or block, with flags in place of early exits from loops where possible.
 
     Args:
-        file: that they are from.
-        numbers: that tell the flags of one function apart.
+        block: statements to transform.
+        file: file that they come from.
+        numbers: numbers that distinguish the flags of one function.
     """
     numbers = count(1) if numbers is None else numbers
     found: list[ast.stmt] = []

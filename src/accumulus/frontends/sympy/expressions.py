@@ -29,15 +29,16 @@ _FRACTIONS: Final = 1024.0
 def expressions(
     tape: Tape, inputs: Sequence[Any], names: Iterator[Any], numbers: Mapping[float, Any]
 ) -> tuple[list[tuple[Any, Any]], list[Any]]:
-    """Results of a tape.
+    """Return the results of a tape as SymPy expressions.
 
     Args:
-        inputs: the symbols of its inputs.
+        tape: tape to convert.
+        inputs: symbols of its inputs.
         names: symbols for intermediate results.
-        numbers: expressions for constants that are not written as a number.
+        numbers: expressions of constants that are not written as a number.
 
     Returns:
-        The intermediate results, each a name and an expression of what comes before; and the outputs.
+        The intermediate results, each a name and an expression of earlier ones; and the outputs.
 
     >>> from sympy.abc import x, y
     >>> tape = Tape(2)

@@ -183,7 +183,8 @@ class Body:
         """Return the statements of a part, and the arrays that they need.
 
         Args:
-            at: where in an array, or in the frame, a row is that a value is loaded from or stored to.
+            part: part of the program.
+            at: function that returns the position of a row in an array, or in the frame.
         """
         tape, slots, mathematics = self._tape, part.slots, self._mathematics
         here = {step for step in part.steps if not isinstance(step, Group)}

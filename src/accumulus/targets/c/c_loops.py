@@ -397,11 +397,13 @@ class LoopSource(Source):
     def _stepped(
         self, count: int, steps: NDArray[np.int64] | None, *, narrow: bool
     ) -> tuple[list[str], str, str | None]:
-        """Return a loop over the steps of a recurrence; the first instance of each, and the one after the last.
+        """Return a loop over the steps of a recurrence, the first instance of each, and the end.
 
         Args:
-            narrow: whether steps of few instances may be one stretch, computed instance by instance; the last is None
-                then.
+            count: number of instances.
+            steps: offsets of the instances of each step; None without steps.
+            narrow: if True, steps of few instances may be one stretch, computed instance by instance; then the last is
+                None.
         """
         if steps is None:
             return [], "0", str(count)

@@ -134,7 +134,8 @@ class Places:
         """Return the reading of a column.
 
         Args:
-            single: whether constants that are all equal may be one number, which is in no array.
+            column: operands of all instances.
+            single: if True, constants that are all equal may be one number, outside of any array.
         """
         if isinstance(column, Range) and column.count and column.start >= 0:
             low, high = sorted((column.start, column.start + column.step * (column.count - 1)))

@@ -254,6 +254,9 @@ class OnDevice:
 
         Args:
             X: arguments on the GPU, C-contiguous, as for `Kernel.batch`.
+            points: number of points.
+            shared: True for each argument that all points share.
+            transposed: if True, points are on the last axis.
         """
         cupy = self.cupy
         results = [

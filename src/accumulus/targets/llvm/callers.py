@@ -148,10 +148,12 @@ ret i64 %count
 
 @cache
 def handler(arguments: int, results: int, counted: int) -> int:
-    """Return the address of the handler for programs with so many arguments and results.
+    """Return the address of the handler for programs with these numbers of arguments and results.
 
     Args:
-        counted: the result whose entries tell how many points there are; at one point, it has some.
+        arguments: number of arguments.
+        results: number of results.
+        counted: position of the result whose entries give the number of points; at one point, it has some.
     """
     from accumulus.targets.llvm.host import compile_ir
     from accumulus.targets.llvm.module import in_module

@@ -42,10 +42,12 @@ def declared(names: Sequence[str]) -> list[str]:
 
 
 def readers(size: int, *, numbers: bool, transposed: bool = False) -> tuple[list[str], tuple[str, ...]]:
-    """``argument_of``, ``result_of`` and, if there are `numbers`, ``number_of``; and the names that they need.
+    """Return ``argument_of``, ``result_of`` and, with `numbers`, ``number_of``; and the names that they need.
 
     Args:
         size: bytes of an entry.
+        numbers: if True, ``number_of`` is needed.
+        transposed: if True, arrays are (entries, points).
     """
     names = (*FUNCTIONS, *OBJECTS, "object_dtype")
     text = [*declared(names), _ARRAY_OF, _argument_of(transposed), _RESULT_OF]
@@ -285,12 +287,13 @@ _OF_POINT: Final = ("Py_IncRef", "PyErr_NoMemory", "PyMem_RawMalloc", "PyMem_Raw
 def entry_points(
     signature: Signature, transposed: bool, lanes: int, offsets: Sequence[int]
 ) -> tuple[list[str], tuple[str, ...]]:
-    """``batch`` and, for batches in C order, ``point``; and the names that they need from outside.
+    """Return ``batch`` and, for batches in C order, ``point``; and the names that they need from outside.
 
     Args:
-        transposed: arrays are entries × points.
+        signature: arguments and results of the program.
+        transposed: if True, arrays are (entries, points).
         lanes: entries of a vector.
-        offsets: where in a vector the first entry of each result array is expected to lie.
+        offsets: expected position, within a vector, of the first entry of each result array.
     """
     lines, names = readers(signature.size, numbers=() in signature.shapes, transposed=transposed)
     lines += [f"@shape.{k} = internal constant {_integers(shape)}" for k, shape in enumerate(signature.shapes) if shape]

@@ -167,12 +167,13 @@ def compile_modules(
 
 
 def compile_ir(text: str, *, quick: bool = False) -> bytes:
-    """Return an object file of a module, LLVM IR.
+    """Return the object file of a module.
 
     Args:
-        quick: whether to be done in a third of the time. Arithmetic is the same, products and sums that are fused
-            included, but values are moved to memory and back more often: code of one block, as that of one point is,
-            takes some per cent longer to run; loops take much longer.
+        text: LLVM IR of a module.
+        quick: if True, compile in a third of the time. Arithmetic is the same, fused products and sums included, but
+            values are moved to memory and back more often: code of one block, as that of one point, runs some per cent
+            longer; loops run much longer.
 
     Raises:
         CompileError: if LLVM refuses the module, which is a bug of this package.

@@ -214,6 +214,7 @@ def key_of(unit: Unit, changes: Mapping[str, object]) -> str:
     """Return the key of a program's code for one purpose.
 
     Args:
+        unit: program to compile.
         changes: attributes in which its variant differs from the tuned one, by name.
     """
     return digest(

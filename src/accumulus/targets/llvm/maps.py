@@ -119,10 +119,12 @@ class Body:
     def written(
         self, vectors: Vectors, load: Callable[[Vectors, str, int], str], functions: Functions
     ) -> tuple[list[str], list[str]]:
-        """Write the operations of instances: the loads of addresses, and the names of results.
+        """Write the operations of instances; return the loads of addresses, and the names of results.
 
         Args:
-            load: an input that is found in a certain way.
+            vectors: writer of vector instructions.
+            load: function that writes the load of an input.
+            functions: mathematical functions.
         """
         body = self.tape
 
@@ -230,15 +232,16 @@ def term(kind: str, name: str, index: str, table: bool) -> list[str]:
 def summing(
     name: str, kind: str, step: int, partial: Sequence[str], wide: list[str], joined: list[str], one: list[str]
 ) -> list[str]:
-    """Return a function that sums segments: so many terms in a turn, as partial sums, then the others one by one.
+    """Return a function that sums segments: `step` terms at a time in partial sums, then the rest one by one.
 
     Args:
-        kind: of a sum, a number or the vector of many points.
-        step: terms of a turn.
-        partial: kinds of the partial sums, ``%sum0``, ``%sum1``, ….
-        wide: adds the terms from ``%j`` on to these, as ``%sum0.next``, ….
-        joined: adds these up, as ``%left``.
-        one: loads term ``%k``, as ``%oy``.
+        name: name of the function.
+        kind: type of a sum: a number, or the vector of many points.
+        step: number of terms of an iteration.
+        partial: types of the partial sums, ``%sum0``, ``%sum1``, ….
+        wide: instructions that add the terms from ``%j`` on to these, as ``%sum0.next``, ….
+        joined: instructions that add these up, as ``%left``.
+        one: instructions that load term ``%k``, as ``%oy``.
     """
     pointers = [
         line
@@ -331,12 +334,17 @@ def library_of(
     declarations: Sequence[str],
     sums: Sequence[str],
 ) -> Library:
-    """Compile a function for each body, and what is beside them, or take them from the cache.
+    """Compile a function for each body, and the functions that sum, or load them from the cache.
 
     Args:
-        kind: of functions, which the cache tells apart.
-        loop: what is written for a body.
-        names, declarations, sums: of the functions that sum.
+        kind: kind of the functions, part of the cache's key.
+        bodies: bodies of the loops.
+        lanes: entries of a vector.
+        loop: function that writes a body's loop.
+        cache: if True, use the cache.
+        names: names of the functions that sum.
+        declarations: their declarations.
+        sums: their code.
     """
     functions = Functions(lanes, "float64")
     parts = [repr((lanes, [(body.name, body.kinds, body.stores, body.sensitive) for body in bodies])).encode()]
@@ -680,9 +688,10 @@ class LLVMLoops(CompiledLoops):
         return _Workspace(values, np.array(addresses, np.int64), begins, returned, products, {})
 
     def _addresses(self, step: _Step, base: int, size: int = 8) -> tuple[list[int], list[tuple[int, Place]]]:
-        """Return the addresses that a loop is given, 0 for arrays that are returned, and which those are.
+        """Return the addresses that a loop takes, 0 for arrays that are returned, and the places of these.
 
         Args:
+            step: step of the program.
             base: address of the workspace.
             size: bytes of a number in it.
         """

@@ -163,8 +163,11 @@ def tune(
     """Return the variant that suits this machine and the program.
 
     Args:
-        transposed: for transposed batches instead of those in C order.
-        single: for one point, for which only the order of operations matters.
+        tape: tape of the program.
+        segments: result arrays.
+        dtype: dtype of the code.
+        transposed: if True, for transposed batches instead of those in C order.
+        single: if True, for one point, where only the order of operations matters.
     """
     if single and tape.operations <= LARGEST_UNCUT:
         return Variant(1, dtype)

@@ -80,13 +80,14 @@ def run_one(signature: Signature, slots: int, lanes: int, body: Sequence[str]) -
 
 
 def run_rows(signature: Signature, slots: int, lanes: int, offsets: Sequence[int], zeroed: bool) -> list[str]:
-    """For batches in C order.
+    """Return the function that computes a range of points, for batches in C order.
 
     Args:
-        slots: vectors in the frame, through which parts of the program pass values.
+        signature: arguments and results of the function.
+        slots: number of vectors in the frame, through which parts of the program pass values.
         lanes: entries of a vector.
-        offsets: where in a vector the first entry of each result array is expected to lie.
-        zeroed: blocks leave structural zeros out.
+        offsets: expected position, within a vector, of the first entry of each result array.
+        zeroed: if True, blocks leave structural zeros out.
     """
     strides = {name: stride * signature.size for name, stride in signature.strides.items()}
     moving, results = signature.moving, signature.results
@@ -159,13 +160,16 @@ def _by_blocks(
     end: str,
     back: Sequence[str],
 ) -> list[str]:
-    """Whole blocks after %skip points, a block before them if there are any, and one that ends with the last point.
+    """Return code for whole blocks after %skip points, one before them, and one that ends with the last point.
 
     Args:
-        blocks: the call for blocks from somewhere on, that many points.
-        begin: where the first point is.
-        main, back: instructions that find the points from %skip and from %back on.
-        count, end: number of points, and the one behind the last.
+        lanes: points of a block.
+        blocks: function that writes the call for a number of blocks from a point on.
+        begin: position of the first point.
+        main: instructions that find the points from %skip on.
+        count: number of points.
+        end: end of the range of points.
+        back: instructions that find the points from %back on.
     """
     return [
         *when("skips", "icmp ne i64 %skip, 0", "begin", "main"),
@@ -209,11 +213,16 @@ def _skipped_rows(signature: Signature, lanes: int, offsets: Sequence[int]) -> l
 def run_columns(
     signature: Signature, results: Sequence[Group], slots: int, lanes: int, tile: int, zeroed: bool, direct: bool
 ) -> list[str]:
-    """For transposed batches: in the arrays themselves, or in tiles of `tile` points.
+    """Return the function that computes a range of points, for transposed batches.
 
     Args:
-        results: entries of the result arrays in order; structural zeros are left out if `zeroed`.
-        direct: whether blocks may lie in the arrays.
+        signature: arguments and results of the function.
+        results: entries of the result arrays in order.
+        slots: number of vectors in the frame.
+        lanes: entries of a vector.
+        tile: points of a tile.
+        zeroed: if True, structural zeros are left out.
+        direct: if True, blocks may work in the arrays themselves.
     """
     size, strides = signature.size, signature.strides
     moving = signature.moving

@@ -77,10 +77,11 @@ SMALLER: Final = "declare i64 @llvm.smin.i64(i64, i64)"
 
 
 def sparse_rows(name: str, lanes: int) -> list[str]:
-    """Return a function that multiplies rows of a sparse matrix with columns, each of which says where it is.
+    """Return a function that multiplies rows of a sparse matrix with columns given by their addresses.
 
     Args:
-        lanes: columns next to each other, or points, that are computed at once.
+        name: name of the function.
+        lanes: number of columns next to each other, or of points, that are computed at once.
     """
     kind = "double" if lanes == 1 else f"<{lanes} x double>"
     number = "double" if name == SPARSE_LANES else kind

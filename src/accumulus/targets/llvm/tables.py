@@ -129,14 +129,16 @@ class Slotted(Layout):
 def scatter(
     arrays: Sequence[Places], slots: NDArray[np.int64], lanes: int, dtype: str, tile: int, zeroed: bool
 ) -> WithTables:
-    """Return the function ``scatter(%o0, …, %frame)``, which brings the results of a block to their places.
+    """Return the function ``scatter(%o0, …, %frame)``, which moves the results of a block to their positions.
 
     Args:
-        slots: of the frame, for each distinct value.
+        arrays: positions of the results.
+        slots: slot of the frame for each distinct value.
         lanes: points of a block.
-        tile: distance between the entries of a result, for results that are entries × points in memory that was
-            cleared before; 0 for points × entries.
-        zeroed: structural zeros are in place already.
+        dtype: dtype of the results.
+        tile: distance between the entries of a result, for results (entries, points) in memory that was cleared before;
+            0 for (points, entries).
+        zeroed: if True, structural zeros are in place already.
     """
     writer = _Writer(lanes, np.dtype(dtype), tile)
     for k, array in enumerate(arrays):
@@ -243,9 +245,11 @@ def loops(
     """Return the functions ``inputs(%x0, …, %frame)`` and ``operations(%frame)``, with one slot more than the program.
 
     Args:
-        constants: of the tape.
-        tile: distance between the entries of an argument, for arguments that are entries × points; 0 for points ×
-            entries.
+        program: operations sorted into runs.
+        constants: constants of the tape.
+        signature: arguments and results of the function.
+        functions: mathematical functions.
+        tile: distance between the entries of an argument, for arguments (entries, points); 0 for (points, entries).
     """
     lanes, dtype = functions.lanes, functions.dtype
     turn = BEGUN if lanes == 1 else 1

@@ -243,10 +243,12 @@ def folded(
     combine: Callable[[Expression, list[Value]], Value],
     references: Mapping[str, Expression] | None = None,
 ) -> dict[Expression, Value]:
-    """Value of every subexpression, made once by `combine` from those of its operands.
+    """Return the value of every subexpression, computed once by `combine` from those of its operands.
 
     Args:
-        references: definitions, so that a reference has what it stands for as its operand.
+        expressions: expressions to evaluate.
+        combine: function of a node and its operands' values.
+        references: definitions; a reference has its definition as its operand.
     """
     values: dict[Expression, Value] = {}
     for node in nodes(expressions, references):
@@ -340,10 +342,11 @@ def plain_name(name: object) -> str:
 
 
 def edge_names(graph: DifferentiationGraph, *, apart: bool = True) -> list[str]:
-    """Name of every edge, by number.
+    """Return the name of every edge, by number.
 
     Args:
-        apart: whether edges with one label get primes where their paths cannot be told apart.
+        graph: graph with labels.
+        apart: if True, edges with equal labels get primes if their paths cannot be distinguished.
 
     >>> edge_names(DifferentiationGraph([("y", "a", "e_{1}"), ("a", "x")]))
     ['e1', 'e2']
@@ -429,10 +432,13 @@ class Statement:
 
 
 def parse(text: str, references: Collection[str] = (), *, start: int = 0, stop: int | None = None) -> Expression:
-    """Return the expression that the text, or its part from `start` to `stop`, stands for.
+    """Return the expression that the text from `start` to `stop` represents.
 
     Args:
+        text: text to parse.
         references: names that are references; all others are symbols.
+        start: position of the first character.
+        stop: position after the last character; None for the end.
 
     Raises:
         ExpressionError: pointing at the character where the text stops being an expression.

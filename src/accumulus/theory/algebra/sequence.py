@@ -180,12 +180,13 @@ class FaceSequence:
 def elimination_sequence(
     subject: ExpressionSet | Accumulation, graph: DifferentiationGraph | None = None
 ) -> FaceSequence:
-    """Return the face elimination sequence that computes exactly what the set says, at the set's own cost.
+    """Return the face elimination sequence that computes exactly the set, at the set's own cost.
 
-    What a set writes twice is computed once: the cost is that of ``subject.shared()``.
+    Repeated subexpressions are computed once: the cost is that of ``subject.shared()``.
 
     Args:
-        graph: of an expression set; its own `to_graph()` if not given.
+        subject: set of expressions, or an accumulation.
+        graph: graph of an expression set; its own `to_graph()` if not given.
 
     Raises:
         ExpressionError: naming the cycle, if the elimination dependencies are circular; naming the culprit, if the
@@ -354,9 +355,10 @@ def least_splits(
     """Return the fewest splits found that let face elimination compute exactly the set.
 
     Args:
-        graph: of an expression set; its own `to_graph()` if not given.
-        most: splits at most.
-        states: line graphs to look at, at most, for each number of splits.
+        subject: set of expressions, or an accumulation.
+        graph: graph of an expression set; its own `to_graph()` if not given.
+        most: largest number of splits.
+        states: largest number of line graphs to examine for each number of splits.
 
     Raises:
         ExpressionError: if no way is found within these bounds, or the graph has more than 2,000 paths.

@@ -131,7 +131,8 @@ class ExpressionSet:
         """Return the accumulation as expressions.
 
         Args:
-            names: of the edges' labels, by number; those of `edge_names` if not given.
+            accumulation: accumulation to convert.
+            names: names of the edges' labels, by number; those of `edge_names` if not given.
         """
         return cls._written(accumulation, names, _bracketing_matters(accumulation))
 
@@ -212,10 +213,11 @@ class ExpressionSet:
         return constructions[symbols](self.references, self.entries)
 
     def cost(self, objective: str = "fma", graph: DifferentiationGraph | None = None) -> int:
-        """Cost of what is written, counted on its accumulation.
+        """Return the cost of the set as written, counted on its accumulation.
 
         Args:
-            graph: where sizes and kinds of labels are known from; `to_graph()` if not given.
+            objective: name of the objective.
+            graph: graph that has sizes and kinds of labels; `to_graph()` if not given.
         """
         return count(self.to_accumulation(self.to_graph() if graph is None else graph), objective)
 

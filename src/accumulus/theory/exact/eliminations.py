@@ -175,10 +175,11 @@ class OptimumProof:
             yield self.cost("vertex")
 
     def search_sequences(self, level: Literal["edge", "face"], moves: int) -> Iterator[int]:
-        """Branch and bound over the edge or face eliminations of each part.
+        """Search the edge or face eliminations of each part by branch and bound.
 
         Args:
-            moves: tried for each part, at most.
+            level: "edge" or "face".
+            moves: largest number of eliminations tried for each part.
         """
         for part in self._parts:
             if part.proven(level):
@@ -287,12 +288,14 @@ def proven(
     *,
     brief: bool = False,
 ) -> SearchResult:
-    """Return what is found, improved where a search finds something better, and a lower bound for its level.
+    """Return the plan, improved if the search finds a better one, with a lower bound for its level.
 
     Args:
-        best: a plan of the graph; its order, if it has one, is where the search begins.
-        level: of the eliminations that are searched, after all narrower ones.
-        brief: whether to stop after some tens of milliseconds.
+        graph: graph to eliminate.
+        context: options and deadline.
+        best: plan of the graph; its order, if it has one, is where the search begins.
+        level: class of the eliminations to search, after all narrower ones.
+        brief: if True, stop after some tens of milliseconds.
     """
     options = context.options
     if options.objective.on_tape:

@@ -129,10 +129,11 @@ class Reduction:
         self._reduce(pending)
 
     def collapse(self, entry: int, exit_: int, seed: int) -> None:
-        """Replace what lies between two vertices around an intermediate vertex by one core, unless that is done.
+        """Replace the part between two vertices by one core, unless that is done.
 
         Args:
-            entry, exit_: the only vertices through which paths enter and leave.
+            entry: only vertex through which paths enter.
+            exit_: only vertex through which paths leave.
             seed: any vertex in between.
         """
         if entry in self._swallowed_by or exit_ in self._swallowed_by:
@@ -312,12 +313,13 @@ class Decomposition:
 
 
 def decompose(graph: DifferentiationGraph, keep: Iterable[int] = ()) -> Decomposition:
-    """Take a graph apart into chains, blocks and cores, nested in each other.
+    """Decompose a graph into chains, blocks and cores, nested in each other.
 
     All edges of the graph count, also those that lead to no terminal.
 
     Args:
-        keep: intermediate vertices that must stay outside of all parts. Roots and terminals always do.
+        graph: graph to decompose.
+        keep: intermediate vertices that must stay outside of all parts; roots and terminals always do.
 
     Raises:
         GraphError: if `keep` names a number that is not a vertex of the graph.

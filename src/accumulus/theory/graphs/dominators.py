@@ -187,10 +187,11 @@ class Region(NamedTuple):
 def regions(
     out: Mapping[int, Mapping[int, object]], into: Mapping[int, Mapping[int, object]], kept: frozenset[int]
 ) -> list[Region]:
-    """Regions of an acyclic graph in which two paths from entry to exit share no vertex, from small to large.
+    """Return regions of an acyclic graph in which two entry-exit paths share no vertex, from small to large.
 
     Args:
-        out, into: for each vertex its successors and its predecessors.
+        out: successors of each vertex.
+        into: predecessors of each vertex.
         kept: vertices that must not be inside a region.
     """
     order = topological_order({v: len(above) for v, above in into.items()}, out.__getitem__)

@@ -164,11 +164,12 @@ def paths(
     starts: int | Iterable[int] | None = None,
     ends: int | Iterable[int] | None = None,
 ) -> PathSet:
-    """All paths from the start vertices to the end vertices; in the notes P_{V'→V''}, by default P_{Y→X}.
+    """Return all paths from the start to the end vertices; in the notes P_{V'→V''}, by default P_{Y→X}.
 
     Args:
-        starts, ends: a vertex by number or several; by default the roots and the terminals. A path may run through
-            other starts and ends.
+        graph: graph of the paths.
+        starts: first vertex by number, or several; by default the roots.
+        ends: last vertex by number, or several; by default the terminals. Paths may run through other starts and ends.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
@@ -219,14 +220,15 @@ def bauer(
     add: Callable[[Label, Label], Label] = operator.add,
     expanded: bool = False,
 ) -> dict[tuple[int, int], Label]:
-    """Jacobian of the graph for given labels, by Bauer's formula.
+    """Return the Jacobian of the graph for given labels, by Bauer's formula.
 
     Args:
-        labels: one for each edge, unit edges and constants included; of any ring.
+        graph: graph of the labels.
+        labels: one for each edge, unit edges and constants included; elements of any ring.
         multiply: product of two labels, the one nearer to the root on the left: for NumPy matrices
             ``operator.matmul``.
         add: sum of two labels.
-        expanded: whether to add up path by path.
+        expanded: if True, sum path by path.
 
     Returns:
         The entries by (position in ``graph.roots``, position in ``graph.terminals``), for the pairs that a path joins.
@@ -325,7 +327,9 @@ def local_jacobian(
     """Return the Jacobian of the vertices in `rows` with respect to those in `columns`; in the notes J⟨S₁|S₂⟩.
 
     Args:
-        rows, columns: a vertex by number or several.
+        graph: graph of the vertices.
+        rows: vertex by number, or several: the dependent ones.
+        columns: vertex by number, or several: those differentiated with respect to.
         paths: "direct" holds the members of both sets fixed, "all" counts paths through them, too.
 
     Raises:

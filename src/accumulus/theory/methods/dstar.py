@@ -209,9 +209,11 @@ def dstar(
     """Accumulate by D*.
 
     Args:
+        graph: graph to accumulate.
         order: ``"frequency"``, the factor subgraph of most entries first, or ``"inner"``, nested ones first.
         sides: ``"both"``; ``"roots"``, dominators only; or ``"terminals"``, postdominators only. By default both,
             unless the graph is large, then that of which there are fewer.
+        deadline: end of the computation.
 
     Raises:
         OutOfTimeError: if the deadline passes before.

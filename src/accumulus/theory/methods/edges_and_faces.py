@@ -78,10 +78,11 @@ class Lines:
         )
 
     def faces(self, elimination: FaceElimination, steps: Iterable[tuple[int, int, int]]) -> list[tuple[int, int]]:
-        """Eliminate faces that a kernel has found in a face elimination of the graph in which the part is untouched.
+        """Eliminate the faces of a part that a kernel has found.
 
         Args:
-            steps: two labels and their product, which is −1 where it is never used again.
+            elimination: face elimination of the whole graph in which the part is untouched.
+            steps: triples of two labels and their product, which is −1 if it is not used again.
 
         Returns:
             the faces, as `accumulus.elimination.edges_and_faces.eliminate_faces` takes them.
@@ -386,7 +387,11 @@ def absorb(elimination: FaceElimination, i: int, j: int, k: int, *, split: bool 
     loses P_k.
 
     Args:
-        split: where P_j ≠ {i} (S_i ≠ {j}), split j (i) first, so that what else goes through it stays.
+        elimination: face elimination in its present state.
+        i: source of the face.
+        j: target of the face.
+        k: vertex that absorbs a part of it.
+        split: if True and P_j ≠ {i} (S_i ≠ {j}), split j (i) first, so that other paths through it stay.
 
     Returns:
         the vertex that now holds k's label.

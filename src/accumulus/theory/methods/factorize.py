@@ -60,9 +60,11 @@ def factorize(
     """Accumulate by factorization with explicit splitting.
 
     Args:
-        direction: where to split first: ``"backward"``, ``"forward"``, ``"both"`` or ``"middle"``.
-        references: whether what is copied is computed once.
-        limit: of the labels that are written out without references.
+        graph: graph to accumulate.
+        direction: position of the first split: ``"backward"``, ``"forward"``, ``"both"`` or ``"middle"``.
+        references: if True, copied subexpressions are computed once.
+        limit: largest number of labels written out without references.
+        deadline: end of the computation.
 
     Raises:
         GraphError: if more labels than `limit` would be written out.

@@ -250,10 +250,11 @@ class Levelled:
     def multiply(
         self, splits: dict[tuple[int, int], NDArray[np.int64]], steps: SharedSteps
     ) -> dict[tuple[int, int], int]:
-        """Multiply all levels together, split as given; entries by (root, terminal).
+        """Multiply all levels together, split as given; return entries by (root, terminal).
 
         Args:
-            splits: by two levels, the level at which each component between them is split.
+            splits: for each pair of levels, the level at which each component between them is split.
+            steps: record of the products and sums.
         """
         number = self.components(0, self.last)[0] if self.last > 1 else 0
         tasks: list[tuple[int, int, int, bool]] = [(0, self.last, c, False) for c in range(number)]
@@ -372,13 +373,15 @@ def local_jacobians(
     """Accumulate by products of local Jacobians.
 
     Args:
+        graph: graph to accumulate.
         bracketing: ``"best"``; ``"left"``, from the roots; ``"right"``, from the terminals; or nested pairs of
             level numbers, which apply to the levels of each part, so the next two should be false.
-        simple_first: whether simple chains and blocks are eliminated first.
-        components: whether parts that only roots and terminals connect are accumulated separately.
-        side: of which end cross-level edges are segmented, ``"tail"``, ``"head"``, or whichever costs less.
-        unit_products: whether products with unit edges of the graph are formed, as the measure "fma" counts them. Those
-            with the unit edges of segmentation never are.
+        simple_first: if True, simple chains and blocks are eliminated first.
+        components: if True, parts that only roots and terminals connect are accumulated separately.
+        side: end at which cross-level edges are segmented, ``"tail"``, ``"head"``, or whichever costs less.
+        unit_products: if True, products with unit edges of the graph are formed, as the measure "fma" counts them;
+            those with the unit edges of segmentation never are.
+        deadline: end of the computation.
 
     Raises:
         ArgumentError: for nested pairs that are not a bracketing of the levels.
@@ -429,9 +432,14 @@ def accumulate_edges(
     """Multiply the local Jacobians of labelled edges between vertices of a graph.
 
     Args:
+        graph: graph of the vertices.
         edges: (source, target, label) by number; all on paths between roots and terminals of `graph`.
-        steps: where products and sums are recorded.
-        bracketing, components, side, unit_products, deadline: as for `local_jacobians`.
+        steps: record of the products and sums.
+        bracketing: as for `local_jacobians`.
+        components: as for `local_jacobians`.
+        side: as for `local_jacobians`.
+        unit_products: as for `local_jacobians`.
+        deadline: end of the computation.
 
     Returns:
         entries by (root, terminal).
@@ -451,8 +459,10 @@ def multiply(elimination: EdgeElimination, rows: Iterable[int], middle: Iterable
     """Replace J⟨rows|middle⟩ and J⟨middle|columns⟩ by their product J⟨rows|columns⟩ in the graph.
 
     Args:
-        rows, middle, columns: vertices by number. All edges into `middle` must come from `rows`, all out of it go
-            to `columns`.
+        elimination: elimination of the graph, which it changes.
+        rows: vertices by number that all edges into `middle` must come from.
+        middle: vertices by number that are eliminated.
+        columns: vertices by number that all edges out of `middle` must go to.
 
     Raises:
         OrderError: naming an edge of `middle` that does not, or a vertex that is no intermediate.

@@ -320,9 +320,11 @@ def pages(
     """Accumulate by the page strategy.
 
     Args:
-        literal: whether pages are parted even where one piece is cheaper.
+        graph: graph to accumulate.
+        literal: if True, pages are split even if one piece is cheaper.
         limit: pairs times edges above which a page is accumulated in one piece.
         unit_products: as for `accumulus.theory.methods.local_jacobians.local_jacobians`.
+        deadline: end of the computation.
 
     Raises:
         OutOfTimeError: if the deadline passes before.

@@ -164,11 +164,12 @@ class Minimum:
 
 
 def true_minimum(graph: DifferentiationGraph, below: int | None = None, steps: int = _STEPS) -> Minimum:
-    """Return the least number of products of any program for the graph's Jacobian, all labels variable.
+    """Return the smallest number of products of any program for the graph's Jacobian, all labels variable.
 
     Args:
-        below: only programs with fewer products are of interest; a bound from elsewhere saves the last proof.
-        steps: nodes of the search at most; then the result has `lower` as far as proven.
+        graph: graph with all labels variable.
+        below: number of products that a program of interest is below; a known bound saves the last proof.
+        steps: largest number of nodes of the search; beyond it, the result's `lower` is as far as proven.
 
     Raises:
         GraphError: if the graph is too large (`LARGEST`).

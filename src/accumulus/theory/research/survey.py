@@ -382,8 +382,9 @@ def shortest_faces(graph: DifferentiationGraph, at_least: int = 0, moves: int = 
     """Return the shortest sequence of face eliminations, by branch and bound (`accumulus.theory.exact.searches`).
 
     Args:
-        at_least: a bound that is known; a sequence that is no longer is the result.
-        moves: eliminations tried, at most.
+        graph: graph to eliminate.
+        at_least: known lower bound; a sequence that attains it is the result.
+        moves: largest number of eliminations tried.
 
     Returns:
         A number that no sequence is shorter than, and a sequence; it is that long if the moves sufficed.
@@ -487,13 +488,14 @@ def survey(
     steps: int = 200_000,
     progress: Progress | None = None,
 ) -> Summary:
-    """Decide all reduced graphs up to a number of edges, but those that the file has already.
+    """Decide all reduced graphs up to a number of edges, except those already in the file.
 
     Args:
-        output: the file; made if it is not there.
-        jobs: processes.
-        steps: nodes of a search for one graph at most.
-        progress: called after every graph.
+        max_edges: largest number of edges.
+        output: file of results; made if it does not exist.
+        jobs: number of processes.
+        steps: largest number of nodes of a search for one graph.
+        progress: function that is called after every graph.
 
     Returns:
         the summary. Ctrl-C ends the run early, with `complete` false.
@@ -521,8 +523,13 @@ def sample(
     """Decide random reduced graphs of a number of edges, each once; for sizes that the census does not reach.
 
     Args:
-        graphs: how many are drawn; what is drawn again is not decided again.
-        seed: of the random graphs. Same seed, same graphs, whatever is in the file.
+        edges: number of edges of each graph.
+        graphs: number of random draws; repeated graphs are decided once.
+        output: file of results; made if it does not exist.
+        seed: seed of the random graphs; the same seed gives the same graphs, whatever is in the file.
+        jobs: number of processes.
+        steps: largest number of nodes of a search for one graph.
+        progress: function that is called after every graph.
     """
     _check("edges", edges, 5)
     _check("graphs", graphs, 1)
@@ -578,7 +585,8 @@ def read_results(path: str | os.PathLike[str], *, repair: bool = False) -> dict[
     """Return the results in a file, by key of the graph; none if there is no file.
 
     Args:
-        repair: cut off half a line at the end, which a killed run has left.
+        path: file of results.
+        repair: if True, cut off an incomplete last line, which a killed run leaves.
 
     Raises:
         ArgumentError: if the file is not one of results, naming the line.
