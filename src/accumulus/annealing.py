@@ -46,7 +46,7 @@ class Schedule:
         sweeps: of the first run.
         growth: factor of the sweeps from run to run.
         stalls: how many runs in a row without improvement end the search, if not the first.
-        gives_up: whether a run ends after a slice if it has won nothing by then.
+        gives_up: True if a run ends after a slice if it has won nothing by then.
     """
 
     sweeps: float
@@ -85,7 +85,7 @@ class Annealing(ABC):
 
     @abstractmethod
     def sweeps_in(self, seconds: float) -> float:
-        """Sweeps that fit into that time on an idle core of today."""
+        """Return sweeps that fit into that time on an idle core of today."""
 
     def run(
         self,
@@ -185,7 +185,7 @@ def cool(state: Annealed, visits: int, hot: float, cold: float, unit: float = 1.
 
 
 def rounds(stalls: float, cost: Callable[[], int], gain: float = 0.0) -> Iterator[int]:
-    """Numbers of rounds, from 0 on, until so many in a row have won no more than that part of the cost each."""
+    """Yield numbers of rounds, from 0 on, until so many in a row have won no more than that part of the cost each."""
     number = misses = 0
     while number == 0 or misses < stalls:
         before = cost()

@@ -166,14 +166,14 @@ class _Block:
     def weighted(
         self, weights: NDArray[np.float64], values: NDArray[Any], pattern: SparsePattern | None
     ) -> NDArray[np.float64]:
-        """Weights of the result times the derivative, in the shape of the argument."""
+        """Return weights of the result times the derivative, in the shape of the argument."""
         where = pattern or self._pattern
         products = weights.ravel()[where.rows] * values
         totals = np.bincount(where.columns, products, where.shape[1]).astype(float, copy=False)
         return totals.reshape(self._shapes[1])
 
     def _sorted(self, pattern: SparsePattern) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Places of nonzeros, column by column, in their order in CasADi, and which of them each is."""
+        """Return places of nonzeros, column by column, in their order in CasADi, and which of them each is."""
         result, argument = self._shapes
         places = by_columns(argument)[pattern.columns] * pattern.shape[0] + by_columns(result)[pattern.rows]
         order = np.argsort(places)
@@ -213,7 +213,7 @@ class _Nonzeros:
         return list(map(_Block.matrix, self.blocks, found[len(found) - self._count :], patterns))
 
     def weighted(self, point: Point, weights: Sequence[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
-        """Weights of the results times the derivatives, for each argument."""
+        """Return weights of the results times the derivatives, for each argument."""
         found, patterns = self._at(point)
         blocks = zip(self.blocks, found[len(found) - self._count :], patterns, strict=False)
         totals = [np.zeros(each.shape) for each in point]
@@ -239,7 +239,7 @@ class _Compiled:
     Attributes:
         function: what is differentiated.
         points: examples of its arguments.
-        options: of its derivatives.
+        options: options of its derivatives.
         inputs, outputs: shapes.
     """
 
@@ -298,7 +298,7 @@ class _Place:
     """An argument or a result of a function in CasADi.
 
     Attributes:
-        shape: of the array.
+        shape: shape of the array.
         position: among those of the compiled function; None of values that CasADi gives along, on which nothing
             depends, and of derivatives by them, which are zero.
     """
@@ -311,11 +311,11 @@ class _Callback(ca.Callback):
     """A function that CasADi calls.
 
     Args:
-        name: of the function.
+        name: name of the function.
         inputs: its arguments; they are dense.
         outputs: patterns of its results.
-        names: of both, if CasADi has said which.
-        options: of CasADi.
+        names: names of both, if CasADi has said which.
+        options: options of CasADi.
     """
 
     def __init__(
@@ -345,7 +345,7 @@ class _Callback(ca.Callback):
         return self._outputs[position]
 
     def _point(self, matrices: Sequence[Any]) -> Point:
-        """Arguments of the compiled function."""
+        """Return arguments of the compiled function."""
         given = zip(matrices, self._inputs, strict=False)
         return [matrix.full().reshape(place.shape) for matrix, place in given if place.position is not None]
 

@@ -36,7 +36,7 @@ class Context(Deadline):
     """Options of a call, and the deadline of its searches.
 
     Args:
-        options: of the call.
+        options: options of the call.
         seconds: from now on; by default the time limit of the options.
         clock: see `Deadline`.
         work: seconds of work; by default `accumulus.deadline.WORK` of the time.

@@ -188,7 +188,7 @@ class Deadline:
 
 
 def _units(seconds: float) -> float:
-    """Units of work; infinite for no limit."""
+    """Return units of work; infinite for no limit."""
     return round(_UNITS * seconds) if math.isfinite(seconds) else seconds
 
 

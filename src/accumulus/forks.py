@@ -79,7 +79,7 @@ def held_in_forks(lock: threading.RLock, in_child: Callable[[], object]) -> None
 
 
 def _begun_imports() -> list[str]:
-    """Modules that some thread is importing; Python does not free the locks of these in a child."""
+    """Return modules that some thread is importing; Python does not free the locks of these in a child."""
     locks: dict[str, object] = getattr(importlib._bootstrap, "_module_locks", {})
     return [name for name in list(locks) if name.partition(".")[0] in _LAZY]
 

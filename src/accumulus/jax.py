@@ -186,7 +186,7 @@ def _is_number(leaf: Any) -> bool:
 
 
 def _examples(shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """Arguments of these shapes, no two entries alike, between 0.5 and 1.5."""
+    """Return arguments of these shapes, no two entries alike, between 0.5 and 1.5."""
     count = sum(map(math.prod, shapes))
     spread = 0.5 + (np.arange(1, count + 1) * (math.sqrt(5.0) - 1.0) / 2.0) % 1.0
     found: list[Any] = []

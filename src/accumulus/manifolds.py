@@ -60,8 +60,8 @@ class Manifold:
     """A manifold whose points are stored as arrays.
 
     Attributes:
-        name: of the manifold, for messages.
-        shape: of one point.
+        name: name of the manifold, for messages.
+        shape: shape of one point.
         dimension: of the tangent space.
     """
 
@@ -144,7 +144,7 @@ def _stacked(shape: tuple[int, ...]) -> str:
 
 
 def _arrays(manifold: Manifold, **given: tuple[Any, tuple[int, ...]]) -> tuple[list[Any], Any]:
-    """Arguments as arrays of one library, their shapes checked, and the module with its functions."""
+    """Return arguments as arrays of one library, their shapes checked, and the module with its functions."""
     values = [quaternions_of(value) if manifold is SO3 else value for value, _ in given.values()]
     jax = sys.modules.get("jax")
     xp: Any = np
@@ -333,14 +333,14 @@ class Group(Manifold):
         return turned + s if self._moves else turned
 
     def _parts(self, x: Any) -> tuple[Any, Any]:
-        """Rotation and translation of elements; None for the latter where there is none."""
+        """Return rotation and translation of elements; None for the latter where there is none."""
         if not self._moves:
             return x, None
         n = self._rows
         return (x[..., :n, :n], x[..., :n, n]) if self._is_matrix else (x[..., :-n], x[..., -n:])
 
     def _joined(self, rotation: Any, translation: Any, xp: Any) -> Any:
-        """Elements, or tangent vectors, of their parts."""
+        """Return elements, or tangent vectors, of their parts."""
         if translation is None:
             return rotation
         if not self._is_matrix:
@@ -452,7 +452,7 @@ class Sphere(Manifold):
 
 
 def _reflected(x: Any, xp: Any) -> tuple[Any, Any, Any]:
-    """All entries but the last, the last, and its sign."""
+    """Return all entries but the last, the last, and its sign."""
     return x[..., :-1], x[..., -1:], xp.where(x[..., -1:] < 0.0, -1.0, 1.0)
 
 

@@ -185,7 +185,7 @@ class Options:
 
     @classmethod
     def of(cls, beside: Iterable[str] = (), /, **given: Any) -> Options:
-        """Options from keyword arguments as users give them; `beside` are other names that the caller takes.
+        """Return options from keyword arguments as users give them; `beside` are other names that the caller takes.
 
         Raises:
             UnknownNameError: for an option, or a name given for one, that does not exist.

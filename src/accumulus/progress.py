@@ -27,8 +27,8 @@ class Progress:
     Attributes:
         stage: "trace", "linearize", "plan", "emit", "optimise" or "compile"; "batch" of a batch in parts.
         seconds: since the call began.
-        cost: of the best plan so far, under the objective; None where nothing is known.
-        points: of a batch that are done; None in a preparation.
+        cost: cost of the best plan so far, under the objective; None where nothing is known.
+        points: points of a batch that are done; None in a preparation.
         expected: seconds that what is left takes, about; None where that was not estimated, or is short.
     """
 

@@ -123,7 +123,7 @@ def lambdify(
             Each list is one array.
         exprs: an expression, a matrix, or lists, tuples and dicts of these. A list of expressions is one array, and so
             is a matrix; one column is a vector, of shape (n,).
-        jacobian: whether the Jacobian is returned, too.
+        jacobian: True if the Jacobian is returned, too.
         wrt: the symbols to differentiate by, or one of them; by default all of `args`, in their order.
         options: those of `accumulus.jacobian`.
 
@@ -209,6 +209,6 @@ def jacobian(
 
 
 def _symbols(wrt: Any) -> list[Any]:
-    """One symbol, or some, one by one."""
+    """Return one symbol, or some, one by one."""
     given = wrt if isinstance(wrt, SYMBOLS + NAMES) else list(wrt)
     return [symbol for argument in Model(given, []).arguments for symbol in argument.entries]

@@ -83,7 +83,7 @@ def escaped(text: str) -> str:
 
 
 def stacked(*parts: str) -> str:
-    """Parts, one below the other."""
+    """Return parts, one below the other."""
     return f"<div>{''.join(parts)}</div>"
 
 
@@ -116,7 +116,7 @@ def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, marked
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
-    """Names and texts in two columns, without a head.
+    """Return names and texts in two columns, without a head.
 
     >>> "<th" in facts([("method", "vertex")]), "<td" in facts([("method", "vertex")])
     (True, True)
@@ -126,7 +126,7 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def _cells(tag: str, texts: Iterable[str], *, right: bool = False) -> str:
-    """Cells of a row: names to the left, numbers to the right."""
+    """Return cells of a row: names to the left, numbers to the right."""
     return "".join(
         f'<{tag} style="{_CELL}; text-align: {"right" if right and k else "left"}">{escaped(text)}</{tag}>'
         for k, text in enumerate(texts)

@@ -94,7 +94,7 @@ def _second(
     outputs: Sequence[tuple[str, Pattern]],
     options: dict[str, Any],
 ) -> tuple[list[_Written], list[CasadiFunction]]:
-    """Programs and functions for second derivatives."""
+    """Return programs and functions for second derivatives."""
     total, count = WeightedSum(f, len(points)), len(points)
     every = tuple(range(count + len(shapes)))
     given = [*points, *map(np.ones, shapes)]
@@ -199,7 +199,7 @@ def nlp_source(f: Callable[..., Any], g: Callable[..., Any], x: Any, p: Any = No
 
 
 def _weighted(result: int, of: str, pattern: Pattern) -> list[str]:
-    """C of lam_f times a gradient and a transposed Jacobian times lam_g, into a result."""
+    """Return C of lam_f times a gradient and a transposed Jacobian times lam_g, into a result."""
     assert pattern.starts is not None
     return [
         "{",
@@ -215,7 +215,7 @@ def _weighted(result: int, of: str, pattern: Pattern) -> list[str]:
 
 
 def _given(options: dict[str, Any], *, sparse: bool = False) -> Any:
-    """Options of a derivative whose C is asked for."""
+    """Return options of a derivative whose C is asked for."""
     alone = {"sparse": (None, False), "dtype": ("float64",), "target": ()}
     if wrong := [key for key, allowed in alone.items() if key in options and options[key] not in allowed]:
         raise ArgumentError(f"{wrong[0]} is given; CasADi's functions have numbers of C's type double and own patterns")
@@ -277,7 +277,7 @@ class _Written:
     source: CSource | LoopSource  # the text
     patterns: list[Pattern]  # of its results
     shapes: list[Shape]  # of those that are dense
-    guarded: bool  # whether it is one of several cases
+    guarded: bool  # True if it is one of several cases
     recording: Recording  # of what is differentiated
 
     @classmethod

@@ -137,13 +137,13 @@ class ImplicitFunction:
             ) from None
 
     def _form(self) -> str:
-        """Form of a call."""
+        """Return the form of a call."""
         names = ["…"] if self._signature is None else [*map(str, self._signature.parameters.values())][1:]
         return f"(guess{''.join(f', {name}' for name in names)})"
 
 
 def _signature(function: Callable[..., Any]) -> Signature | None:
-    """Signature of a function, if that is known."""
+    """Return the signature of a function, if that is known."""
     try:
         return signature(function)
     except (TypeError, ValueError):

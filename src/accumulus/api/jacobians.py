@@ -74,14 +74,14 @@ def jacobian(
             or after the work that takes an idle core half of that. 0 gives the best greedy plan. What has to be
             done anyway is not counted: recording, emitting, verifying, compiling.
         effort: "fast", "balanced" or "thorough".
-        seed: of the search. Same seed and time limit, same program, unless the report says that it was cut short.
+        seed: seed of the search. Same seed and time limit, same program, unless the report says that it was cut short.
         threads: how many threads share the points of a batch, or the work of one point where arrays are long.
         target: "llvm"; "numpy", readable source; "c", by the C compiler of this machine.
         dtype: "float64" or "float32" for the compiled code and its results.
         check_finite: raise `ArgumentError` for NaN or infinite arguments. Without, they propagate as IEEE 754 says.
         check: compare what was recorded with `f` on numbers, at the arguments of the first call and at two points
             around them: `f` runs three times more for each shape of its arguments.
-        optimise: whether the program's operations are rewritten to fewer or cheaper ones, see `accumulus.optimise`. By
+        optimise: True if the program's operations are rewritten to fewer or cheaper ones, see `accumulus.optimise`. By
             default in float64 only: products in another order may leave the range of float32.
         exact_order: leave the arithmetic of `f` itself as it is written: its values, and all that derivatives take from
             them, are rounded as in `f`, operation by operation. Only what derivatives add is rewritten.
@@ -90,10 +90,10 @@ def jacobian(
             decides, when it is met, and has a program for each, which checks by itself that it is the right one;
             "error" refuses them.
         most_cases: how many programs there may be for arguments of one shape.
-        watch: whether what `f` reads, global variables and closures among it, is compared at each call with what it was
+        watch: True if what `f` reads, global variables and closures among it, is compared at each call with what it was
             when `f` was recorded, which is recorded anew if it has changed. Without, calls are quicker where there is
             much of it, and changes are not seen.
-        cache: whether the plan, the rewritten program and the machine code are taken from the cache on disk, if they
+        cache: True if the plan, the rewritten program and the machine code are taken from the cache on disk, if they
             were made before for the same function and options, and stored there if not.
         executor: a `concurrent.futures.Executor` or Dask ``Client`` that shares in the search, see `accumulus.plan`.
         iterations: of the search, see `accumulus.plan`.

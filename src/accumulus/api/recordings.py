@@ -117,7 +117,7 @@ class Trace:
             plan: of a graph that `linearize` returned, or of an equal one.
             target: "llvm"; "numpy", readable source; "c", by the C compiler of this machine.
             output: "dense" arrays, or SciPy matrices: "csr", "csc", "coo".
-            values: whether the function's values are returned, too, before the Jacobian.
+            values: True if the function's values are returned, too, before the Jacobian.
             options: those of `jacobian` that do not choose a plan. By default the plan's own objective, effort, seed
                 and time limit.
 

@@ -189,7 +189,7 @@ class _OnManifolds:
 
     Args:
         f: the user's.
-        kind: of the derivative.
+        kind: kind of the derivative.
         wanted: arguments to differentiate by; of products with directions they are in the first one, the primals.
         static: positions and names of constants.
         options, chosen: of the derivative.

@@ -66,7 +66,7 @@ def selected(operands: Column, chosen: Column | NDArray[np.bool_]) -> Column:
 
 
 def positions(references: Column, first: int) -> Column:
-    """Positions of references in an array that begins at `first`."""
+    """Return positions of references in an array that begins at `first`."""
     if isinstance(references, Range):
         return Range(references.start - first, references.step, references.count)
     return references - first
@@ -125,7 +125,7 @@ class Products:
         return self._combined("multiply", a, b)
 
     def guarded(self, values: Column, condition: Column, sense: bool) -> Column:
-        """Values where a condition holds, or where it does not; else 0."""
+        """Return values where a condition holds, or where it does not; else 0."""
         if self._is_rounded(values):
             zero = Range(self.tape.constant(0.0), 0, len(values))
             return self.tape.apply_code(_SELECT, [condition, *([values, zero] if sense else [zero, values])])
@@ -168,7 +168,7 @@ class Products:
         return int(of_numbers(np.array([number]))[0]) % PRIME
 
     def guard(self, values: Column) -> tuple[Column, Column, bool] | None:
-        """Condition, value and sense of a derivative of which one branch is 0, if it is one."""
+        """Return the condition, value and sense of a derivative of which one branch is 0, if it is one."""
         first, last = _ends(values)
         if first < self.tape.inputs:
             return None
@@ -261,7 +261,7 @@ def _ends(operands: Column) -> tuple[int, int]:
 
 
 def _matches(outer: Column, inner: Column, size: int) -> tuple[Column, Column]:
-    """Entries of both that name the same place of an array of so many: positions in the one and in the other."""
+    """Return entries of both that name the same place of an array of so many: positions in the one and in the other."""
     if (isinstance(inner, Range) and inner.step == 1) or (isinstance(inner, Range) and inner.count == 1):
         low, high = inner.start, inner.start + inner.count
         if isinstance(outer, Range):
@@ -319,7 +319,7 @@ def sorted_entries(
     rows: int,
     sums: Callable[[Integers, Integers], Integers],
 ) -> Sorted:
-    """Entries in order, each place once.
+    """Return entries in order, each place once.
 
     Args:
         entries: columns of rows, of columns and of values.
@@ -367,7 +367,7 @@ def joined(outer: Integers, inner: Integers, size: int) -> tuple[Integers, Integ
 
 
 def _placed(entries: Sequence[tuple[Column, Column, Column]], first: int, rows: int) -> EntriesState:
-    """Entries row by row, those of a row in the order in which they are given."""
+    """Return entries row by row, those of a row in the order in which they are given."""
     total = sum(len(heads) for heads, _, _ in entries)
     state = EntriesState(rows=rows, begins=np.zeros(rows + 2, np.int64))
     for heads, _, _ in entries:

@@ -92,7 +92,7 @@ def lower_factor(factored: Factored) -> list[Link]:
 
 
 def eigenvectors(factored: Factored) -> list[Link]:
-    """P = Vᵀ·dA·V; dλ is its diagonal, and dV = V·X with X_ij = P_ij / (λ_j - λ_i)."""
+    """Return P = Vᵀ·dA·V; dλ is its diagonal, and dV = V·X with X_ij = P_ij / (λ_j - λ_i)."""
     made, n, (values, vectors) = factored.made, len(factored.given), factored.values
     matrix, left, whole, turning = factored.between(*[(n, n)] * 4)
     apart = ~np.eye(n, dtype=bool)
@@ -109,7 +109,7 @@ def eigenvectors(factored: Factored) -> list[Link]:
 
 
 def orthogonal(factored: Factored) -> list[Link]:
-    """B = dA·R⁻¹, C = Qᵀ·B, and T = dR·R⁻¹: upper, C_ij + C_ji above the diagonal; dQ = B - Q·T, dR = T·R."""
+    """Return B = dA·R⁻¹, C = Qᵀ·B, and T = dR·R⁻¹: upper, C_ij + C_ji above the diagonal; dQ = B - Q·T, dR = T·R."""
     made, (m, n), (upper, q) = factored.made, factored.given.shape, factored.values
     matrix, scaled, along, turning = factored.between((m, n), (m, n), (n, n), (n, n))
     above, zero = np.triu(np.ones((n, n), bool), 1), made.constant(0.0)

@@ -30,8 +30,8 @@ class Inverse:
         tape: the program.
         matrix: references of the matrix; of a sparse one those of its stored entries.
         system: of a sparse matrix, where these are.
-        rows: of the matrix.
-        is_transposed: whether it is the inverse of the transpose.
+        rows: rows of the matrix.
+        is_transposed: True if it is the inverse of the transpose.
     """
 
     tape: Program
@@ -96,7 +96,7 @@ class Held:
     Attributes:
         tape: the program.
         given: the matrix, or its transpose.
-        is_transposed: whether that.
+        is_transposed: True if that.
     """
 
     tape: Program
@@ -146,7 +146,7 @@ class Slopes:
         chosen: columns of these.
         calls: by the reference where results of a call begin, whose Jacobian it has; None for the number of vectors
             where that is formed.
-        is_transposed: whether it is the transpose.
+        is_transposed: True if it is the transpose.
     """
 
     tape: Program

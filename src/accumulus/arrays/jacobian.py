@@ -133,7 +133,7 @@ def differentiate(
 
 
 def _parts(references: Integers, shapes: Sequence[tuple[int, ...]]) -> list[Integers]:
-    """Parts that follow each other, in their shapes."""
+    """Return parts that follow each other, in their shapes."""
     ends = np.cumsum([math.prod(shape) for shape in shapes])
     return [part.reshape(shape) for part, shape in zip(np.split(references, ends[:-1]), shapes, strict=True)]
 
@@ -169,7 +169,7 @@ class _Accumulating:
         }
         sizes = map(self._size_beside, self._factors)
         *self._residual_starts, end = accumulate(sizes, initial=len(tape) + len(tape.outputs))
-        #: Whether derivatives by each input are wanted, and then which results depend on any.
+        #: True if derivatives by each input are wanted, and then which results depend on any.
         self.active = np.zeros(end, bool)
         self.active[inputs] = True
         self.edges: dict[tuple[int, int], list[Edge]] = {}
@@ -311,7 +311,7 @@ class _Accumulating:
             self._add_dense(position, Dense.of(logarithm, factors[0].reshape(-1), inverse.T.reshape(1, -1)))
 
     def _slopes(self, opaque: Opaque, numbers: Integers, by: Integers) -> Integers | Slopes:
-        """Columns of the Jacobian of an opaque function, by the arguments at some positions."""
+        """Return columns of the Jacobian of an opaque function, by the arguments at some positions."""
         found = Slopes(self.made, opaque, numbers, by, np.arange(len(by)), self.calls)
         return found if self._by_products and found.has_products else found.formed
 
@@ -529,7 +529,7 @@ class _Accumulating:
         return [(*self._place(vertex), of.get(vertex, []), self.recurrences.get(vertex)) for vertex in vertices]
 
     def _place(self, vertex: int) -> tuple[int, int]:
-        """First entry of an array, and how many there are."""
+        """Return the first entry of an array, and how many there are."""
         if vertex == _INPUTS:
             return 0, self.given.inputs
         if vertex == _OUTPUTS:
@@ -671,7 +671,7 @@ class _Accumulating:
         return above, below
 
     def _cost(self, vertex: int) -> tuple[float, int]:
-        """Cost of the elimination of an array, and how many products of it are written one by one."""
+        """Return the cost of the elimination of an array, and how many products of it are written one by one."""
         start, size = self._place(vertex)
         keys = self._edges_at(vertex)
         above, below = ([each for ends in side for each in self.edges[ends]] for side in keys)
@@ -757,7 +757,7 @@ class _Accumulating:
             self._tails_of.setdefault(outer, set()).add(inner)
 
     def _collected(self) -> tuple[Integers, Integers, Integers]:
-        """Rows, columns and values of the nonzeros, row by row."""
+        """Return rows, columns and values of the nonzeros, row by row."""
         edges = self.edges.get((_OUTPUTS, self.ends), [])
         after = self.end_count
         for position in self.open:  # as if they were further inputs

@@ -77,7 +77,7 @@ _KINDS: Final = {
 
 
 def half_reduced(numbers: Any) -> Any:
-    """Numbers below 2³³ with the residues of products of two: up to 2³⁰ may be added before they are reduced."""
+    """Return numbers below 2³³ with the residues of products of two: up to 2³⁰ may be added before they are reduced."""
     high = numbers >> _BITS
     low = numbers & _PRIME
     low += high
@@ -100,7 +100,7 @@ def of_numbers(numbers: NDArray[np.float64]) -> NDArray[np.uint64]:
 
 
 def chunks(count: int) -> Sequence[slice]:
-    """So many entries in parts."""
+    """Return so many entries in parts."""
     return [slice(first, min(first + CHUNK, count)) for first in range(0, count, CHUNK)]
 
 

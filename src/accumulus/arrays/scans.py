@@ -74,7 +74,7 @@ class Recurrence:
 
     Args:
         start, count, steps: first result, instances and steps, in the program that is differentiated.
-        outputs: of the block's body, those that depend on what derivatives are taken by.
+        outputs: outputs of the block's body, those that depend on what derivatives are taken by.
         operands: columns of the operands that may be results of its own.
         factors: local derivatives, by position among the outputs and among the operands.
     """
@@ -202,7 +202,7 @@ class Recurrence:
         return None if products > limit else Way(is_reverse, products, lists, order, first, different, reached)
 
     def _turned(self, nodes: Integers) -> Integers:
-        """Results, instances being counted from the last."""
+        """Return results, instances being counted from the last."""
         output, instance = np.divmod(nodes, self.count)
         return output * self.count + self.count - 1 - instance
 
@@ -304,7 +304,7 @@ class BodyLabel:
         return (self.value, *self.conditions) if self.number is None or self.conditions else ()
 
     def factor(self, made: Program, places: Mapping[int, Column], count: int) -> Factor:
-        """Factors of all instances, of which `places` are the columns."""
+        """Return factors of all instances, of which `places` are the columns."""
         if self.number is not None and not self.conditions:
             return Factor(self.number)
         one_for_all = None if self.number is None else Range(made.constant(self.number), 0, count)
@@ -370,7 +370,7 @@ class Reached:
         return len(self.columns)
 
     def has(self, output: int) -> NDArray[np.bool_]:
-        """Mask of the outputs that are not 0."""
+        """Return the mask of the outputs that are not 0."""
         found: NDArray[np.bool_] = (self.marks[:, output // BITS] >> (output % BITS)) & 1 != 0
         return found
 

@@ -32,7 +32,7 @@ class Dense:
     Attributes:
         heads, tails: references to the program that is differentiated.
         factor: references to the program that computes the derivatives; (m, k). Or a matrix that is not formed.
-        is_factor: whether the matrix is a factor of a product, as the function has it, rather than a derivative.
+        is_factor: True if the matrix is a factor of a product, as the function has it, rather than a derivative.
     """
 
     heads: Integers
@@ -178,7 +178,7 @@ def parted(dense: Dense, owner: Callable[[Integers], Integers]) -> list[tuple[in
 
 
 def _order(references: Integers) -> Integers:
-    """Their order, soon found where they are mostly ranges one after the other."""
+    """Return their order, soon found where they are mostly ranges one after the other."""
     return np.argsort(references, kind="stable")
 
 
@@ -202,7 +202,7 @@ def repeats(references: Integers) -> Integers:
 
 
 def places(wanted: Integers, among: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-    """Places of references among others, none of which is twice; and which of them are there at all."""
+    """Return places of references among others, none of which is twice; and which of them are there at all."""
     if len(among) and int(among[-1]) - int(among[0]) == len(among) - 1 and (np.diff(among) == 1).all():
         found = wanted - among[0]
         known = (found >= 0) & (found < len(among))
@@ -421,7 +421,7 @@ class Structured:
         return Dense.of(outer.rows, tails.reshape(-1), found.reshape(rows, p * q * k))
 
     def _filled(self, entries: Entries) -> Dense | None:
-        """Single derivatives as a rectangle with zeros; None if one comes twice, or if few of them are there."""
+        """Return single derivatives as a rectangle with zeros; None if one comes twice, or if few of them are there."""
         heads, row = np.unique(references_in(entries.heads), return_inverse=True)
         tails, place = np.unique(references_in(entries.tails), return_inverse=True)
         keys, size = row * len(tails) + place, len(heads) * len(tails)
@@ -432,7 +432,7 @@ class Structured:
         return Dense.of(heads, tails, matrix.reshape(len(heads), len(tails)))
 
     def _by_rows(self, outer: Entries, inner: Dense) -> Dense | None:
-        """Single derivatives times a rectangle: rows that are scaled, and added where they come to one place."""
+        """Return single derivatives times a rectangle: rows that are scaled, and added where they come to one place."""
         at, known = places(references_in(outer.tails), inner.rows)
         heads = references_in(outer.heads)[known]
         matrix = inner.matrix[at[known]]
@@ -611,7 +611,7 @@ class Structured:
 
 
 def written_out(edge: Edge) -> Entries:
-    """Its entries, one by one."""
+    """Return its entries, one by one."""
     return edge.entries if isinstance(edge, Dense) else edge
 
 

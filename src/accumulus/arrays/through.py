@@ -66,14 +66,14 @@ class _Group:
 
 
 def _parted(pairs: Integers, kinds: Integers) -> list[Integers]:
-    """Pairs by their kinds; all together if there are too many kinds."""
+    """Return pairs by their kinds; all together if there are too many kinds."""
     order = np.argsort(kinds, kind="stable")
     parts = np.split(pairs[order], np.flatnonzero(np.diff(kinds[order])) + 1)
     return parts if len(parts) <= MOST_BODIES else [pairs]
 
 
 def _joined(parts: Sequence[Column]) -> Column:
-    """Columns one after the other."""
+    """Return columns one after the other."""
     if len(parts) == 1:
         return parts[0]
     starts = {part.start if isinstance(part, Range) and not part.step else None for part in parts}
@@ -110,7 +110,7 @@ class _Writer:
             self._write_rest(groups)
 
     def _alike(self, pairs: Integers) -> Iterator[Integers]:
-        """Pairs whose terms are from the same lists."""
+        """Yield pairs whose terms are from the same lists."""
         if not len(pairs):
             return
         kept = self.reached.lists[pairs] >= 0
@@ -121,7 +121,7 @@ class _Writer:
         yield from _parted(pairs, kinds)
 
     def _columns_alike(self, pairs: Integers) -> Iterator[Integers]:
-        """Pairs of columns that have the same terms, somewhere in each."""
+        """Yield pairs of columns that have the same terms, somewhere in each."""
         if not len(pairs):
             return
         columns = self.reached.columns[pairs]
@@ -132,7 +132,7 @@ class _Writer:
         yield from _parted(pairs, kinds.reshape(-1)[columns])
 
     def _grouped(self, parts: Iterable[Integers]) -> list[list[_Group]]:
-        """Pairs with what computes them; those that have one body, of whatever terms, are together."""
+        """Return pairs with what computes them; those that have one body, of whatever terms, are together."""
         found: dict[object, list[_Group]] = {}
         for pairs in parts:
             slots, lists = (

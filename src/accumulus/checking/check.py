@@ -162,7 +162,7 @@ def _programs(
 def _programs_of_loops(
     trace: Trace, tried: Sequence[Point], positions: tuple[int, ...], chosen: Options, options: Given
 ) -> tuple[CompiledProgram, dict[str, CompiledProgram]]:
-    """Programs like those of `_programs`, of a recording with loops."""
+    """Return programs like those of `_programs`, of a recording with loops."""
     points = np.stack([as_inputs(point, trace.recording.argument_shapes) for point in tried])
 
     def program(target: str, sparse: Literal["csr"] | None = None) -> CompiledProgram:
@@ -241,7 +241,7 @@ def by_case(
 
 
 def at_borders(cases: Sequence[tuple[Recording, Sequence[Point]]]) -> list[Point]:
-    """Points right on both sides of borders of the first case, and beside them."""
+    """Return points right on both sides of borders of the first case, and beside them."""
     recording, (given, *_) = cases[0]
     shapes = recording.argument_shapes
     found: list[Point] = []

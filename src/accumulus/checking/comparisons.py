@@ -66,7 +66,7 @@ class Slopes:
 
 
 def central_differences(run: Callable[[float], Floats], x: float, scale: float) -> Slopes:
-    """Slopes of `run` at `x`, extrapolated from steps that are halved, of which those count that agree best.
+    """Return slopes of `run` at `x`, extrapolated from steps that are halved, of which those count that agree best.
 
     Args:
         run: a number → results, in one array.
@@ -109,7 +109,7 @@ def central_differences(run: Callable[[float], Floats], x: float, scale: float) 
 
 
 def complex_step(run: Callable[[complex], NDArray[Any]], x: float) -> Floats:
-    """Slopes of `run` at `x` from one complex step: to the last digits, where it is analytic.
+    """Return slopes of `run` at `x` from one complex step: to the last digits, where it is analytic.
 
     Source:
         W. Squire, G. Trapp, Using complex variables to estimate derivatives of real functions, SIAM Review 40, 1998.
@@ -212,12 +212,12 @@ class FlatProblem:
 
 
 def _index(positions: Positions | Sequence[int]) -> Positions | list[int]:
-    """Positions of a segment, as arrays are indexed."""
+    """Return positions of a segment, as arrays are indexed."""
     return list(positions) if isinstance(positions, tuple) else positions  # type: ignore[return-value]
 
 
 def flat(result: Any) -> Floats:
-    """Arrays in the result of a program side by side, sparse ones in full."""
+    """Return arrays in the result of a program side by side, sparse ones in full."""
     leaves = [leaf.toarray() if hasattr(leaf, "toarray") else leaf for _, leaf in flatten(result)[1]]
     return np.concatenate([np.empty(0), *(np.ravel(leaf) for leaf in leaves)], dtype=np.float64)
 
@@ -320,7 +320,7 @@ def _differences(problem: FlatProblem, point: Point, column: int) -> Slopes:
 
 
 def _complex_steps(problem: FlatProblem, point: Point, column: int) -> Floats | None:
-    """Slopes from complex steps; None where the function does not take complex numbers."""
+    """Return slopes from complex steps; None where the function does not take complex numbers."""
     position, index = problem.columns[column]
     x = float(np.asarray(point[position])[index])
 
@@ -413,7 +413,7 @@ class CheckReport:
     """Report of `accumulus.check`. Printable.
 
     Attributes:
-        name: of the function.
+        name: name of the function.
         findings: one for each comparison.
         points: arguments at which the function was tried.
         skipped: those of them at which it raised, or returned no real numbers.

@@ -173,7 +173,7 @@ class Entries(Mapping[tuple[int, int], int]):
 
     Args:
         roots, terminals: positions of each entry, in any order; no place comes twice.
-        references: of each entry.
+        references: references of each entry.
 
     >>> Entries(np.array([1, 0]), np.array([0, 2]), np.array([7, 8]))
     {(0, 2): 8, (1, 0): 7}
@@ -236,10 +236,10 @@ class Labels:
     """All labels, of edges and of steps.
 
     Args:
-        every_product: whether products that are free count, too.
+        every_product: True if products that are free count, too.
 
     Attributes:
-        cost: of the products; one of labels of vector-valued vertices counts the product of the three sizes.
+        cost: cost of the products; one of labels of vector-valued vertices counts the product of the three sizes.
         misfit: position of the first step that joins labels whose sizes do not match, None if all do. What follows it
             is not counted.
     """

@@ -267,7 +267,7 @@ class FaceElimination:
         return 0 <= v < len(self.labels) and self.labels[v] >= 0
 
     def vertices(self) -> list[int]:
-        """All vertices but roots and terminals."""
+        """Return all vertices but roots and terminals."""
         return [v for v, label in enumerate(self.labels) if label >= 0]
 
     def faces(self) -> list[tuple[int, int]]:

@@ -302,7 +302,7 @@ class _Writer:
         }
         self._solutions = set(steps.values())
         self._uses = {x: np.frombuffer(needed(tape, [x]), bool) for x in self._solutions}
-        #: Whether values depend on a marker; what does not is written as it is.
+        #: True if values depend on a marker; what does not is written as it is.
         self._marked = bytearray(len(tape))
         for k in range(tape.inputs, len(tape)):
             self._marked[k] = k in self._markers or any(a >= 0 and self._marked[a] for a in tape.arguments(k))

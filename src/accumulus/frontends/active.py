@@ -39,7 +39,7 @@ class _Active(threading.local):
     console: Any = None
     #: Blocks that catch errors: in one, what `math` would raise for a number has to be known.
     trying: int = 0
-    #: Whether the code of an opaque function runs, of which nothing is watched.
+    #: True if the code of an opaque function runs, of which nothing is watched.
     is_opaque: bool = False
 
 

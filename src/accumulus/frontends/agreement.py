@@ -323,7 +323,7 @@ def _noise(
 
 
 def _written(function: Callable[..., Any], arguments: Sequence[Any], shapes: Sequence[tuple[int, ...] | None]) -> str:
-    """Numeric arguments, with their names."""
+    """Return numeric arguments, with their names."""
     texts = [
         f"{argument_name(function, k)} = {np.array2string(np.asarray(argument), threshold=12, separator=', ')}"
         for k, (argument, shape) in enumerate(zip(arguments, shapes, strict=True))

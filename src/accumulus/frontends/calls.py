@@ -189,7 +189,7 @@ class Restructured:
         function: the user's.
         positional: structure of each argument by position.
         keywords: of each by keyword.
-        names: of the numbers, for messages.
+        names: names of the numbers, for messages.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class Restructured:
         return Restructured(self.function, tuple(map(without_lists, self.positional)), keywords, self.names)
 
     def constants(self) -> Iterator[Any]:
-        """All constants, and the classes of containers, whose methods may run."""
+        """Yield all constants, and the classes of containers, whose methods may run."""
         waiting: list[Structure] = [*self.parts]
         while waiting:
             part = waiting.pop()
@@ -541,7 +541,7 @@ def reader(structures: Sequence[Structure], route: Sequence[int | str]) -> Reade
 
 
 def _read(structure: Structure, value: str, source: _Source, leaves: list[str]) -> bool:
-    """Lines that read the leaves of a structure from a variable; whether there are any."""
+    """Return lines that read the leaves of a structure from a variable; whether there are any."""
     refused = ": return None"
     if isinstance(structure, Leaf):
         if structure.written is None:

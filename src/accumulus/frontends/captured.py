@@ -128,7 +128,7 @@ class Variable(NamedTuple):
     label: str  # what the user's code calls it, such as "model.gains"
     way: Way = Way.SAME  # how it is compared
     keys: tuple[Any, ...] | None = None  # what entries are called
-    is_named: bool = False  # whether these are attributes
+    is_named: bool = False  # True if these are attributes
 
     def label_of(self, key: Any) -> str:
         """Return what the user's code calls an entry."""
@@ -155,7 +155,7 @@ class Variable(NamedTuple):
         return len(now) >= len(self.kept) and all(map(is_, now, self.kept))
 
     def changes(self) -> Iterator[tuple[str, str]]:
-        """Names of what has changed, and the same with what it was and is where that is short."""
+        """Yield names of what has changed, and the same with what it was and is where that is short."""
         if self.is_unchanged():
             return
         now = self.now()
@@ -299,7 +299,7 @@ class Captured:
         self._function = function
         #: Names in all code that was seen; attributes of these names are watched.
         self._names: frozenset[str] = frozenset()
-        #: Whether code asks for all attributes of objects.
+        #: True if code asks for all attributes of objects.
         self._everything = False
         self._observed: Observed | None = None
         self.unwatched: list[str] = []
@@ -392,7 +392,7 @@ class Captured:
         return list(found.values())
 
     def summary(self) -> list[object]:
-        """Numbers, text and small arrays among the variables, to compare with those in another process."""
+        """Return numbers, text and small arrays among the variables, to compare with those in another process."""
         entries: list[tuple[str, Any]] = []
         for each in self._variables:
             if each.way is Way.ENTRIES:
@@ -461,7 +461,7 @@ class Captured:
             self._scopes: dict[int, set[str]] = {}
             self._classes: set[tuple[int, bool]] = set()
             self._further: set[str] = set()
-            #: Whether it matters what attributes code names.
+            #: True if it matters what attributes code names.
             self._by_name = False
             #: Entries that may be watched yet.
             self._left = MOST

@@ -57,23 +57,23 @@ def _nothing(_: Any) -> None:
 
 
 def _contents(values: Any) -> object:
-    """Contents of an array, all or some."""
+    """Return contents of an array, all or some."""
     array = np.asarray(values)
     some = array[_places(array.shape)] if array.nbytes > LARGEST else array
     return repr(some.tolist()) if array.dtype.kind == "O" else some.tobytes()
 
 
 def _table(frame: Any) -> object:
-    """Contents of a small table or series of pandas."""
+    """Return contents of a small table or series of pandas."""
     return _contents(frame.to_numpy()), repr([axis.tolist() for axis in frame.axes])
 
 
 def _variables(value: Any) -> object:
-    """Contents of a data array or data set of xarray and of its coordinates."""
+    """Return contents of a data array or data set of xarray and of its coordinates."""
     held = value.variables if hasattr(value, "variables") else {None: value.variable, **value.coords.variables}
     return [(name, each.dims, _contents(each.data)) for name, each in held.items()]
 
 
 def _quantity(value: Any) -> object:
-    """Contents of a quantity, and its unit."""
+    """Return contents of a quantity, and its unit."""
     return tuple(value.unit_items()), _contents(value.magnitude)

@@ -82,7 +82,7 @@ class Decisions:
     Args:
         tape: that is recorded on; without operations yet.
         point: values of its inputs.
-        opens_indices: whether long arrays of indices may stay numbers of the program.
+        opens_indices: True if long arrays of indices may stay numbers of the program.
 
     Attributes:
         guards: by the reference of what has to be true for each to hold.
@@ -103,7 +103,7 @@ class Decisions:
         self._blocks = 0
 
     def values(self, references: References) -> NDArray[np.float64]:
-        """Values of references at the point, in their shape."""
+        """Return values of references at the point, in their shape."""
         program, tape = self.tape, self.tape.scalars
         with np.errstate(all="ignore"):
             if tape is None:
@@ -313,11 +313,11 @@ def _still_each(tape: Any, references: References, answers: NDArray[np.float64],
 
 
 def truths(tape: Any, references: References) -> NDArray[np.bool_]:
-    """Truth values that are true at the given point, kept as one guard.
+    """Return truth values that are true at the given point, kept as one guard.
 
     Args:
         tape: that is recorded on.
-        references: of truth values on it.
+        references: references of truth values on it.
 
     Raises:
         TraceError: if decisions are refused.
@@ -332,7 +332,7 @@ def truths(tape: Any, references: References) -> NDArray[np.bool_]:
 
 
 def wholes(tape: Any, references: References, kind: str = "int") -> NDArray[np.int64]:
-    """Real numbers at the given point without their fractions, kept as one guard; arguments as for `whole`.
+    """Return real numbers at the given point without their fractions, kept as one guard; arguments as for `whole`.
 
     Raises:
         TraceError: if decisions are refused.
@@ -384,7 +384,7 @@ def order(tape: Any, references: Sequence[int] | References) -> list[int]:
 
     Args:
         tape: that is recorded on.
-        references: of real numbers on it.
+        references: references of real numbers on it.
 
     Raises:
         TraceError: if decisions are refused.
@@ -462,7 +462,7 @@ def apply_each(tape: Any, name: str, left: References, right: References) -> Ref
 
 
 def _distinct(references: References) -> References:
-    """Each reference once, in order."""
+    """Return each reference once, in order."""
     return references if (np.diff(references) > 0).all() else np.unique(references)
 
 
@@ -500,7 +500,7 @@ def condition_of(tape: Any, reference: int) -> int:
 
 
 def as_number(tape: Any, condition: int) -> int:
-    """1 where a truth value is true, else 0."""
+    """Return 1 where a truth value is true, else 0."""
     return int(tape.select(condition, tape.constant(1.0), tape.constant(0.0)))
 
 
@@ -526,7 +526,7 @@ class Choices:
 
     Args:
         tape: that is recorded on.
-        is_true: whether a truth value on it is true at the given point.
+        is_true: True if a truth value on it is true at the given point.
     """
 
     def __init__(self, tape: Tape | Program, is_true: Callable[[int], bool]) -> None:

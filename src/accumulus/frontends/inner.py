@@ -93,7 +93,7 @@ class InnerTape(Tape):
         return self.outer is tape or (isinstance(self.outer, InnerTape) and self.outer.is_within(tape))
 
     def take(self, tape: Any, entries: Any, boolean: bool) -> Any:
-        """Entries of a tape around this one, one or an array of them, as entries of this one."""
+        """Return entries of a tape around this one, one or an array of them, as entries of this one."""
         if isinstance(self.outer, InnerTape) and self.outer is not tape:
             entries = self.outer.take(tape, entries, boolean)
         if isinstance(entries, int):

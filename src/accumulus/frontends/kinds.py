@@ -346,7 +346,7 @@ class Spread:
 
 
 def as_reals(arguments: Sequence[Any], shapes: Shapes) -> list[Any]:
-    """Numeric arguments as floats, arrays copied; others as they are. Python's numbers stay Python's.
+    """Return numeric arguments as floats, arrays copied; others as they are. Python's numbers stay Python's.
 
     >>> as_reals([1, np.array([2, 3]), "linear"], [(), (2,), None])
     [1.0, array([2., 3.]), 'linear']
@@ -366,7 +366,7 @@ def as_numpy(arguments: Sequence[Any]) -> list[Any]:
 
 
 def as_inputs(arguments: Sequence[Any], shapes: Shapes) -> NDArray[np.float64]:
-    """All entries of the numeric arguments, side by side: the inputs of a recording.
+    """Return all entries of the numeric arguments, side by side: the inputs of a recording.
 
     >>> as_inputs([1.0, "linear", np.eye(2)], [(), None, (2, 2)])
     array([1., 1., 0., 0., 1.])
@@ -376,11 +376,11 @@ def as_inputs(arguments: Sequence[Any], shapes: Shapes) -> NDArray[np.float64]:
 
 
 def moved(arguments: Sequence[Any], shapes: Shapes, reach: float, generator: Numbers) -> list[Any]:
-    """Arguments around the given ones.
+    """Return arguments around the given ones.
 
     Args:
         arguments: as `as_reals` returns them.
-        shapes: of the numeric arguments; None for others.
+        shapes: shapes of the numeric arguments; None for others.
         reach: how far each entry moves at most, relative to itself; an entry that is zero, relative to the largest of
             the argument, or to 1.
         generator: of numbers between −1 and 1.

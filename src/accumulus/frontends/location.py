@@ -70,7 +70,7 @@ def is_foreign(module: str) -> bool:
 
 
 def codes_in(code: CodeType) -> Iterator[CodeType]:
-    """Code, and that of the functions that it defines."""
+    """Yield the code, and that of the functions that it defines."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -208,7 +208,7 @@ def _is_between(frame: FrameType) -> bool:
 
 
 def user_line() -> frozenset[tuple[str, int]]:
-    """File and line of that place, quickly; none if there is none."""
+    """Return the file and line of that place, quickly; none if there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_library_code(frame.f_code, frame.f_globals):
         frame = frame.f_back
@@ -216,7 +216,7 @@ def user_line() -> frozenset[tuple[str, int]]:
 
 
 def user_traceback(traceback: TracebackType | None) -> TracebackType | None:
-    """`traceback` reduced to the frames of the user's code."""
+    """Return `traceback` reduced to the frames of the user's code."""
     kept: TracebackType | None = None
     for entry in reversed(list(user_entries(traceback))):
         kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)

@@ -81,7 +81,7 @@ def canonical_form(quaternions: Any, xp: Any = np) -> Any:
 
 
 def normalised(vectors: Any, xp: Any = np) -> Any:
-    """Vectors divided by their length."""
+    """Return vectors divided by their length."""
     return vectors / xp.sqrt(xp.sum(vectors * vectors, axis=-1, keepdims=True))
 
 
@@ -91,7 +91,7 @@ def parts(vectors: Any) -> list[Any]:
 
 
 def composed(p: Any, q: Any, xp: Any = np) -> Any:
-    """Products of quaternions: first q turns, then p."""
+    """Return products of quaternions: first q turns, then p."""
     (px, py, pz, pw), (qx, qy, qz, qw) = parts(p), parts(q)
     found = (
         pw * qx + qw * px + py * qz - pz * qy,
@@ -108,7 +108,7 @@ def conjugate(q: Any, xp: Any = np) -> Any:
 
 
 def from_matrix(m: Any, xp: Any = np) -> Any:
-    """Quaternions of orthogonal matrices, (..., 3, 3), of any length: from the greatest of their entries."""
+    """Return quaternions of orthogonal matrices, (..., 3, 3), of any length: from the greatest of their entries."""
     diagonal = [m[..., k, k : k + 1] for k in range(3)]
     trace = diagonal[0] + diagonal[1] + diagonal[2]
     candidates = []
@@ -129,12 +129,12 @@ def from_matrix(m: Any, xp: Any = np) -> Any:
 
 
 def rows_of(rows: Sequence[Sequence[Any]], xp: Any = np) -> Any:
-    """Matrices, (…, m, n), from the arrays of their entries, each of shape (…, 1)."""
+    """Return matrices, (…, m, n), from the arrays of their entries, each of shape (…, 1)."""
     return xp.stack([xp.concatenate(row, axis=-1) for row in rows], axis=-2)
 
 
 def cross(omega: Any, v: Any, xp: Any = np) -> Any:
-    """Cross products ω × v in space, or in the plane, where ω is an angle."""
+    """Return cross products ω × v in space, or in the plane, where ω is an angle."""
     if np.shape(v)[-1] == 2:
         x, y = parts(v)
         return xp.concatenate([-omega * y, omega * x], axis=-1)

@@ -82,16 +82,16 @@ def record(
             arrays of floats or integers are traced, as reals; truth values, text, None, functions and other objects are
             passed as they are, as constants.
         static: positions of arguments to pass as they are although they are numeric, or contain numbers.
-        check: whether the recording is compared with the function, which is then run on numbers three times more, see
+        check: True if the recording is compared with the function, which is then run on numbers three times more, see
             `accumulus.frontends.agreement`.
-        arrays: whether operations on long arrays are recorded as loops, which stay where they have many operations, and
+        arrays: True if operations on long arrays are recorded as loops, which stay where they have many operations, and
             what repeats in long programs becomes loops.
-        at_once: whether all arrays are long, and loops stay however few operations they have.
-        decides: whether decisions on traced values are answered as at the given arguments, and kept as guards; else
+        at_once: True if all arrays are long, and loops stay however few operations they have.
+        decides: True if decisions on traced values are answered as at the given arguments, and kept as guards; else
             they are refused.
         captured: what the function holds, as it is now, if somebody watches it already.
-        tells: whether there is a warning of long programs that are written out.
-        opens_indices: whether long arrays of indices that depend on arguments stay numbers of the program, so that it
+        tells: True if there is a warning of long programs that are written out.
+        opens_indices: True if long arrays of indices that depend on arguments stay numbers of the program, so that it
             holds for others.
 
     Raises:
@@ -337,7 +337,7 @@ def _is_complex(leaf: Any) -> bool:
 
 
 def _examples(arguments: Sequence[object], shapes: Sequence[tuple[int, ...] | None]) -> str:
-    """Arguments that a function is recorded with, for a note on its own error."""
+    """Return arguments that a function is recorded with, for a note on its own error."""
     texts = [
         f"{type(argument).__name__} {argument!r}"
         if shape is None

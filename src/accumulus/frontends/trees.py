@@ -203,7 +203,7 @@ class Container:
     labels: tuple[str, ...]  # how each part is written after it: ``[0]``, ``['a']``, ``.k``
     rest: Hashable  # what tells it apart from others of its kind, besides the number of parts
     build: Callable[[Sequence[Any]], Any] = field(compare=False)  # one with these parts
-    static: tuple[bool, ...] = ()  # whether each part is a constant, whatever it is; none of them if this is empty
+    static: tuple[bool, ...] = ()  # True if each part is a constant, whatever it is; none of them if this is empty
     attributes: int = 0  # how many fields are declared, of an object whose attributes are its parts
     derived: tuple[str, ...] = ()  # attributes that its constructor may compute from others
 

@@ -237,7 +237,7 @@ def _values(node: ast.expr) -> str:
 
 
 def _changed(body: Sequence[ast.stmt]) -> set[str]:
-    """Names of what is written into."""
+    """Return names of what is written into."""
     found = set()
     for statement in body:
         for node in ast.walk(statement):
@@ -265,7 +265,7 @@ def _appended(body: Sequence[ast.stmt]) -> list[ast.Call]:
 
 
 def _read_first(body: Sequence[ast.stmt]) -> set[str]:
-    """Names that a turn reads before it has set them."""
+    """Return names that a turn reads before it has set them."""
     found: set[str] = set()
     known: set[str] = set()
 

@@ -33,7 +33,7 @@ class BusiestLine:
     """In its block, finds the line of the user's code at which functions that are called there spend most time.
 
     Args:
-        looks: whether it does; it takes a thread.
+        looks: True if it does; it takes a thread.
     """
 
     def __init__(self, looks: bool) -> None:

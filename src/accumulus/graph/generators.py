@@ -503,8 +503,8 @@ def stencil(points: int | Sequence[int] = 20, steps: int = 5, periodic: bool = F
 
     Args:
         points: along each axis: a number, or several for a grid of several dimensions.
-        steps: of time; the values before the first are the inputs, those after the last the outputs.
-        periodic: whether the last point of an axis is a neighbour of its first; else it has one neighbour fewer.
+        steps: steps of time; the values before the first are the inputs, those after the last the outputs.
+        periodic: True if the last point of an axis is a neighbour of its first; else it has one neighbour fewer.
     """
     shape = tuple(whole_number("points", n) for n in ([points] if isinstance(points, (int, np.integer)) else points))
     if not shape:

@@ -608,7 +608,7 @@ def derive(
         roots: new vertices without incoming edges, by number.
         terminals: new vertices without outgoing edges, by number.
         edges: triples (source, target, e): the edge carries the label of edge e of `graph`, or 1 if e is `UNIT`.
-        sizes: of the vertices, by number; all 1 if not given.
+        sizes: sizes of the vertices, by number; all 1 if not given.
     """
     sources: list[int] = []
     targets: list[int] = []

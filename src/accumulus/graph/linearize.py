@@ -26,7 +26,7 @@ from accumulus.tape.tape import ADD, Tape
 
 #: Of what is no vertex, or depends on no input.
 _NONE: Final = -1
-#: Whether an operation has a derivative by each of its arguments that is not 0 wherever it exists.
+#: True if an operation has a derivative by each of its arguments that is not 0 wherever it exists.
 _SMOOTH: Final = np.array([[k < row.arity and row.partials[k] is not None for k in range(3)] for row in OPERATIONS])
 
 

@@ -34,7 +34,7 @@ class BatchPoints:
     # arrays with an axis of points in front, or behind if the batch is transposed; none where an array is shared
     X: Sequence[NDArray[Any]]
     shared: tuple[bool, ...]  # which arrays are the same at all points
-    transposed: bool  # whether points run along the last axis
+    transposed: bool  # True if points run along the last axis
     threads: int  # that may share them
 
     def some(self, which: NDArray[np.intp]) -> BatchPoints:
@@ -85,7 +85,7 @@ class Ran:
 
     Attributes:
         calls: at one point, where its guards held.
-        points: of batches, which it computed.
+        points: points of batches, which it computed.
     """
 
     __slots__ = ("calls", "points")
@@ -104,7 +104,7 @@ class GuardedKernel(Kernel):
     Args:
         kernel: its last array says so.
         settle: called after each batch.
-        skips: whether it is quicker to leave all points to `settle`.
+        skips: True if it is quicker to leave all points to `settle`.
     """
 
     def __init__(self, kernel: Kernel, settle: Settle, skips: Callable[[], bool] = lambda: False) -> None:

@@ -61,7 +61,7 @@ class Cases:
     def __init__(self, program: CompiledProgram) -> None:
         self.programs: tuple[CompiledProgram, ...] = (program,)
         self.recent: tuple[CompiledProgram, ...] = (program,)
-        #: Whether points of the last batch belonged to so many cases that they are parted first.
+        #: True if points of the last batch belonged to so many cases that they are parted first.
         self.parts = False
         #: What parts points, and the programs among which it does.
         self._parting: tuple[tuple[CompiledProgram, ...], Kernel | None] | None = None
@@ -377,7 +377,7 @@ def _parting_kernel(recordings: Sequence[Recording], options: Options, cache: bo
     Args:
         recordings: of one function, for arguments of one shape.
         options: the target and the dtype.
-        cache: whether machine code is cached.
+        cache: True if machine code is cached.
 
     Returns:
         None where arrays were recorded as such.

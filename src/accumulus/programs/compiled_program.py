@@ -56,7 +56,7 @@ class CompiledProgram:
         kind: what is returned.
         code: a straight line, or loops.
         facts: graph and plan, or sizes of the loops, for the report.
-        operations: of the code.
+        operations: operations of the code.
         kernel: the compiled code.
         from_cache: the stages whose results were taken from the cache.
         cut_short: the stage in which the clock ended a search, so that another run may find another program; or empty.
@@ -506,8 +506,8 @@ class CompiledProgram:
         """Return the program as text in a target's language, by default that which it is compiled for.
 
         Args:
-            target: of `accumulus.targets.languages`: "c", "cuda", "jax", "numpy" or "llvm".
-            name: of the function in it.
+            target: target of `accumulus.targets.languages`: "c", "cuda", "jax", "numpy" or "llvm".
+            name: name of the function in it.
 
         Returns:
             Text that takes the arguments and writes or returns the results, flat in C order, of sparse ones the

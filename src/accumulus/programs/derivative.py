@@ -83,7 +83,7 @@ class Derivative:
         #: Derivatives by the numbers in containers and keywords, for each form that was met; the one last used.
         self._inner: dict[Hashable, Derivative] = {}
         self._last_form: Derivative = self
-        #: Whether nonzeros have fixed places for each array of indices among the arguments, since somebody asked.
+        #: True if nonzeros have fixed places for each array of indices among the arguments, since somebody asked.
         self._is_closed = False
         #: What takes the numbers out of arguments, for forms that were met; the calls for which that was looked for.
         self._readers: tuple[tuple[Reader, Derivative], ...] = ()

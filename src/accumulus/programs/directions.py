@@ -59,8 +59,8 @@ class DirectionForms(Forms):
 
     Args:
         function: the user's.
-        name: of it, for messages.
-        kind: of derivative.
+        name: name of it, for messages.
+        kind: kind of derivative.
     """
 
     def __init__(self, function: Callable[..., Any], name: str, kind: Kind) -> None:

@@ -93,8 +93,8 @@ class Equations:
 
     Args:
         tape: with the entries of the arguments and the parameters as inputs.
-        sizes: of the arguments; None for a number.
-        name: of the user's function, for messages.
+        sizes: sizes of the arguments; None for a number.
+        name: name of the user's function, for messages.
     """
 
     def __init__(self, tape: Tape, sizes: Sequence[int | None], name: str) -> None:
@@ -128,7 +128,7 @@ class Call:
     """A function of one row of numbers, as programs call it (`accumulus.tape.program.Opaque`).
 
     Args:
-        returns_nan: whether it returns NaN where it fails, in the place of an error.
+        returns_nan: True if it returns NaN where it fails, in the place of an error.
     """
 
     name: str
@@ -176,7 +176,7 @@ class Call:
         return self.derivative_by(tuple(range(self.argument_count)))
 
     def derivative_by(self, columns: tuple[int, ...]) -> Opaque:
-        """Columns of the Jacobian."""
+        """Return columns of the Jacobian."""
         if columns not in self._derivatives:
             self._derivatives[columns] = self.slopes(columns)
         return self._derivatives[columns]

@@ -46,7 +46,7 @@ class Forms:
 
     Args:
         function: the user's.
-        name: of it, for messages.
+        name: name of it, for messages.
         argnums, argnames: of the arguments to differentiate by; the first, if both are None.
         static_argnums, static_argnames: of those that are passed on as they are.
     """

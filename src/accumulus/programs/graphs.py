@@ -253,7 +253,7 @@ class Start:
 
     linearization: Linearization  # whose tape has the same outputs as those of other starts
     plan: Plan | None = None  # for its graph; None for one that is searched for
-    is_short: bool = False  # whether what it differentiates has been rewritten
+    is_short: bool = False  # True if what it differentiates has been rewritten
 
 
 def shortened(recording: Recording, preparation: Preparation, rounds: Rounds) -> Recording | None:

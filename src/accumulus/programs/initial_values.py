@@ -86,7 +86,7 @@ class System(Equations):
     Args:
         tape: with the time, the state and the parameters as inputs, and the rates as outputs.
         size: entries of the state.
-        name: of the user's function, for messages.
+        name: name of the user's function, for messages.
         base: of variational equations, the system whose equations these are; its Jacobian is that of all blocks.
     """
 

@@ -29,16 +29,16 @@ class Kind:
     """Kind of derivatives: the derivatives that are returned, and their form.
 
     Attributes:
-        name: of the function of `accumulus` that makes it.
+        name: name of the function of `accumulus` that makes it.
         title: what it is, for reports.
-        values: whether the results of what is differentiated are returned, before derivatives.
-        derivatives: whether derivatives are.
-        of_number: whether the function has to return one number.
+        values: True if the results of what is differentiated are returned, before derivatives.
+        derivatives: True if derivatives are.
+        of_number: True if the function has to return one number.
         seeds: what the derivatives are products with.
         first: what is recorded of the function, and then differentiated in its place.
         skipped: leaves of its result, the first, that are not differentiated.
-        symmetric: whether the derivative is a Hessian, of which one triangle is enough.
-        factored: whether it is a linear operator, by factors of the Jacobian.
+        symmetric: True if the derivative is a Hessian, of which one triangle is enough.
+        factored: True if it is a linear operator, by factors of the Jacobian.
     """
 
     name: str

@@ -38,9 +38,9 @@ class NativeFunction:
 
     Args:
         kernel: of the program.
-        shapes: of its results at one point, as they are stored.
-        name: of the function, for messages.
-        guarded: whether the last array of the kernel says where guards hold.
+        shapes: shapes of its results at one point, as they are stored.
+        name: name of the function, for messages.
+        guarded: True if the last array of the kernel says where guards hold.
 
     Raises:
         CompileError: if the program has no such function: other targets, loops over long arrays.

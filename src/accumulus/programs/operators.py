@@ -214,7 +214,7 @@ class _ByFactors:
     """Makes an operator of values and of the labels of factors; products are compiled when they are first asked for.
 
     Args:
-        structure: of the values.
+        structure: structure of the values.
         nonzeros: structural ones of the Jacobian.
     """
 

@@ -37,8 +37,8 @@ class Preparation:
     """One preparation, from when the user's call begins.
 
     Attributes:
-        name: of the function.
-        options: of the call.
+        name: name of the function.
+        options: options of the call.
         context: these options, and the deadline of planning and rewriting together.
         seconds: time that each stage took, by its name.
     """

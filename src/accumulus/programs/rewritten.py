@@ -49,7 +49,7 @@ class Rewritten(NamedTuple):
     """A tape as the rewriter leaves it."""
 
     tape: Tape  # it
-    recalled: bool  # whether it was in the cache
+    recalled: bool  # True if it was in the cache
     least: Least | None  # what is known of all choices of definitions, if it was rewritten by value and that is known
 
 

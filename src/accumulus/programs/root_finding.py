@@ -23,7 +23,7 @@ class Integral(Call):
 
     Args:
         integrand: f, of a number.
-        options: of `scipy.integrate.quad`.
+        options: options of `scipy.integrate.quad`.
     """
 
     def __init__(self, integrand: Equations, options: tuple[tuple[str, Any], ...]) -> None:

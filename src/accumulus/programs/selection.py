@@ -68,8 +68,8 @@ def checked_argnums(
 
     Args:
         argnums: as users give them; a selection is checked.
-        shapes: of all arguments; None for those that are no numbers.
-        name: of the function, for messages.
+        shapes: shapes of all arguments; None for those that are no numbers.
+        name: name of the function, for messages.
 
     Raises:
         ArgumentError: if there is no such argument, it is not numeric, or is named twice.
@@ -172,7 +172,7 @@ class Chosen:
         rows, columns: positions, a slice, or a mask; None for all.
         entries: positions of rows, and as many of columns; or a sparse matrix whose stored entries are meant.
         banded: diagonals below and above the main one.
-        sparse: whether matrices are returned, not arrays.
+        sparse: True if matrices are returned, not arrays.
 
     Raises:
         ArgumentError: if these are no such, or cannot go together.

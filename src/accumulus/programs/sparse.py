@@ -166,9 +166,9 @@ class SparsePattern:
     All arrays are read-only: the program and all its results go by them. Matrices get copies.
 
     Args:
-        shape: of the matrix: entries of the result × entries of the argument, both in C order.
+        shape: shape of the matrix: entries of the result × entries of the argument, both in C order.
         rows, columns: of each nonzero; row by row, for csc column by column.
-        format: of the SciPy matrices that are made.
+        format: format of the SciPy matrices that are made.
 
     >>> SparsePattern.ordered([1, 0, 1], [0, 2, 2], (2, 3), "csr")[0].matrix(np.array([1.0, 2.0, 3.0])).toarray()
     array([[0., 0., 1.],
@@ -248,12 +248,12 @@ class OpenPattern:
     """Places of nonzeros in known rows, and in columns that a call computes: values come first, then those columns.
 
     Args:
-        shape: of the matrix.
+        shape: shape of the matrix.
         rows, columns: of each nonzero, row by row; columns where they are known.
         open: which nonzeros have columns that a call computes.
         before: columns before those of the matrix, as they are computed.
-        is_ordered: whether columns ascend in each row, whatever the indices; else equal places are added.
-        format: of the SciPy matrices that are made.
+        is_ordered: True if columns ascend in each row, whatever the indices; else equal places are added.
+        format: format of the SciPy matrices that are made.
     """
 
     shape: tuple[int, int]

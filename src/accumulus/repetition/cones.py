@@ -70,11 +70,11 @@ class Cones:
     Attributes:
         live: how many operations outputs need.
         count: of cones.
-        sees_zero_signs: whether an operation tells zeros of different signs apart.
+        sees_zero_signs: True if an operation tells zeros of different signs apart.
         roots: reference of each cone's root, in an order in which they can be computed: that of the program. Beyond the
             tape's own are negatives of terms that were subtracted in sums.
         cone_of: by reference, the place of a root among them, else -1.
-        constants: of the tape, and the negatives of those that were subtracted in sums.
+        constants: constants of the tape, and the negatives of those that were subtracted in sums.
     """
 
     def __init__(self, tape: Tape) -> None:
@@ -187,7 +187,7 @@ class Cones:
         """Return a hash of each cone: of its operations, and of the labels of what it takes.
 
         Args:
-            labels: of all cones.
+            labels: labels of all cones.
             inputs: label of the program's inputs.
         """
         self._state.labels[: self.tape.inputs] = inputs
@@ -196,7 +196,7 @@ class Cones:
         return self._state.forms.copy()
 
     def users(self, labels: Integers) -> Integers:
-        """For each cone two words that tell by which others it is taken, and in which places; after `forms`."""
+        """Return for each cone two words that tell by which others it is taken, and in which places; after `forms`."""
         state = self._state
         state.labels[self.roots] = labels
         state.marks = np.zeros((self.length, 2), np.int64)
@@ -221,7 +221,7 @@ class Cones:
         return state.different == 0
 
     def steps(self, instances: Integers) -> Integers:
-        """For each instance of a recurrence how many come one after the other before it; after `forms`.
+        """Return for each instance of a recurrence how many come one after the other before it; after `forms`.
 
         Args:
             instances: for each cone the instance that it is part of, or -1.
@@ -234,7 +234,7 @@ class Cones:
         return state.steps
 
     def levels(self) -> Integers:
-        """For each cone the longest way down to the inputs; after `forms`."""
+        """Return for each cone the longest way down to the inputs; after `forms`."""
         _perform(self._state, LEVELS)
         return self._state.levels[self.roots]
 
@@ -304,7 +304,7 @@ def recurrence_of(cones: Cones, labels: Integers, chosen: Integers) -> Recurrenc
 
 
 def _instances(cones: Cones, chosen: Integers, sequence: Integers, period: int) -> Recurrence | None:
-    """Periods as instances, begun where they depend on each other least; None if they cover too little."""
+    """Return periods as instances, begun where they depend on each other least; None if they cover too little."""
     pattern = _pattern(sequence, period)
     best: tuple[float, int, int] | None = None
     result = None
@@ -337,7 +337,7 @@ def taken_elsewhere(cones: Cones, instances: Integers) -> NDArray[np.bool_]:
 
 
 def _periods(sequence: Integers) -> Iterator[int]:
-    """Distances at which most of a sequence comes again, found by what is rarest in it; none twice."""
+    """Yield distances at which most of a sequence comes again, found by what is rarest in it; none twice."""
     known: set[int] = set()
     begins = np.flatnonzero(np.diff(sequence, prepend=-1))  # of runs, as operations on arrays have them
     runs = _numbered(sequence[begins], np.diff(np.append(begins, len(sequence))))
@@ -356,7 +356,7 @@ def _periods(sequence: Integers) -> Iterator[int]:
 
 
 def _pattern(sequence: Integers, period: int) -> Integers:
-    """One period, as it begins where it comes again for longest."""
+    """Return one period, as it begins where it comes again for longest."""
     again = np.concatenate([[False], sequence[period:] == sequence[:-period], [False]]).astype(np.int8)
     begins, ends = (np.flatnonzero(np.diff(again) == turn) for turn in (1, -1))
     first = begins[np.argmax(ends - begins)]
@@ -394,7 +394,7 @@ class Classes:
     recurrences: dict[int, Recurrence] = field(default_factory=dict)  # by class, of those that are one
 
     def distinct(self, operations: Integers) -> int:
-        """Operations of one instance of each class together, given those of each cone."""
+        """Return operations of one instance of each class together, given those of each cone."""
         inside = sum(int(operations[each.cones[0]].sum()) for each in self.recurrences.values())
         return _distinct(self.labels, operations) + inside
 
@@ -478,7 +478,7 @@ def _ordered(cones: Cones, labels: Integers, recurrences: dict[int, Recurrence])
 
 
 def _numbered(first: Integers, *others: Integers) -> Integers:
-    """Columns of words as numbers from 0 on: equal for equal rows."""
+    """Return columns of words as numbers from 0 on: equal for equal rows."""
     numbers: Integers = np.unique(first, return_inverse=True)[1].reshape(-1)
     for column in others:
         more = np.unique(column, return_inverse=True)[1].reshape(-1)
@@ -487,12 +487,12 @@ def _numbered(first: Integers, *others: Integers) -> Integers:
 
 
 def _distinct(labels: Integers, operations: Integers) -> int:
-    """Operations of one cone of each class together."""
+    """Return operations of one cone of each class together."""
     return int(operations[np.unique(labels, return_index=True)[1]].sum())
 
 
 def _edges(cones: Cones, labels: Integers) -> tuple[Integers, Integers]:
-    """Pairs of classes of which the second takes a result of the first."""
+    """Return pairs of classes of which the second takes a result of the first."""
     leaves, offsets = cones.leaves
     count = max(int(labels.max(initial=-1)) + 1, 1)
     users = np.repeat(labels, np.diff(offsets))

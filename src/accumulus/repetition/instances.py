@@ -141,7 +141,7 @@ class _Instances:
         return saved > (0 if self._short else SAVED * before)
 
     def _reads(self, block: Block) -> Iterator[tuple[Column, Integers]]:
-        """Columns that a block takes, and which of its results each entry is taken for."""
+        """Yield columns that a block takes, and which of its results each entry is taken for."""
         places = np.arange(block.count)
         if block.offsets is not None:
             places = np.repeat(places, np.diff(block.offsets))
@@ -217,7 +217,7 @@ class _Instances:
         return owners
 
     def _traffic(self, counted: NDArray[np.bool_]) -> tuple[int, int]:
-        """Entries that go through memory as it is, and how many of them no longer do, of some blocks."""
+        """Return entries that go through memory as it is, and how many of them no longer do, of some blocks."""
         before = saved = 0
         for position, block in self._blocks.items():
             for operands, places in self._reads(block) if counted[position] and not _is_whole(block) else ():
@@ -269,7 +269,7 @@ class _Instances:
 
 
 def _part(operands: Column, places: Integers) -> Column:
-    """Entries of a column."""
+    """Return entries of a column."""
     if not isinstance(operands, Range):
         return column(operands[places])
     if operands.is_uniform:

@@ -67,7 +67,7 @@ class _Writing:
         return column(self._at(references))
 
     def _form(self, cone: int) -> list[list[int]]:
-        """Operations of a cone: each with where its arguments come from."""
+        """Return operations of a cone: each with where its arguments come from."""
         words, starts = self._cones.words
         return words[starts[cone] : starts[cone + 1]].reshape(-1, WIDTH).tolist()
 
@@ -152,7 +152,7 @@ class _Writing:
 
 
 def _instances(cones: Cones, classes: Classes) -> Integers:
-    """For each cone the instance of a recurrence that it is part of, or -1."""
+    """Return for each cone the instance of a recurrence that it is part of, or -1."""
     result = np.full(cones.count, -1)
     first = 0
     for each in classes.recurrences.values():
@@ -174,7 +174,7 @@ class _Operands:
     Attributes:
         slots: for each cone of an instance, for each of its leaves.
         columns: references that instances take from outside, or from each other.
-        is_regular: whether all instances take the same things from themselves.
+        is_regular: True if all instances take the same things from themselves.
     """
 
     def __init__(self, cones: Cones, given: Recurrence) -> None:

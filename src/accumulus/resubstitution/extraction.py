@@ -96,7 +96,7 @@ class Extraction:
         self._run = kernel("resubstitution.extraction")
 
     def _needed(self, chosen: Integers) -> Iterable[int]:
-        """Values that the roots are made of by chosen definitions, without given ones."""
+        """Return values that the roots are made of by chosen definitions, without given ones."""
         if not self._roots:
             return ()
         is_made, taken = self._is_made.tolist(), self._arguments[chosen].tolist()
@@ -213,7 +213,7 @@ def cheaper(
 
 
 def _undominated(choosable: Iterable[_Choosable]) -> list[_Choosable]:
-    """Definitions of a value without those beside one that is no dearer, and takes no other values."""
+    """Return definitions of a value without those beside one that is no dearer, and takes no other values."""
     found: list[_Choosable] = []
     for each in sorted(choosable, key=lambda each: (len(each.taken), each.price)):
         if each.node not in each.taken and not any(o.price <= each.price and o.taken <= each.taken for o in found):
@@ -222,7 +222,7 @@ def _undominated(choosable: Iterable[_Choosable]) -> list[_Choosable]:
 
 
 def _needed(choosable: Mapping[int, Sequence[_Choosable]], roots: Set[int]) -> list[_Choosable]:
-    """Definitions of values that the roots can need."""
+    """Return definitions of values that the roots can need."""
     values = _reached(roots, lambda value: set().union(*(each.taken for each in choosable[value])))
     return [each for node in sorted(values) for each in choosable[node]]
 
@@ -292,7 +292,7 @@ class _Program:
                     self._support({node, other})
 
     def _taking(self, node: int) -> dict[int, list[int]]:
-        """Definitions of a value by the values that they take."""
+        """Return definitions of a value by the values that they take."""
         found: dict[int, list[int]] = {}
         for place in self._of_value[node]:
             for other in self._choosable[place].taken:
@@ -337,12 +337,12 @@ class _Program:
         )
 
     def _chosen(self, x: Any) -> list[_Choosable]:
-        """Definitions of a solution that the roots need."""
+        """Return definitions of a solution that the roots need."""
         chosen = {each.node: each for each, at in zip(self._choosable, x, strict=False) if at > CHOSEN}
         return [chosen[node] for node in _reached(self._roots, lambda node: chosen[node].taken)]
 
     def _circles(self, found: Iterable[_Choosable]) -> list[set[int]]:
-        """Values that are made of each other."""
+        """Return values that are made of each other."""
         import networkx as nx
 
         edges = ((each.node, other) for each in found for other in each.taken)

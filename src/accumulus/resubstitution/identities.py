@@ -48,7 +48,7 @@ class Identity:
         now: what is computed instead.
         where: definitions of names in both.
         times: how many pairs of values are equal by it.
-        is_proved: whether it is, as an identity of polynomials; else the numbers were tested.
+        is_proved: True if it is, as an identity of polynomials; else the numbers were tested.
     """
 
     given: str
@@ -149,7 +149,7 @@ class _Finder:
     # Formulas ------------------------------------------------------------------------------------------------------
 
     def written_out(self, pair: _Pair) -> frozenset[int] | None:
-        """Values whose definitions make both sides equal, no more than that takes; None if that is not found.
+        """Return values whose definitions make both sides equal, no more than that takes; None if that is not found.
 
         Where both sides are known to be one, some more may be written out.
         """
@@ -192,7 +192,7 @@ class _Finder:
         return self._new.get(value)
 
     def _uses(self, pair: _Pair, written: Set[int]) -> Counter[int]:
-        """Values, and how often the formulas would write them."""
+        """Return values, and how often the formulas would write them."""
         found: Counter[int] = Counter()
         waiting = [pair.given, *([] if pair.now is None else [pair.now])]
         if pair.now is None:
@@ -206,12 +206,12 @@ class _Finder:
         return found
 
     def _symbols(self, pair: _Pair, written: Set[int]) -> list[int]:
-        """Values that stand for any number in both formulas."""
+        """Return values that stand for any number in both formulas."""
         numbers = self._values.numbers
         return [v for v in self._uses(pair, written) if v not in numbers and self._define(v, written) is None]
 
     def _tape(self, pair: _Pair, written: Set[int], sides: Sequence[int]) -> Tape:
-        """Both sides as outputs, or one."""
+        """Return both sides as outputs, or one."""
         symbols = self._symbols(pair, written)
         tape = Tape(len(symbols))
         known: dict[int, int] = {symbol: k for k, symbol in enumerate(symbols)}
@@ -297,7 +297,7 @@ class _Finder:
         return Identity(given, now, tuple(filter(None, where.values())), 1, proved)
 
     def _name(self, value: int) -> tuple[int, str]:
-        """Sign and name of what is an input, a function of one, or an operation of the program; else no name."""
+        """Return sign and name of what is an input, a function of one, or an operation of the program; else no name."""
         if value in self._values.inputs:
             sign, position = self._values.inputs[value]
             return sign, f"x{position}"
@@ -383,7 +383,7 @@ def _power(times: int) -> str:
 
 
 def _letters() -> Iterator[str]:
-    """Names for what has none: a, b, …, a1, b1, …, without those of inputs and operations."""
+    """Yield names for what has none: a, b, …, a1, b1, …, without those of inputs and operations."""
     turn = 0
     while True:
         yield from (letter + (str(turn) if turn else "") for letter in "abcdefghklmnpqrsuvw")

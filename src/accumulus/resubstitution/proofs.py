@@ -68,7 +68,7 @@ _Root = tuple[int, int]
 class Proof(NamedTuple):
     """Proof of a program's outputs."""
 
-    outputs: tuple[bool, ...]  # whether each is proved to be what it was
+    outputs: tuple[bool, ...]  # True if each is proved to be what it was
     error: float  # the probability that one of them is not though it is proved to be, at most
 
     @property
@@ -167,7 +167,7 @@ class _Comparison:
         return found
 
     def _counted(self) -> list[_Root] | None:
-        """Roots whose signs are not seen to be free; None if none of them can be computed."""
+        """Return roots whose signs are not seen to be free; None if none of them can be computed."""
         residues: list[Mapping[_Root, bool | None]] = []
         for _, found in self._tried([{}]):
             residues.append(found)
@@ -206,7 +206,7 @@ def _within_roots(tape: Tape) -> list[bool]:
 
 
 def _dependent(columns: Mapping[_Root, Sequence[bool]]) -> list[_Root]:
-    """Columns of bits that are sums modulo 2 of those before them."""
+    """Return columns of bits that are sums modulo 2 of those before them."""
     basis: list[int] = []
     found = []
     for root, column in columns.items():
@@ -250,7 +250,7 @@ class _Point(Partial):
     Args:
         prime: 3 modulo 4.
         inputs: how many.
-        seed: of everything that is by chance, roots among it.
+        seed: seed of everything that is by chance, roots among it.
         chosen: comparisons of the first program that is run, by reference, and whether they hold; the rest by chance.
         signs: which of its roots an operation is, by program (0 for the first) and reference; the rest by chance.
 
@@ -279,7 +279,7 @@ class _Point(Partial):
         self._programs = 0
 
     def run(self, tape: Tape) -> list[Any]:
-        """Values of a tape's inputs, operations and constants, as references have them; None if undefined.
+        """Return values of a tape's inputs, operations and constants, as references have them; None if undefined.
 
         Raises:
             _NoRootError: if there is a root that cannot be computed.

@@ -47,7 +47,7 @@ class _Forms(NamedTuple):
 
     forms: list[Form]  # of each reference
     levels: list[int]  # how many atoms each is deep: an atom is one level above the forms that it is computed from
-    # whether each is a sum, a difference or a product with a number, of what may be written otherwise
+    # True if each is a sum, a difference or a product with a number, of what may be written otherwise
     is_linear: list[bool]
 
 
@@ -123,7 +123,7 @@ def _combined(code: int, arguments: list[Form]) -> Form | None:
 
 
 def _roots(tape: Tape, known: _Forms) -> Iterator[int]:
-    """Linear forms of more than one atom that something else than a linear form takes."""
+    """Yield linear forms of more than one atom that something else than a linear form takes."""
     live, taken = needed(tape), set(tape.outputs)
     for reference in range(tape.inputs, len(tape)):
         if live[reference] and not known.is_linear[reference]:
@@ -153,7 +153,7 @@ def _connected(roots: Iterable[int], forms: list[Form]) -> Iterator[list[int]]:
 
 
 def _related(roots: list[int], forms: list[Form]) -> dict[int, _Relation]:
-    """Those of some forms that are combinations of others, and cheaper as that."""
+    """Return those of some forms that are combinations of others, and cheaper as that."""
     # takes a thirtieth of a second to import, and few programs are rewritten by value
     from scipy.linalg import qr, solve_triangular
 

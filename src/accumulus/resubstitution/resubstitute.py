@@ -69,9 +69,9 @@ class Resubstitution:
         choices: how its comparisons may come out.
         kept_outputs: that many of the first outputs stay as they are computed.
         points: real ones.
-        seed: of points.
+        seed: seed of points.
         told: complex points where values are told, at least.
-        sums_of_angles: whether some values are sines and cosines of sums.
+        sums_of_angles: True if some values are sines and cosines of sums.
 
     Attributes:
         least: of the last round that was exact, what no choice of its definitions is cheaper than.
@@ -271,7 +271,7 @@ class Resubstitution:
         copies = {value: each.sign * each.arguments[0] for value, each in chosen.items() if each.code == COPY}
 
         def followed(taken: Iterable[int]) -> list[int]:
-            """Values, or what they are copies of; negative where the negative is meant."""
+            """Return values, or what they are copies of; negative where the negative is meant."""
             return [(1 if a > 0 else -1) * copies.get(abs(a), abs(a)) for a in taken]
 
         for value, each in chosen.items():

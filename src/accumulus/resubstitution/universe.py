@@ -291,7 +291,7 @@ class Divisors:
         )
 
     def _cones(self) -> dict[int, int]:
-        """All that is divided by to compute each value, as the base computes it."""
+        """Return all that is divided by to compute each value, as the base computes it."""
         found: dict[int, int] = {}
         own = self._values.base.own
         rows = self._values.definitions.rows[np.fromiter(own.values(), np.int64, len(own))]

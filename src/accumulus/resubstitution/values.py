@@ -201,7 +201,7 @@ class Values:
         self._read_numbers()
 
     def __len__(self) -> int:
-        """Numbers of values are below this; 0 is none."""
+        """Return numbers of values are below this; 0 is none."""
         return self._state.count
 
     @property
@@ -226,7 +226,7 @@ class Values:
         return np.concatenate([[0], np.flatnonzero(self._state.known[: len(self), 0])])
 
     def at_complex_point(self, nodes: Integers, point: int) -> tuple[Reals, Reals]:
-        """Real and imaginary parts of values at one of the complex points; these are counted round and round."""
+        """Return real and imaginary parts of values at one of the complex points; these are counted round and round."""
         state = self._state
         column = point % state.complex_points
         return state.value_real[nodes, column], state.value_imaginary[nodes, column]
@@ -400,11 +400,11 @@ class RealPoints(NamedTuple):
     """Real points."""
 
     at: Reals  # them, (points, inputs)
-    # whether each is in the part of the domain that counts: around those that are given, if some are
+    # True if each is in the part of the domain that counts: around those that are given, if some are
     inside: NDArray[np.bool_]
-    # whether each is one where programs are run, neither far away nor on the way to a limit, (points,)
+    # True if each is one where programs are run, neither far away nor on the way to a limit, (points,)
     common: NDArray[np.bool_]
-    generic: NDArray[np.bool_]  # whether what is undefined at each is so all around, (points,)
+    generic: NDArray[np.bool_]  # True if what is undefined at each is so all around, (points,)
     span: Span = DOUBLE  # of the numbers that programs are computed in
 
 

@@ -146,7 +146,7 @@ def _power(tape: Tape, x: int, exponent: float, beside: bool) -> int:
 
 
 def _chain(tape: Tape, x: int, n: int) -> int:
-    """xⁿ for n ≥ 1; every chain of one base passes through the same lower powers."""
+    """Return xⁿ for n ≥ 1; every chain of one base passes through the same lower powers."""
     if n == 1:
         return x
     if n % 2 == 0:

@@ -74,7 +74,7 @@ class Network:
         weights: what each operation costs, by its name, in whole numbers; under `FUSED`, what a sum and a product that
             only it uses cost less together.
         kept_outputs: that many of the first outputs stay as they are computed.
-        seed: of the search.
+        seed: seed of the search.
     """
 
     def __init__(
@@ -340,7 +340,7 @@ class _Search:
         self._kept_outputs, self._seed, self._context = kept_outputs, context.options.seed, context
         #: Seconds of work around the moves of a round: to make a network, to write it out, to choose signs.
         self._around = 2 * (MAKE[0] + MAKE[1] * self.size) + SIGNS[0] + SIGNS[1] * self.size
-        #: Whether moves have won something in the last round, before changes of sign were counted.
+        #: True if moves have won something in the last round, before changes of sign were counted.
         self.may_win = True
 
     @property

@@ -360,7 +360,7 @@ class RealRuns:
 
     Args:
         count: of the points.
-        bounds: whether there are bounds on errors, too.
+        bounds: True if there are bounds on errors, too.
     """
 
     def __init__(self, tape: Tape, count: int, span: Span = DOUBLE, *, bounds: bool = True) -> None:
@@ -383,7 +383,7 @@ class RealRuns:
             self._errors[places] = uncertain
 
     def at(self, points: Reals) -> tuple[Reals, Reals]:
-        """Values and bounds at points, (inputs and operations, points) each; the next run overwrites them."""
+        """Return values and bounds at points, (inputs and operations, points) each; the next run overwrites them."""
         inputs, size = self._tape.inputs, len(self._tape)
         self._give(slice(inputs), points.T)
         self._state.begin = inputs
@@ -403,7 +403,7 @@ class RealRuns:
 
 
 def run_at_points(tape: Tape, points: Reals, span: Span = DOUBLE) -> tuple[Reals, Reals]:
-    """Values of a tape at real points, and bounds in units of rounding, (inputs and operations, points) each.
+    """Return values of a tape at real points, and bounds in units of rounding, (inputs and operations, points) each.
 
     What is beyond the span is infinite, and what is below it has errors of its size.
     """
@@ -431,7 +431,7 @@ def agree(a: Reals, bound: Reals, b: Reals, other: Reals) -> NDArray[np.bool_]:
 
 
 def _as_given(code: int, at: Sequence[Reals]) -> list[Any]:
-    """Arguments as the operation takes them: truths are numbers here."""
+    """Return arguments as the operation takes them: truths are numbers here."""
     kinds = OPERATIONS[code].arguments
     return [x != 0 if kind == "boolean" else x for x, kind in zip(at, kinds, strict=True)]
 

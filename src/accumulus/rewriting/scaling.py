@@ -66,7 +66,7 @@ def with_scaled_forms(tape: Tape, kept_outputs: int = 0) -> Tape:
 
 
 def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
-    """Results of arithmetic that are only used times numbers, and may take one."""
+    """Return results of arithmetic that are only used times numbers, and may take one."""
     rows = rows_of(tape)
     count = len(tape)
     used = np.zeros(count, np.int64)

@@ -70,7 +70,7 @@ class Definitions:
         arguments: numbers of nodes, negative where the negative is meant; of an input, its position, (n, 3).
         numbers: value of each node that is a constant, (n,).
         outputs: the values that the program returns.
-        exact: whether zeros of a node have the sign that its operation gives them, (n,). The negative of a sum is
+        exact: True if zeros of a node have the sign that its operation gives them, (n,). The negative of a sum is
             computed as such then: a + b and -a - b are both 0 where a is -b.
     """
 
@@ -131,7 +131,7 @@ def _network(tape: Tape) -> Definitions:
 
 
 def _order(network: Definitions) -> Integers:
-    """Operations that the outputs need, arguments first."""
+    """Return operations that the outputs need, arguments first."""
     arities = _ARITY[network.codes]
     state = SignsState(
         arguments=np.ascontiguousarray(network.arguments),

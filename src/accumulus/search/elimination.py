@@ -41,7 +41,7 @@ class Elimination:
 
     Args:
         edges: (source, target, level), between vertices that are numbered from 0.
-        sizes: of the vertices.
+        sizes: sizes of the vertices.
 
     Attributes:
         successors, predecessors: level of each edge, by vertex and neighbour.
@@ -138,7 +138,7 @@ class BitRows:
         rows: (intermediates, 6, words) of 64 bits: what depends on a vertex by any edge, by edges of level 2
         and 3, of
             level 3; then the same of what it depends on.
-        sizes: of the vertices, by bit.
+        sizes: sizes of the vertices, by bit.
     """
 
     number: dict[int, int]

@@ -65,7 +65,7 @@ class OtherParts:
 
     Attributes:
         failures: exceptions of parts and of the executor, in the order in which they came.
-        complete: whether all parts have answered, and none was cut short by the time limit.
+        complete: True if all parts have answered, and none was cut short by the time limit.
     """
 
     def __init__(self, graph: DifferentiationGraph, context: Context) -> None:
@@ -102,7 +102,7 @@ class OtherParts:
 
         Args:
             own: the plan of part 0.
-            interrupted: whether Ctrl-C ended part 0, so that the others are not waited for.
+            interrupted: True if Ctrl-C ended part 0, so that the others are not waited for.
         """
         try:
             interrupted |= self._take(0)

@@ -60,8 +60,8 @@ class SearchResult:
         order: intermediate vertices by number, for methods that eliminate vertices.
         lower_bound: no elimination of the method's class can cost less: of `exact-vertex` no vertex elimination, of
             `exact-edge` no edge elimination, of all others no face elimination; None if nothing is known.
-        interrupted: whether Ctrl-C ended the search, so that no other may follow.
-        unfinished: whether the method did not finish in its time, and this is the result of a sweep instead.
+        interrupted: True if Ctrl-C ended the search, so that no other may follow.
+        unfinished: True if the method did not finish in its time, and this is the result of a sweep instead.
     """
 
     graph: DifferentiationGraph

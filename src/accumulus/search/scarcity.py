@@ -63,7 +63,7 @@ def scarce_set(graph: DifferentiationGraph, context: Context) -> frozenset[int]:
     """Return the intermediates to eliminate, so that few multiplications are left.
 
     Args:
-        graph: of scalar vertices.
+        graph: graph of scalar vertices.
         context: options and deadline; when its work is done, the best set so far is returned.
 
     >>> from accumulus.options import Options

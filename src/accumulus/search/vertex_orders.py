@@ -352,11 +352,11 @@ class Windows:
     """Search in windows of the order of one graph.
 
     Args:
-        order: of all intermediates, to begin with.
+        order: order of all intermediates, to begin with.
         deadline: when it passes, a search raises `OutOfTimeError`; the best order so far is there all the same.
 
     Attributes:
-        cost: of the best order so far, under the objective and under the one that breaks ties.
+        cost: cost of the best order so far, under the objective and under the one that breaks ties.
     """
 
     def __init__(

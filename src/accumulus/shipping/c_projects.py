@@ -53,10 +53,10 @@ class CProject:
     """A program as C.
 
     Attributes:
-        name: of its function.
+        name: name of its function.
         program: what it computes.
         parameters: names of its arguments.
-        names: of its result arrays.
+        names: names of its result arrays.
         patterns: of sparse results, where their nonzeros are, by name.
         source: the text.
     """
@@ -167,7 +167,7 @@ def compiled_library(text: str, path: Path, *, native: bool) -> None:
 
 
 def _processor(native: bool) -> str:
-    """Processor that libraries are compiled for."""
+    """Return the processor that libraries are compiled for."""
     known = _PROCESSORS.get(platform.machine().lower())
     return "native" if native or known is None else known
 

@@ -55,7 +55,7 @@ class Arrays:
         return len(self.table) - 1
 
     def bytes(self) -> bytes:
-        """All of them, one behind the other."""
+        """Return all of them, one behind the other."""
         return b"".join(self._parts)
 
 
@@ -77,7 +77,7 @@ class Fields:
         return FileError(f"'{name}' of {self.what} is {shortened(self.data.get(name))}; expected {expected}")
 
     def text(self, name: str) -> str:
-        """Text."""
+        """Return text."""
         value = self.data.get(name)
         if not isinstance(value, str):
             raise self._wrong(name, "text")

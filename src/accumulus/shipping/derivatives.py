@@ -55,7 +55,7 @@ def save(derivative: Derivative, path: str | PathLike[str]) -> None:
 
     Args:
         derivative: what `accumulus.jacobian`, or another function that makes derivatives, has returned.
-        path: of the file, which is written as a whole or not at all.
+        path: path of the file, which is written as a whole or not at all.
 
     Raises:
         ArgumentError: if the derivative has not been compiled, or arguments or results hold what no file can: objects
@@ -106,7 +106,7 @@ def load(path: str | PathLike[str], *, classes: Iterable[type] = ()) -> LoadedDe
     called first, or taken from the cache.
 
     Args:
-        path: of the file.
+        path: path of the file.
         classes: data classes, named tuples and enumerations that its arguments and results need, of modules that are
             not imported, or of ``__main__``.
 
@@ -133,7 +133,7 @@ class SavedFunction:
     """Stand-in for the function of a derivative that was loaded: its name and its signature.
 
     Args:
-        name: of the function.
+        name: name of the function.
         signature: None where it has none.
     """
 
@@ -240,7 +240,7 @@ def _signature(record: Fields, constants: Constants) -> inspect.Signature | None
 
 
 def _asked_as_data(derivative: Derivative) -> dict[str, Any]:
-    """Differentiated arguments and constant ones."""
+    """Return differentiated arguments and constant ones."""
     forms = derivative._forms
     assert forms is not None  # users have none without
     alone = isinstance(forms.asked, int | str)

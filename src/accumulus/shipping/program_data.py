@@ -38,9 +38,9 @@ class LoadedReport:
     """Report on a program from a file; what other plans would have cost is not known without its function.
 
     Attributes:
-        name: of the function.
+        name: name of the function.
         arguments, results: their shapes; of sparse results, the number of nonzeros.
-        operations: of the program.
+        operations: operations of the program.
         target, dtype: that it is compiled for.
         found: method, objective, cost and lower bound of the plan, as far as there is one plan.
         cases: how many programs there are for arguments of these shapes.
@@ -69,7 +69,7 @@ class LoadedReport:
         return "\n".join(printable(line) for line in lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """Return all of it, for JSON."""
         return {
             "name": self.name,
             "arguments": [list(shape) for shape in self.arguments],
@@ -145,7 +145,7 @@ def _forms_of(code: Compilable, arrays: Arrays) -> dict[str, Any]:
 
 
 def _found(program: CompiledProgram) -> dict[str, Any]:
-    """Facts on how the program was found."""
+    """Return facts on how the program was found."""
     plan = program.plan
     found = {name: getattr(plan, name) for name in ("method", "objective", "cost", "lower_bound")} if plan else {}
     return found | {"cut_short": program.cut_short} if program.cut_short else found

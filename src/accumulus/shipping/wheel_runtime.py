@@ -17,12 +17,12 @@ class Function:
 
     Args:
         library: path of the library.
-        name: of the function in it.
+        name: name of the function in it.
         parameters: names of its arguments.
         arguments: their shapes at one point.
         results: shapes of its results at one point.
-        dtype: of arguments and results.
-        guarded: whether one more result says at which points the others are right.
+        dtype: dtype of arguments and results.
+        guarded: True if one more result says at which points the others are right.
         work: numbers in the work space of a function with loops, which takes points as whole rows; None of others.
 
     Raises:

@@ -179,7 +179,7 @@ def _modules(project: CProject, parameters: Sequence[str]) -> dict[str, str]:
 
 
 def _expression(tree: Any, names: Sequence[str]) -> str:
-    """Expression that makes the results of their arrays."""
+    """Return the expression that makes the results of their arrays."""
     if isinstance(tree, np.ndarray | np.generic):
         return names[int(tree)]
     if tree is None:

@@ -50,7 +50,7 @@ class Opaque(Protocol):
     """A function that programs call without knowing what it computes: a row of numbers of a row of numbers.
 
     Attributes:
-        name: of the function, for messages.
+        name: name of the function, for messages.
         argument_count, result_count: entries of its arguments, and of its results.
     """
 

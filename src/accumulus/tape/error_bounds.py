@@ -292,7 +292,7 @@ class ErrorBounds(Domain):
 
 
 def _transposed(matrix: Values, n: int) -> Values:
-    """Square matrices at points, transposed."""
+    """Return square matrices at points, transposed."""
     return np.swapaxes(matrix.reshape(n, n, *matrix.shape[1:]), 0, 1).reshape(matrix.shape)
 
 

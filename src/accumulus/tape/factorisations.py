@@ -29,9 +29,9 @@ class Factorisation:
 
     Attributes:
         name: as it is called in reports and messages.
-        shapes: of the parts, from the rows and columns of the matrix.
+        shapes: shapes of the parts, from the rows and columns of the matrix.
         compute: the parts.
-        text: of a tuple of the parts of the matrix {0}, by NumPy or by JAX.
+        text: text of a tuple of the parts of the matrix {0}, by NumPy or by JAX.
         sensitivity: of each part, by how much it moves for a unit of the matrix, in Frobenius' norm: a number, or one
             for each column.
     """

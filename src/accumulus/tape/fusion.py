@@ -61,7 +61,7 @@ class Map:
         return self.leaves if self.is_body else tape.blocks[self.blocks[0]].operands
 
     def arrays(self, tape: Program) -> Sequence[int]:
-        """First references of the arrays that it computes."""
+        """Return the first references of the arrays that it computes."""
         return self.starts if self.is_body else [tape.blocks[self.results[0]].start]
 
 

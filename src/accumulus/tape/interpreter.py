@@ -490,12 +490,12 @@ def whole_indices(numbers: Any, rows: int) -> NDArray[np.int64]:
 
 
 def _last(entries: Any, rows: int, columns: int) -> Any:
-    """Matrices at points from their entries at points."""
+    """Return matrices at points from their entries at points."""
     return np.moveaxis(entries, 0, -1).reshape(*entries.shape[1:], rows, columns)
 
 
 def _first(matrices: Any) -> Any:
-    """Entries at points from matrices at points."""
+    """Return entries at points from matrices at points."""
     return np.moveaxis(matrices.reshape(*matrices.shape[:-2], -1), -1, 0)
 
 
@@ -578,7 +578,7 @@ class Copies(Domain):
 
     Args:
         made: the program that is written, a `Tape` or a `Program`.
-        is_eager: whether all constants are written first; else they are numbers until one is used.
+        is_eager: True if all constants are written first; else they are numbers until one is used.
     """
 
     def __init__(self, made: Any, *, is_eager: bool = False) -> None:

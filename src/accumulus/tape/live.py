@@ -74,7 +74,7 @@ def as_written(tape: Tape, kept_outputs: int = 0) -> bytearray:
 
 
 def _marked(tape: Tape, rows: Integers, roots: Integers) -> bytearray:
-    """1 for every value that roots depend on; `rows` are those of the operations."""
+    """Return 1 for every value that roots depend on; `rows` are those of the operations."""
     marks = np.zeros(len(tape), bool)
     marks[roots[roots >= 0]] = True
     return bytearray(_spread(tape, rows, marks, np.ones(rows[:, 1:].shape, bool)).tobytes())

@@ -133,7 +133,7 @@ def _call(name: str, *arguments: ast.expr) -> str:
 
 
 def _over_x(tape: Tape, x: int, series: str, numerator: int, factor: int | None = None) -> int:
-    """numerator/x, near 0 an even power series, times a factor that the numerator has."""
+    """Return numerator/x, near 0 an even power series, times a factor that the numerator has."""
 
     def closed(near: int) -> int:
         return tape.divide(numerator, tape.select(near, tape.constant(_RADIUS), x))
@@ -177,7 +177,7 @@ def removable(
         coefficient: that of xᵏ, or of x²ᵏ of an even function.
         closed: writes the closed form, given the truth value of |x| < radius, where it may be any number.
         radius: where the closed form begins.
-        even: whether the series is one of x².
+        even: True if the series is one of x².
         factor: reference of what the series is multiplied by.
     """
     variable = tape.multiply(x, x) if even else x
@@ -195,7 +195,7 @@ def removable(
 
 @cache
 def terms(coefficient: Callable[[int], float], variable: float) -> tuple[float, ...]:
-    """Coefficients up to the last that matters where the variable is largest."""
+    """Return coefficients up to the last that matters where the variable is largest."""
     found = []
     for k in itertools.count():
         found.append(coefficient(k))

@@ -40,7 +40,7 @@ USED: Final = np.array([[k < row.arity for k in range(WIDTH - 1)] for row in OPE
 
 
 def rows_of(tape: Tape, start: int = 0) -> Integers:
-    """Code and three arguments of each reference from `start` on, (n, 4); 0 where an operation takes fewer."""
+    """Return code and three arguments of each reference from `start` on, (n, 4); 0 where an operation takes fewer."""
     rows = np.zeros((len(tape) - start, WIDTH), np.int64)
     rows[:, 0] = np.frombuffer(tape.codes, np.uint8)[start:]
     rows[:, 1] = np.frombuffer(tape.first, np.intc)[start:]
@@ -60,7 +60,7 @@ def moved(references: Any, to: Integers) -> Integers:
 
 
 def commands(count: int, code: Any = 0, first: Any = 0, second: Any = 0, third: Any = 0) -> Integers:
-    """Rows for `extended`, (count, 4); each column an array of that length, or one number for all."""
+    """Return rows for `extended`, (count, 4); each column an array of that length, or one number for all."""
     rows = np.empty((count, WIDTH), np.int64)
     for column, given in enumerate((code, first, second, third)):
         rows[:, column] = given
@@ -154,12 +154,12 @@ def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:
 
 
 def _bits(room: int) -> int:
-    """Logarithm of the length of a hash table of so many entries, at most half full."""
+    """Return the logarithm of the length of a hash table of so many entries, at most half full."""
     return (2 * room - 1).bit_length()
 
 
 def _records(rows: Integers) -> Records[Row]:
-    """Rows, (n, 4), as the kernel has them."""
+    """Return rows, (n, 4), as the kernel has them."""
     return Records(Row, np.ascontiguousarray(rows, np.int64).reshape(-1))
 
 

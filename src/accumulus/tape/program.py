@@ -178,7 +178,7 @@ class _Segment(Tape):
         return self.there[reference] if reference >= 0 else self.program.constant(self.value_of(reference))
 
     def _one_block(self) -> Block:
-        """All operations as the body of one instance, each of which is a result."""
+        """Return all operations as the body of one instance, each of which is a result."""
         rows = rows_of(self)
         codes, arguments = rows[:, 0], rows[:, 1:]
         inside = codes != INPUT
@@ -222,7 +222,7 @@ class Program:
     Attributes:
         scalars: that tape, as long as there is no loop; it has the references and outputs of the program.
         unrolled: operations on entries of arrays, as they would be written out.
-        is_long: whether they are too many for that.
+        is_long: True if they are too many for that.
         is_mixed: True if operations were written entry by entry before they turned out to be too many for that.
         blocks: in an order in which they can be computed.
         outputs: references of what the program returns.
@@ -248,9 +248,9 @@ class Program:
         literal: bool = False,
     ) -> None:
         self.inputs, self._most, self._joins, self.may_loop = inputs, most, joins, loops
-        #: Whether formulas are written so that they keep the sign of every zero.
+        #: True if formulas are written so that they keep the sign of every zero.
         self.signed_zeros = signed_zeros
-        #: Whether builders have folded an operation that sees the signs of zeros.
+        #: True if builders have folded an operation that sees the signs of zeros.
         self.folded_zero_signs = False
         self._outputs: References = np.empty(0, np.int64)
         #: How often arguments of derivatives within the program were copied.
@@ -848,11 +848,11 @@ class Program:
     # Reading -----------------------------------------------------------------------------------------------------
 
     def needed(self) -> NDArray[np.bool_]:
-        """Mask of the blocks that an output needs results of."""
+        """Return the mask of the blocks that an output needs results of."""
         return self.reached([column(self.outputs)])
 
     def reached(self, wanted: Sequence[Column], through: Collection[int] | None = None) -> NDArray[np.bool_]:
-        """Mask of the blocks that wanted references need results of, as far as blocks of certain codes do."""
+        """Return mask of the blocks that wanted references need results of, as far as blocks of certain codes do."""
         found = np.zeros(len(self.blocks) + 1, bool)  # the last stands for inputs and constants
         for operands in wanted:
             found[owners_in(self.starts, operands)] = True
@@ -882,7 +882,7 @@ class Program:
         return found[:-1]
 
     def owners(self, operands: Column) -> list[int]:
-        """Blocks that an operand of a block has references of; -1 for inputs and constants."""
+        """Return blocks that an operand of a block has references of; -1 for inputs and constants."""
         known = self._owners.get(id(operands))
         if known is None or known[0] is not operands:
             known = self._owners[id(operands)] = operands, owners_in(self.starts, operands)
@@ -890,7 +890,7 @@ class Program:
 
 
 def _compared(block: Block) -> tuple[Column, ...]:
-    """Key that equal blocks of one code and body share."""
+    """Return the key that equal blocks of one code and body share."""
     if block.steps is not None:  # each takes its own results
         return (*(relative(operands, block.start) for operands in block.operands), block.steps)
     return block.operands if block.offsets is None else (*block.operands, block.offsets)

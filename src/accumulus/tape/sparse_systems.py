@@ -28,7 +28,7 @@ class SparseMatrix:
     Args:
         starts: where the entries of each row begin, and where those of the last end.
         columns, entries: the column of each entry, and the entry itself.
-        shape: of the matrix.
+        shape: shape of the matrix.
     """
 
     name = "a product with a sparse matrix"
@@ -125,8 +125,8 @@ class SparseSystem:
         size: rows of the matrix.
         held: a constant matrix in the place of both, or factors of SuperLU's; the operand is one number then, which
             is not read.
-        order: of columns in the elimination, as `scipy.sparse.linalg.splu` has it.
-        raises: whether a singular matrix raises `RuntimeError` at a call, as in `splu`; else its solutions are NaN
+        order: order of columns in the elimination, as `scipy.sparse.linalg.splu` has it.
+        raises: True if a singular matrix raises `RuntimeError` at a call, as in `splu`; else its solutions are NaN
             with a warning, as those of `spsolve` are.
     """
 

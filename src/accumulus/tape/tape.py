@@ -90,14 +90,14 @@ class Tape:
 
     def __init__(self, inputs: int, *, signed_zeros: bool = False, literal: bool = False) -> None:
         self.inputs = inputs
-        #: Whether builders record operations that they would simplify by the value of one constant: so steps of a loop
+        #: True if builders record operations that they would simplify by the value of one constant: so steps of a loop
         #: stay alike which take 0 or 1 from a table. Of copies they do not.
         self.literal = literal
         #: How many they have simplified so.
         self.simplified = 0
-        #: Whether builders keep the sign of every zero; of copies they do not.
+        #: True if builders keep the sign of every zero; of copies they do not.
         self.signed_zeros = signed_zeros
-        #: Whether builders have folded an operation that sees the signs of zeros.
+        #: True if builders have folded an operation that sees the signs of zeros.
         self.folded_zero_signs = False
         #: Operation code of each reference; inputs have code 0.
         self.codes = bytearray(inputs)
@@ -177,11 +177,11 @@ class Tape:
         return ()
 
     def value_of(self, reference: int) -> float:
-        """Value of the constant with the negative reference `reference`."""
+        """Return the value of the constant with the negative reference `reference`."""
         return self.constants[-1 - reference]
 
     def values_of(self, references: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Values of constants, in the shape of their references."""
+        """Return values of constants, in the shape of their references."""
         known = self.constants
         return np.array([known[-1 - r] for r in references.ravel().tolist()], float).reshape(references.shape)
 

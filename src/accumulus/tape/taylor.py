@@ -25,7 +25,7 @@ _OWN_RULES: Final = ("add", "subtract", "negative", "multiply", "divide", "selec
 
 
 def taylor_coefficients(tape: Tape, given: Mapping[int, Sequence[int]], order: int) -> list[list[int]]:
-    """Coefficients of t, t², … of each output of a tape, onto which they are written.
+    """Return coefficients of t, t², … of each output of a tape, onto which they are written.
 
     Args:
         tape: without attached derivatives.

@@ -69,7 +69,7 @@ def source(unit: Unit, name: str = "f") -> str:
 
 
 def _loops(unit: Unit, name: str) -> str:
-    """Source of a program over arrays; arguments as for `source`."""
+    """Return the source of a program over arrays; arguments as for `source`."""
     parameters = parameters_of(unit.shapes, name)
     return _module(name, parameters, *_JaxArrays(unit, parameters).written())
 
@@ -132,7 +132,7 @@ class _JaxArrays(ArrayPrinter):
 
 
 def jax_function(tape: Tape, segments: Sequence[Segment], dtype: str) -> Callable[..., tuple[Any, ...]]:
-    """Results of a tape.
+    """Return results of a tape.
 
     Returns:
         A function of the arrays of all arguments at one point that returns an array of shape (length,) for each

@@ -66,7 +66,7 @@ class Segment:
         length: entries a point.
         outputs: positions in the tape's outputs.
         positions: where in the array's row each of them goes; all other entries are structural zeros.
-        name: of the array in emitted source.
+        name: name of the array in emitted source.
 
     Raises:
         ArgumentError: if a position is out of range or given twice.
@@ -120,7 +120,7 @@ class LongSegment(Segment):
 
 
 def as_slice(positions: Positions) -> Positions:
-    """Positions that follow each other as a slice."""
+    """Return positions that follow each other as a slice."""
     if isinstance(positions, slice):
         return positions
     found = column(positions)
@@ -136,13 +136,13 @@ class Unit:
     Attributes:
         tape: operations in a straight line, or blocks of them.
         segments: the result arrays, and which output goes where in them.
-        dtype: of points and results.
+        dtype: dtype of points and results.
         arguments: shapes of the arrays that the tape's inputs are the entries of, in order and in C order; by default
             one row of them all.
         exact: references of operations that are rounded by themselves.
-        cache: whether machine code is cached on disk, and taken from there.
+        cache: True if machine code is cached on disk, and taken from there.
         maps: of blocks, the bodies in their order (`accumulus.tape.fusion`).
-        compact: whether C is written for the least machine code.
+        compact: True if C is written for the least machine code.
 
     Raises:
         ArgumentError: if the arguments do not hold as many entries as the tape has inputs.
@@ -229,7 +229,7 @@ class Kernel(ABC):
     Attributes:
         arguments: shape of each argument at one point.
         segments: the result arrays.
-        dtype: of points and results.
+        dtype: dtype of points and results.
         source: the emitted program, in the target's language.
         seconds: time that emitting the source took ("emit"), compiling it ("compile"), and, for targets that cache
             code, taking it from there ("load").
@@ -326,7 +326,7 @@ class Kernel(ABC):
         transposed: bool = False,
         zeroed: bool = False,
     ) -> tuple[NDArray[Any], ...]:
-        """Results at many points, the GIL released where the target allows it.
+        """Return results at many points, the GIL released where the target allows it.
 
         Args:
             X: arguments, of shape (points, *shape at one point), or (*shape, points) if `transposed`; C-contiguous, of
@@ -379,7 +379,7 @@ class Kernel(ABC):
         return count
 
     def allocate(self, count: int, transposed: bool) -> tuple[NDArray[Any], ...]:
-        """Uninitialised result arrays for a batch of `count` points."""
+        """Return uninitialised result arrays for a batch of `count` points."""
         return tuple(
             aligned((segment.length, count) if transposed else (count, segment.length), self.dtype)
             for segment in self.segments
@@ -515,11 +515,11 @@ class LoopKernel(Kernel):
         return sys.maxsize
 
     def threads_for(self, count: int, threads: int) -> int:
-        """One thread for each point, as far as there are any: points are large."""
+        """Return one thread for each point, as far as there are any: points are large."""
         return max(1, min(count, threads, self._loops.most_threads or threads))
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Results at one point."""
+        """Return results at one point."""
         point = self._point(x)
         results = tuple(
             np.zeros(segment.length) if cleared else aligned((segment.length,), self.dtype)
@@ -584,7 +584,7 @@ def _check(array: Any, dtype: np.dtype[Any], what: str, *, writable: bool) -> No
 
 
 def aligned(shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Uninitialised array that starts at a cache line if it is large; NumPy's own start 16 bytes after one."""
+    """Return uninitialised array that starts at a cache line if it is large; NumPy's own start 16 bytes after one."""
     entries = math.prod(shape)
     if entries < WORTH_ALIGNING:
         return np.empty(shape, dtype)
@@ -598,7 +598,7 @@ _POOL: list[ThreadPoolExecutor] = []
 
 
 def pool() -> ThreadPoolExecutor:
-    """Threads that share points, or parts of one; what they are given waits for nothing else in it."""
+    """Return threads that share points, or parts of one; what they are given waits for nothing else in it."""
     if not _POOL:
         _POOL.append(ThreadPoolExecutor(os.cpu_count() or 1, "accumulus"))
     return _POOL[0]

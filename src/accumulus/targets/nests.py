@@ -158,7 +158,7 @@ class Nests:
                 self.every.append(Nest(len(source), (source,), (), (place,), body=copying, positions=positions))
 
     def _returned(self, unit: Unit, taken: set[int]) -> list[tuple[Place, Range]]:
-        """Results as stretches of references; all else is copied, and arrays that it is from are taken."""
+        """Return results as stretches of references; all else is copied, and arrays that it is from are taken."""
         stretches: list[tuple[Place, Range]] = []
         for k, segment in enumerate(unit.segments):
             references = unit.tape.outputs[segment.outputs]
@@ -237,7 +237,7 @@ class WorkspaceLayout:
 
     Attributes:
         first: place of the first input.
-        size: of the workspace.
+        size: size of the workspace.
 
     Raises:
         SizeError: if it has too many numbers.
@@ -259,7 +259,7 @@ class WorkspaceLayout:
         return reference + int(self._shifts[self._owner(reference)])
 
     def table(self, operands: Column) -> NDArray[np.int32] | None:
-        """Places of the values of a column; None for ranges, whose values are next to each other, too."""
+        """Return places of the values of a column; None for ranges, whose values are next to each other, too."""
         if isinstance(operands, Range):
             return None
         table = np.empty(len(operands), np.int32)
@@ -351,7 +351,7 @@ class OfMatrices:
     Args:
         nest: which of them.
         places: where the entries of each matrix are.
-        constant: whether the entries of each are constants.
+        constant: True if the entries of each are constants.
     """
 
     def __init__(self, nest: Nest, places: Sequence[Entries], constant: Sequence[bool]) -> None:
@@ -410,7 +410,7 @@ def placed(places: Entries, shape: tuple[int, int]) -> _Operand:
 
 
 def _strides(table: NDArray[np.int32]) -> tuple[int, int] | None:
-    """Distances from row to row and from column to column, if they are such as BLAS takes."""
+    """Return distances from row to row and from column to column, if they are such as BLAS takes."""
     rows, columns = table.shape
     down = int(table[1, 0]) - int(table[0, 0]) if rows > 1 else 0
     along = int(table[0, 1]) - int(table[0, 0]) if columns > 1 else 0

@@ -114,7 +114,7 @@ def _imports(*texts: str) -> list[str]:
 
 
 def parameters_of(arguments: Sequence[Shape], name: str) -> list[str]:
-    """Names of the parameters of a function.
+    """Return names of the parameters of a function.
 
     Raises:
         ArgumentError: if `name` is not a Python identifier.
@@ -125,7 +125,7 @@ def parameters_of(arguments: Sequence[Shape], name: str) -> list[str]:
 
 
 def _loops(unit: Unit, name: str) -> str:
-    """Source of a program over arrays at one point; arguments as for `source`."""
+    """Return the source of a program over arrays at one point; arguments as for `source`."""
     parameters = parameters_of(unit.shapes, name)
     tables, lines = ArrayPrinter(unit, parameters).written()
     text = "\n".join(lines)
@@ -160,7 +160,7 @@ def _named(wanted: Sequence[str], shapes: Sequence[Shape], taken: set[str]) -> t
 
 
 def _unpacked(shapes: Sequence[Shape], parameters: Sequence[str], entries: Sequence[str]) -> list[str]:
-    """Names for the entries of all arguments, and the axis of points, if there is one."""
+    """Return names for the entries of all arguments, and the axis of points, if there is one."""
     lines: list[str] = []
     rest: Iterator[str] = iter(entries)
     for shape, parameter in zip(shapes, parameters, strict=True):
@@ -190,7 +190,7 @@ def _array_names(segments: Iterable[Segment]) -> list[str]:
 
 
 def wrapped(line: str, width: int = 100) -> list[str]:
-    """Lines of a statement that is long."""
+    """Return lines of a statement that is long."""
     return textwrap.wrap(line, width, subsequent_indent="    ", break_long_words=False)
 
 
@@ -231,7 +231,7 @@ class BodyPrinter:
         return f"({number!r})"
 
     def template(self, code: int) -> str:
-        """Spelling of an operation; empty if the library does not have it."""
+        """Return the spelling of an operation; empty if the library does not have it."""
         return str(getattr(OPERATIONS[code], self.spelling))
 
     def line(self, reference: int) -> str:
@@ -249,7 +249,7 @@ class BodyPrinter:
         return f"t{reference} = {template.format(*map(self.value, self._tape.arguments(reference)))}"
 
     def lines(self) -> list[str]:
-        """One for each operation that an output needs."""
+        """Return one for each operation that an output needs."""
         tape, needed = self._tape, set(self._tape.outputs)
         found = []
         for reference in range(len(tape) - 1, tape.inputs - 1, -1):
@@ -345,7 +345,7 @@ class ArrayPrinter:
             first += length
 
     def written(self) -> tuple[list[str], list[str]]:
-        """Constant tables, and the lines of the function's body."""
+        """Return constant tables, and the lines of the function's body."""
         for number, nest in enumerate(self._nests):
             self._lines += self._comment(nest)
             if nest.steps is not None:
@@ -382,7 +382,7 @@ class ArrayPrinter:
     # What JAX says otherwise -----------------------------------------------------------------------------------------
 
     def _comment(self, nest: Nest) -> list[str]:
-        """Lines before a nest."""
+        """Return lines before a nest."""
         lines = sorted((os.path.basename(file), line) for file, line in self._tape.lines_of(nest.blocks))
         places = ", ".join(f"{file}:{line}" for file, line in lines[:3]) + (", …" if len(lines) > 3 else "")
         what = "sums" if nest.body is None else "entries" if nest.steps is None else "steps"
@@ -571,7 +571,7 @@ def _pieces(references: NDArray[np.int64], owners: NDArray[np.int64]) -> list[tu
 
 
 def _runs(numbers: NDArray[Any]) -> list[str] | None:
-    """Whole numbers as slices, one after the other; None if these are many."""
+    """Return whole numbers as slices, one after the other; None if these are many."""
     steps = np.diff(numbers)
     texts: list[str] = []
     first = 0

@@ -55,7 +55,7 @@ class Group:
 
 
 def groups(tape: Tape, segments: Sequence[Segment], width: int) -> list[Group]:
-    """All results in the order in which they lie in memory; runs of structural zeros are left to the caller.
+    """Return all results in the order in which they lie in memory; runs of structural zeros are left to the caller.
 
     A group of structural zeros alone is as long as the run of whole groups of zeros is.
     """
@@ -252,7 +252,7 @@ def order_by_registers(
 
 
 def most_alive(tape: Tape, steps: Sequence[int | Group]) -> int:
-    """Most values of operations that are held at once, each from where it is made to its last use; linear."""
+    """Return most values of operations that are held at once, each from where it is made to its last use; linear."""
     inputs, first, second, third = tape.inputs, tape.first, tape.second, tape.third
     codes = tape.codes
     seen = bytearray(len(tape))
@@ -463,7 +463,7 @@ def width(tape: Tape, samples: int = 3) -> float:
 
 
 def fuse_products(rows: Integers, order: Integers, wanted: Integers, exact: Collection[int]) -> NDArray[np.bool_]:
-    """Fuse products with sums, in the rows themselves; which operations that makes superfluous."""
+    """Return fuse products with sums, in the rows themselves; which operations that makes superfluous."""
     count = len(rows)
     uses = np.bincount(wanted[wanted >= 0], minlength=count)
     for k in range(3):

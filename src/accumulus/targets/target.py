@@ -76,7 +76,7 @@ SOURCES: Final[dict[str, str]] = {
 
 
 def targets() -> tuple[str, ...]:
-    """Names of all targets that programs are compiled for anywhere; "cuda" is compiled where there is a GPU.
+    """Return names of all targets that programs are compiled for anywhere; "cuda" is compiled where there is a GPU.
 
     >>> targets()
     ('llvm', 'numpy', 'c')
@@ -85,7 +85,7 @@ def targets() -> tuple[str, ...]:
 
 
 def languages() -> tuple[str, ...]:
-    """Names of all targets that source is written for, these among them.
+    """Return names of all targets that source is written for, these among them.
 
     >>> languages()
     ('llvm', 'numpy', 'c', 'cuda', 'jax')
@@ -131,7 +131,7 @@ def compile_tape(
             sign, fmod or a comparison are in any case. A target may fuse any other product with the sum that it goes
             into.
         arguments: shapes of the arrays that the tape's inputs are the entries of; by default one row of them all.
-        cache: whether machine code is cached on disk, and taken from there.
+        cache: True if machine code is cached on disk, and taken from there.
 
     Raises:
         UnknownNameError: for an unknown target, or a dtype that it does not have.
@@ -223,9 +223,9 @@ class Compilable:
     Attributes:
         segment: the class of its result arrays.
         bodies: what is compiled of it, each a tape.
-        operations: of one call, of all instances of loops.
+        operations: operations of one call, of all instances of loops.
         compiled_operations: of each body once.
-        compact: whether C is written for the least machine code.
+        compact: True if C is written for the least machine code.
     """
 
     segment: ClassVar[type[Segment]]

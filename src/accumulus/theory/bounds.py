@@ -87,7 +87,7 @@ class Path:
     Attributes:
         vertices: behind the first.
         width: its share of the flow.
-        level: of its first edge.
+        level: level of its first edge.
     """
 
     vertices: tuple[int, ...]
@@ -296,7 +296,7 @@ def disjoint_pairs(state: Elimination, part: Iterable[int]) -> Iterator[tuple[in
 
 
 def ways(paths: Iterable[Path], objective: Objective) -> Ways:
-    """Widths of paths by the level of their first edge."""
+    """Return widths of paths by the level of their first edge."""
     variable = nonunit = 0
     for path in paths:
         nonunit += path.width
@@ -329,7 +329,7 @@ def unmerged(graph: DifferentiationGraph, objective: Objective, deadline: Deadli
 def _forest_ways(
     order: Sequence[int], neighbours: Neighbours, state: Elimination, rng: random.Random
 ) -> dict[int, Ways]:
-    """Ways from each vertex along a random forest; ends of the graph come first in the order."""
+    """Return ways from each vertex along a random forest; ends of the graph come first in the order."""
     sizes, fma = state.sizes, state.objective.every_product
     tree: dict[int, int] = {}
     width: dict[int, int] = {}
@@ -382,8 +382,8 @@ def bracketing_bound(
         state: the graph, nothing eliminated.
         part: its intermediates.
         work: seconds of it, by what it takes an integer program of so many rows to be solved.
-        columns: of the integer program, at most; paths beyond are left out.
-        partial: whether to try at all if paths are left out.
+        columns: columns of the integer program, at most; paths beyond are left out.
+        partial: True if to try at all if paths are left out.
     """
     paths = chosen_paths(state, part, columns) if partial else all_paths(state, part, columns)
     program = _Program(state)
@@ -459,7 +459,7 @@ def _random_path(state: Elimination, v: int, rng: random.Random) -> tuple[int, .
 
 
 def all_paths(state: Elimination, part: Iterable[int], columns: int) -> list[tuple[int, ...]] | None:
-    """All paths through a part, unless they need too many columns."""
+    """Return all paths through a part, unless they need too many columns."""
     inner = set(part)
     found: list[tuple[int, ...]] = []
     roots = sorted({j for v in inner for j in state.predecessors[v] if not state.predecessors[j]})

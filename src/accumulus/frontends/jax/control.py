@@ -225,7 +225,7 @@ def _chosen(holds: Any, following: Any, before: Any) -> Any:
 
 
 def _known(jaxpr: Any, shared: list[Any], begin: list[Any], xs: list[Any]) -> set[int]:
-    """Positions of what is handed on that does not depend on the function's arguments, at any step."""
+    """Return positions of what is handed on that does not depend on the function's arguments, at any step."""
     handed = jaxpr.invars[len(shared) : len(shared) + len(begin)]
     known = {k for k, value in enumerate(begin) if is_constant(value)}
     unknown = _not_constant(jaxpr.invars, shared) | _not_constant(jaxpr.invars[len(shared) + len(begin) :], xs)
@@ -238,12 +238,12 @@ def _known(jaxpr: Any, shared: list[Any], begin: list[Any], xs: list[Any]) -> se
 
 
 def _not_constant(variables: Sequence[Any], values: Sequence[Any]) -> set[Any]:
-    """Variables whose values depend on the function's arguments."""
+    """Return variables whose values depend on the function's arguments."""
     return {variable for variable, value in zip(variables, values, strict=False) if not is_constant(value)}
 
 
 def _dependent(jaxpr: Any, unknown: set[Any]) -> set[Any]:
-    """Variables that depend on unknown ones, and these."""
+    """Return variables that depend on unknown ones, and these."""
     found = set(unknown)
     for equation in jaxpr.eqns:
         if any(not isinstance(atom, Literal) and atom in found for atom in equation.invars):
@@ -385,7 +385,7 @@ def _given(loop: _Loop, step: int, entry: int) -> list[Any]:
 
 
 def _taken_out(loop: _Loop, equations: list[Any]) -> list[Any]:
-    """Results of equations that do not depend on what changes, for all steps, in the order of the entries."""
+    """Return results of equations that do not depend on what changes, for all steps, in the order of the entries."""
     if not equations:
         return []
     part = loop.jaxpr.replace(outvars=[variable for equation in equations for variable in equation.outvars])
@@ -509,7 +509,7 @@ def _custom_vjp(call: Call, *operands: Any) -> Any:
 
 
 def _of_all(call: Call, results: list[Any]) -> list[Any]:
-    """Results with None for those that nothing uses."""
+    """Return results with None for those that nothing uses."""
     found = iter(results)
     return [next(found) if is_used(variable) else None for variable in call.equation.outvars]
 
@@ -532,7 +532,7 @@ def _of_active(call: Call, operands: Any) -> tuple[Any, list[Any], list[Any]]:
 
 
 def _direction(call: Call, x: Any) -> Any:
-    """Zeros with the derivative of x."""
+    """Return zeros with the derivative of x."""
     return apply(call.tape, ELEMENTWISE["attach"], [np.zeros(x.shape), x])
 
 

@@ -61,7 +61,7 @@ def _place_of(equation: Any) -> Place | None:
 
 
 def lines_of(equation: Any) -> frozenset[tuple[str, int]]:
-    """File and line of an equation, for reports."""
+    """Return the file and line of an equation, for reports."""
     frame = _frame(equation)
     return frozenset() if frame is None else frozenset({(frame.file_name, frame.line_num)})
 
@@ -179,7 +179,7 @@ def _read_by(row: Row | None, equation: Any) -> Sequence[Any]:
 
 
 def _needed(jaxpr: Any) -> list[Any]:
-    """Equations that a result comes from, in order."""
+    """Return equations that a result comes from, in order."""
     wanted = {atom for atom in jaxpr.outvars if not isinstance(atom, Literal)}
     kept = []
     for equation in reversed(jaxpr.eqns):

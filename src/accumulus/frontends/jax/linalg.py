@@ -18,7 +18,7 @@ MOST_ROWS: Final = 16
 
 
 def _of_system(equation: Any) -> list[Any]:
-    """Operands that matter of a system: those of the product with its matrix, and the right-hand side."""
+    """Return operands that matter of a system: those of the product with its matrix, and the right-hand side."""
     lengths = equation.params["const_lengths"]
     return [*equation.invars[: lengths.matvec], *equation.invars[sum(lengths) :]]
 

@@ -472,7 +472,7 @@ def _sorted(operands: Any, axis: int, keys: int) -> list[Any]:
 
 
 def _by_order(operands: Any, axis: int) -> list[Any]:
-    """Many entries in the order of the first operand at the given point, which is kept as guards."""
+    """Return many entries in the order of the first operand at the given point, which is kept as guards."""
     keys = np.moveaxis(operands[0].references, axis, -1)
     places = np.empty(keys.shape, np.int64)
     for line in np.ndindex(keys.shape[:-1]):

@@ -46,7 +46,7 @@ def make(tape: Tape, entries: Entries, boolean: bool = False) -> Any:
 
 
 def as_array(tape: Tape, value: Any) -> Any:
-    """Any operand as an array of reals, or of complex numbers; what is one already is shared, not copied."""
+    """Return any operand as an array of reals, or of complex numbers; what is one already is shared, not copied."""
     if holds_complex(value):
         return PROTOCOLS["complex array"](tape, value, (), {})
     return TracedArray(tape, references_of(tape, value))
@@ -127,7 +127,7 @@ class AnyArray(Traced, NDArrayOperatorsMixin):
         self[...] = value  # type: ignore[index]
 
     def tolist(self) -> Any:
-        """Nested lists of the entries."""
+        """Return nested lists of the entries."""
         rows: Any = self
         return [row.tolist() if isinstance(row, AnyArray) else row for row in rows] if rows.ndim else rows.item()
 
@@ -169,7 +169,7 @@ class TracedArray(AnyArray):
     Args:
         tape: where the entries are recorded.
         references: one reference an entry; shared, not copied.
-        boolean: whether the entries are truth values.
+        boolean: True if the entries are truth values.
     """
 
     __slots__ = ("boolean", "references", "tape")
@@ -223,7 +223,7 @@ class TracedArray(AnyArray):
         return np.broadcast_to(0.0, self.shape)
 
     def read_flat(self, index: Any) -> Any:
-        """Entries by their places in C order."""
+        """Return entries by their places in C order."""
         return self._wrap(self.references.flat[self.constant_index(index)])
 
     def write_flat(self, index: Any, value: Any) -> None:
@@ -350,7 +350,7 @@ class TracedArray(AnyArray):
         self.references[...] = map_references(self.tape, lambda body: body.select, [mask, chosen, self.references])
 
     def constant_index(self, index: Any) -> Any:
-        """`index` with the constants that it holds; refused if it depends on the inputs."""
+        """Return `index` with the constants that it holds; refused if it depends on the inputs."""
         if isinstance(index, tuple):
             return tuple(self.constant_index(part) for part in index)
         if isinstance(index, slice):
@@ -366,7 +366,7 @@ class TracedArray(AnyArray):
         return answers if answers.ndim else answers[()]
 
     def open_index(self, index: Any) -> Any:
-        """`index` with the constants that it holds, and those arrays that stay open."""
+        """Return `index` with the constants that it holds, and those arrays that stay open."""
         if isinstance(index, tuple):
             return tuple(self.open_index(part) for part in index)
         return index if is_lookup(self.tape, index) else self.constant_index(index)
@@ -400,7 +400,7 @@ class TracedArray(AnyArray):
         return references_of(self.tape, value, self.boolean)
 
     def item(self, *index: Any) -> Any:
-        """One entry as a scalar."""
+        """Return one entry as a scalar."""
         return make_scalar(self.tape, self.references.item(*index), self.boolean)
 
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
@@ -428,7 +428,7 @@ class TracedArray(AnyArray):
         return concrete(self).astype(wanted)
 
     def conj(self) -> TracedArray:
-        """Itself."""
+        """Return itself."""
         return self
 
     conjugate = conj

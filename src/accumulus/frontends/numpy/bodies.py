@@ -160,7 +160,7 @@ def instances(tape: Any, body: Body, columns: Sequence[Column], count: int) -> A
 
 
 def _written_out(tape: Tape, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:
-    """Each instance, operation by operation."""
+    """Return each instance, operation by operation."""
     write = Copies(tape.open, is_eager=True).routine(body)
     results = np.empty((len(body.outputs), count), np.int64)
     for instance, given in enumerate(zip(*(references_in(each).tolist() for each in operands), strict=True)):

@@ -55,7 +55,7 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 
 def _choose(site: Any, condition: Any, one: Later, other: Later) -> Any:
-    """``one() if condition else other()``."""
+    """Return ``one() if condition else other()``."""
     if condition.__class__ is bool:
         return one() if condition else other()
     truth = truth_of(condition)
@@ -88,7 +88,7 @@ def _known(value: Any, truth: bool) -> Later:
 
 
 def negate(value: Any) -> Any:
-    """``not value``."""
+    """Return ``not value``."""
     if value.__class__ is bool:
         return not value
     truth = truth_of(value)
@@ -96,7 +96,7 @@ def negate(value: Any) -> Any:
 
 
 def _compare(site: Any, left: Any, *parts: Any) -> Any:
-    """``left < parts[1]() <= parts[3]() …``, by names of nodes of the syntax tree."""
+    """Return ``left < parts[1]() <= parts[3]() …``, by names of nodes of the syntax tree."""
     name, right, *further = parts
     between = right()
     result = _COMPARISONS[name](left, between)
@@ -106,7 +106,7 @@ def _compare(site: Any, left: Any, *parts: Any) -> Any:
 
 
 def _is_truth(value: Any, wanted: bool, positive: bool) -> Any:
-    """``value is wanted``, of True or False; ``is not``, if it is not `positive`."""
+    """Return ``value is wanted``, of True or False; ``is not``, if it is not `positive`."""
     if isinstance(value, Traced) and isinstance(value.entries, int) and value.boolean:
         return truth_of(value) if wanted == positive else negate(value)
     return (value is wanted) == positive
@@ -179,7 +179,7 @@ MOST_SORTED: Final = 8
 
 
 def _extreme(name: str) -> Callable[..., Any]:
-    """`max` or `min`: of two that compare equal, the first, as Python has it."""
+    """Return `max` or `min`: of two that compare equal, the first, as Python has it."""
     original = getattr(builtins, name)
     site = ("builtin", name)
 
@@ -247,7 +247,7 @@ def _bool(*arguments: Any) -> Any:
 
 
 def _complex(*arguments: Any, **keywords: Any) -> Any:
-    """``complex(x, y)`` of real values; ``complex(z)``, and what is added for the imaginary part."""
+    """Return ``complex(x, y)`` of real values; ``complex(z)``, and what is added for the imaginary part."""
     parts = dict(zip(("real", "imag"), arguments, strict=False)) | keywords
     if not depends(parts):
         return complex(*arguments, **keywords)

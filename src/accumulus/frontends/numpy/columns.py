@@ -142,7 +142,7 @@ class TracedColumn(NDArrayOperatorsMixin, ExtensionArray):  # type: ignore[misc]
         return TracedColumn(self.values.copy())
 
     def view(self, dtype: Any = None) -> TracedColumn:
-        """Another column of the same entries."""
+        """Return another column of the same entries."""
         return TracedColumn(self.values)
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:

@@ -52,7 +52,7 @@ def _parted(tape: Tape, value: Any, part: int) -> Any:
 
 
 def _joined(tape: Tape, re: Any, im: Any) -> Any:
-    """Results of the parts, which may be several, as complex ones."""
+    """Return results of the parts, which may be several, as complex ones."""
     if isinstance(re, list | tuple):
         parts = [_joined(tape, *pair) for pair in zip(re, im, strict=True)]
         return type(re)(*parts) if hasattr(re, "_fields") else type(re)(parts)
@@ -85,7 +85,7 @@ for _function, _arrays in LINEAR.items():
 
 @implements_complex(np.insert)
 def _insert(tape: Tape, arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    """`values` put in before the places `obj`."""
+    """Return `values` put in before the places `obj`."""
     return make_complex(tape, *(np.insert(_parted(tape, arr, k), obj, _parted(tape, values, k), axis) for k in (0, 1)))
 
 
@@ -133,7 +133,7 @@ for _product, (_count, _which) in MULTILINEAR.items():
 def _einsum(
     tape: Tape, *operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, **memory: Any
 ) -> Any:
-    """Einstein's sum, in text or in lists of numbers."""
+    """Return Einstein's sum, in text or in lists of numbers."""
     if isinstance(operands[0], str):
         return _expanded(tape, operands[1:], lambda parts: np.einsum(operands[0], *parts))
     labels, last = operands[1::2], operands[len(operands) // 2 * 2 :]

@@ -111,7 +111,7 @@ class ComplexScalar(_Complex):
         return self
 
     def item(self) -> ComplexScalar:
-        """Itself."""
+        """Return itself."""
         return self
 
     def __getattr__(self, name: str) -> Any:
@@ -212,7 +212,7 @@ class ComplexArray(_Complex, AnyArray):
         self.im[index] = im
 
     def item(self, *index: Any) -> Any:
-        """One entry as a scalar."""
+        """Return one entry as a scalar."""
         return make_complex(self.tape, self.re.item(*index), self.im.item(*index))
 
     def astype(self, dtype: Any, **options: Any) -> Any:
@@ -232,7 +232,7 @@ class ComplexArray(_Complex, AnyArray):
         return concrete(self).astype(wanted)
 
     def read_flat(self, index: Any) -> Any:
-        """Entries by their places in C order."""
+        """Return entries by their places in C order."""
         return make_complex(self.tape, self.re.flat[index], self.im.flat[index])
 
     def write_flat(self, index: Any, value: Any) -> None:
@@ -246,7 +246,7 @@ def is_zero(value: Any) -> bool:
 
 
 def parts_of(tape: Tape, value: Any) -> Pair:
-    """Real and imaginary part of any operand; those of lists are arrays."""
+    """Return real and imaginary part of any operand; those of lists are arrays."""
     if isinstance(value, _Complex):
         return Pair(value.re, value.im)
     if isinstance(value, Operand):
@@ -290,7 +290,7 @@ def _scalar(tape: Tape, part: Any) -> Any:
 
 
 def _array(tape: Tape, value: Any, arguments: Any, keywords: Any) -> Any:
-    """Any complex operand as an array; what is one already is shared."""
+    """Return any complex operand as an array; what is one already is shared."""
     if isinstance(value, ComplexArray):
         return value
     re, im = parts_of(tape, value)
@@ -320,7 +320,7 @@ Formula = Callable[..., Any]
 
 
 def _arctan2(tape: Tape, y: Any, x: Any) -> Any:
-    """arctan2 on the tape, constants too: whoever folds it has to know the signs of zeros."""
+    """Return arctan2 on the tape, constants too: whoever folds it has to know the signs of zeros."""
     return apply(tape, ELEMENTWISE["arctan2"], (y, x))
 
 
@@ -434,7 +434,7 @@ def _tanh(tape: Tape, z: Pair) -> Pair:
 
 
 def _roots(tape: Tape, z: Pair) -> tuple[Pair, Pair]:
-    """Square roots of 1 + z and 1 - z."""
+    """Return square roots of 1 + z and 1 - z."""
     return _sqrt(tape, Pair(1.0 + z.re, z.im)), _sqrt(tape, Pair(1.0 - z.re, -z.im))
 
 

@@ -283,9 +283,9 @@ class _Call:
 
     Args:
         function: that is called.
-        name: of the function that it is the derivative of.
+        name: name of the function that it is the derivative of.
         arguments, results: shapes of those of that function.
-        structure: of the results of that function.
+        structure: structure of the results of that function.
         order: of the derivative. The results are the entries of an array of shape (results, arguments, …, arguments).
     """
 
@@ -321,7 +321,7 @@ class _Call:
         return self._entries(self._function.called(self._split(numbers[1:].copy())), self._function.__name__)
 
     def _split(self, x: Floats) -> list[Any]:
-        """Arguments as the function is given them, which it may keep, or change."""
+        """Return arguments as the function is given them, which it may keep, or change."""
         return [x[place].reshape(shape)[()] for place, shape in self._given]
 
     def _entries(self, result: Any, name: str) -> Floats:
@@ -408,7 +408,7 @@ class _Products:
         of: the function.
         by: arguments that derivatives are by.
         count: of the vectors, which follow the arguments.
-        is_matrix: whether the vectors are units in the place of arguments, so that the Jacobian is formed.
+        is_matrix: True if the vectors are units in the place of arguments, so that the Jacobian is formed.
     """
 
     def __init__(self, of: _Call, by: Sequence[int], count: int, is_transposed: bool, *, is_matrix: bool) -> None:
@@ -474,7 +474,7 @@ class _OfC:
 
 
 def _address_of(f: Any) -> int | None:
-    """Address of a function of C; None for anything else."""
+    """Return the address of a function of C; None for anything else."""
     if isinstance(f, CFuncPtr):
         return ctypes.cast(f, ctypes.c_void_p).value
     return int(f) if isinstance(f, int | np.integer) and not isinstance(f, bool) and f > 0 else None

@@ -82,7 +82,7 @@ def _builder_of(name: str) -> Callable[[Tape], Callable[..., int]]:
 
 
 def operation(name: str) -> Callable[..., Any]:
-    """Operation `name` of the tape on scalars and numbers, for formulas."""
+    """Return operation `name` of the tape on scalars and numbers, for formulas."""
     kind = TracedBoolean if BY_NAME[name].result == "boolean" else TracedScalar
 
     def call(*arguments: Any) -> Any:

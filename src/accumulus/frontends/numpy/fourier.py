@@ -44,7 +44,7 @@ _EIGHTH: Final = math.sqrt(0.5)
 
 @cache
 def twiddle(k: int, n: int) -> tuple[float, float]:
-    """Cosine and sine of 2π·k/n, rounded from an angle in the first eighth; exact where they can be.
+    """Return cosine and sine of 2π·k/n, rounded from an angle in the first eighth; exact where they can be.
 
     >>> twiddle(3, 12), twiddle(6, 12)
     ((0.0, 1.0), (-1.0, 0.0))
@@ -383,7 +383,7 @@ def columns_of(lines: Any) -> list[Any]:
 
 
 def joined(tape: Any, columns: Sequence[Any]) -> Any:
-    """Columns as an array, side by side on the last axis; complex if they are pairs."""
+    """Return columns as an array, side by side on the last axis; complex if they are pairs."""
     if isinstance(columns[0], Pair):
         return make_complex(tape, *(joined(tape, [column[part] for column in columns]) for part in (0, 1)))
     shape = np.broadcast_shapes(*(np.shape(column) for column in columns))
@@ -401,7 +401,7 @@ def _is_split(tape: Any, lines: Any, n: int) -> bool:
 
 
 def _parts(tape: Any, lines: Any) -> Pair:
-    """Real and imaginary part, both arrays."""
+    """Return real and imaginary part, both arrays."""
     re, im = parts_of(tape, lines)
     return Pair(re, im if np.ndim(im) else np.zeros(re.shape))
 
@@ -449,7 +449,7 @@ def _product(x: Pair, axis: int) -> Pair:
 
 
 def _waves(rows: int, columns: int, n: int) -> tuple[Any, Any]:
-    """Cosines and sines of 2π·jk/n."""
+    """Return cosines and sines of 2π·jk/n."""
     angles = 2.0 * np.pi / n * (np.outer(np.arange(rows), np.arange(columns)) % n)
     return np.cos(angles), np.sin(angles)
 
@@ -518,7 +518,7 @@ def ihfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = N
 
 
 def _axes(a: Any, s: Any, axes: Any) -> list[tuple[int, int | None]]:
-    """Axes with the lengths that are asked for."""
+    """Return axes with the lengths that are asked for."""
     if axes is None:
         axes = range(-len(s), 0) if s is not None else range(-np.ndim(a), 0)
     axes = [axes] if np.ndim(axes) == 0 else list(axes)

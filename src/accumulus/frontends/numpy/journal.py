@@ -46,7 +46,7 @@ def _key_of(tape: Any, reference: int) -> Key:
 
 
 def _term(tape: Any, reference: int) -> tuple[int, str, float]:
-    """Sign, kind and value of an operand."""
+    """Return the sign, kind and value of an operand."""
     if reference < 0:
         return 1, "constant", tape.value_of(reference) + 0.0
     if reference >= tape.inputs and tape.operation(reference).name == "negative":
@@ -175,7 +175,7 @@ class _State(threading.local):
         #: Whether nothing is merged, or nothing any more; how often each `if` could not be, by its place.
         self.off = False
         self.failures: dict[Site, int] = {}
-        #: Whether anything was; and the places where a variable has been left without a value.
+        #: True if anything was; and the places where a variable has been left without a value.
         self.merged = False
         self.suspects: set[Site] = set()
         #: Memory of arrays whose entries are in joined arrays, too, by identity, and where they were joined.

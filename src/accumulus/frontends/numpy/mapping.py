@@ -82,7 +82,7 @@ def map(f: Callable[..., Any], *xs: Any) -> Any:  # noqa: A001  # as jax.lax has
 
 
 def _arguments(f: Any, xs: Sequence[Any]) -> tuple[list[Structure], list[list[Any]], int]:
-    """Structure and leaves of each argument, and the one length of their first axes."""
+    """Return the structure and leaves of each argument, and the one length of their first axes."""
     structures: list[Structure] = []
     leaves: list[list[Any]] = []
     lengths: dict[str, int] = {}
@@ -194,7 +194,7 @@ def _table(array: NDArray[Any], count: int) -> NDArray[Any]:
 
 
 def _evaluated(body: Body, leaves: Sequence[Sequence[NDArray[Any]]], count: int) -> Any:
-    """All instances, on numbers."""
+    """Return all instances, on numbers."""
     tables = [_table(leaf, count) for each in leaves for leaf in each]
     kinds = [boolean for shape, boolean in body.results for _ in range(int(np.prod(shape)))]
     results = [np.empty(count, bool if boolean else float) for boolean in kinds]

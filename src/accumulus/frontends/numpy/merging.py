@@ -68,7 +68,7 @@ class Kept(NamedTuple):
 
 
 def kept(value: Any) -> Any:
-    """`value` as it is now: with its content, if that can change."""
+    """Return `value` as it is now: with its content, if that can change."""
     if isinstance(value, TracedArray):
         return Kept(value, TracedArray(value.tape, value.references.copy(), boolean=value.boolean))
     if type(value) is np.ndarray:
@@ -96,7 +96,7 @@ class Joiner:
         self._known: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
 
     def join(self, one: Any, other: Any) -> Any:
-        """One value for two, each as `kept` has it.
+        """Return one value for two, each as `kept` has it.
 
         Raises:
             MismatchedBranchesError: if they differ in more than numbers.
@@ -175,7 +175,7 @@ class Joiner:
         raise MismatchedBranchesError
 
     def entries(self, a: TracedArray, b: TracedArray) -> TracedArray:
-        """One array for two of the same shape and kind: only entries that differ are chosen from."""
+        """Return one array for two of the same shape and kind: only entries that differ are chosen from."""
         if a.tape is not b.tape or a.boolean != b.boolean:
             raise MismatchedBranchesError
         differ = a.references != b.references
@@ -386,8 +386,8 @@ class Merge:
     """An `if` on traced values while it runs: see `accumulus.frontends.source.syntax`.
 
     Attributes:
-        values: of its variables, as they are to be when it runs the next time or is finished.
-        finished: whether they are final.
+        values: values of its variables, as they are to be when it runs the next time or is finished.
+        finished: True if they are final.
         answer: to a condition that is not asked again.
     """
 
@@ -444,7 +444,7 @@ class Merge:
         return False
 
     def _joined(self, joiner: Joiner, one: Any, other: Any) -> Any:
-        """Variables of two branches; what does not fit is left without a value."""
+        """Return variables of two branches; what does not fit is left without a value."""
         values = {}
         for name, first, second in zip(self._names, one.content.values(), _contents(other).values(), strict=True):
             try:

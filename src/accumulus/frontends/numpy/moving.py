@@ -78,7 +78,7 @@ def _taken(array: Any, function: Callable[..., Any], indices: Any, axis: int | N
 def positional(
     function: Callable[..., Any], arguments: Sequence[Any], keywords: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arrays that were given by name, in their places; without the options that do not matter here."""
+    """Return arrays that were given by name, in their places; without the options that do not matter here."""
     if keywords.pop("out", None) is not None:
         raise refuse(f"{function_name(function)}(…, out=…) is not recorded: assign the result, out[...] = ….")
     check_dtype(keywords.pop("dtype", None), function_name(function))
@@ -124,7 +124,7 @@ for _function, _arrays in (MOVING | ZERO_FILLING).items():
 
 @implements(np.insert)
 def _insert(tape: Tape, arr: Any, obj: Any, values: Any, axis: int | None = None) -> TracedArray:
-    """`values` put in before the places `obj`."""
+    """Return `values` put in before the places `obj`."""
     array, items = references_of(tape, arr), references_of(tape, values)
     return TracedArray(tape, np.insert(array, concrete(obj), items, axis))
 
@@ -150,7 +150,7 @@ def _pad(tape: Tape, array: Any, pad_width: Any, mode: str = "constant", **keywo
 
 
 def _ramps(tape: Tape, array: Any, pad_width: Any, end_values: Any) -> Any:
-    """Borders from an end value to the outermost entry, one axis after the other."""
+    """Return borders from an end value to the outermost entry, one axis after the other."""
     widths = np.broadcast_to(pad_width, (array.ndim, 2)).tolist()
     ends = np.broadcast_to(end_values, (array.ndim, 2))
     for axis, ((before, after), (first, last)) in enumerate(zip(widths, ends, strict=True)):

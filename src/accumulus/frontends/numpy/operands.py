@@ -40,11 +40,11 @@ class Operand(StandIn):
     __slots__ = ()
     tape: Tape
     boolean: bool
-    #: Whether it stands for complex numbers, of which `entries` are both parts.
+    #: True if it stands for complex numbers, of which `entries` are both parts.
     is_complex: bool = False
-    #: Whether it is a sparse matrix, of which `entries` are the stored ones.
+    #: True if it is a sparse matrix, of which `entries` are the stored ones.
     is_sparse: bool = False
-    #: Whether it has not been decided which entries it has.
+    #: True if it has not been decided which entries it has.
     is_open: bool = False
 
     @property
@@ -70,7 +70,7 @@ def depends(value: object) -> bool:
 
 
 def concrete(value: Any) -> Any:
-    """`value` with the numbers and arrays of numbers that its constant traced values are.
+    """Return `value` with the numbers and arrays of numbers that its constant traced values are.
 
     The arrays are read-only: what a function writes into them would be lost.
     """
@@ -119,7 +119,7 @@ def is_sparse(value: Any) -> bool:
 
 
 def entries_of(tape: Tape, value: Any) -> tuple[Entries, bool]:
-    """Entries of any operand, and whether they are boolean.
+    """Return entries of any operand, and whether they are boolean.
 
     Raises:
         TraceError: for complex numbers, text, and values of another recording.
@@ -184,7 +184,7 @@ def _nested(tape: Tape, items: Sequence[Any]) -> tuple[Entries, bool]:
 
 
 def of_kind(tape: Tape, entries: Entries, is_boolean: bool, *, boolean: bool) -> Entries:
-    """`entries` as truth values or as reals: a truth value counts 1 or 0, a real is true unless it is 0."""
+    """Return `entries` as truth values or as reals: a truth value counts 1 or 0, a real is true unless it is 0."""
     return entries if is_boolean == boolean else map_references(tape, _truth if boolean else _number, [entries])
 
 

@@ -113,7 +113,7 @@ def _sort(tape: Tape, a: Any, axis: int | None = -1, kind: Any = None, order: An
 def _argsort(
     tape: Tape, a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None
 ) -> Any:
-    """Places of the entries along an axis, that of the smallest first; of equal ones as they come."""
+    """Return places of the entries along an axis, that of the smallest first; of equal ones as they come."""
     found = _along(tape, a, axis, lambda line: find_order(tape, line))
     return found if axis is None else np.moveaxis(found, -1, axis)
 
@@ -140,7 +140,7 @@ def _argpartition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any
 
 @_decides(np.lexsort)
 def _lexsort(tape: Tape, keys: Any, axis: int = -1) -> Any:
-    """Places in the order of the last key, of equal ones in that of the key before, and so on."""
+    """Return places in the order of the last key, of equal ones in that of the key before, and so on."""
     rows = [references_of(tape, key) for key in keys]
     if any(row.ndim > 1 for row in rows):
         raise refuse("np.lexsort is recorded for keys of one dimension.")
@@ -316,7 +316,7 @@ def _mask(tape: Tape, a: Any) -> NDArray[np.bool_]:
 
 
 def interpolated(tape: Tape, x: Any, knots: Any, values: Any, left: Any, right: Any) -> Any:
-    """Piecewise linear interpolation, as np.interp does it, between the knots where x is."""
+    """Return piecewise linear interpolation, as np.interp does it, between the knots where x is."""
     first, last = values[0], values[-1]
     count = len(knots)
     places = np.asarray(_searchsorted(tape, knots, x, "right"))

@@ -131,7 +131,7 @@ class _Listed:
         return len(sys.modules) != self._count or next(reversed(sys.modules.values())) is not self._last
 
     def users(self) -> list[tuple[str, ModuleType, bool]]:
-        """Names, modules, and whether they are of installed packages.
+        """Return names, modules, and whether they are of installed packages.
 
         What is loaded comes last, also what had been dropped and is loaded again.
         """

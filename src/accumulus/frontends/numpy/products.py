@@ -88,7 +88,7 @@ def _lengths(operands: Sequence[Labelled]) -> dict[str, int]:
 def _simplified(
     tape: Tape, operands: Sequence[Labelled], position: int, lengths: dict[str, int], result: str
 ) -> Labelled:
-    """One operand with every label once, in full length, and without labels that it alone has."""
+    """Return one operand with every label once, in full length, and without labels that it alone has."""
     references, labels = operands[position]
     full = tuple(lengths[label] for label in labels)
     if references.shape != full:
@@ -102,7 +102,7 @@ def _simplified(
 
 
 def _numbers(labels: str) -> list[int]:
-    """Labels as NumPy's einsum takes them in lists."""
+    """Return labels as NumPy's einsum takes them in lists."""
     return [string.ascii_letters.index(label) for label in labels]
 
 
@@ -188,7 +188,7 @@ LETTERS: Final = string.ascii_letters
 
 @implements(np.matmul, np.linalg.matmul)
 def _matmul(tape: Tape, x1: Any, x2: Any) -> Any:
-    """Matrix products over the last two axes; vectors count as a row on the left and a column on the right."""
+    """Return matrix products over the last two axes; vectors count as a row on the left and a column on the right."""
     if is_sparse(x1) or is_sparse(x2):
         return _by_sparse(tape, x1, x2)
     a, b = references_of(tape, x1), references_of(tape, x2)
@@ -247,7 +247,7 @@ def product_by_rows(tape: Tape, starts: Any, indices: Any, data: Any, shape: Seq
 
 
 def _stacks(*shapes: tuple[int, ...]) -> tuple[str, ...]:
-    """Labels of the leading axes that broadcast against each other: of each operand, then of the result."""
+    """Return labels of the leading axes that broadcast against each other: of each operand, then of the result."""
     longest = max(map(len, shapes))
     labels = LETTERS[len(LETTERS) - longest :]
     return (*(labels[longest - len(shape) :] for shape in shapes), labels)

@@ -131,7 +131,7 @@ def _make_range(tape: Tape, original: Callable[..., Any], *arguments: Any, **key
 
 
 def _build(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """np.array: a copy, unless asked otherwise, of an array or of what is nested in lists."""
+    """Return np.array: a copy, unless asked otherwise, of an array or of what is nested in lists."""
     result = _view_or_build(tape, original, *arguments, **keywords)
     if isinstance(result, TracedArray) and result is arguments[0] and keywords.get("copy", True):
         return result.copy()
@@ -139,7 +139,7 @@ def _build(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords
 
 
 def _view_or_build(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """np.asarray and its relatives: what is an array already stays what it is."""
+    """Return np.asarray and its relatives: what is an array already stays what it is."""
     if not arguments or not _contains_traced(arguments[0]):
         return _make(tape, original, *arguments, **keywords)
     result = _convert(tape, original, arguments[0], arguments[1] if len(arguments) > 1 else keywords.get("dtype"))
@@ -176,7 +176,7 @@ def _build_from_iterator(tape: Tape, original: Callable[..., Any], *arguments: A
 
 
 def _enumerate(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """np.ndenumerate: pairs of index and entry."""
+    """Return np.ndenumerate: pairs of index and entry."""
     array = arguments[0] if arguments else keywords["arr"]
     if not _contains_traced(array):
         return original(array)

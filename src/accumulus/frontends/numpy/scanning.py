@@ -44,7 +44,7 @@ def scan(
         init: what the first step is given: a number, an array, or lists, tuples and dicts of those.
         xs: arrays whose first axes have one length, a list, tuple or dict of them, or None.
         length: of `xs`; has to be given without.
-        reverse: whether the last entry comes first; results are in the order of `xs` even so.
+        reverse: True if the last entry comes first; results are in the order of `xs` even so.
 
     Returns:
         What the last step has left, and the results of all, with one more axis in front.
@@ -188,7 +188,7 @@ class _Steps:
         return carry, self._own(shape, [None] * len(self.begin) + stacked)
 
     def _tree(self, structure: Structure | None, leaves: Sequence[Any]) -> Any:
-        """Arguments of a function."""
+        """Return arguments of a function."""
         if structure is None:
             return None
         return leaves[0] if isinstance(structure, Leaf) else unflatten(structure, leaves)
@@ -213,7 +213,7 @@ class _Steps:
     # As a body ---------------------------------------------------------------------------------------------------
 
     def body(self, f: Callable[..., Any], tape: Any) -> Body:
-        """One step."""
+        """Return one step."""
         kinds = [_is_truth(leaf) for _, leaf in self.begin]
         places = [(np.shape(leaf), kind) for (_, leaf), kind in zip(self.begin, kinds, strict=True)]
         arguments = [(self.carry, places)]
@@ -273,7 +273,7 @@ class _Steps:
 
 
 def _form(value: Any) -> Any:
-    """Key that is quickly compared at each step: equal forms are of one structure, of equal shapes and types."""
+    """Return key that is quickly compared at each step: equal forms are of one structure, of equal shapes and types."""
     if type(value) is tuple or type(value) is list:
         return (type(value), *map(_form, value))
     if type(value) is dict:
@@ -292,7 +292,7 @@ def _is_truth(leaf: Any) -> bool:
 
 
 def _stacked(tape: Any, values: Sequence[Any]) -> Any:
-    """Results of all steps as one array."""
+    """Return results of all steps as one array."""
     if tape is None:
         shapes = {np.shape(value) for value in values}
         if len(shapes) > 1:

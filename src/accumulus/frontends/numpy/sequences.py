@@ -23,7 +23,7 @@ from accumulus.tape.tape import Tape
 
 @implements(np.ediff1d)
 def _ediff1d(tape: Tape, ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """Differences of neighbours, whatever the shape, between entries that are given."""
+    """Return differences of neighbours, whatever the shape, between entries that are given."""
     entries = np.ravel(as_array(tape, ary))
     ends = [None if end is None else np.ravel(as_array(tape, end)) for end in (to_begin, to_end)]
     parts = [ends[0], entries[1:] - entries[:-1], ends[1]]
@@ -32,7 +32,7 @@ def _ediff1d(tape: Tape, ary: Any, to_end: Any = None, to_begin: Any = None) -> 
 
 @implements(np.gradient)
 def _gradient(tape: Tape, f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """Central differences inside, one-sided ones at the ends, along one axis or several, of any spacing."""
+    """Return central differences inside, one-sided ones at the ends, along one axis or several, of any spacing."""
     f = as_array(tape, f)
     axes = range(f.ndim) if axis is None else [k % f.ndim for k in np.atleast_1d(axis).tolist()]
     spacings = list(varargs) if len(varargs) != 1 else list(varargs) * len(axes)
@@ -122,7 +122,7 @@ def _correlate(tape: Tape, a: Any, v: Any, mode: str = "valid") -> Any:
 
 @implements(np.vander)
 def _vander(tape: Tape, x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    """Powers of the entries in columns."""
+    """Return powers of the entries in columns."""
     x = as_array(tape, x)
     count = x.size if N is None else N
     columns = [as_array(tape, np.ones(x.shape))]
@@ -214,7 +214,7 @@ FAMILIES: Final[dict[str, tuple[str, Family]]] = {
 
 
 def _sum_of(family: Family, tape: Tape, x: Any, c: Any, tensor: bool = True) -> Any:
-    """Σ cₙ·Pₙ(x) by Clenshaw's recurrence, lowest coefficient first."""
+    """Return Σ cₙ·Pₙ(x) by Clenshaw's recurrence, lowest coefficient first."""
     x, c = as_array(tape, x), np.atleast_1d(as_array(tape, c))
     if c.ndim != 1:
         raise refuse("Values of numpy.polynomial are recorded for one polynomial: coefficients in a vector.")

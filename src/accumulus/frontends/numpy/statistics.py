@@ -222,7 +222,7 @@ def _lines(tape: Tape, a: Any, axis: Any) -> tuple[Any, list[int]]:
 
 
 def _at_shares(tape: Tape, a: Any, q: Any, axis: Any, method: str, keepdims: bool, of_numbers: bool = False) -> Any:
-    """Quantiles along axes; `of_numbers` of the entries that are not NaN, however many these are."""
+    """Return quantiles along axes; `of_numbers` of the entries that are not NaN, however many these are."""
     if depends(q):
         raise refuse("Quantiles are recorded for constant shares q.")
     if method not in _PLACES:
@@ -255,7 +255,7 @@ def _at_shares(tape: Tape, a: Any, q: Any, axis: Any, method: str, keepdims: boo
 
 
 def _at_share(ordered: Any, share: float, count: int, method: str) -> Any:
-    """One quantile of the first `count` entries of sorted lines."""
+    """Return one quantile of the first `count` entries of sorted lines."""
     place = min(max(float(_PLACES[method](share, count)), 0.0), count - 1.0)
     below = int(place)
     rest = place - below
@@ -304,7 +304,7 @@ def _cov(
     fweights: Any = None,
     aweights: Any = None,
 ) -> Any:
-    """Covariances of the rows, or columns."""
+    """Return covariances of the rows, or columns."""
     rows = _rows(tape, m, rowvar, True)
     if y is not None:
         rows = np.concatenate([rows, _rows(tape, y, rowvar, False)])
@@ -328,7 +328,7 @@ def _cov(
 
 
 def _rows(tape: Tape, values: Any, rowvar: bool, first: bool) -> Any:
-    """One row for each variable."""
+    """Return one row for each variable."""
     values = as_array(tape, values)
     if values.ndim > 2:
         raise ValueError("m has more than 2 dimensions")
@@ -340,7 +340,7 @@ def _rows(tape: Tape, values: Any, rowvar: bool, first: bool) -> Any:
 @implements(np.corrcoef)
 @by_name
 def _corrcoef(tape: Tape, x: Any, y: Any = None, rowvar: bool = True) -> Any:
-    """Correlations of the rows, or columns."""
+    """Return correlations of the rows, or columns."""
     covariances = _cov(tape, x, y, rowvar)
     if not np.ndim(covariances):
         return covariances / covariances

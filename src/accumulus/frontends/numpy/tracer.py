@@ -74,7 +74,7 @@ def _traced(tape: Tape, argument: Any, references: References) -> Traced:
 
 
 def supported() -> list[str]:
-    """Names of the functions that are recorded, apart from NumPy's and SciPy's elementwise universal functions.
+    """Return names of the functions that are recorded, apart from NumPy's and SciPy's elementwise universal functions.
 
     >>> {"np.all", "math.sin"} <= set(supported())
     True

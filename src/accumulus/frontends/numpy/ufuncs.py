@@ -345,7 +345,7 @@ def _accumulate(tape: Tape, ufunc: np.ufunc, array: Any, axis: int = 0, dtype: A
 def _reduceat(
     tape: Tape, ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
 ) -> Any:
-    """Folds of the entries from each index to the next; of one entry, where the next is not larger."""
+    """Return folds of the entries from each index to the next; of one entry, where the next is not larger."""
     check_dtype(dtype, f"np.{ufunc.__name__}.reduceat")
     if depends(indices):
         raise refuse(f"np.{ufunc.__name__}.reduceat: the indices must be constants.")

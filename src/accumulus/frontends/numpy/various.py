@@ -101,7 +101,7 @@ def _unwrap(tape: Tape, p: Any, discont: Any = None, axis: int = -1, *, period: 
 
 
 def sine_by_argument(y: Any) -> Any:
-    """sin(y) / y."""
+    """Return sin(y) / y."""
     if not isinstance(y, Traced):
         return np.sinc(np.divide(y, np.pi))
     is_complex = getattr(y, "dtype", np.dtype(float)).kind == "c"
@@ -149,7 +149,7 @@ def _astype(tape: Tape, x: Any, dtype: Any, /, *, copy: bool = True, device: Any
 def _nan_to_num(
     tape: Tape, x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Any:
-    """Other numbers, by default 0 and the greatest ones, for NaN and the infinities."""
+    """Return other numbers, by default 0 and the greatest ones, for NaN and the infinities."""
     if not copy:
         raise refuse("np.nan_to_num(…, copy=False) is not recorded: leave copy=False away.")
     x = as_array(tape, x)
@@ -200,7 +200,7 @@ def _choose(tape: Tape, a: Any, choices: Any, out: Any = None, mode: str = "rais
 
 @implements(np.ldexp)
 def _ldexp(tape: Tape, x1: Any, x2: Any) -> Any:
-    """x1 times 2 to the power x2, a constant."""
+    """Return x1 times 2 to the power x2, a constant."""
     if depends(x2):
         raise refuse("np.ldexp is recorded for a constant exponent; write x * 2.0 ** k.")
     return as_array(tape, x1) * np.ldexp(1.0, concrete(x2))
@@ -210,7 +210,7 @@ def _ldexp(tape: Tape, x1: Any, x2: Any) -> Any:
 def _interp(
     tape: Tape, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
 ) -> Any:
-    """Piecewise linear interpolation; the values at the knots may be traced.
+    """Return piecewise linear interpolation; the values at the knots may be traced.
 
     Between few constant knots, or at many places, three selections and a comparison a knot find the segment's slope,
     knot and value; else the place among the knots is decided.

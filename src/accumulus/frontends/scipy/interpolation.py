@@ -37,7 +37,7 @@ class _Place:
     Args:
         x: reference of the point.
         inner: the knots between pieces, ascending; the piece on the right of a knot holds it.
-        holds_left: whether a knot belongs to the piece on its left instead.
+        holds_left: True if a knot belongs to the piece on its left instead.
     """
 
     def __init__(self, tape: Tape, x: int, inner: Sequence[float], holds_left: bool = False) -> None:
@@ -149,7 +149,7 @@ def _at_axis(result: Any, dimensions: int, axis: int) -> Any:
 
 @borrows("scipy.interpolate", "PPoly.__call__")
 def _polynomial(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
-    """Piecewise polynomials, and so CubicSpline, PchipInterpolator, Akima1DInterpolator, CubicHermiteSpline."""
+    """Return piecewise polynomials, and so CubicSpline, PchipInterpolator, Akima1DInterpolator, CubicHermiteSpline."""
     if nu < 0:
         raise ValueError("Order of derivative cannot be negative")
     of = self.derivative(concrete(nu)) if nu else self
@@ -197,7 +197,7 @@ def _splev(tape: Tape, x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
 
 @borrows("scipy.interpolate", "interp1d.__call__")
 def _interp1d(tape: Tape, self: Any, x: Any) -> Any:
-    """One-dimensional interpolation of any kind; NaN where SciPy would raise."""
+    """Return one-dimensional interpolation of any kind; NaN where SciPy would raise."""
     point = as_array(tape, x)
     knots = np.asarray(self.x, float)
     values = np.moveaxis(np.asarray(self.y, float), self.axis, 0)
@@ -224,7 +224,7 @@ def _interp1d(tape: Tape, self: Any, x: Any) -> Any:
 
 @borrows("scipy.interpolate", "RegularGridInterpolator.__call__")
 def _grid(tape: Tape, self: Any, xi: Any, method: Any = None, *, nu: Any = None) -> Any:
-    """Linear and nearest interpolation on a grid of any number of axes."""
+    """Return linear and nearest interpolation on a grid of any number of axes."""
     method = self.method if method is None else method
     if method not in ("linear", "nearest") or nu is not None:
         raise refuse(
@@ -355,7 +355,7 @@ def _cumulative_trapezoid(tape: Tape, y: Any, x: Any = None, dx: Any = 1.0, axis
 
 @borrows("scipy.integrate", "simpson")
 def _simpson(tape: Tape, y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
-    """Simpson's rule; of an even number of points, with Cartwright's correction for the last interval."""
+    """Return Simpson's rule; of an even number of points, with Cartwright's correction for the last interval."""
     y = np.moveaxis(as_array(tape, y), axis, -1)
     n = y.shape[-1]
     widths = widths_of(tape, x, dx, axis)
@@ -382,7 +382,7 @@ def _simpson(tape: Tape, y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1
 
 @borrows("scipy.optimize", "rosen")
 def _rosen(tape: Tape, x: Any) -> Any:
-    """Σ 100·(xᵢ₊₁ - xᵢ²)² + (1 - xᵢ)² along the first axis."""
+    """Return Σ 100·(xᵢ₊₁ - xᵢ²)² + (1 - xᵢ)² along the first axis."""
     x = as_array(tape, x)
     return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2, axis=0)
 

@@ -84,7 +84,7 @@ def _cho_factor(tape: Tape, a: Any, lower: bool = False) -> tuple[Any, bool]:
 
 @_records("cho_solve")
 def _cho_solve(tape: Tape, c_and_lower: tuple[Any, bool], b: Any) -> Any:
-    """Solutions by Cholesky's factor."""
+    """Return solutions by Cholesky's factor."""
     factor, lower = c_and_lower
     first = _solve_triangular(tape, factor, b, trans=0 if lower else 1, lower=lower)
     return _solve_triangular(tape, factor, first, trans=1 if lower else 0, lower=lower)
@@ -111,7 +111,7 @@ def _solve_triangular(
 
 @_records("lu_factor")
 def _lu_factor(tape: Tape, a: Any) -> tuple[Any, Any]:
-    """L and U in one matrix, and with which row each was exchanged, as traced numbers."""
+    """Return L and U in one matrix, and with which row each was exchanged, as traced numbers."""
     with tape.unsigned_zeros():
         matrices, stack = matrices_of(tape, a, "scipy.linalg.lu_factor")
         factors, pivots = _factored(tape, matrices)
@@ -120,7 +120,7 @@ def _lu_factor(tape: Tape, a: Any) -> tuple[Any, Any]:
 
 @_records("lu_solve")
 def _lu_solve(tape: Tape, lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -> Any:
-    """Solutions by what `lu_factor` has returned."""
+    """Return solutions by what `lu_factor` has returned."""
     factors, pivots, sides = as_array(tape, lu_and_piv[0]), as_array(tape, lu_and_piv[1]), as_array(tape, b)
     if factors.ndim != 2 or sides.ndim not in (1, 2):
         raise refuse("scipy.linalg.lu_solve is recorded for one matrix, and one or two axes of right-hand sides.")
@@ -138,7 +138,7 @@ def _lu_solve(tape: Tape, lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -
 
 @_records("lu")
 def _lu(tape: Tape, a: Any, permute_l: bool = False, p_indices: bool = False) -> tuple[Any, ...]:
-    """P, L and U, or P·L and U."""
+    """Return P, L and U, or P·L and U."""
     if p_indices:
         raise refuse("scipy.linalg.lu(…, p_indices=True): the permutation depends on values. Leave p_indices away.")
     with tape.unsigned_zeros():
@@ -155,7 +155,7 @@ def _lu(tape: Tape, a: Any, permute_l: bool = False, p_indices: bool = False) ->
 
 @_records("qr")
 def _qr(tape: Tape, a: Any, mode: str = "full", pivoting: bool = False) -> Any:
-    """Q and R, or R alone, in a tuple."""
+    """Return Q and R, or R alone, in a tuple."""
     if pivoting or mode not in ("full", "r", "economic"):
         raise refuse("scipy.linalg.qr is recorded without pivoting, with mode 'full', 'economic' or 'r'.")
     q, r = factorisations.qr(tape, a, "reduced" if mode == "economic" else "complete")
@@ -174,7 +174,7 @@ def _eigh(
     subset_by_index: Any = None,
     subset_by_value: Any = None,
 ) -> Any:
-    """Eigenvalues, ascending, and vectors of a·v = w·b·v, for a symmetric a and a positive definite b."""
+    """Return eigenvalues, ascending, and vectors of a·v = w·b·v, for a symmetric a and a positive definite b."""
     if subset_by_value is not None or type != 1:
         raise refuse(
             "scipy.linalg.eigh is recorded of a·v = w·b·v (type=1); how many eigenvalues are in an interval depends on "
@@ -244,7 +244,7 @@ def _solve_banded(tape: Tape, l_and_u: Any, ab: Any, b: Any) -> Any:
 
 @_records("solveh_banded")
 def _solveh_banded(tape: Tape, ab: Any, b: Any, lower: bool = False) -> Any:
-    """Solutions for a positive definite banded matrix in diagonals, by Cholesky's factor."""
+    """Return solutions for a positive definite banded matrix in diagonals, by Cholesky's factor."""
     bands = as_array(tape, ab)
     width, n = len(bands) - 1, bands.shape[1]
     matrix = zeros(tape, n, n)
@@ -258,7 +258,7 @@ def _solveh_banded(tape: Tape, ab: Any, b: Any, lower: bool = False) -> Any:
 
 
 def _factored(tape: Tape, a: Any) -> tuple[Any, Any]:
-    """L below the diagonal and U on and above it, of stacked matrices; and with which each row was exchanged."""
+    """Return L below the diagonal and U on and above it, of stacked matrices; and with which each row was exchanged."""
     a = a.copy()
     m, n = a.shape[1:]
     pivots = zeros(tape, len(a), min(m, n))
@@ -277,7 +277,7 @@ def _factored(tape: Tape, a: Any) -> tuple[Any, Any]:
 
 
 def _exchanged_once(tape: Tape, a: Any, k: int, place: Any) -> Any:
-    """Stacked matrices with row k and the row at `place`, which is no earlier, exchanged."""
+    """Return stacked matrices with row k and the row at `place`, which is no earlier, exchanged."""
     result = a.copy()
     place = as_array(tape, place)
     if not depends(place) and len(set(map(float, np.asarray(place)))) == 1:
@@ -292,7 +292,7 @@ def _exchanged_once(tape: Tape, a: Any, k: int, place: Any) -> Any:
 
 
 def _exchanged(tape: Tape, b: Any, pivots: Any, *, back: bool = False) -> Any:
-    """Stacked matrices with the rows exchanged one pair after the other, or back again."""
+    """Return stacked matrices with the rows exchanged one pair after the other, or back again."""
     places = range(pivots.shape[-1])
     for k in reversed(places) if back else places:
         b = _exchanged_once(tape, b, k, pivots[:, k])
@@ -367,7 +367,7 @@ def _squared_as_chosen(a: Any, norms: Any) -> Any:
 
 
 def _approximant(a: Any) -> Any:
-    """Padé's approximant of the exponential: (V - U)⁻¹·(V + U), with U and V the odd and the even part."""
+    """Return Padé's approximant of the exponential: (V - U)⁻¹·(V + U), with U and V the odd and the even part."""
     c = COEFFICIENTS
     identity = np.eye(a.shape[-1])
     a2 = a @ a
@@ -438,7 +438,7 @@ def _turning(tape: Tape, p: Any, skew: Any) -> Any:
 
 @borrows("scipy.linalg", "block_diag")
 def _block_diag(tape: Tape, *arrs: Any) -> Any:
-    """Matrices along the diagonal, zeros elsewhere."""
+    """Return matrices along the diagonal, zeros elsewhere."""
     blocks = [np.atleast_2d(as_array(tape, block)) for block in arrs]
     ends = np.cumsum([block.shape for block in blocks], axis=0).tolist()
     result = zeros(tape, *ends[-1])

@@ -103,7 +103,7 @@ _INVERSE = (1, 3, 2, 4)
 
 
 def _orthogonal(columns: Columns, sines: bool, kind: int, before: bool) -> list[Any]:
-    """Entries at the ends scaled so that the matrix of the transform is orthogonal, before it or after it."""
+    """Return entries at the ends scaled so that the matrix of the transform is orthogonal, before it or after it."""
     result = list(columns)
     ends = {(False, 1): (0, -1), (False, 2): () if before else (0,), (False, 3): (0,) if before else ()}
     ends |= {(True, 2): () if before else (-1,), (True, 3): (-1,) if before else ()}

@@ -35,8 +35,8 @@ class SparseEntries(Operand):
     Args:
         tape: where the entries are recorded.
         rows, columns: of the stored entries; a place may come twice, and counts as the sum then.
-        references: of the entries.
-        shape: of the matrix.
+        references: references of the entries.
+        shape: shape of the matrix.
         kind: the class of SciPy that it stands for.
     """
 

@@ -51,8 +51,8 @@ class Factors:
     Args:
         matrix: sparse or dense, constant or traced; or None if only factors are known.
         original: the object that it stands for.
-        order: of columns in the elimination.
-        raises: whether a singular matrix raises at a call.
+        order: order of columns in the elimination.
+        raises: True if a singular matrix raises at a call.
     """
 
     def __init__(self, matrix: Any, original: Any = None, order: str = "COLAMD", raises: bool = True) -> None:

@@ -52,7 +52,7 @@ def _vector(tape: Tape, values: Any) -> Any:
 
 @borrows("scipy.spatial.distance", "minkowski")
 def _minkowski(tape: Tape, u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
-    """(Σ w·|u - v|ᵖ)^(1/p) for a constant p."""
+    """Return (Σ w·|u - v|ᵖ)^(1/p) for a constant p."""
     if depends(p):
         raise refuse("scipy.spatial.distance.minkowski: p has to be a constant.")
     order = float(concrete(p))
@@ -68,7 +68,7 @@ def _minkowski(tape: Tape, u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
 
 @borrows("scipy.spatial.distance", "correlation")
 def _correlation(tape: Tape, u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
-    """1 - cos of the angle between the vectors less their means."""
+    """Return 1 - cos of the angle between the vectors less their means."""
     u, v = _vector(tape, u), _vector(tape, v)
     weights = np.full(u.shape, 1.0 / max(u.size, 1)) if w is None else _vector(tape, w) / np.sum(_vector(tape, w))
     if centered:
@@ -78,7 +78,7 @@ def _correlation(tape: Tape, u: Any, v: Any, w: Any = None, centered: bool = Tru
 
 
 def _mahalanobis(tape: Tape, u: Any, v: Any, VI: Any) -> Any:
-    """√(dᵀ·V⁻¹·d) for the difference d and the inverse of a covariance matrix."""
+    """Return √(dᵀ·V⁻¹·d) for the difference d and the inverse of a covariance matrix."""
     difference = _vector(tape, u) - _vector(tape, v)
     return np.sqrt(difference @ np.atleast_2d(as_array(tape, VI)) @ difference)
 
@@ -113,7 +113,7 @@ for _name, _each in _SUMS.items():
 
 @borrows("scipy.spatial.distance", "braycurtis")
 def _braycurtis(tape: Tape, u: Any, v: Any, w: Any = None) -> Any:
-    """Σ |u - v| / Σ |u + v|."""
+    """Return Σ |u - v| / Σ |u + v|."""
     u, v = _vector(tape, u), _vector(tape, v)
     weights = 1.0 if w is None else _vector(tape, w)
     return np.sum(weights * abs(u - v)) / np.sum(weights * abs(u + v))
@@ -205,7 +205,7 @@ class TracedRotation(Operand):
         return np.roll(found, 1, axis=-1) if scalar_first else found
 
     def as_matrix(self) -> Any:
-        """Orthogonal matrices, of shape (..., 3, 3)."""
+        """Return orthogonal matrices, of shape (..., 3, 3)."""
         if (known := perturbation(self.quaternions)) is not None:
             base, delta, order = known
             return perturbed_matrix(self._like(base).as_matrix(), delta, order)
@@ -218,7 +218,7 @@ class TracedRotation(Operand):
         return np.stack([_joined(self.tape, row) for row in rows], axis=-2)
 
     def as_rotvec(self, degrees: bool = False) -> Any:
-        """Vectors along the axes, as long as the angles."""
+        """Return vectors along the axes, as long as the angles."""
         quaternions = canonical_form(self.quaternions)
         axis = quaternions[..., :3]
         scale = angle_by_sine(axis, quaternions[..., 3:])
@@ -288,7 +288,7 @@ def _parts(quaternions: Any) -> list[Any]:
 
 
 def _joined(tape: Tape, parts: Sequence[Any]) -> Any:
-    """Arrays side by side on a new last axis."""
+    """Return arrays side by side on a new last axis."""
     return np.stack(np.broadcast_arrays(*(as_array(tape, part) for part in parts)), axis=-1)
 
 
@@ -340,14 +340,14 @@ borrows(MODULE, "Rotation.__pow__")(lambda tape, self, n, modulus=None: TracedRo
 
 @borrows(MODULE, "Rotation.concatenate")
 def _concatenate(tape: Tape, rotations: Any) -> Any:
-    """Several rotations in one array."""
+    """Return several rotations in one array."""
     given = [rotations] if _is_rotation(rotations) else rotations
     return TracedRotation(tape, np.concatenate([np.atleast_2d(_quaternions(tape, each)) for each in given]))
 
 
 @borrows(MODULE, "Rotation.from_quat")
 def _from_quat(tape: Tape, quat: Any, *, scalar_first: bool = False) -> TracedRotation:
-    """Rotations by quaternions of any length but 0."""
+    """Return rotations by quaternions of any length but 0."""
     quaternions = as_array(tape, quat)
     if quaternions.shape[-1:] != (4,):
         raise ValueError(f"Expected `quat` to have shape (..., 4), got {quaternions.shape}.")
@@ -356,7 +356,7 @@ def _from_quat(tape: Tape, quat: Any, *, scalar_first: bool = False) -> TracedRo
 
 @borrows(MODULE, "Rotation.from_rotvec")
 def _from_rotvec(tape: Tape, rotvec: Any, degrees: bool = False) -> TracedRotation:
-    """Rotations about vectors, by angles as long as these."""
+    """Return rotations about vectors, by angles as long as these."""
     vectors = as_array(tape, rotvec)
     if vectors.shape[-1:] != (3,):
         raise ValueError(f"Expected `rot_vec` to have shape (..., 3), got {vectors.shape}")
@@ -368,7 +368,7 @@ def _from_rotvec(tape: Tape, rotvec: Any, degrees: bool = False) -> TracedRotati
 
 @borrows(MODULE, "Rotation.from_mrp")
 def _from_mrp(tape: Tape, mrp: Any) -> TracedRotation:
-    """Rotations by modified Rodrigues parameters."""
+    """Return rotations by modified Rodrigues parameters."""
     vectors = as_array(tape, mrp)
     above = 1.0 + np.sum(vectors * vectors, axis=-1, keepdims=True)
     return TracedRotation(tape, np.concatenate([2.0 * vectors, 2.0 - above], axis=-1) / above)
@@ -376,7 +376,7 @@ def _from_mrp(tape: Tape, mrp: Any) -> TracedRotation:
 
 @borrows(MODULE, "Rotation.from_euler")
 def _from_euler(tape: Tape, seq: str, angles: Any, degrees: bool = False) -> TracedRotation:
-    """Rotations one after the other, about axes that stand still (small letters) or turn as well (capitals)."""
+    """Return rotations one after the other, about axes that stand still (small letters) or turn as well (capitals)."""
     places, extrinsic = _axes(seq, 1)
     turns = np.atleast_1d(as_array(tape, angles))
     if turns.shape[-1] != len(places):
@@ -398,7 +398,7 @@ def _from_euler(tape: Tape, seq: str, angles: Any, degrees: bool = False) -> Tra
 
 @borrows(MODULE, "Rotation.from_matrix")
 def _from_matrix(tape: Tape, matrix: Any, *, assume_valid: bool = False) -> TracedRotation:
-    """Rotations by matrices: by the nearest orthogonal ones, unless these are said to be orthogonal.
+    """Return rotations by matrices: by the nearest orthogonal ones, unless these are said to be orthogonal.
 
     SciPy raises where the determinant is not positive.
     """

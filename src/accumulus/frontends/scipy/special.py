@@ -45,7 +45,7 @@ def _logsumexp(
 
 @borrows("scipy.special", "softmax")
 def _softmax(tape: Tape, x: Any, axis: Any = None) -> Any:
-    """exp(x) / Σ exp(x), from the largest term on."""
+    """Return exp(x) / Σ exp(x), from the largest term on."""
     x = as_array(tape, x)
     terms = np.exp(x - _fixed(tape, np.max(x, axis=axis, keepdims=True)))
     return terms / np.sum(terms, axis=axis, keepdims=True)
@@ -53,7 +53,7 @@ def _softmax(tape: Tape, x: Any, axis: Any = None) -> Any:
 
 @borrows("scipy.special", "log_softmax")
 def _log_softmax(tape: Tape, x: Any, axis: Any = None) -> Any:
-    """log(exp(x) / Σ exp(x)), from the largest term on."""
+    """Return log(exp(x) / Σ exp(x)), from the largest term on."""
     x = as_array(tape, x)
     largest = np.max(x, axis=axis, keepdims=True)
     shifted = x - _fixed(tape, np.where(np.isfinite(largest), largest, 0.0))
@@ -62,7 +62,7 @@ def _log_softmax(tape: Tape, x: Any, axis: Any = None) -> Any:
 
 @borrows("scipy.special", "zeta")
 def _record_zeta(tape: Tape, x: Any, q: Any = None) -> Any:
-    """Hurwitz' zeta function ζ(x, q) for a constant x > 1 and q > 0, by q."""
+    """Return Hurwitz' zeta function ζ(x, q) for a constant x > 1 and q > 0, by q."""
     if depends(x):
         raise refuse("scipy.special.zeta: its derivative by its first argument is not known; it has to be a constant.")
     return applied(tape, "zeta", np.asarray(concrete(x), float), 1.0 if q is None else q)
@@ -85,7 +85,7 @@ def _polygamma(tape: Tape, n: Any, x: Any) -> Any:
 
 @borrows("scipy.special", "spherical_jn")
 def _spherical_jn(tape: Tape, n: Any, z: Any, derivative: bool = False) -> Any:
-    """Spherical Bessel functions of orders 0, 1 and 2."""
+    """Return spherical Bessel functions of orders 0, 1 and 2."""
     if depends(n) or concrete(n) not in (0, 1, 2) or derivative:
         raise refuse(
             "scipy.special.spherical_jn is recorded for the constant orders 0, 1 and 2, without derivative=True."
@@ -148,7 +148,7 @@ def _from(low: float, value: Any, z: Any, below: float) -> Any:
 
 
 def _positive(z: Any) -> Any:
-    """z, and 1 where it is not positive, so that no logarithm spoils a derivative there."""
+    """Return z, and 1 where it is not positive, so that no logarithm spoils a derivative there."""
     return np.where(z > 0, z, 1.0)
 
 

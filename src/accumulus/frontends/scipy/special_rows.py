@@ -39,7 +39,7 @@ _k0, _k1, _k0e, _k1e = map(operation, ["k0", "k1", "k0e", "k1e"])
 
 
 def _expit(x: Any) -> Any:
-    """1 / (1 + exp(-x)), without the overflow of exp that would make the derivative NaN."""
+    """Return 1 / (1 + exp(-x)), without the overflow of exp that would make the derivative NaN."""
     right = x >= 0
     decay = _exp(_select(right, -x, x))
     share = 1.0 / (1.0 + decay)
@@ -47,7 +47,7 @@ def _expit(x: Any) -> Any:
 
 
 def _xlogy(x: Any, y: Any, log: Callable[[Any], Any] = _log) -> Any:
-    """x·log(y), 0 for x = 0 whatever y is, unless it is NaN."""
+    """Return x·log(y), 0 for x = 0 whatever y is, unless it is NaN."""
     zero = _and(x == 0, _or(y <= 0, y == math.inf))
     return x * log(_select(zero, 0.0 if log is _log1p else 1.0, y))
 
@@ -88,7 +88,7 @@ def _at_pole(small: Any, large: Any) -> tuple[Any, Any]:
 
 
 def _sign_of_gamma(x: Any) -> Any:
-    """-1 where Γ(x) is negative."""
+    """Return -1 where Γ(x) is negative."""
     half = 0.5 * _floor(x)
     return _select(_and(x < 0, _floor(half) != half), -1.0, 1.0)
 
@@ -124,7 +124,7 @@ def _order(n: Any, name: str) -> int:
 
 
 def _first_or_second_kind(name: str, n: Any, x: Any) -> Any:
-    """Jₙ or Yₙ; those of negative order are those of the positive one, with a sign."""
+    """Return Jₙ or Yₙ; those of negative order are those of the positive one, with a sign."""
     order = _order(n, f"{name}v")
     whole = operation(f"{name}{abs(order)}") if abs(order) < 2 else partial(operation(f"{name}n"), float(abs(order)))
     value = whole(x)
@@ -132,7 +132,7 @@ def _first_or_second_kind(name: str, n: Any, x: Any) -> Any:
 
 
 def _third_kind(n: Any, x: Any, name: str, first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Any:
-    """Kₙ, by its recurrence, of which all terms are positive."""
+    """Return Kₙ, by its recurrence, of which all terms are positive."""
     order = abs(_order(n, name))
     before, now = first(x), second(x)
     for k in range(1, order):
@@ -141,7 +141,7 @@ def _third_kind(n: Any, x: Any, name: str, first: Callable[[Any], Any], second: 
 
 
 def _modified(n: Any, x: Any, name: str) -> Any:
-    """Iₙ, the same for -n."""
+    """Return Iₙ, the same for -n."""
     order = abs(_order(n, name))
     if order > _LARGEST_ORDER:
         raise refuse(f"scipy.special.{name} is recorded for orders up to {_LARGEST_ORDER}, {order} was given.")
@@ -149,7 +149,7 @@ def _modified(n: Any, x: Any, name: str) -> Any:
 
 
 def _exprel(x: Any) -> Any:
-    """(exp x - 1) / x."""
+    """Return (exp x - 1) / x."""
 
     def closed(near: Any) -> Any:
         safe = _select(near, 1.0, x)
@@ -164,7 +164,7 @@ def _boxcox(x: Any, power: Any, log: Callable[[Any], Any]) -> Any:
 
 
 def _inv_boxcox(y: Any, power: Any) -> Any:
-    """(λ y + 1)^(1/λ), by log1p(u)/u = 2/(2 + u) · atanh(w)/w with u = λ y and w = u/(2 + u)."""
+    """Return (λ y + 1)^(1/λ), by log1p(u)/u = 2/(2 + u) · atanh(w)/w with u = λ y and w = u/(2 + u)."""
     u = power * y
     half = 2.0 / (2.0 + u)
 
@@ -200,7 +200,7 @@ def _huber(delta: Any, r: Any) -> Any:
 
 
 def _pseudo_huber(delta: Any, r: Any) -> Any:
-    """δ² (√(1 + (r/δ)²) - 1), without its cancellation."""
+    """Return δ² (√(1 + (r/δ)²) - 1), without its cancellation."""
     size = _select(_and(delta == 0, r == 0), 1.0, _hypot(delta, r) + delta)
     return _select(delta < 0, math.inf, delta * r * (r / size))
 

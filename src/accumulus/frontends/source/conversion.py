@@ -200,7 +200,7 @@ def _qualified(name: str, around: str) -> str:
 
 
 def _named(code: CodeType, name: str, qualified: str) -> CodeType:
-    """Code in which the functions of the transformation have the name of the function around them."""
+    """Return the code in which the functions of the transformation have the name of the function around them."""
     constants = tuple(
         constant
         if not isinstance(constant, CodeType)

@@ -75,7 +75,7 @@ def _exits(statement: ast.If, kind: Exit) -> bool:
 
 
 def exits_at_end(block: Sequence[ast.stmt], kind: Exit) -> set[int]:
-    """Identities of the exits that are at the end of a block or of a branch there."""
+    """Return identities of the exits that are at the end of a block or of a branch there."""
     if not block:
         return set()
     last = block[-1]

@@ -24,7 +24,7 @@ def copied(value: Any) -> Any:
 
 
 def chain_of(node: ast.If) -> tuple[list[ast.expr], list[list[ast.stmt]], list[ast.stmt]]:
-    """Conditions and branches of an ``if``, its ``elif``, and its ``else``."""
+    """Return conditions and branches of an ``if``, its ``elif``, and its ``else``."""
     tests, bodies = [node.test], [node.body]
     while len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
         node = node.orelse[0]
@@ -34,7 +34,7 @@ def chain_of(node: ast.If) -> tuple[list[ast.expr], list[list[ast.stmt]], list[a
 
 
 def assigned_in(nodes: Sequence[ast.AST]) -> set[str]:
-    """Names of variables of the function that are set or deleted."""
+    """Return names of variables of the function that are set or deleted."""
     found: set[str] = set()
     waiting = list(nodes)
     while waiting:
@@ -76,27 +76,27 @@ def variable(name: str) -> ast.Name:
 
 
 def is_none(name: str) -> ast.expr:
-    """``name is None``."""
+    """Return ``name is None``."""
     return ast.Compare(variable(name), [ast.Is()], [ast.Constant(None)])
 
 
 def is_bool(value: ast.expr) -> ast.expr:
-    """``value.__class__ is bool``."""
+    """Return ``value.__class__ is bool``."""
     return ast.Compare(ast.Attribute(value, "__class__", ast.Load()), [ast.Is()], [variable("@bool")])
 
 
 def call_of(name: str, *arguments: ast.expr) -> ast.Call:
-    """``name(*arguments)``."""
+    """Return ``name(*arguments)``."""
     return ast.Call(variable(name), list(arguments), [])
 
 
 def method_of(owner: str, name: str, *arguments: ast.expr) -> ast.expr:
-    """``owner.name(*arguments)``."""
+    """Return ``owner.name(*arguments)``."""
     return ast.Call(ast.Attribute(variable(owner), name, ast.Load()), list(arguments), [])
 
 
 def assigned(name: str, value: ast.expr) -> ast.stmt:
-    """``name = value``."""
+    """Return ``name = value``."""
     return ast.Assign([ast.Name(name, ast.Store())], value)
 
 

@@ -91,7 +91,7 @@ class Transformer(ast.NodeTransformer):
     """The transformation of one function.
 
     Args:
-        builtin: whether a name stands for Python's builtin of that name.
+        builtin: True if a name stands for Python's builtin of that name.
         file: that it is from.
     """
 

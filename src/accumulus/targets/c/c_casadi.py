@@ -26,7 +26,7 @@ class Pattern:
     """Places of the nonzeros of a matrix, as CasADi has them.
 
     Attributes:
-        shape: of the matrix.
+        shape: shape of the matrix.
         starts, rows: where the nonzeros of each column begin, and the row of each; None of dense ones.
     """
 
@@ -72,7 +72,7 @@ class Called:
     arguments: Sequence[int]  # which argument of the CasADi function each of its arguments is
     # where each of its results goes: to which result, or, if that is a text, to memory of that name
     results: Sequence[int | str]
-    guarded: bool = False  # whether one more result says if the others hold
+    guarded: bool = False  # True if one more result says if the others hold
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class CasadiFunction:
         return "\n".join([*self._tables(), function, *self._descriptions(work)])
 
     def _function(self) -> tuple[str, int]:
-        """Its text, and how many numbers it needs in the work space."""
+        """Return its text, and how many numbers it needs in the work space."""
         used = {k for each in self.calls for k in each.arguments}
         arguments = list(range(len(self.inputs))) if self.more else sorted(used)
         lines, size = [], 0

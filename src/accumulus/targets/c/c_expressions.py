@@ -268,7 +268,7 @@ class CWriter(Writer):
         return self._named("int", f"{self.operand(a)} {sign} {self.operand(b)}")
 
     def either(self, a: str, b: str) -> str:
-        """Mask where one or the other holds."""
+        """Return the mask where one or the other holds."""
         return self._named("int", f"{a} | {b}")
 
     def minus(self, a: str) -> str:
@@ -364,7 +364,7 @@ class _ElementaryWriter(CWriter):
         return self.either(self.beyond(a, math.inf), self.beyond(b, math.inf))
 
     def either(self, a: str, b: str) -> str:
-        """Mask where one or the other holds."""
+        """Return the mask where one or the other holds."""
         return self.integer("or", a, b)
 
     def _above(self, a: str, b: str) -> str:
@@ -404,7 +404,7 @@ def _bits(value: float) -> int:
 
 
 def definitions(name: str, inline: str, functions: Collection[str]) -> list[str]:
-    """C of the functions of a program, which are called by the names of the C library behind the program's.
+    """Return C of the functions of a program, which are called by the names of the C library behind the program's.
 
     They are for one point out of several, S of them, of a loop that has a variable ``unfit``.
     """
@@ -450,9 +450,9 @@ class Mathematics:
     """Functions that a program calls, noted as it is written, and the text that has to come before it.
 
     Args:
-        name: of the program; names begin with it.
-        dtype: of its numbers.
-        in_tiles: whether what calls them is in loops over S points that have a mask ``unfit``.
+        name: name of the program; names begin with it.
+        dtype: dtype of its numbers.
+        in_tiles: True if what calls them is in loops over S points that have a mask ``unfit``.
     """
 
     #: The type of truth values.
@@ -493,7 +493,7 @@ class Mathematics:
         return "float" if self._suffix else "double"
 
     def prelude(self) -> list[str]:
-        """Text that comes before the program."""
+        """Return the text that comes before the program."""
         macro = self._macro
         posix = ["#ifndef _XOPEN_SOURCE", "#define _XOPEN_SOURCE 600  /* Bessel functions */", "#endif"]
         posix = posix if any(function in OF_POSIX for function in self._called) else []
@@ -534,7 +534,7 @@ class Mathematics:
         ]
 
     def _elementary(self) -> list[str]:
-        """Elementary functions of tiles: the program's own, or those of the C library."""
+        """Return elementary functions of tiles: the program's own, or those of the C library."""
         if not self.elementary:
             return []
         own = definitions(self._name, f"{self._macro}_INLINE", self.elementary)
@@ -580,7 +580,7 @@ class Mathematics:
         ]
 
     def _own(self) -> list[str]:
-        """Functions that the C library does not have."""
+        """Return functions that the C library does not have."""
         lines = []
         if self._special and self._suffix:
             multiply_add = f"{self.multiply_add}_DOUBLE"

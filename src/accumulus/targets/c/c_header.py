@@ -75,7 +75,7 @@ class Array:
     """A parameter of the program's functions.
 
     Attributes:
-        name: of the parameter.
+        name: name of the parameter.
         shape: at one point.
         length: entries a point.
     """
@@ -95,7 +95,7 @@ class Result(Array):
     Attributes:
         outputs: positions in the tape's outputs of the stored entries, as they follow each other in the array.
         positions: where they are there; all other entries are structural zeros.
-        whole: whether the zeros are in tiles, too.
+        whole: True if the zeros are in tiles, too.
     """
 
     def __init__(self, name: str, segment: Segment) -> None:
@@ -137,7 +137,7 @@ class Source:
 
     Args:
         unit: the program.
-        name: of the function of a point; other names begin with it.
+        name: name of the function of a point; other names begin with it.
         result: an array that is written, given its name and its segment.
         taken: names that no result may have, beside those of the arguments.
         work: name of the work space that its functions take; empty if there is none.

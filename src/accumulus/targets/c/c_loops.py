@@ -618,7 +618,7 @@ class LoopSource(Source):
         self._function(f"system of {n} equations" if sides else f"determinant of {n} x {n}", arrays, lines)
 
     def _matrix(self, reading: Reading, shape: tuple[int, int], opening: list[str]) -> tuple[str, int, int]:
-        """Beginning of a matrix, and its strides; what lies anywhere is brought together first."""
+        """Return the beginning of a matrix, and its strides; what lies anywhere is brought together first."""
         rows, columns = shape
         if reading.places is None:
             return f"{reading.array} + {reading.start}", reading.step * columns, reading.step
@@ -633,7 +633,7 @@ class LoopSource(Source):
         return f"{WORK} + {at}", columns, 1
 
     def _copy(self, source: Reading, places: NDArray[np.int64], result: str, positions: NDArray[np.int64]) -> bool:
-        """Numbers that are brought from places to positions, in a few stretches; False if there are many."""
+        """Return numbers that are brought from places to positions, in a few stretches; False if there are many."""
         lines = moves(source.array, places, result, positions)
         if lines is not None:
             self._function(f"{len(places)} numbers that are returned", [source.array, result], lines)
@@ -701,7 +701,7 @@ class LoopSource(Source):
         return framed(macro, about, functions)
 
     def _body(self) -> tuple[list[str], list[str]]:
-        """Statements that fill the work space with constants, and those that compute a point."""
+        """Return statements that fill the work space with constants, and those that compute a point."""
         places = self._places
         constants: list[str] = []
         if len(places.constants):
@@ -785,5 +785,5 @@ def _rows(stores: Sequence[Reading], registers: Sequence[int]) -> list[tuple[lis
 
 
 def _nested(opening: Sequence[str], inner: Sequence[str]) -> list[str]:
-    """Lines within a loop, if there is one."""
+    """Return lines within a loop, if there is one."""
     return [*opening, *(f"    {line}" for line in inner), "}"] if opening else [*inner]

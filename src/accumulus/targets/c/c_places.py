@@ -72,14 +72,14 @@ class Places:
     """The arrays of a program, and where each column of references is in them.
 
     Args:
-        name: of the program; names of tables begin with it.
+        name: name of the program; names of tables begin with it.
         tape: the program; -1 - the number of its constants stands for one more zero.
         arguments: names and lengths of the arguments, whose entries are the inputs.
         kept: how many results are in the work space from some references on.
         columns: all that will be read.
 
     Attributes:
-        size: of the work space.
+        size: size of the work space.
         constants: numbers at its beginning.
         staged: arguments that are copied into it, and where they begin there.
     """
@@ -186,7 +186,7 @@ class Places:
         return known
 
     def _owners(self, column: Column) -> set[int]:
-        """Owners of the references of a column."""
+        """Return owners of the references of a column."""
         if not len(column):
             return set()
         if isinstance(column, Range):
@@ -260,7 +260,7 @@ def affine(column: NDArray[np.int64], first: int, stop: int) -> tuple[int, int]:
 
 
 def moves(source: str, places: NDArray[np.int64], result: str, positions: NDArray[np.int64]) -> list[str] | None:
-    """Loops that bring numbers from places to positions, without tables; None if these would be many.
+    """Return loops that bring numbers from places to positions, without tables; None if these would be many.
 
     Both are in a few stretches, maybe after they are taken apart by their numbers modulo a small period.
     """

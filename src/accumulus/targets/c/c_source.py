@@ -68,7 +68,7 @@ class CSource(Source):
         """Return the text of the header.
 
         Args:
-            operations: of the program.
+            operations: operations of the program.
             stack: bytes that one point takes, at most, and those of each point of a tile.
             tile: most points of one.
         """
@@ -343,7 +343,7 @@ class CSource(Source):
         return function_text(self._declared_batch, [f"{self._name}_strided({', '.join(['points', *given])});"])
 
     def _tables(self) -> list[str]:
-        """Tables of the entries that are not structural zeros."""
+        """Return tables of the entries that are not structural zeros."""
         lines = []
         for result in self._results:
             if result.is_filled or not result.positions:
@@ -363,7 +363,7 @@ class CSource(Source):
         return [f"#ifdef {self._macro}_SQUARES", *lines, "#endif\n"] if lines else []
 
     def _moving(self) -> str:
-        """Functions that bring points into a tile, and results out of it."""
+        """Return functions that bring points into a tile, and results out of it."""
         kinds = {"take"} if any(argument.rows for argument in self._arguments) else set()
         for result in self._results:
             if result.length and not result.whole:

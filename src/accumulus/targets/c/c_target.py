@@ -217,7 +217,7 @@ class Loaded:
                 raise CompileError(f"what the C compiler made cannot be loaded: {error}") from error
 
     def function(self, name: str) -> Any:
-        """One of its functions, which returns nothing. It keeps nothing alive."""
+        """Return one of its functions, which returns nothing. It keeps nothing alive."""
         found = self._library[name]
         found.restype = None
         return found

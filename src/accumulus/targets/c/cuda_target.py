@@ -51,7 +51,7 @@ class _Mathematics(Mathematics):
         return f"{function}{self._suffix}"
 
     def prelude(self) -> list[str]:
-        """Numbers that have no literal, and special functions."""
+        """Return numbers that have no literal, and special functions."""
         return [
             "#ifndef INFINITY",
             "#define INFINITY __int_as_float(0x7f800000)",
@@ -111,7 +111,7 @@ def source(unit: Unit, name: str = "f") -> str:
 
 
 def _zeros(result: Result) -> list[str]:
-    """Loops over the structural zeros."""
+    """Return loops over the structural zeros."""
     lines, end = [], 0
     for position in (*result.positions, result.length):
         if position > end:
@@ -202,7 +202,7 @@ MOVED_PART: Final = 2
 
 
 def _cupy() -> Any:
-    """CuPy, on a machine with a GPU.
+    """Return CuPy, on a machine with a GPU.
 
     Raises:
         CompileError: if there is none.
@@ -331,7 +331,7 @@ class CudaKernel(SourceKernel):
         self.device = OnDevice(self.source, self._unit, None)
 
     def threads_for(self, count: int, threads: int) -> int:
-        """One, which waits for the GPU."""
+        """Return one, which waits for the GPU."""
         return 1
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:

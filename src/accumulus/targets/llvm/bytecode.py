@@ -72,7 +72,7 @@ class BytecodeKernel(Kernel):
         self._lock = Lock()
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Results at one point."""
+        """Return results at one point."""
         if self._compiled is not None:
             return self._compiled(*x)
         given = np.concatenate([entry.reshape(-1) for entry in self._point(x)])
@@ -204,7 +204,7 @@ def _operation(code: int, vectors: Vectors, functions: Functions) -> None:
 
 
 def _slot(v: Vectors, field: int) -> str:
-    """Pointer to the slot that a number of the row names."""
+    """Return the pointer to the slot that a number of the row names."""
     number = v.let(f"getelementptr i32, ptr %row, i64 {field}")
     slot = v.let(f"load i32, ptr {number}, align 4")
     return v.let(f"getelementptr {v.type}, ptr %w, i32 {slot}")

@@ -67,7 +67,7 @@ def callback(
         arguments: shapes of the program's arguments at one point.
         lengths: entries of each of its result arrays.
         entry: of the results, one behind the other, the one that is returned.
-        guarded: whether the last of these arrays says where guards hold.
+        guarded: True if the last of these arrays says where guards hold.
     """
     from accumulus.targets.llvm.host import compile_ir
     from accumulus.targets.llvm.module import in_module

@@ -196,7 +196,7 @@ _NUMBERS: Final = (
 
 
 def _number_of(size: int) -> str:
-    """Address of a number: in the array that it is given as, or at %slot, where it is put."""
+    """Return the address of a number: in the array that it is given as, or at %slot, where it is put."""
     kinds, values = [], []
     for name, kind, conversion in _NUMBERS:
         kinds += [
@@ -331,7 +331,7 @@ def _integers(values: Sequence[int]) -> str:
     return f"[{len(values)} x i64] [{', '.join(f'i64 {value}' for value in values)}]"
 
 
-#: Whether two stretches of memory have a byte in common.
+#: True if two stretches of memory have a byte in common.
 _OVERLAP: Final = f"""\
 define internal i1 @overlap(ptr %a, i64 %a.bytes, ptr %b, i64 %b.bytes) {UNOPTIMISED} {{
 %a.end = getelementptr i8, ptr %a, i64 %a.bytes
@@ -375,7 +375,7 @@ def _arguments(signature: Signature, points: Iterable[str]) -> list[str]:
 
 
 def _numbers(signature: Signature) -> list[str]:
-    """Memory for numbers that are given as Python's objects."""
+    """Return the memory for numbers that are given as Python's objects."""
     return [f"%x{k}.number = alloca i64" for k, shape in enumerate(signature.shapes) if not shape]
 
 

@@ -40,7 +40,7 @@ class Host:
     triple: str
     layout: str
     vector_bytes: int  # width of the vector registers
-    fused: bool  # whether one instruction multiplies and adds
+    fused: bool  # True if one instruction multiplies and adds
     letter: str  # of the instruction set in the names of glibc's vector functions; empty if it has none for it
 
     @property
@@ -99,7 +99,7 @@ def _set_up() -> None:
 
 @cache
 def _machine(level: int) -> Any:
-    """LLVM's code generator; at level 0 it spends next to nothing on registers and the order of instructions."""
+    """Return LLVM's code generator; at level 0 it spends next to nothing on registers and the order of instructions."""
     try:
         return _new_machine(level)
     except RuntimeError as error:

@@ -45,7 +45,7 @@ class Functions:
     """The functions that a module calls, for vectors of one type.
 
     Args:
-        shared: whether those of this package, of one lane, are defined elsewhere, see `llvm_kernel`.
+        shared: True if those of this package, of one lane, are defined elsewhere, see `llvm_kernel`.
 
     Attributes:
         imported: names in the C library or in its vector library, each with its declaration.
@@ -186,7 +186,7 @@ class Instructions:
     Args:
         load: writes the load of an input, and of its neighbours where that is cheaper: input → vector.
         slots: of the frame, for values that go from one stretch to another.
-        contract: whether products and sums may be fused, but for those that are `exact`.
+        contract: True if products and sums may be fused, but for those that are `exact`.
     """
 
     def __init__(

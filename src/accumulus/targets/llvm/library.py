@@ -77,7 +77,7 @@ OBJECTS: Final[dict[str, object]] = {
 
 
 def objects(dtype: np.dtype[Any]) -> dict[str, int]:
-    """Addresses of the names that entries need from outside."""
+    """Return addresses of the names that entries need from outside."""
     addresses = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in FUNCTIONS}
     return {**addresses, **{name: id(value) for name, value in OBJECTS.items()}, "object_dtype": id(dtype)}
 
@@ -145,7 +145,7 @@ class Code:
     exports: tuple[str, ...] = ()  # names of functions that other code calls
 
     def to_bytes(self) -> bytes:
-        """All of it, for the cache."""
+        """Return all of it, for the cache."""
         tables = [(name, table.dtype.str, table.shape) for name, table in self.tables.items()]
         names = {"imports": self.imports, "exports": self.exports}
         images = [(len(image), names) for image, names in self.images]

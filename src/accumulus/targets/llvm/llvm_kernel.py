@@ -257,7 +257,7 @@ class LLVMKernel(Kernel):
         )
 
     def address(self) -> int:
-        """Address of the function for batches in C order, for callers in machine code.
+        """Return the address of the function for batches in C order, for callers in machine code.
 
         It takes the addresses of all arguments, one point behind the other, and of all result arrays, the first point,
         the one behind the last, and the number of points; it returns 0, or 1 if memory ran out. It is there as long as
@@ -278,7 +278,7 @@ class LLVMKernel(Kernel):
             self._note_misaligned(compiled, out, last - first)
 
     def _batch(self, shared: tuple[bool, ...], transposed: bool, zeroed: bool) -> _Compiled:
-        """Code for batches of one kind, compiled if it is not there yet."""
+        """Return the code for batches of one kind, compiled if it is not there yet."""
         key = shared or self._none_shared, transposed, zeroed
         known = self._batches.get(key)
         if known is not None:
@@ -294,7 +294,7 @@ class LLVMKernel(Kernel):
             return known
 
     def _loaded(self, exports: tuple[str, ...], changes: dict[str, Any]) -> Library | None:
-        """Code from the cache."""
+        """Return the code from the cache."""
         if not self._cache:
             return None
         start = time.perf_counter()
@@ -307,7 +307,7 @@ class LLVMKernel(Kernel):
         return library
 
     def _compile(self, exports: tuple[str, ...], changes: dict[str, Any]) -> Library:
-        """Code that is compiled now, for the cache, too."""
+        """Return the code that is compiled now, for the cache, too."""
         from accumulus.targets.llvm.host import compile_modules
         from accumulus.targets.llvm.module import module
 

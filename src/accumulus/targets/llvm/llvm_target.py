@@ -37,7 +37,7 @@ def _loops(unit: Unit) -> CompiledLoops:
 
 
 def _compile(unit: Unit) -> Kernel:
-    """Compiled code, or a table of operations where compiling would take long."""
+    """Return compiled code, or a table of operations where compiling would take long."""
     check_supported()
     tape = unit.tape
     if tape.operations > LONGEST_STRAIGHT_LINE and (tape.operations > LONGEST_LOOPS or width(tape) < WIDTH_OF_LOOPS):

@@ -467,7 +467,7 @@ class _Step:
         return nest.count if nest.shape is None else len(nest.loads[1])
 
     def parts(self, lanes: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """First instance, and the one after the last, of each call, (calls, 2); which calls are of vectors.
+        """Return the first instance, and the one after the last, of each call, (calls, 2); which calls are of vectors.
 
         There is one for all instances, or one for each wide step and each stretch of narrow ones.
         """
@@ -843,7 +843,7 @@ class _Workspace:
     tables: dict[int, tuple[NDArray[np.int64], list[tuple[int, int, bool]]]]  # of calls, by the number of threads
 
     def stages(self, loops: LLVMLoops, threads: int) -> list[tuple[int, int, bool]]:
-        """Stretches of the table of calls, see `LLVMLoops.calls`."""
+        """Return stretches of the table of calls, see `LLVMLoops.calls`."""
         found = self.tables.get(threads)
         if found is None:
             found = self.tables[threads] = loops.calls(self, threads)

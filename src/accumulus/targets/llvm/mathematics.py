@@ -121,7 +121,7 @@ class Writer:
         return self.let(f"{operation} {self.reals} {self.operand(a)}, {self.operand(b)}")
 
     def comparison(self, predicate: str, a: str | float, b: str | float) -> str:
-        """Mask of where it holds."""
+        """Return the mask of where it holds."""
         return self.let(f"fcmp {predicate} {self.reals} {self.operand(a)}, {self.operand(b)}")
 
     def function(self, name: str, *arguments: str) -> str:
@@ -130,7 +130,7 @@ class Writer:
         return self.let(f"call {self.reals} @accumulus_{name}({given})")
 
     def either(self, a: str, b: str) -> str:
-        """Mask where one or the other holds."""
+        """Return the mask where one or the other holds."""
         return self.let(f"or <{self.lanes} x i1> {a}, {b}")
 
     def minus(self, a: str) -> str:
@@ -138,7 +138,7 @@ class Writer:
         return self.let(f"fneg {self.reals} {a}")
 
     def call(self, intrinsic: str, *arguments: str | float) -> str:
-        """One of LLVM's own functions."""
+        """Return one of LLVM's own functions."""
         given = ", ".join(f"{self.reals} {self.operand(a)}" for a in arguments)
         return self.let(f"call {self.reals} @llvm.{intrinsic}.v{self.lanes}f64({given})")
 
@@ -168,11 +168,11 @@ class Writer:
         return self.let(f"{operation} {self.integers} {a}, {b if isinstance(b, str) else self.whole(b)}")
 
     def negative(self, bits: str) -> str:
-        """Mask of whole numbers below zero."""
+        """Return the mask of whole numbers below zero."""
         return self.let(f"icmp slt {self.integers} {bits}, zeroinitializer")
 
     def polynomial(self, z: str, coefficients: Sequence[float]) -> str:
-        """Value at z; even and odd powers apart, so that two chains run at once."""
+        """Return the value at z; even and odd powers apart, so that two chains run at once."""
         square = self.binary("fmul", z, z)
         even, odd = coefficients[::2], coefficients[1::2]
         halves = []
@@ -188,19 +188,19 @@ class Writer:
     # Masks of lanes that an algorithm is not for; these also hold for NaN
 
     def beyond(self, x: str, limit: float) -> str:
-        """Mask of |x| > limit."""
+        """Return the mask of |x| > limit."""
         return self.comparison("ugt", self.call("fabs", x), limit)
 
     def below(self, x: str, limit: float) -> str:
-        """Mask of x < limit, of numbers that are not negative."""
+        """Return the mask of x < limit, of numbers that are not negative."""
         return self.comparison("ult", x, limit)
 
     def not_normal_and_positive(self, x: str) -> str:
-        """Mask of what is negative, zero, denormal or infinite."""
+        """Return the mask of what is negative, zero, denormal or infinite."""
         return self.either(self.comparison("ult", x, 2.0**-1022), self.comparison("oeq", x, math.inf))
 
     def unordered(self, a: str, b: str) -> str:
-        """Mask of where one of both is NaN."""
+        """Return the mask of where one of both is NaN."""
         return self.comparison("uno", a, b)
 
 
@@ -347,7 +347,7 @@ def log(x: Term) -> Results:
 
 
 def _log_parts(x: Term) -> tuple[Term, Any, Any]:
-    """k, f, with x = (1 + f) 2ᵏ and 1 + f between √½ and √2; and 2 + f."""
+    """Return k, f, with x = (1 + f) 2ᵏ and 1 + f between √½ and √2; and 2 + f."""
     bits = _bits(x)
     shifted = _integer("sub", bits, 0x3FE6A09E667F3BCD)
     m = _number(_integer("sub", bits, _integer("and", shifted, -(1 << 52))))
@@ -358,7 +358,7 @@ def _log_parts(x: Term) -> tuple[Term, Any, Any]:
 
 
 def power(x: Term, y: Term) -> Results:
-    """xʸ = exp(y log x), the logarithm and its product with y as sums of two doubles."""
+    """Return xʸ = exp(y log x), the logarithm and its product with y as sums of two doubles."""
     # log x = k log 2 + 2s + ⅔s³ + s⁵(…) with s = f / (2 + f), the first three terms as sums of two doubles each
     k, f, divisor = _log_parts(x)
     inverse = 1.0 / divisor
@@ -410,7 +410,7 @@ def tanh(x: Term) -> Results:
 
 
 def _arc(opposite: Term, adjacent: Term | float) -> Any:
-    """Angle in [0, π/2] whose tangent is the quotient of two numbers that are not negative."""
+    """Return the angle in [0, π/2] whose tangent is the quotient of two numbers that are not negative."""
     steep = opposite > adjacent
     small, large = where(steep, adjacent, opposite), where(steep, opposite, adjacent)
     # arctan q = π/4 + arctan((q − 1)/(q + 1)) above tan π/8
@@ -432,7 +432,7 @@ def atan(x: Term) -> Results:
 
 
 def atan2(x: Term, y: Term) -> Results:
-    """Angle of the point (y, x): arctan2(x, y)."""
+    """Return the angle of the point (y, x): arctan2(x, y)."""
     opposite, adjacent = abs(x), abs(y)
     angle = _arc(opposite, adjacent)
     behind = math.pi - (angle - 2 * _HALF_PI[1])
@@ -506,7 +506,7 @@ class VectorFunction:
         return tuple(result.name for result in results), None if unfit is None else unfit.name
 
     def result_type(self, lanes: int) -> str:
-        """LLVM's type of what it returns."""
+        """Return LLVM's type of what it returns."""
         vector = f"<{lanes} x double>"
         return vector if len(self.scalars) == 1 else f"{{ {', '.join([vector] * len(self.scalars))} }}"
 
@@ -535,7 +535,7 @@ _PATCH_NAMES: Final = {1: "accumulus_patch", 2: "accumulus_patch2"}
 
 @cache
 def definition(function: VectorFunction, lanes: int, linkage: str = "internal ") -> str:
-    """LLVM IR of the function and of its constants."""
+    """Return LLVM IR of the function and of its constants."""
     w = Writer(lanes, f"{function.name}_table")
     results, unfit = function.write(w)
     kind = function.result_type(lanes)
@@ -571,7 +571,7 @@ def definition(function: VectorFunction, lanes: int, linkage: str = "internal ")
 
 @cache
 def patch(arity: int, lanes: int) -> str:
-    """LLVM IR of the function that recomputes the lanes of a mask with a scalar function."""
+    """Return LLVM IR of the function that recomputes the lanes of a mask with a scalar function."""
     vector = f"<{lanes} x double>"
     names = ["x", "y"][:arity]
     lines = [

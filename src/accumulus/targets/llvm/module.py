@@ -96,7 +96,7 @@ class Variant:
         return 8 if self.dtype == "float64" else 4
 
     def parts(self, tape: Tape, segments: Sequence[Segment]) -> tuple[list[Part], int]:
-        """Operations and results in order, cut into functions; and how many slots the frame needs."""
+        """Return operations and results in order, cut into functions; and how many slots the frame needs."""
         results = results_of(tape, segments)
         if self.steps is not None:
             steps: Sequence[int | Group] = self.steps
@@ -117,7 +117,7 @@ def results_of(tape: Tape, segments: Sequence[Segment]) -> list[Group]:
 
 
 def sines_and_cosines(tape: Tape) -> dict[int, int]:
-    """Sine and cosine of one angle, which are one call: each → the other."""
+    """Return sine and cosine of one angle, which are one call: each → the other."""
     sin, cos = BY_NAME["sin"].code, BY_NAME["cos"].code
     if sin not in tape.codes or cos not in tape.codes:
         return {}
@@ -239,7 +239,7 @@ def _has_own_functions(called: set[str], dtype: str) -> bool:
 
 
 def _chain(tape: Tape, live: Sequence[int]) -> tuple[int, set[str]]:
-    """Cycles of the longest chain of operations, and the elementary functions that the program calls."""
+    """Return cycles of the longest chain of operations, and the elementary functions that the program calls."""
     ready: dict[int, int] = {}
     called: set[str] = set()
     for reference in live:
@@ -281,7 +281,7 @@ class Text:
         return in_module([*self.shared, *(line for lines in self.parts.values() for line in lines), *self.rest])
 
     def modules(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Modules of about `LINES` lines, each with the names of the parts in it; the last has the rest, too."""
+        """Yield modules of about `LINES` lines, each with the names of the parts in it; the last has the rest, too."""
         left = len(self.rest) + sum(map(len, self.parts.values()))
         declared: list[str] = []
         chunk: dict[str, Sequence[str]] = {}
@@ -306,7 +306,7 @@ class Module:
     text: Text  # LLVM IR
     imports: tuple[str, ...]  # names of functions and objects that it needs from outside
     tables: Mapping[str, NDArray[Any]]  # arrays that it reads, by name
-    # whether it is one block of code for one point, which need not be compiled as carefully as loops
+    # True if it is one block of code for one point, which need not be compiled as carefully as loops
     is_short: bool = False
 
 
@@ -344,7 +344,7 @@ def module(unit: Unit, variant: Variant) -> Module:
 
 
 def in_module(lines: Iterable[str]) -> str:
-    """LLVM IR of a module for this machine."""
+    """Return LLVM IR of a module for this machine."""
     head = [f'target triple = "{host().triple}"', f'target datalayout = "{host().layout}"']
     tail = ['!0 = !{!"branch_weights", i32 1, i32 1000000}', "!1 = !{}", ""]
     return "\n".join([*head, *lines, *tail])
@@ -359,14 +359,14 @@ class _Block:
     body: list[str]  # its instructions; %x0, …, %o0, … and %frame point to its memory
     slots: int  # vectors that the frame holds
     tables: Mapping[str, NDArray[Any]]  # arrays that it reads, by name
-    # whether it can load from and store to the arrays of a transposed batch; else only tiles of them
+    # True if it can load from and store to the arrays of a transposed batch; else only tiles of them
     direct: bool = False
 
 
 def _straight_line(
     tape: Tape, segments: Sequence[Segment], signature: Signature, variant: Variant, functions: Functions, tile: int
 ) -> _Block:
-    """Every operation an instruction, in one function or several."""
+    """Return every operation an instruction, in one function or several."""
     pieces, slots = variant.parts(tape, segments)
     fill, zeroed = [], variant.zeroed
     if variant.single and not zeroed:
@@ -407,7 +407,7 @@ def _in_loops(
     functions: Functions,
     tile: int,
 ) -> _Block:
-    """Every kind of operation a loop."""
+    """Return every kind of operation a loop."""
     made = loops(runs, tape.constants, signature, functions, tile)
     arrays, distinct = places(tape, segments)
     at = runs.slot_of[np.array(distinct, np.int64)]

@@ -102,7 +102,7 @@ def run_rows(signature: Signature, slots: int, lanes: int, offsets: Sequence[int
         return f"call void @blocks({pointers}, ptr %frame, i64 {count})"
 
     def moved(prefix: str, row: str, source: str = "from.", names: Sequence[str] = moving) -> list[str]:
-        """Pointers %prefix.x and so on, to a row."""
+        """Return pointers %prefix.x and so on, to a row."""
         return [
             line
             for name in names
@@ -189,7 +189,7 @@ def _by_blocks(
 
 
 def _skipped_rows(signature: Signature, lanes: int, offsets: Sequence[int]) -> list[str]:
-    """%skip, the first row of the widest result array that begins where blocks expect it; 0 if none does."""
+    """Return %skip, the first row of the widest result array that begins where blocks expect it; 0 if none does."""
     widest, lengths = signature.widest, signature.lengths
     if widest is None or lengths[widest] % lanes == 0:
         return ["%skip = add i64 0, 0"]
@@ -239,7 +239,7 @@ def run_columns(
         return f"call void @blocks({pointers}, ptr %frame, i64 {count}, ptr %line.at)"
 
     def moved(prefix: str, point: str) -> list[str]:
-        """Pointers %prefix.x0 and so on, to a point."""
+        """Return pointers %prefix.x0 and so on, to a point."""
         by = f"%{prefix}.by = mul i64 {point}, {size}"
         return [by, *(f"%{prefix}.{name} = getelementptr i8, ptr %{name}, i64 %{prefix}.by" for name in moving)]
 
@@ -334,7 +334,7 @@ def _skipped_points(signature: Signature, lanes: int) -> list[str]:
 
 
 def _collide(variables: int, vector_bytes: int) -> list[str]:
-    """%collide, whether variables push each other out of the cache before their lines are full.
+    """Return %collide, whether variables push each other out of the cache before their lines are full.
 
     Lines whose addresses differ by a multiple of a large power of two share few sets. Vectors as wide as a line fill it
     at once, and many variables cost more to copy than they lose.
@@ -369,7 +369,7 @@ _CLEAR: Final = (
 
 
 def _runs(results: Sequence[Group], zeroed: bool) -> list[tuple[int, int, int]]:
-    """Segment, start and length of each run of neighbouring entries to copy."""
+    """Return segment, start and length of each run of neighbouring entries to copy."""
     runs: list[tuple[int, int, int]] = []
     for group in results:
         if group.is_zero and zeroed:

@@ -79,7 +79,7 @@ def gammaln(x: Term) -> Term:
 
 
 def digamma(x: Term) -> Term:
-    """ψ(x); an asymptotic series from 8 on, ψ(1 - x) - π cot πx for negative x."""
+    """Return ψ(x); an asymptotic series from 8 on, ψ(1 - x) - π cot πx for negative x."""
     negative = x < 0.0
     y = where(negative, 1.0 - x, x)
     small = y < 1.0
@@ -97,7 +97,7 @@ def digamma(x: Term) -> Term:
 
 
 def gamma(x: Term) -> Term:
-    """Γ(x): from 3 to 8 by recurrence, then by Stirling's series, with -π / (x sin πx Γ(-x)) for negative x."""
+    """Return Γ(x): from 3 to 8 by recurrence, then by Stirling's series, with -π / (x sin πx Γ(-x)) for negative x."""
     negative = x < 0.0
     y = where(negative, -x, x)
     small = y < 1.0
@@ -136,7 +136,7 @@ def zeta(s: Term, q: Term) -> Term:
 
 
 def _inverse_of_error(w: Term) -> Term:
-    """erfinv(z) / z, with w = -log(1 - z²) (M. Giles, Approximating the erfinv function, 2010)."""
+    """Return erfinv(z) / z, with w = -log(1 - z²) (M. Giles, Approximating the erfinv function, 2010)."""
     root = np.sqrt(w)
     upper = where(root < 9.0, polynomial(fits.ERFINV_UPPER, root), polynomial(fits.ERFINV_TAIL, root))
     upper = where(root < 4.0, polynomial(fits.ERFINV_MIDDLE, root), upper)
@@ -159,7 +159,7 @@ def _right_erfcx(x: Term) -> Any:
 
 
 def _twice_exp_of_square(x: Term) -> Any:
-    """2 exp(x²) of a number that is not positive; 2 of others."""
+    """Return 2 exp(x²) of a number that is not positive; 2 of others."""
     near = where(x < -27.0, -27.0, where(0.0 < x, 0.0, x))
     square = near * near
     power = np.exp(square)
@@ -173,7 +173,7 @@ def erfcx(x: Term) -> Term:
 
 
 def i1erfcx(x: Term) -> Term:
-    """exp(x²) i¹erfc x, which derivatives of erfcx begin with; with -2x exp(x²) more for negative x."""
+    """Return exp(x²) i¹erfc x, which derivatives of erfcx begin with; with -2x exp(x²) more for negative x."""
     a = abs(x)
     inverse = 1.0 / (1.0 + 2.0 * a)
     right = polynomial(fits.I1ERFCX, 1.0 - 7.5 / (a + 3.75)) * inverse * inverse
@@ -181,7 +181,7 @@ def i1erfcx(x: Term) -> Term:
 
 
 def ierfcx(order: Term, x: Term) -> Term:
-    """yₙ = exp(x²) iⁿerfc x for whole n from 0 to `LARGEST_INTEGRAL`, y₋₁ = 2/√π (DLMF 7.18).
+    """Return yₙ = exp(x²) iⁿerfc x for whole n from 0 to `LARGEST_INTEGRAL`, y₋₁ = 2/√π (DLMF 7.18).
 
     The recurrence yₙ₋₂ = 2x yₙ₋₁ + 2n yₙ has positive terms for x ≥ 0, downwards from the quotient of the highest
     orders to y₋₁. It is one of multiples of yₙ/sⁿ, with s close to that quotient, so that they keep their size. For
@@ -229,37 +229,37 @@ def log_ndtr(x: Term) -> Term:
 
 
 def i0e(x: Term) -> Term:
-    """exp(-|x|) I₀(x)."""
+    """Return exp(-|x|) I₀(x)."""
     a = abs(x)
     return where(a < 8.0, polynomial(fits.I0E_LOWER, a), polynomial(fits.I0E_UPPER, 8.0 / a) / np.sqrt(a))
 
 
 def i1e(x: Term) -> Term:
-    """exp(-|x|) I₁(x)."""
+    """Return exp(-|x|) I₁(x)."""
     a = abs(x)
     upper = polynomial(fits.I1E_UPPER, 8.0 / a) / np.sqrt(a)
     return where(a < 8.0, x / (1.0 + a) * polynomial(fits.I1E_LOWER, a), where(x < 0.0, -upper, upper))
 
 
 def _root_of_exp(x: Term) -> Any:
-    """exp(|x|/2), which does not overflow where I₀ does not; its argument ends where I₀ is infinite."""
+    """Return exp(|x|/2), which does not overflow where I₀ does not; its argument ends where I₀ is infinite."""
     return np.exp(0.5 * where(800.0 < abs(x), 800.0, abs(x)))
 
 
 def i0(x: Term) -> Term:
-    """I₀(x)."""
+    """Return I₀(x)."""
     root = _root_of_exp(x)
     return where(abs(x) == math.inf, math.inf, i0e(x) * root * root)
 
 
 def i1(x: Term) -> Term:
-    """I₁(x)."""
+    """Return I₁(x)."""
     root = _root_of_exp(x)
     return where(abs(x) == math.inf, x, i1e(x) * root * root)
 
 
 def ive(order: Term, x: Term) -> Term:
-    """exp(-|x|) Iₙ(x) for whole n from 0 to `LARGEST_ORDER`.
+    """Return exp(-|x|) Iₙ(x) for whole n from 0 to `LARGEST_ORDER`.
 
     Up to 400 the quotients Iₖ/Iₖ₋₁ come from their continued fraction, from 128 down, begun with D. E. Amos' bound
     (Computation of modified Bessel functions and their ratios, 1974); beyond, the recurrence upwards is stable.
@@ -282,7 +282,7 @@ def ive(order: Term, x: Term) -> Term:
 
 
 def iv(order: Term, x: Term) -> Any:
-    """Iₙ(x) for whole n from 0 to `LARGEST_ORDER`."""
+    """Return Iₙ(x) for whole n from 0 to `LARGEST_ORDER`."""
     root = _root_of_exp(x)
     return ive(order, x) * root * root
 
@@ -307,22 +307,22 @@ def _at_most_two(x: Term) -> Term:
 
 
 def k0(x: Term) -> Term:
-    """K₀(x)."""
+    """Return K₀(x)."""
     return where(x < 2.0, _k0_near_zero(x), _k_far(fits.K0E_UPPER, x) * np.exp(-x))
 
 
 def k1(x: Term) -> Term:
-    """K₁(x)."""
+    """Return K₁(x)."""
     return where(x < 2.0, _k1_near_zero(x), _k_far(fits.K1E_UPPER, x) * np.exp(-x))
 
 
 def k0e(x: Term) -> Term:
-    """exp(x) K₀(x)."""
+    """Return exp(x) K₀(x)."""
     return where(x < 2.0, _k0_near_zero(x) * np.exp(_at_most_two(x)), _k_far(fits.K0E_UPPER, x))
 
 
 def k1e(x: Term) -> Term:
-    """exp(x) K₁(x)."""
+    """Return exp(x) K₁(x)."""
     return where(x < 2.0, _k1_near_zero(x) * np.exp(_at_most_two(x)), _k_far(fits.K1E_UPPER, x))
 
 

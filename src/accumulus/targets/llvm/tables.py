@@ -265,7 +265,7 @@ def loops(
 
 
 def _tables(program: Runs, lanes: int, turn: int) -> dict[str, NDArray[Any]]:
-    """Kind and end of each run, and the rows; rows that fill up whole turns store to the additional slot."""
+    """Return the kind and end of each run, and the rows; rows that fill up whole turns store to the additional slot."""
     lengths = program.runs[:, 1]
     padded = lengths + -lengths % turn
     ends = np.cumsum(padded)

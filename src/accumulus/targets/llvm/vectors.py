@@ -58,7 +58,7 @@ class Vectors:
         return name
 
     def address(self, base: str, offset: int) -> str:
-        """Pointer to the entry at `offset` behind `base`."""
+        """Return the pointer to the entry at `offset` behind `base`."""
         return self.let(f"getelementptr inbounds {self.real}, ptr {base}, i64 {offset}") if offset else base
 
     def load(self, base: str, offset: int, align: int = 0) -> str:
@@ -77,11 +77,11 @@ class Vectors:
         self.lines.append(f"store {self.type} {value}, ptr {self.address(base, offset)}, align {align or self.bytes}")
 
     def load_columns(self, rows: Sequence[str], start: int, count: int) -> list[str]:
-        """Columns start … start+count-1 of the matrix whose rows begin at the given pointers."""
+        """Return columns start … start+count-1 of the matrix whose rows begin at the given pointers."""
         return self.transpose([self._load_part(row, start, count) for row in rows])[:count]
 
     def transpose(self, rows: Sequence[str]) -> list[str]:
-        """Columns of a square matrix."""
+        """Return columns of a square matrix."""
         found = list(rows)
         distance = 1
         while distance < self.lanes:
@@ -107,7 +107,7 @@ class Vectors:
         return self.let(f"shufflevector {self.type} {a}, {self.type} {b}, {mask}")
 
     def _load_part(self, base: str, offset: int, count: int) -> str:
-        """`count` entries in the first lanes; not a byte behind them is read."""
+        """Return `count` entries in the first lanes; not a byte behind them is read."""
         if count == self.lanes:
             return self.load(base, offset)
         value, filled = POISON, 0
@@ -303,7 +303,7 @@ class Rows(Layout):
         }
 
     def load_entries(self, argument: int, entry: int) -> dict[int, str]:
-        """All entries of the vector that holds this one."""
+        """Return all entries of the vector that holds this one."""
         v = self.vectors
         if self._sizes[argument] == 1:
             return {0: v.load(f"%x{argument}", 0)}
@@ -400,7 +400,7 @@ class Columns(Layout):
         self._last: dict[str, tuple[int, str]] = {}
 
     def load_entries(self, argument: int, entry: int) -> dict[int, str]:
-        """One vector."""
+        """Return one vector."""
         return {entry: self.vectors.load(self._at(f"%x{argument}", entry), 0)}
 
     def store(self, group: Group) -> None:
@@ -410,7 +410,7 @@ class Columns(Layout):
                 self.vectors.store(self.value(reference), self._at(f"%o{group.segment}", entry), 0)
 
     def _at(self, array: str, entry: int) -> str:
-        """Pointer to a variable at the first point."""
+        """Return the pointer to a variable at the first point."""
         before, pointer = self._last.get(array, (0, array))
         if entry != before:
             distance = self.vectors.let(f"mul i64 %line, {entry - before}") if entry - before != 1 else "%line"

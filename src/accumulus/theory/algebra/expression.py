@@ -141,7 +141,7 @@ class Expression:
         return hash(self._digest)
 
     def __str__(self) -> str:
-        """Text that `parse` reads back."""
+        """Return the text that `parse` reads back."""
         return _written(self, quoted, "*")
 
     def __repr__(self) -> str:
@@ -201,7 +201,7 @@ class Sum(Expression):
 
 
 def product_of_factors(factors: Iterable[Expression]) -> Expression:
-    """Product of the factors in order; of one, that factor itself."""
+    """Return the product of the factors in order; of one, that factor itself."""
     given = tuple(factors)
     return given[0] if len(given) == 1 else Product(given)
 
@@ -213,7 +213,7 @@ def sum_of_terms(terms: Iterable[Expression]) -> Expression:
 
 
 def operands(expression: Expression) -> tuple[Expression, ...]:
-    """Factors of a product, terms of a sum, nothing for a symbol or a reference."""
+    """Return factors of a product, terms of a sum, nothing for a symbol or a reference."""
     if isinstance(expression, Product):
         return expression.factors
     return expression.terms if isinstance(expression, Sum) else ()
@@ -372,7 +372,7 @@ def edge_names(graph: DifferentiationGraph, *, apart: bool = True) -> list[str]:
 
 
 def fresh_names(letter: str, taken: Container[str]) -> Iterator[str]:
-    """letter1, letter2, … without those taken."""
+    """Return letter1, letter2, … without those taken."""
     return (name for name in map(f"{letter}{{}}".format, count(1)) if name not in taken)
 
 
@@ -637,7 +637,7 @@ def equivalent(
     right_references: Definitions | None = None,
     seed: int = 0,
 ) -> bool:
-    """Return whether two expressions are equal as noncommutative polynomials.
+    """Return True if two expressions are equal as noncommutative polynomials.
 
     >>> from accumulus.theory.algebra.expression import parse
     >>> equivalent(parse("(a + b)*c"), parse("a*c + b*c")), equivalent(parse("a*b"), parse("b*a"))

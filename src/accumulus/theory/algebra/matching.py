@@ -336,7 +336,7 @@ def _path(matching: Matching, path: Sequence[int]) -> str:
 
 
 def _positions(graph: DifferentiationGraph, ends: Sequence[int]) -> dict[Hashable, int]:
-    """Positions by name; also as text, and as text without TeX's braces, where that is unique."""
+    """Return positions by name; also as text, and as text without TeX's braces, where that is unique."""
     exact: dict[Hashable, int] = {graph.vertices[v]: position for position, v in enumerate(ends)}
     loose = Counter(spelling for name in exact for spelling in {str(name), plain_name(name)})
     for name, position in list(exact.items()):

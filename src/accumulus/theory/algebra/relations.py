@@ -70,7 +70,7 @@ class Relation:
     Attributes:
         before: the left factor, and before it the factor that it is multiplied by first, if any.
         after: the right factor, and after it the factor that it is multiplied by first, if any.
-        direct: whether nothing is between the two.
+        direct: True if nothing is between the two.
 
     >>> relation = Relation.parse("s1|s2s3")
     >>> print(relation.face, "awaits", *relation.awaits)
@@ -153,7 +153,7 @@ _End = tuple[int, int, int | None]
 
 
 def joints(program: ValueProgram) -> Iterator[Joint]:
-    """Every way in which two values of the program are neighbours on some path, once."""
+    """Yield every way in which two values of the program are neighbours on some path, once."""
     rights, lefts = _ends(program, -1), _ends(program, 0)
     for product in program.live():
         if program.kinds[product] != PRODUCT:
@@ -166,7 +166,7 @@ def joints(program: ValueProgram) -> Iterator[Joint]:
 
 
 def relations(subject: ExpressionSet | Accumulation, graph: DifferentiationGraph | None = None) -> tuple[Relation, ...]:
-    """All multiplication relations of a set, references looked into; direct ones first.
+    """Return all multiplication relations of a set, references looked into; direct ones first.
 
     Between labels, references and sums; terms that are products without a name of their own are looked into.
     Factors are named as in ``value_program(subject, graph).definitions()``. Quadratic in the depth of parentheses.
@@ -524,7 +524,7 @@ def _replaced(program: ValueProgram, old: int, new: int) -> ValueProgram:
 
     @cache
     def made(v: int, removed: frozenset[_Item]) -> int | None:
-        """Value of the result for v without some of its items; None if nothing is left."""
+        """Return the value of the result for v without some of its items; None if nothing is left."""
         if program.kinds[v] == LABEL:
             return None if removed else v
         if v == old:

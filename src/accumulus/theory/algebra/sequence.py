@@ -434,7 +434,7 @@ class _State:
 
     @classmethod
     def start(cls, program: ValueProgram) -> _State:
-        """Every path of every entry, its edges linked upwards to what they are computed into."""
+        """Return every path of every entry, its edges linked upwards to what they are computed into."""
         graph, counts = program.graph, program.path_counts()
         if sum(counts[entry] for entry in program.entries.values()) > _PATHS:
             raise ExpressionError(

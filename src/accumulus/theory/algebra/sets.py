@@ -261,7 +261,7 @@ class ExpressionSet:
         return ExpressionSet(*values.written(self.references, self.entries))
 
     def equivalent(self, other: ExpressionSet) -> bool:
-        """Return whether both have the same entries, equal as noncommutative polynomials."""
+        """Return True if both have the same entries, equal as noncommutative polynomials."""
         mine, others = _by_plain_name(self.entries), _by_plain_name(other.entries)
         return mine.keys() == others.keys() and all(
             equivalent(mine[key], others[key], self.references, other.references) for key in mine
@@ -333,7 +333,7 @@ def _in_order(references: Mapping[str, Expression], entries: Mapping[Entry, Expr
 
 
 def _bracketing_matters(accumulation: Accumulation) -> bool:
-    """Return whether bracketing can change the cost: of vectors, and of constants, whose products are free."""
+    """Return True if bracketing can change the cost: of vectors, and of constants, whose products are free."""
     graph = accumulation.graph
     if (graph.sizes != 1).any() or (graph.kinds == Kind.CONSTANT).any():
         return True

@@ -92,7 +92,7 @@ class ValueProgram:
         return len(self.kinds)
 
     def product(self, factors: Sequence[int]) -> int:
-        """Value of the product, unit edges put in where two factors do not meet.
+        """Return the value of the product, unit edges put in where two factors do not meet.
 
         Raises:
             ExpressionError: if two factors neither meet nor are joined by unit edges.
@@ -105,7 +105,7 @@ class ValueProgram:
         return self._value(PRODUCT, tuple(path), (self.ends[path[0]][0], self.ends[path[-1]][1]), units)
 
     def sum(self, terms: Sequence[int]) -> int:
-        """Value of the sum, unit edges put before and after terms that start lower or end higher than others."""
+        """Return value of the sum, unit edges put before and after terms that start lower or end higher than others."""
         start = self._common([self.ends[term][0] for term in terms], "up")
         end = self._common([self.ends[term][1] for term in terms], "down")
         return self._value(SUM, tuple(sorted(self.fit(term, start, end) for term in terms)), (start, end), False)
@@ -117,7 +117,7 @@ class ValueProgram:
         return self.product([*before, value, *after]) if before or after else value
 
     def live(self) -> list[int]:
-        """Values that the entries depend on, in ascending order."""
+        """Return values that the entries depend on, in ascending order."""
         return sorted(postorder(self.entries.values(), lambda value: self.operands[value]))
 
     def uses(self) -> dict[int, list[int]]:

@@ -90,7 +90,7 @@ class OptimumProof:
     Args:
         graph: to be searched.
         objective: "fma" or "multiplications"; nothing is proven about "operations".
-        order: of all intermediates, the best that is known.
+        order: order of all intermediates, the best that is known.
         deadline: when it passes, `OutOfTimeError` is raised; what is known by then is there all the same.
     """
 
@@ -124,7 +124,7 @@ class OptimumProof:
         return sum(part.bound[level] for part in self._parts)
 
     def proven(self, level: Level) -> bool:
-        """Return whether no elimination is cheaper than the best that is known."""
+        """Return True if no elimination is cheaper than the best that is known."""
         return all(part.proven(level) for part in self._parts)
 
     def raise_bound(self, level: Level, bound: int) -> None:
@@ -138,8 +138,8 @@ class OptimumProof:
 
         Args:
             work: seconds of it that are left.
-            columns: of the integer program of a part, at most.
-            partial: whether to leave out paths where there are too many.
+            columns: columns of the integer program of a part, at most.
+            partial: True if to leave out paths where there are too many.
         """
         for part in self._parts:
             if not part.proven("face"):

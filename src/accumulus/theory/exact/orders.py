@@ -83,13 +83,13 @@ class OrderSearch(PartSearch):
 
     Args:
         state: the part, nothing eliminated: its intermediates are those to be eliminated.
-        cost: of the best order that is known; only cheaper ones are looked for.
+        cost: cost of the best order that is known; only cheaper ones are looked for.
         nodes: sets that are searched, at most.
         block: vertices of a block, at most.
 
     Attributes:
         order: the best one that was found, None if none was cheaper than what was known.
-        failed: whether the part is too large, so that `run` does nothing.
+        failed: True if the part is too large, so that `run` does nothing.
         looked_at: sets that were searched.
     """
 
@@ -127,7 +127,7 @@ class OrderSearch(PartSearch):
     # Blocks
 
     def _partitions(self) -> Iterator[_Tables]:
-        """Partitions into blocks with their tables, each with a higher bound than those before."""
+        """Yield partitions into blocks with their tables, each with a higher bound than those before."""
         vertices = len(self._state.intermediates)
         pairs: NDArray[np.int64] = np.zeros((vertices + 1, vertices), np.int64)
         self._fill((), pairs.reshape(-1), vertices + 1, _PAIRS // vertices, _PAIR_SECONDS * vertices)

@@ -178,7 +178,7 @@ def _is_at_end(state: Elimination, v: int) -> bool:
 
 
 def _twins(state: Elimination) -> list[list[int]]:
-    """Vertices by equal neighbours, in the order of the first of each group."""
+    """Return vertices by equal neighbours, in the order of the first of each group."""
     groups: dict[object, list[int]] = defaultdict(list)
     inner = {v for v in state.intermediates if state.predecessors[v]}
     for v in range(len(state.sizes)):
@@ -194,7 +194,7 @@ def _twins(state: Elimination) -> list[list[int]]:
 
 
 def _merged(part: ReducedPart, groups: Sequence[Sequence[int]]) -> ReducedPart:
-    """Each group as one vertex."""
+    """Return each group as one vertex."""
     state = part.state
     kept = {group[0] for group in groups}
     sizes = list(state.sizes)
@@ -216,7 +216,7 @@ class PartSearch:
     """A search of a part of a graph.
 
     Attributes:
-        cost: of the best elimination that is known.
+        cost: cost of the best elimination that is known.
         lower_bound: no elimination costs less.
     """
 
@@ -249,13 +249,13 @@ class LineSearch(PartSearch):
     Args:
         state: the graph, nothing eliminated.
         part: intermediates of an independent part.
-        cost: of the best plan of the part that is known; only cheaper ones are looked for.
+        cost: cost of the best plan of the part that is known; only cheaper ones are looked for.
         lower_bound: on the cost, if one is known.
-        edges: whether to eliminate edges instead of faces.
+        edges: True if to eliminate edges instead of faces.
         moves: tried, at most.
 
     Attributes:
-        steps: of the best one that was found, None if none was cheaper than what was known: faces as slots
+        steps: steps of the best one that was found, None if none was cheaper than what was known: faces as slots
             (i, j, product), or edges (source, target, side).
         failed: whether the part is too large, so that `run` does nothing, or has turned out to be.
     """

@@ -56,7 +56,7 @@ class Part:
     edge: int = -1
     #: Number of edges in the part.
     size: int = 1
-    #: Whether the part is series-parallel, that is, has no core in it; in the notes simple.
+    #: True if the part is series-parallel, that is, has no core in it; in the notes simple.
     simple: bool = True
     #: For a series, whether all links are edges; for a parallel, whether all strands are edges or such series.
     direct: bool = True
@@ -182,7 +182,7 @@ class Reduction:
         return tuple(made[part] for part in sorted(tops, key=self._first.__getitem__))
 
     def _flat(self, part: int) -> list[int]:
-        """Members of a part, compositions of its own kind taken apart; links in order, others by first edge."""
+        """Return members of a part, compositions of its own kind taken apart; links in order, others by first edge."""
         shape, found = self._shape[part], []
         pending = list(reversed(self._members[part]))
         while pending:
@@ -289,7 +289,7 @@ class Decomposition:
     kept: frozenset[int] = field(default_factory=frozenset)
 
     def walk(self) -> Iterator[Part]:
-        """All parts at all depths, outer ones before those nested in them."""
+        """Yield all parts at all depths, outer ones before those nested in them."""
         for part in self.parts:
             yield from part.walk()
 
@@ -303,11 +303,11 @@ class Decomposition:
         return tuple(part for part in self.walk() if part.is_block and self.is_complete(part))
 
     def is_complete(self, part: Part) -> bool:
-        """Return whether a block-like part holds all paths from its source to its sink, as definition 3.1 wants."""
+        """Return True if a block-like part holds all paths from its source to its sink, as definition 3.1 wants."""
         return len(_between(self.graph, part.source, part.sink)[1]) == part.size
 
     def owns_source(self, part: Part) -> bool:
-        """Return whether every outgoing edge of the part's source is in the part, as definition 3.3 says literally."""
+        """Return True if every outgoing edge of the part's source is in the part, as definition 3.3 says literally."""
         inside = set(part.edges)
         return inside.issuperset(self.graph.out_edges[part.source])
 

@@ -103,7 +103,7 @@ class DominatorTree:
         return NONE if parent == self.origin else parent
 
     def dominates(self, b: int, v: int) -> bool:
-        """Return whether every path from a start to v goes through b; false if there is no path. O(log vertices).
+        """Return True if every path from a start to v goes through b; false if there is no path. O(log vertices).
 
         Every vertex that is reached dominates itself.
         """
@@ -111,7 +111,7 @@ class DominatorTree:
         return 0 < depth <= self._depth[v] and self.ancestor(v, depth) == b
 
     def chain(self, v: int) -> tuple[int, ...]:
-        """All vertices that dominate v, from v itself up to the start; empty if no start reaches it."""
+        """Return all vertices that dominate v, from v itself up to the start; empty if no start reaches it."""
         found = []
         while v != NONE and self._depth[v] != NONE:
             found.append(v)
@@ -129,7 +129,7 @@ class DominatorTree:
 
 
 def dominators(graph: DifferentiationGraph, roots: int | Iterable[int]) -> DominatorTree:
-    """Dominators seen from a root, or from any vertex or vertices.
+    """Return dominators seen from a root, or from any vertex or vertices.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
@@ -266,7 +266,7 @@ class _Siblings:
         return found
 
     def _search(self, start: int) -> tuple[list[int], dict[int, int]]:
-        """Vertices of a component in depth-first order, and for each the one it was reached from."""
+        """Return vertices of a component in depth-first order, and for each the one it was reached from."""
         visited = [start]
         above: dict[int, int] = {}
         self.place[start] = 0

@@ -53,7 +53,7 @@ class LineGraph:
     Made from a differentiation graph by `of`, or given as it is: then it may be no line graph, as `reason` tells.
 
     Args:
-        names: of the vertices: first those that stand for edges, then the added ones.
+        names: names of the vertices: first those that stand for edges, then the added ones.
         faces: pairs of vertices by number.
         roots, terminals: numbers of added vertices, at the end of `names`.
 
@@ -252,7 +252,7 @@ class LineGraph:
         return DifferentiationGraph(labelled, [names[v] for v in roots], [names[v] for v in terminals])
 
     def _overlap(self, i: int, k: int, j: int) -> str:
-        """Two vertices that share the successor j, but not another one."""
+        """Return two vertices that share the successor j, but not another one."""
         only = set(self.successors[i]) - set(self.successors[k])
         if not only:
             i, k = k, i

@@ -71,7 +71,7 @@ class PathSet:
         self._above, self._below = self._counts()
 
     def _counts(self) -> tuple[list[int], list[int]]:
-        """For each edge, the number of ways from a start up to and including it, and from it on to an end."""
+        """Return for each edge, the number of ways from a start up to and including it, and from it on to an end."""
         graph = self.graph
         sources: list[int] = graph.sources.tolist()
         above = [0] * len(sources)

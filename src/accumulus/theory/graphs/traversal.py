@@ -29,7 +29,7 @@ def reached(starts: Iterable[int], following: Callable[[int], Iterable[int]]) ->
 
 
 def topological_order(waiting: dict[int, int], following: Callable[[int], Iterable[int]]) -> list[int]:
-    """Vertices, each after all that it follows; what is on a cycle, or follows one, is left out.
+    """Return vertices, each after all that it follows; what is on a cycle, or follows one, is left out.
 
     Args:
         waiting: of how many edges each vertex is the end; in the end, of how many that are left.
@@ -97,7 +97,7 @@ class UnionFind:
 
 
 def series_vertices(into: Near, out: Near, pending: list[int], is_inner: Callable[[int], bool]) -> Iterator[int]:
-    """Vertices with one edge in and one out, the last of `pending` first.
+    """Yield vertices with one edge in and one out, the last of `pending` first.
 
     Series-parallel reduction: before the next is asked for, the vertex is to be replaced by an edge between its
     neighbours, parallel edges becoming one. The neighbours are then looked at again, so what is left in the end has no

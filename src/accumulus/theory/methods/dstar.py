@@ -75,7 +75,7 @@ class Trees:
     """Factors as nodes of trees; the path of a leaf is the product from the root of its tree to the leaf.
 
     Args:
-        mirrored: whether trees grow from the terminals, so that the factor of a child is the left one.
+        mirrored: True if trees grow from the terminals, so that the factor of a child is the left one.
     """
 
     def __init__(self, *, mirrored: bool = False) -> None:
@@ -383,7 +383,7 @@ class _Derivatives:
         return lambda j, i: entries(all_rows[j], all_terminals[i])
 
     def _spread(self, rows: int) -> int:
-        """Bit r·columns for every r in `rows`: times a set of columns, the set of all pairs of the two."""
+        """Return bit r·columns for every r in `rows`: times a set of columns, the set of all pairs of the two."""
         return sum(1 << r * self.columns for r in range(rows.bit_length()) if rows >> r & 1)
 
     def _rank(self, order: Order, b: int, c: int, count: int) -> tuple[int, int]:
@@ -405,7 +405,7 @@ class _Derivatives:
         return e
 
     def _occurrences(self, b: int, c: int) -> tuple[int, int]:
-        """Entries in which [b,c] is a factor subgraph because of a dominator, and because of a postdominator."""
+        """Return entries in which [b,c] is a factor subgraph because of a dominator, and because of a postdominator."""
         above, below = self.dominated.get((b, c), 0), self.postdominated.get((b, c), 0)
         return (
             above & self._twice(self.into[c]) if above else 0,
@@ -413,7 +413,7 @@ class _Derivatives:
         )
 
     def _twice(self, side: _Side) -> int:
-        """Entries to which at least two of the edges belong."""
+        """Return entries to which at least two of the edges belong."""
         once, twice = side.union, 0
         for e in side.inner:
             entries = self.entries[e]
@@ -514,7 +514,7 @@ class _Derivatives:
         return values[c if from_source else b]
 
     def _residue(self, b: int, c: int, edges: list[int]) -> int:
-        """Residue of the sum over paths from b to c."""
+        """Return the residue of the sum over paths from b to c."""
         values = {b: 1}
         for e in edges:
             i = self.targets[e]
@@ -535,7 +535,7 @@ class _Derivatives:
 
 
 def _bits(entries: int) -> Iterator[int]:
-    """Positions of the bits that are set."""
+    """Yield positions of the bits that are set."""
     size = (entries.bit_length() + 7) // 8
     bits = np.unpackbits(np.frombuffer(entries.to_bytes(size, "little"), np.uint8), bitorder="little")
     yield from bits.nonzero()[0].tolist()

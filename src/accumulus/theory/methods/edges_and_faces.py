@@ -99,7 +99,7 @@ class Lines:
         return taken
 
     def encoded(self, count: int, path_words: int = 0) -> dict[str, Any]:
-        """Fields of `accumulus.theory.compiled.line_state.LineState`, with rows of so many words, as arrays."""
+        """Return fields of `accumulus.theory.compiled.line_state.LineState`, with rows of so many words, as arrays."""
         labels, vertices, edges = 64 * count, len(self.vertices), len(self.edges)
         shapes: dict[str, tuple[int, ...]] = {
             "present": (count,),
@@ -126,7 +126,7 @@ class Lines:
 
 
 def words(bits: int, count: int) -> NDArray[np.int64]:
-    """Bits in so many words of 64."""
+    """Return bits in so many words of 64."""
     return np.frombuffer(bits.to_bytes(8 * count, "little"), np.dtype(np.int64).newbyteorder("<"))
 
 
@@ -156,7 +156,7 @@ class MixedAnnealing(Annealing):
 
     Args:
         state: the graph, nothing eliminated; at least one intermediate and at most `MOST_EDGES` edges at these.
-        order: of the intermediates, to begin with.
+        order: order of the intermediates, to begin with.
 
     Attributes:
         count: items of a sequence.
@@ -234,7 +234,7 @@ class MixedAnnealing(Annealing):
         return visits - state.moves
 
     def sweeps_in(self, seconds: float) -> float:
-        """Sweeps that fit into that time on a machine of today."""
+        """Return sweeps that fit into that time on a machine of today."""
         return seconds / (_PRODUCT * self.count * (self._products + 10))
 
     def accumulation(self, graph: DifferentiationGraph) -> Accumulation:
@@ -271,7 +271,7 @@ class MixedAnnealing(Annealing):
 
 
 def _parts(item: int) -> tuple[int, int, int, int]:
-    """Kind of an item, then its vertices: the middle one, where it starts, where it ends."""
+    """Return the kind of an item, then its vertices: the middle one, where it starts, where it ends."""
     item, kind = item >> mixed.KIND_BITS, item & (1 << mixed.KIND_BITS) - 1
     return kind, item & _IDS, item >> mixed.ID_BITS & _IDS, item >> 2 * mixed.ID_BITS
 
@@ -351,7 +351,7 @@ def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, 
 
 
 def _is_least(found: SearchResult, objective: Objective, deadline: Deadline) -> bool:
-    """Return whether no plan makes fewer products that count, as far as there is time to know."""
+    """Return True if no plan makes fewer products that count, as far as there is time to know."""
     # nothing is known of operations, but without fewer products there are hardly fewer of them
     counted = objective.of_eliminations
     try:

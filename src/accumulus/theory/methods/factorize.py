@@ -124,7 +124,7 @@ class _Factorization(EdgeElimination):
     """A graph whose edges are strands.
 
     Args:
-        limit: of the labels that all strands write out together, if each counts wherever it stands.
+        limit: limit of the labels that all strands write out together, if each counts wherever it stands.
     """
 
     def __init__(self, graph: DifferentiationGraph, limit: int | None = None, deadline: Deadline = FOREVER) -> None:
@@ -132,7 +132,7 @@ class _Factorization(EdgeElimination):
         self._limit, self._deadline = limit, deadline
         #: Vertices in the order in which they disappeared.
         self.gone: list[int] = []
-        #: Whether the vertex that `levels` gave last begins a new level.
+        #: True if the vertex that `levels` gave last begins a new level.
         self.new_level = False
         #: For each step the vertex through which it is a chain; −1 for blocks that the graph begins with.
         self._through: list[int] = []
@@ -154,7 +154,7 @@ class _Factorization(EdgeElimination):
         return self
 
     def levels(self, direction: Direction) -> Iterator[int]:
-        """Vertices to split, as they become due; each is to be split before the next is asked for."""
+        """Yield vertices to split, as they become due; each is to be split before the next is asked for."""
         if direction not in get_args(Direction):
             raise unknown_name("direction", direction, get_args(Direction))
         if direction == "middle":
@@ -292,7 +292,7 @@ class _Factorization(EdgeElimination):
 
 
 def _written_out(found: Accumulation) -> Accumulation:
-    """Every step computed anew wherever its result is used, innermost first."""
+    """Return every step computed anew wherever its result is used, innermost first."""
     first, made = found.steps, Steps(found.steps.edges)
     entries = {}
     for place, strand in found.entries.items():

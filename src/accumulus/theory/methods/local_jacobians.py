@@ -63,7 +63,7 @@ class Levelled:
         graph: what the labels belong to.
         edges: (source, target, label); roots and terminals are those of `graph`.
         side: whose copies segment cross-level edges.
-        unit_products: whether products with unit edges of `graph` are formed.
+        unit_products: True if products with unit edges of `graph` are formed.
         deadline: when it passes, `OutOfTimeError` is raised.
     """
 
@@ -145,7 +145,7 @@ class Levelled:
         return known
 
     def _extended(self, a: int, b: int) -> tuple[int, NDArray[np.int64]]:
-        """Components between levels a and b+1 from those between a and b: level b joins some of them."""
+        """Return components between levels a and b+1 from those between a and b: level b joins some of them."""
         number, label = self.components(a, b)
         here = self.width(b)
         joined = UnionFind(number + here)
@@ -180,7 +180,7 @@ class Levelled:
     def counts(
         self, levels: list[int]
     ) -> tuple[dict[tuple[int, int], NDArray[np.int64]], dict[tuple[int, int], NDArray[np.int64]]]:
-        """Entries that are no units: in the column of each vertex of level k of Jᵃₖ, and in its row of Jᵏᵦ.
+        """Return entries that are no units: in the column of each vertex of level k of Jᵃₖ, and in its row of Jᵏᵦ.
 
         Returns:
             the counts by (a, k), and by (k, b), for all a < k < b of the levels.
@@ -198,7 +198,7 @@ class Levelled:
         return above, below
 
     def sweep_cost(self, *, from_roots: bool) -> int:
-        """Products of the bracketing that goes from one end to the other."""
+        """Return products of the bracketing that goes from one end to the other."""
         back, forth = self._neighbours()
         everything = set(range(self.last + 1))
         if from_roots:
@@ -213,7 +213,7 @@ class Levelled:
         return total
 
     def _neighbours(self) -> tuple[list[list[tuple[int, bool]]], list[list[tuple[int, bool]]]]:
-        """For each vertex its neighbours one level up, and one level down, and whether the edge is a unit."""
+        """Return for each vertex its neighbours one level up, and one level down, and whether the edge is a unit."""
         back: list[list[tuple[int, bool]]] = [[] for _ in self.edges]
         for v, row in enumerate(self.edges):
             for w, _, unit in row:
@@ -223,7 +223,7 @@ class Levelled:
     def _counts_from(
         self, a: int, order: range, near: list[list[tuple[int, bool]]], wanted: set[int]
     ) -> list[tuple[int, NDArray[np.int64]]]:
-        """For each wanted level, to how many vertices of level a its vertices have entries, units apart."""
+        """Return for each wanted level, to how many vertices of level a its vertices have entries, units apart."""
         origin = self._first[a]
         once = {origin + k: 1 << k for k in range(self.width(a))}
         units = dict(once)
@@ -283,7 +283,7 @@ class Levelled:
         return result
 
     def _within(self, low: int, high: int, a: int, b: int, component: int) -> list[int]:
-        """Components between two levels that belong to one between levels further apart."""
+        """Return components between two levels that belong to one between levels further apart."""
         if high - low == 1:
             return []
         label = self.components(a, b)[1]
@@ -319,7 +319,7 @@ def _sum(matrices: list[Matrix], steps: SharedSteps) -> Matrix:
 
 
 def _levels(graph: DifferentiationGraph, edges: list[tuple[int, int, int]]) -> dict[int, int]:
-    """Longest way from a root, for all vertices of the edges; terminals on the last level."""
+    """Return the longest way from a root, for all vertices of the edges; terminals on the last level."""
     following: dict[int, list[int]] = {v: [] for v in sorted({v for j, i, _ in edges for v in (j, i)})}
     for j, i, _ in edges:
         following[j].append(i)
@@ -507,7 +507,7 @@ def _parts(
 
 
 def _splits(levelled: Levelled, bracketing: Bracketing) -> tuple[int, Splits]:
-    """Cost, and where to split what lies between two levels."""
+    """Return the cost, and where to split what lies between two levels."""
     last = levelled.last
     splits: Splits = {}
     cost = 0
@@ -573,7 +573,7 @@ def _best(levelled: Levelled, splits: Splits) -> int:
 
 
 def _cuts(levels: list[int], width: Callable[[int], int]) -> list[int]:
-    """Positions of narrow levels, about half a window apart, the first and the last among them."""
+    """Return positions of narrow levels, about half a window apart, the first and the last among them."""
     cuts = [0]
     while len(levels) - 1 - cuts[-1] > WINDOW - 1:
         near = range(cuts[-1] + WINDOW // 2, cuts[-1] + WINDOW - 1)

@@ -71,7 +71,7 @@ class Page:
         self.predecessors.setdefault(j, {})
 
     def edges(self) -> Iterator[tuple[Pair, int]]:
-        """All edges with their labels."""
+        """Yield all edges with their labels."""
         for j, row in self.successors.items():
             for i, label in row.items():
                 yield (j, i), label
@@ -173,7 +173,7 @@ class Page:
                 self._eliminate(start)
 
     def levels(self) -> dict[int, int]:
-        """Longest way from a root; terminals on the last level."""
+        """Return the longest way from a root; terminals on the last level."""
         level = longest_ways(self._order(), self.successors.__getitem__)
         last = max(level.values(), default=0)
         level.update((t, last) for t in self.own_terminals)
@@ -209,7 +209,7 @@ class Page:
                 self.add(j, i, self.steps.product(above, below))
 
     def _joined_by_one_edge(self, start: int, end: int) -> bool:
-        """Return whether there is one path between the two, and it is an edge."""
+        """Return True if there is one path between the two, and it is an edge."""
         if end not in self.successors[start]:
             return False
         others = [i for i in self.successors[start] if i != end]
@@ -228,11 +228,11 @@ class Page:
         return reach - {*upper, *lower}
 
     def _order(self) -> list[int]:
-        """Vertices of the page, each before what it depends on."""
+        """Return vertices of the page, each before what it depends on."""
         return topological_order({v: len(near) for v, near in self.predecessors.items()}, self.successors.__getitem__)
 
     def _sets(self, *, upwards: bool) -> dict[int, int]:
-        """t-degree of each vertex, or its r-degree."""
+        """Return t-degree of each vertex, or its r-degree."""
         ends = self.own_terminals if upwards else self.own_roots
         bits = dict.fromkeys(self.successors, 0)
         for k, end in enumerate(ends):
@@ -385,7 +385,7 @@ class _Strategy:
         return page
 
     def accumulate(self, page: Page, parent: int | None, rule: str = "given") -> dict[Pair, int]:
-        """Entries of a page: parted, or in one piece."""
+        """Return entries of a page: parted, or in one piece."""
         if self.literal:
             return self._parted(page, parent, rule)
         if page.pairs == 1 or page.pairs * page.size > self.limit:

@@ -54,7 +54,7 @@ class VertexPair:
     words: list[int] = field(default_factory=list)
     longest: int = 0  # edges of the longest
     edge: int = 0  # bits of the words of one edge, which cost nothing
-    is_output: bool = False  # whether it is a root and a terminal
+    is_output: bool = False  # True if it is a root and a terminal
 
     @property
     def products(self) -> int:
@@ -102,7 +102,7 @@ class Words:
         return self._index[self.words[left].path + self.words[right].path[1:]]
 
     def members(self, pair: int, value: int) -> list[int]:
-        """Numbers of the words in a value."""
+        """Return numbers of the words in a value."""
         return [word for k, word in enumerate(self.pairs[pair].words) if value >> k & 1]
 
     def _paths(self, path: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -268,14 +268,14 @@ class _Cover:
         self._hits: dict[int, list[int]] = {}
 
     def least(self, allowed: int) -> int:
-        """Vertices that are needed for all words of the pair; `_NEVER` if none suffice."""
+        """Return vertices that are needed for all words of the pair; `_NEVER` if none suffice."""
         key = allowed & self.relevant
         if key not in self._known:
             self._known[key] = self.least_of(allowed, self.products)
         return self._known[key]
 
     def least_of(self, allowed: int, wanted: int) -> int:
-        """Vertices that are needed for some of the words."""
+        """Return vertices that are needed for some of the words."""
         if not wanted:
             return 0
         key = allowed & self.relevant
@@ -334,7 +334,7 @@ class _Pairs:
         return self.bit[self.words.words[word].pair] if self.words.words[word].cuts else 0
 
     def least(self) -> int:
-        """Products that every program has."""
+        """Return products that every program has."""
         return self._bound(0, self.everything)
 
     def run(self, number: int) -> list[Product] | None:
@@ -465,7 +465,7 @@ class _Products:
     def _cut(
         self, p: int, values: list[int], at: int, rest: int, made: list[tuple[int, Product]], most: int
     ) -> Iterator[list[Product]]:
-        """All sets of at most so many products of which every value is a disjoint union."""
+        """Yield all sets of at most so many products of which every value is a disjoint union."""
         while not rest:
             at += 1
             if at == len(values):
@@ -483,7 +483,7 @@ class _Products:
                     yield from self._cut(p, values, at, rest & ~bits, [*made, (bits, product)], most)
 
     def _rectangles(self, p: int, lowest: int, rest: int) -> Iterator[tuple[int, Product]]:
-        """Every product within some words that has a given one of them, large ones first."""
+        """Yield every product within some words that has a given one of them, large ones first."""
         words, pair = self.words, self.words.pairs[p]
         word = words.words[pair.words[lowest.bit_length() - 1]]
         for cut, before, after in word.cuts:

@@ -138,7 +138,7 @@ class ReducedGraph:
 
 
 def reduced_graphs(edges: int) -> Iterator[ReducedGraph]:
-    """Every reduced graph with so many edges, once up to isomorphism and reversal, in canonical form.
+    """Yield every reduced graph with so many edges, once up to isomorphism and reversal, in canonical form.
 
     >>> [len(list(reduced_graphs(edges))) for edges in range(3, 8)]
     [1, 2, 8, 28, 113]
@@ -174,7 +174,7 @@ def random_reduced_graph(edges: int, rng: random.Random) -> ReducedGraph:
 
 
 def _is_reduced(graph: ReducedGraph) -> bool:
-    """Return whether a graph that has no cycle is one of the class."""
+    """Return True if a graph that has no cycle is one of the class."""
     k, inner = graph.intermediates, graph.inner
     if any(v >= k for edge in inner for v in edge) or any(s >> k for s in (*graph.roots, *graph.terminals)):
         return False
@@ -203,7 +203,7 @@ def _with_inner(k: int, inner_edges: int, outer: int) -> Iterator[ReducedGraph]:
 
 
 def _is_least(graph: ReducedGraph, ways: Sequence[tuple[int, ...]]) -> bool:
-    """Return whether no automorphism of the inner edges gives lesser roots and terminals."""
+    """Return True if no automorphism of the inner edges gives lesser roots and terminals."""
     for way in ways:
         roots = tuple(sorted(_image(s, way) for s in graph.roots))
         if roots > graph.roots:
@@ -435,7 +435,7 @@ class Summary:
     Attributes:
         max_edges: edges of the largest graphs asked for.
         output: the file of results.
-        complete: whether every graph of the census up to there has a line.
+        complete: True if every graph of the census up to there has a line.
         decided: graphs decided by this run; the others were in the file before.
         seconds: of this run.
         by_edges: numbers of verdicts, by number of edges.
@@ -643,7 +643,7 @@ def _decided(key: str, steps: int) -> Result:
 
 
 def _results(pool: ProcessPoolExecutor | None, keys: Sequence[str], steps: int) -> Iterator[Result]:
-    """Results as they come."""
+    """Return results as they come."""
     if pool is None:
         return (_decided(key, steps) for key in keys)
     futures = [pool.submit(_decided, key, steps) for key in keys]

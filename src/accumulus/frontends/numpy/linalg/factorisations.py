@@ -64,7 +64,7 @@ def is_structural_zero(entry: Any) -> bool:
 
 
 def matrices_of(tape: Tape, a: Any, name: str) -> tuple[Any, tuple[int, ...]]:
-    """Matrices, in a stack with one axis, that can be changed; and the axes that the stack has had.
+    """Return matrices, in a stack with one axis, that can be changed; and the axes that the stack has had.
 
     Raises:
         numpy.linalg.LinAlgError: for fewer than two axes.
@@ -206,7 +206,7 @@ def _reflected_once(a: Any, scale: Any, vector: Any) -> Any:
 
 
 def reflected(reflections: list[tuple[Any, Any]], columns: Any) -> Any:
-    """Q times the columns of each matrix of a stack."""
+    """Return Q times the columns of each matrix of a stack."""
     result = columns.copy()
     for k, (scale, vector) in reversed(list(enumerate(reflections))):
         result[:, k:] = _reflected_once(result[:, k:], scale, vector)
@@ -214,7 +214,7 @@ def reflected(reflections: list[tuple[Any, Any]], columns: Any) -> Any:
 
 
 def _by_rule(tape: Tape, a: Any, q: Any, r: Any) -> tuple[Any, Any]:
-    """Q and R as computed, with the derivatives of the implicit functions."""
+    """Return Q and R as computed, with the derivatives of the implicit functions."""
     fixed_q, fixed_r = fixed(tape, q), fixed(tape, r)
     scaled = a @ inverse_of_triangular(tape, fixed_r)
     along = fixed_q.mT @ scaled

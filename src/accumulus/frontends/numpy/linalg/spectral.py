@@ -83,7 +83,7 @@ def _check_size(columns: int, name: str) -> None:
 
 @implements(np.linalg.eigh)
 def eigh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
-    """Eigenvalues of symmetric matrices, ascending, and their vectors in columns; one triangle is read."""
+    """Return eigenvalues of symmetric matrices, ascending, and their vectors in columns; one triangle is read."""
     with tape.unsigned_zeros():
         matrices, stack = _symmetric(tape, a, UPLO, "np.linalg.eigh")
         shape = (*stack, *matrices.shape[1:])
@@ -98,7 +98,7 @@ def eigh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
 
 @implements(np.linalg.eigvalsh)
 def eigvalsh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
-    """Eigenvalues of symmetric matrices, ascending; one triangle is read."""
+    """Return eigenvalues of symmetric matrices, ascending; one triangle is read."""
     with tape.unsigned_zeros():
         matrices, stack = _symmetric(tape, a, UPLO, "np.linalg.eigvalsh")
         if _is_large(tape, matrices):
@@ -109,7 +109,7 @@ def eigvalsh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
 
 
 def _symmetric(tape: Tape, a: Any, triangle: str, name: str) -> tuple[Any, tuple[int, ...]]:
-    """Stacked symmetric matrices of which one triangle, "L" or "U", is given."""
+    """Return stacked symmetric matrices of which one triangle, "L" or "U", is given."""
     if triangle.upper() not in ("L", "U"):
         raise ValueError(f"{name}: UPLO is 'L' or 'U', not {triangle!r}")
     matrices, stack = square_of(tape, a, name)
@@ -126,7 +126,7 @@ def _is_large(tape: Any, matrices: Any) -> bool:
 
 
 def _singular_parts(tape: Tape, matrices: Any) -> list[Any]:
-    """Singular values, left and right vectors of large matrices."""
+    """Return singular values, left and right vectors of large matrices."""
     if matrices.shape[1] >= matrices.shape[2]:
         return by_lapack(tape, SINGULAR_VECTORS, matrices)
     values, right, left = by_lapack(tape, SINGULAR_VECTORS, matrices.mT)
@@ -134,7 +134,7 @@ def _singular_parts(tape: Tape, matrices: Any) -> list[Any]:
 
 
 def _diagonalised(tape: Tape, a: Any) -> tuple[Any, Any]:
-    """Eigenvalues, sorted, and the matrices of their vectors, as numbers: with derivative zero."""
+    """Return eigenvalues, sorted, and the matrices of their vectors, as numbers: with derivative zero."""
     n = a.shape[-1]
     a, scale = _scaled(fixed(tape, a))
     vectors = constant_matrix(tape, len(a), np.eye(n))
@@ -168,7 +168,7 @@ def _scaled(a: Any) -> tuple[Any, Any]:
 
 
 def _rotation(first: Any, second: Any, between: Any, sorts: bool) -> tuple[Any, Any, Any, Any]:
-    """Cosine and sine of an angle that turns a symmetric 2×2 matrix into a diagonal one, and that diagonal.
+    """Return cosine and sine of an angle that turns a symmetric 2×2 matrix into a diagonal one, and that diagonal.
 
     The angle is the smaller one, or, if it `sorts`, the one that makes the diagonal ascend.
     """
@@ -201,7 +201,7 @@ def _make_positive(columns: Any, others: list[Any]) -> None:
 
 
 def _values_by_rule(tape: Tape, a: Any, values: Any, vectors: Any) -> Any:
-    """Eigenvalues, with the derivatives of implicit functions; each entry of a triangle counts once."""
+    """Return eigenvalues, with the derivatives of implicit functions; each entry of a triangle counts once."""
     derivative = zeros(tape, *values.shape)
     n = a.shape[-1]
     for i in range(n):
@@ -212,7 +212,7 @@ def _values_by_rule(tape: Tape, a: Any, values: Any, vectors: Any) -> Any:
 
 
 def _vectors_by_rule(tape: Tape, a: Any, values: Any, vectors: Any) -> Any:
-    """Eigenvectors, with the derivatives of implicit functions."""
+    """Return eigenvectors, with the derivatives of implicit functions."""
     products = vectors.mT @ (a @ vectors)
     turning = zeros(tape, *a.shape)
     for i, j in combinations(range(a.shape[-1]), 2):
@@ -226,7 +226,7 @@ def _vectors_by_rule(tape: Tape, a: Any, values: Any, vectors: Any) -> Any:
 
 @implements(np.linalg.svdvals)
 def svdvals(tape: Tape, x: Any, /) -> Any:
-    """Singular values, descending."""
+    """Return singular values, descending."""
     with tape.unsigned_zeros():
         matrices, stack = matrices_of(tape, x, "np.linalg.svdvals")
         if _is_large(tape, matrices):
@@ -265,7 +265,7 @@ def svd(tape: Tape, a: Any, full_matrices: bool = True, compute_uv: bool = True,
 
 
 def singular(tape: Tape, a: Any, name: str) -> tuple[Any, Any, Any]:
-    """Left vectors, singular values and right vectors of a stack of matrices, as numbers: with derivative zero.
+    """Return left vectors, singular values and right vectors of a stack of matrices, as numbers: with derivative zero.
 
     Vectors are in columns, as many as there are values. Of a value that is exactly 0 one vector is zero.
     """
@@ -301,13 +301,13 @@ def _tall(tape: Tape, a: Any) -> tuple[Any, Any, Any]:
 
 
 def _singular_by_rule(tape: Tape, a: Any, left: Any, values: Any, right: Any) -> Any:
-    """Singular values, with the derivatives of implicit functions: uᵢᵀ·dA·vᵢ."""
+    """Return singular values, with the derivatives of implicit functions: uᵢᵀ·dA·vᵢ."""
     weights = left[:, :, np.newaxis] * right[:, np.newaxis]
     return attached(tape, values, np.sum(weights * a[..., np.newaxis], axis=(1, 2)))
 
 
 def _tall_by_rule(tape: Tape, a: Any, left: Any, values: Any, right: Any, full: bool) -> tuple[Any, Any]:
-    """Left and right vectors of matrices with at least as many rows as columns, with their derivatives."""
+    """Return left and right vectors of matrices with at least as many rows as columns, with their derivatives."""
     m, n = a.shape[1:]
     scaled = a @ right
     products = left.mT @ scaled
@@ -429,7 +429,7 @@ def _pseudoinverse(tape: Tape, a: Any, p: Any) -> Any:
 
 @implements(np.linalg.norm)
 def norm(tape: Tape, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
-    """Any norm of vectors or matrices; 2, -2 and "nuc" of matrices by their singular values."""
+    """Return any norm of vectors or matrices; 2, -2 and "nuc" of matrices by their singular values."""
     array = as_array(tape, x)
     if depends(ord):
         raise refuse("np.linalg.norm: ord must be a constant.")
