@@ -144,7 +144,7 @@ class _Block:
         self.sparsity = ca.Sparsity(*pattern.shape, starts.tolist(), rows.tolist())
 
     def matrix(self, values: NDArray[Any], pattern: SparsePattern | None) -> Any:
-        """Of nonzeros at the pattern, if it is not that of the examples.
+        """Return the matrix of nonzeros, given their pattern if it is not that of the examples.
 
         Raises:
             ArgumentError: if there are some which CasADi has not been told of.

@@ -16,7 +16,7 @@ _GROUP: Final = Path("/sys/fs/cgroup")
 
 
 def available() -> int | None:
-    """Bytes that this process can still have; None where the system does not say."""
+    """Return the bytes of memory that this process can still allocate; None if the system does not report it."""
     found = [room for room in (_of_machine(), _of_group(), _of_process()) if room is not None]
     return max(min(found), 0) if found else None
 

@@ -355,7 +355,7 @@ def distinct(rows: Integers, columns: Integers) -> tuple[Integers, Integers]:
 
 
 def joined(outer: Integers, inner: Integers, size: int) -> tuple[Integers, Integers]:
-    """Places of an array of so many that both name: positions in the one and in the other, in the order of the one."""
+    """Return matching positions in two lists of places below a size, in the order of the first."""
     state = _placed([(inner, Range(0, 0, len(inner)), Range(0, 1, len(inner)))], 0, size)
     _give(state, "head", outer)
     state.count = len(outer)

@@ -164,7 +164,7 @@ def singular_vectors(factored: Factored) -> list[Link]:
 
 
 def determinant(factored: Factored) -> list[Link]:
-    """By A it is det A·A⁻ᵀ."""
+    """Return the derivative det A·A⁻ᵀ with respect to A."""
     made, n = factored.made, len(factored.given)
     inverse = made.solve(factored.matrix, made.constant_array(np.eye(n)))
     row = made.apply("multiply", inverse.T.reshape(-1), factored.values[0].reshape(()))

@@ -61,7 +61,7 @@ class Intervals(Partial):
         self._known.append(None)
 
     def _of(self, operands: Column, owners: Sequence[int]) -> Interval:
-        """Like `of`, given which blocks they are results of."""
+        """Return the intervals as `of` does, given the blocks that the references are results of."""
         if not len(operands):
             return (0.0, 0.0)
         return _hull(self._outside(operands) if block < 0 else self._known[block] for block in owners)
@@ -145,7 +145,7 @@ class Intervals(Partial):
         return max(a[0], b[0]), max(a[1], b[1])
 
     def select(self, condition: Interval, a: Interval, b: Interval) -> Interval:
-        """Return what either may be."""
+        """Return the union of both intervals."""
         return _hull([a, b])
 
     def function(self, row: Operation, *given: Bounds) -> Interval:
@@ -174,7 +174,7 @@ class Intervals(Partial):
         return None
 
     def gather(self, matrix: Interval, indices: Interval, shape: Any) -> Interval:
-        """Return what any entry may be."""
+        """Return the union of the intervals of all entries."""
         return matrix
 
     def scatter(self, terms: Interval, indices: Interval, shape: Any) -> Interval:

@@ -502,7 +502,7 @@ class _Accumulating:
         return bool(self.active[references[references >= 0]].any())
 
     def _accumulate(self, body: Tape, active: tuple[int, ...]) -> tuple[Tape, list[tuple[int, int, int]]]:
-        """Values of a body, then its derivatives: for each its result, its leaf, and its place among the outputs."""
+        """Return a body's values, then its derivatives: the result, leaf and output position of each."""
         key = to_bytes(body), active
         if key not in self._accumulated:
             linearization = linearize(body, active, keeping=not self._by_products)
@@ -546,7 +546,7 @@ class _Accumulating:
         return len(block.operands[0]) if block.code in (GATHER, SCATTER, SPARSE_PRODUCT) else block.size
 
     def _rank(self, vertex: int) -> float:
-        """Return where a vertex is in the order in which arrays can be computed."""
+        """Return the position of a vertex in the order in which arrays can be computed."""
         k = vertex - len(self.given.blocks)
         if k < 0:
             return vertex
@@ -556,7 +556,7 @@ class _Accumulating:
     # Elimination between arrays ----------------------------------------------------------------------------------
 
     def _add_edges(self, head: int, heads: Column, tails: Column, values: Column | None) -> None:
-        """Entries, parted by the arrays that their tails are in, without those by what depends on no input."""
+        """Add entries, separated by the arrays of their tails, without those of constants."""
         references = references_in(tails)
         active = self.active[np.maximum(references, 0)]
         if self.moving.has_constants:
@@ -587,7 +587,7 @@ class _Accumulating:
             self.edges.setdefault((head, source), []).append(entries)
 
     def _add_dense(self, head: int, dense: Dense) -> None:
-        """Like `_add_edges`, for a dense edge."""
+        """Add a dense edge, as `_add_edges` does."""
         if not self._is_active(column(dense.tails)):
             return
         parts = parted(dense, self._sources)
@@ -671,7 +671,7 @@ class _Accumulating:
         return above, below
 
     def _cost(self, vertex: int) -> tuple[float, int]:
-        """Return the cost of the elimination of an array, and how many products of it are written one by one."""
+        """Return the cost of eliminating an array, and the number of its products that are written one by one."""
         start, size = self._place(vertex)
         keys = self._edges_at(vertex)
         above, below = ([each for ends in side for each in self.edges[ends]] for side in keys)
@@ -778,7 +778,7 @@ class _Accumulating:
         return found.rows(np.int32), found.columns, found.values
 
     def _collected_dense(self, edges: Sequence[Edge]) -> tuple[Integers, Integers, Integers] | None:
-        """Like `_collected`, of what is one rectangle; None if it is not."""
+        """Return the nonzeros as `_collected` does if they are one rectangle; else None."""
         found = self.structured.rectangle(edges)
         if found is None:
             return None

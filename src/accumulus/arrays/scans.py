@@ -97,7 +97,7 @@ class Recurrence:
             row[own] = self._nodes(references[own])
 
     def _nodes(self, references: Integers) -> Integers:
-        """Results as output · instances + instance, outputs counted among those with derivatives; -1 for others."""
+        """Return results as output · instances + instance, counting outputs with derivatives; -1 for others."""
         output, instance = np.divmod(references - self.start, self.count)
         place = np.searchsorted(self.outputs, output)
         known = self.outputs[np.minimum(place, len(self.outputs) - 1)] == output
@@ -333,7 +333,7 @@ class _Dependences(Domain):
 
 
 def dependences(body: Tape) -> list[set[int]]:
-    """Return which inputs each output depends on."""
+    """Return a truth value for each output and input: True if the output depends on the input."""
     found = run(body, _Dependences(), [1 << k for k in range(body.inputs)])
     return [{k for k in range(body.inputs) if on >> k & 1} for on in found]
 

@@ -316,7 +316,7 @@ class _Sweep:
         return slopes
 
     def hessian(self) -> SeparableHessian:
-        """Return what the sweep has added up; verified."""
+        """Return the Hessian that the sweep has summed, verified."""
         given, inputs = self.given, self.inputs
         gradient = self._taken(0, given.inputs)
         zero = self.made.constant(0.0)

@@ -193,7 +193,7 @@ def _are_distinct(references: Integers) -> bool:
 
 
 def repeats(references: Integers) -> Integers:
-    """Return how often each was there before."""
+    """Return, for each entry, the number of equal ones before it."""
     order = _order(references)
     _, first, lengths = np.unique(references[order], return_index=True, return_counts=True)
     found = np.empty(len(references), np.int64)
@@ -239,7 +239,7 @@ def rectangle(entries: Entries, values: Callable[[Entries], Column]) -> Dense | 
 
 
 def beside(parts: Sequence[Dense]) -> Dense | None:
-    """Rectangles of the same rows and of other columns each as one, in order; None if they are something else."""
+    """Return rectangles of the same rows and adjacent columns, joined, in order; None if they are anything else."""
     rows = np.sort(parts[0].rows)
     matrices = []
     for part in parts:
@@ -295,7 +295,7 @@ class Structured:
     # Costs -------------------------------------------------------------------------------------------------------
 
     def cost(self, outer: Edge, inner: Edge) -> tuple[float, int]:
-        """Cost of the product of two edges, of which one is dense, and how many products are written one by one."""
+        """Return the cost of the product of two edges, one dense, and the number of products written one by one."""
         if _is_held(outer) and _is_held(inner):
             return self._cost_one_by_one(outer, inner)
         if isinstance(outer, Entries) and isinstance(inner, Dense):

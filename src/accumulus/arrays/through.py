@@ -146,7 +146,7 @@ class _Writer:
         return list(found.values())
 
     def _write_first(self, groups: Sequence[_Group]) -> None:
-        """Mask of entries that become nonzero here: no operand is."""
+        """Write entries that become nonzero here, since no operand is."""
         computed = len(groups[0].body.computed)
         if computed:
             columns = [_joined(parts) for parts in zip(*([*g.from_lists, *g.factors] for g in groups), strict=True)]

@@ -162,7 +162,7 @@ class FlatProblem:
         return np.stack([as_inputs(point, self.recording.argument_shapes) for point in points])
 
     def values(self, point: Point) -> Floats | None:
-        """Values of the function; None if it has none there, or where it decides otherwise than in the recording."""
+        """Return the function's values; None if it has none there, or decides otherwise than in the recording."""
         if not where_it_holds(self.recording, self.inputs([point]))[0]:
             return None
         try:

@@ -134,7 +134,7 @@ def _numbers(leaf: Any) -> NDArray[Any]:
 
 
 def where_it_holds(recording: Recording, inputs: Floats) -> NDArray[np.bool_]:
-    """At which points, of shape (points, inputs), all guards of a recording hold."""
+    """Return a truth value for each of the points, (points, inputs): True if all guards of a recording hold."""
     if not recording.guards:
         return np.ones(len(inputs), bool)
 
@@ -254,7 +254,7 @@ def _is_implicit(program: Program) -> bool:
 def _changed_by(
     function: Callable[..., Any], captured: Captured | None, arguments: Sequence[Any] | None = None
 ) -> list[str]:
-    """Return what the function has changed since it was recorded, or changes in a call with these arguments."""
+    """Return the values that the function has changed since it was recorded, or changes in a call."""
     found = [] if captured is None else [*captured.changed, *captured.changes()]
     if not found and arguments is not None:
         before = Captured(holder_of(function))
@@ -265,7 +265,7 @@ def _changed_by(
 
 
 def _reason(swallowed: TraceError | None, changed: Sequence[str] = (), repeats: bool = True) -> str:
-    """Why a recording may differ, and what to do."""
+    """Return the likely reason of a difference, and advice."""
     if swallowed is not None:
         return (
             " While it was recorded, it caught this error, which numbers do not raise, and went on another way:\n"
@@ -308,7 +308,7 @@ def _noise(
     shapes: Sequence[tuple[int, ...] | None],
     outcome: Outcome,
 ) -> Floats:
-    """By how much the function's results may be off, from how far they move with the last bits of its arguments."""
+    """Return error estimates of the function's results, from their changes when last bits of arguments change."""
     generator = Spread()
     noise = np.zeros(len(outcome.entries))
     for _ in range(NEARBY):

@@ -255,7 +255,7 @@ class Restructured:
                 waiting += part.parts
 
     def __call__(self, *leaves: Any) -> Any:
-        """Return what the user's function returns."""
+        """Call the user's function, and return its result."""
         positional, keywords = self.arguments(leaves)
         return self.function(*positional, **keywords)
 
@@ -320,7 +320,7 @@ def restructured(
 
 
 def _names_of(function: Callable[..., Any], count: int) -> list[str]:
-    """Return what arguments by position are called in messages."""
+    """Return the names of arguments by position, for messages."""
     known = signature_of(function)
     names = [] if known is None else [name for name, kind, _ in known[1] if kind in _PLACES][:count]
     return [f"argument {k}" + (f" ({names[k]})" if k < len(names) else "") for k in range(count)]
@@ -377,7 +377,7 @@ class _Walk:
 
 
 def constant_key(value: Any, name: str) -> Hashable:
-    """Return what tells a constant apart from others.
+    """Return a key that is equal for equal constants only.
 
     Raises:
         ArgumentError: if it cannot be hashed.
@@ -506,7 +506,7 @@ def _made(structure: Structure, leaves: Iterator[str], source: _Source) -> str:
 
 
 def reader(structures: Sequence[Structure], route: Sequence[int | str]) -> Reader | None:
-    """Return what takes the numbers out of arguments of these structures; None where that cannot be done by short code.
+    """Return a function that reads the numbers of arguments of these structures; None if short code cannot.
 
     Numbers are not looked at: what is in their place is returned, and may be anything.
 

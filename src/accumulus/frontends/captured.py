@@ -131,13 +131,13 @@ class Variable(NamedTuple):
     is_named: bool = False  # True if these are attributes
 
     def label_of(self, key: Any) -> str:
-        """Return what the user's code calls an entry."""
+        """Return the name of an entry in the user's code."""
         if self.is_named:
             return f"{self.label}.{key}" if self.label else str(key)
         return f"{self.label}[{key!r:.40}]"
 
     def now(self) -> Any:
-        """Return what it is now, entries as a tuple; absent what is gone."""
+        """Return the present value, entries as a tuple; absent for what is gone."""
         with suppress(*GONE):
             found = self.read(self.owner)
             return tuple(found) if self.way is Way.ENTRIES else found
@@ -374,7 +374,7 @@ class Captured:
         self._finish()
 
     def changes(self) -> list[str]:
-        """Return what has changed since this was made, or was settled: its name in the code, with what it was and is.
+        """Return the changes since this was made or settled: the name in the code, the old and the new value.
 
         >>> calls = [0]
         >>> captured = Captured(lambda x: calls[0] * x)
@@ -686,7 +686,7 @@ class Captured:
             self._visit(value, _name_of(value))
 
     def _functions(self, observed: Observed) -> dict[int, list[FunctionType]]:
-        """Functions with variables of their own that ran and that no name leads to, by the identity of their code."""
+        """Return functions with variables of their own that ran and that no name leads to, by the id of their code."""
         found: dict[int, list[FunctionType]] = {}
         codes = [code for key, (code, _) in observed.codes.items() if code.co_freevars and key not in self._codes]
         # which goes through all objects that there are: once for all of them
@@ -792,7 +792,7 @@ def _original(value: Any) -> Any:
 
 
 def _name_of(value: Any) -> str:
-    """Return what a function, or an object that is called or given to one, is called; in its own code it is `self`."""
+    """Return the name of a function or object for messages; in its own code it is `self`."""
     return str(getattr(value, "__name__", "self" if callable(value) else type(value).__name__))
 
 

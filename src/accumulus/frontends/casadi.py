@@ -57,7 +57,7 @@ def shape_of_matrix(sparsity: Any) -> tuple[int, ...]:
 
 
 def places_of(sparsity: Any) -> NDArray[np.intp]:
-    """Of each structural nonzero, its place in that array, in C order."""
+    """Return the position of each structural nonzero in that array, in C order."""
     rows, columns = sparsity.get_triplet()
     places: NDArray[np.intp] = np.array(rows, np.intp) * sparsity.shape[1] + np.array(columns, np.intp)
     return places

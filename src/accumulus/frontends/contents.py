@@ -17,7 +17,7 @@ SAMPLED: Final = 64
 
 
 def look_of(value: Any) -> Callable[[Any], object] | None:
-    """Return what sees whether an object has been changed in place; None if it cannot be, or nothing sees it."""
+    """Return a function that detects changes of an object in place; None if it cannot be changed or observed."""
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "O":
             return None
@@ -43,7 +43,7 @@ def _sampled(array: np.ndarray[Any, Any]) -> Callable[[Any], object]:
 
 
 def _places(shape: tuple[int, ...]) -> tuple[slice, ...]:
-    """Return where the entries are that are compared of a large array."""
+    """Return the positions of the entries of a large array that are compared."""
     each = max(2, int(SAMPLED ** (1.0 / max(1, len(shape)))))
     return tuple([slice(None, None, max(1, -(-length // each))) for length in shape])
 

@@ -194,14 +194,14 @@ class Decisions:
 
 
 def _around(tape: Any, references: Any) -> tuple[Any, Any]:
-    """Values as those of the recording that takes decisions: a function whose derivatives it takes is part of it."""
+    """Return values as values of the recording that takes decisions, if this one is nested in it."""
     while isinstance(tape, NestedTape):
         tape, references = tape.outer, tape.lowered(references)
     return tape, references
 
 
 def point_at(tape: Any, references: References) -> NDArray[np.float64] | None:
-    """Values at the given point, not kept as guards; None where there is no such point, or no decisions are taken."""
+    """Return values at the given point without guards; None if there is no such point, or no decisions are taken."""
     tape, references = _around(tape, references)
     found: Decisions | None = ACTIVE.decisions
     return found.values(references) if found is not None and found.tape is tape else None
@@ -297,7 +297,7 @@ def _still(tape: Any, reference: int, answer: int, kind: str) -> int:
 
 
 def _still_each(tape: Any, references: References, answers: NDArray[np.float64], kind: str) -> References:
-    """Each number still has its answer, as `_still` says."""
+    """Return True if each number still has its answer, as `_still` does."""
     if not len(references):
         return references
     if kind == "index":
@@ -426,7 +426,7 @@ def listed(what: str, answer: NDArray[Any]) -> str:
 
 
 def values_of(tape: Any, references: References) -> NDArray[np.float64]:
-    """Values at the given point; whoever asks keeps by `keep` what follows from them.
+    """Return values at the given point; callers record what follows from them by `keep`.
 
     Raises:
         TraceError: if decisions are refused.

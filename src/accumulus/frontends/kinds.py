@@ -28,7 +28,7 @@ class StandIn:
     __slots__ = ()
 
     def as_column(self) -> Any:
-        """Return what stands for an array with one axis in a table of pandas."""
+        """Return the object that represents an array with one axis in a table of pandas."""
         raise NotImplementedError
 
 
@@ -228,7 +228,7 @@ def is_quantity(value: object) -> bool:
 
 
 def unit_advice(quantity: Any) -> str:
-    """Return what to write in place of a quantity where a plain number is needed."""
+    """Return advice on what to write in place of a quantity where a plain number is needed."""
     return (
         f'A quantity has a unit, which would be lost. Write .to("{quantity.units}").magnitude, or that of another unit.'
     )

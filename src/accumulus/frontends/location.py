@@ -79,14 +79,14 @@ def codes_in(code: CodeType) -> Iterator[CodeType]:
 
 @lru_cache(maxsize=4096)
 def names_in(code: CodeType) -> frozenset[str]:
-    """Names of global variables and attributes in code, and in the functions that it defines; text may be names too."""
+    """Return names of globals and attributes in code and in the functions that it defines; text may be names, too."""
     codes = list(codes_in(code))
     texts = [text for each in codes for text in each.co_consts if isinstance(text, str) and text.isidentifier()]
     return frozenset(texts).union(*[each.co_names for each in codes])
 
 
 def cells(function: FunctionType) -> list[CellType]:
-    """Return what a function closes over, without variables that have no value yet."""
+    """Return the variables that a function closes over, without those that have no value yet."""
     found = []
     for cell in function.__closure__ or ():
         with suppress(ValueError):
@@ -124,7 +124,7 @@ class NameOfCall(str):
 
 
 def numbered(name: str, k: int) -> str:
-    """Return what the argument at a position is called in messages, by the function's name.
+    """Return the name of the argument at a position, for messages, from the function's name.
 
     >>> numbered("f", 1), numbered(NameOfCall("f", ["argument 0 (x)['a']", "argument 0 (x)['b']"]), 1)
     ('argument 1 of f', "argument 0 (x)['b'] of f")

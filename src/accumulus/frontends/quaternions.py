@@ -191,7 +191,7 @@ def perturbation(quaternions: Any) -> tuple[Any, Any, int] | None:
 
 
 def perturbed_matrix(matrix: Any, delta: Any, order: int) -> Any:
-    """Rotation matrices, None for the identity, times the exponentials of tangent vectors, up to an order, 1 or 2."""
+    """Return rotation matrices, None for identity, times exponentials of tangent vectors, up to order 1 or 2."""
     zero, entries = np.zeros_like(delta[..., :1]), parts(delta)
     if len(entries) == 1:
         generator = rows_of([[zero, -delta], [delta, zero]])

@@ -153,7 +153,7 @@ class Recording:
         return self.result_shapes == ((),) and isinstance(self.structure, Leaf)
 
     def entry_name(self, entry: int) -> str:
-        """Text by which an output of the tape is written after a call of the function: ``['force'][2]``, or nothing."""
+        """Return the text of an output after a call of the function: ``['force'][2]``, or nothing."""
         paths = [path for path, _ in flatten(self.unflatten([0.0] * len(self.result_shapes)))[1]]
         for path, shape in zip(paths, self.result_shapes, strict=True):
             size = int(np.prod(shape))
@@ -207,7 +207,7 @@ class Recorder(ABC):
         return function
 
     def place(self) -> Place | None:
-        """Return where in the user's code what is being recorded stands, for errors."""
+        """Return the position in the user's code that is being recorded, for errors."""
         return user_place()
 
 
@@ -222,7 +222,7 @@ FRONT_ENDS: Final[dict[str, str]] = {
 
 
 def recorder_of(function: object) -> Recorder:
-    """Return what records `function`.
+    """Return the recorder of `function`.
 
     Raises:
         ArgumentError: if nothing does.

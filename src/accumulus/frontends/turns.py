@@ -112,7 +112,7 @@ class _Watching:
 
 
 def _difference(record: Callable[[Program], Any], program: Program, loop: Loop, function: str) -> str | None:
-    """In words, where turns begin to differ; None if there are too few of them."""
+    """Describe the first difference between iterations; return None if there are too few of them."""
     tape = program.scalars
     assert tape is not None
     watching, before = _Watching(tape, loop, function), sys.gettrace()
@@ -212,7 +212,7 @@ def _written(loop: Loop) -> str:
 
 
 def _closed(names: str) -> str:
-    """In parentheses, if it is several."""
+    """Return an expression in parentheses, if it has several terms."""
     return f"({names})" if "," in names else names
 
 
@@ -221,7 +221,7 @@ def _together(names: Sequence[str]) -> str:
 
 
 def _values(node: ast.expr) -> str:
-    """Return what a loop runs over, as `acc.scan` and `acc.map` take it."""
+    """Return the values of a loop, as `acc.scan` and `acc.map` take them."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         is_plain = all(isinstance(each, ast.Name | ast.Attribute | ast.Subscript) for each in node.args)
         given = [ast.unparse(each) for each in node.args]

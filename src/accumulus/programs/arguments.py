@@ -236,7 +236,7 @@ def _check_guess(
 def _other_reading(
     shapes: Sequence[Shape | None], guess: Sequence[Shape | None], other: Sequence[Shape | None]
 ) -> list[int]:
-    """Arrays that are the same at all points, if the arguments can be read as of these other shapes at one point."""
+    """Return arrays that all points share, if the arguments fit these other shapes at one point."""
     if len(other) != len(shapes):
         return []
     alike = []

@@ -211,7 +211,7 @@ def _factored(
     first: Call,
     shared: tuple[bool, ...],
 ) -> CompiledProgram:
-    """Factors by straight-line code; of long arrays the Jacobian, by loops, where it is sparse or they are too long.
+    """Return factors as straight-line code; for long arrays the Jacobian as loops, if sparse or the code too long.
 
     Raises:
         SizeError: if it is not, they are, and it does not fit into memory.

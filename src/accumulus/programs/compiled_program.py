@@ -522,7 +522,7 @@ class CompiledProgram:
         return self.code.source(self.kernel.segments, shapes, target or options.target, name, dtype=options.dtype)
 
     def report(self) -> Any:
-        """Return what was won and why, printable.
+        """Return a printable report of the savings and their origin.
 
         Of a straight line counts by method, operations by kind, and the time of each stage (`accumulus.show.report`);
         of loops which bodies there are, how often they run, and what they cost (`accumulus.show.structure`).

@@ -295,7 +295,7 @@ def along_seeds(
 
 
 def rounds_of(start: Start, kind: Kind) -> Rounds:
-    """Return how the derivatives that a start has emitted are rewritten."""
+    """Return the rounds of rewriting for the derivatives that a start has emitted."""
     if start.is_short:
         return AFTER[kind.order]
     return ALONE if kind.has_seeds else Rounds()
@@ -361,7 +361,7 @@ def _keeps_derivatives(tape: Tape) -> bool:
 
 
 def cheapest(tapes: Sequence[Tape], context: Context) -> int:
-    """Return which of some tapes the rewriter makes the shortest, by a short search; the first among equals."""
+    """Return the position of the tape that a short rewriting search makes the shortest; the first among equals."""
     if len(tapes) == 1:
         return 0
     counts = [sum(needed(tape)) for tape in tapes]

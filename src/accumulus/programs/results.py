@@ -163,13 +163,13 @@ class Results:
         return self._join is None and self.structure == together([Leaf(), Leaf()])
 
     def finish(self, matrices: bool) -> list[Callable[[NDArray[Any]], Any] | None]:
-        """By segment: what makes a result at one point of its array; None where the array is the result."""
+        """Return for each segment the conversion of its array to a result at one point; None for none."""
         patterns = self._patterns if matrices else []
         dense = self.shapes[: len(self.shapes) - len(patterns)]
         return [*(itemgetter(()) if shape == () else None for shape in dense), *(each.matrix for each in patterns)]
 
     def finish_batch(self, transposed: bool) -> list[Callable[[NDArray[Any]], Any] | None]:
-        """By segment: what makes a result at many points of its array; None where the array is the result."""
+        """Return for each segment the conversion of its array to a result at many points; None for none."""
         dense = len(self.shapes) - len(self._patterns)
         return [None] * dense + [
             partial(SparseBatch, pattern=pattern, transposed=transposed) for pattern in self._patterns
@@ -204,7 +204,7 @@ class Results:
         return [pattern for pattern in self._patterns if isinstance(pattern, SparsePattern)]
 
     def maker(self, matrices: bool) -> Callable[[Sequence[NDArray[Any]]], Any]:
-        """Return what makes all that is returned at one point of the arrays of the segments, in their shapes."""
+        """Return a function from the arrays of the segments, in their shapes, to the result at one point."""
         finish, join = self.finish(matrices), self._join
         if join is None:
             return maker(self.structure, finish)

@@ -293,7 +293,7 @@ class _Entries(Wanted):
         return Nonzeros(np.zeros(len(at), np.int64), at, nonzeros.outputs[found])
 
     def _found(self, nonzeros: Nonzeros) -> tuple[Integers, Integers]:
-        """Nonzeros at the entries, and the positions of these entries; others are zero everywhere."""
+        """Return nonzeros at the entries, and the positions of these entries; others are zero everywhere."""
         width = self.size[1]
         known = nonzeros.rows.astype(np.int64) * width + nonzeros.columns
         order = np.argsort(known)

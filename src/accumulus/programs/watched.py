@@ -90,7 +90,7 @@ class Watched:
         return () if self.captured is None else self.captured.singles
 
     def while_entries(self, fast: Callable[..., Any]) -> Callable[..., Any]:
-        """Like `is_current`, where the caller has compared `singles`."""
+        """Return True as `is_current` does, if the caller has compared `singles`."""
         captured = self.captured
         if captured is None or not captured.has_entries:
             return fast

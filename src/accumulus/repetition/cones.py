@@ -112,7 +112,7 @@ class Cones:
     def _with_sums(
         self, live: NDArray[np.bool_], is_root: NDArray[np.bool_], places: Integers
     ) -> tuple[Integers, Integers, NDArray[np.bool_], NDArray[np.bool_], Integers]:
-        """Codes, arguments, what is live and a root, and places in the program, with sums for their additions."""
+        """Return codes, arguments, live marks, roots and positions in the program, with sums for their additions."""
         state, tape = self._state, self.tape
         length = len(tape)
         state.sizes, state.owners, state.signs = np.zeros((3, length), np.int64)
@@ -400,7 +400,7 @@ class Classes:
 
 
 def classes_of(cones: Cones, most: int) -> Iterator[Classes]:
-    """Ways to see a program as classes, not too many of them, whose instances need each other's results in an order.
+    """Yield classifications of a program, few, whose instances need each other's results in an order.
 
     What `cones` has of forms and leaves is of the last one.
 
@@ -464,7 +464,7 @@ def _with_recurrences(cones: Cones, labels: Integers) -> Classes | None:
 
 
 def _ordered(cones: Cones, labels: Integers, recurrences: dict[int, Recurrence]) -> Classes | None:
-    """Classes in an order in which they can be computed, if there is one and their cones are of one form each."""
+    """Return classes in an order of computation, if there is one and their cones have one form each."""
     count = int(labels.max(initial=-1)) + 1
     representatives = np.unique(labels, return_index=True)[1][labels]
     for each in recurrences.values():

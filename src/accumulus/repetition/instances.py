@@ -209,7 +209,7 @@ class _Instances:
         return True
 
     def _filled(self, owners: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Owners, those that nothing says (of what is made of inputs and is returned) by the pattern of the others."""
+        """Return owners, with unknown ones (of inputs and constants' results) by the pattern of the others."""
         places, known = np.arange(len(owners), dtype=np.int32), owners >= 0
         for pattern in (places % self._count, places // (len(owners) // self._count)):
             if (pattern == owners)[known].all():

@@ -74,7 +74,7 @@ class _Writing:
     # Maps and sums -----------------------------------------------------------------------------------------------
 
     def add(self, instances: Integers) -> None:
-        """Blocks for the cones at these places, which are of one class."""
+        """Add blocks for the cones at these positions, which are of one class."""
         leaves, offsets = self._cones.leaves
         form = self._form(int(instances[0]))
         begins, ends = offsets[instances], offsets[instances + 1]

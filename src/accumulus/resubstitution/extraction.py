@@ -250,7 +250,7 @@ class _Program:
         self._write()
 
     def solved(self, deadline: Deadline) -> tuple[list[_Choosable] | None, int | None]:
-        """Definitions that are cheaper, if there are such, and a bound on what any cost; None if there was no time."""
+        """Return cheaper definitions, if there are any, and a lower bound; None if time ran out."""
         bound = None
         while not deadline.passed:
             work = SOLVE[0] + SOLVE[1] * (len(self._least) / ROWS) ** 2
@@ -279,7 +279,7 @@ class _Program:
         return None, bound
 
     def _write(self) -> None:
-        """All rows but those of larger circles."""
+        """Write all rows but those of larger cycles."""
         for node, places in self._of_value.items():
             self._row([*((place, 1.0) for place in places), (self._columns[node], -1.0)], 0.0, 0.0)
             for other, taking in self._taking(node).items():
@@ -300,7 +300,7 @@ class _Program:
         return found
 
     def _support(self, circle: Set[int]) -> None:
-        """Rows for a set of values: if one is computed, one is by others."""
+        """Return rows for a set of values: a value that is computed has a definition."""
         from_others = [
             (place, 1.0)
             for node in circle

@@ -78,7 +78,7 @@ class Proof(NamedTuple):
 
 
 def prove(tape: Tape, other: Tape, seed: int = 0) -> Proof:
-    """Return which outputs of a tape another one with the same inputs is proved to compute.
+    """Return the outputs of a tape, by position, that another one with the same inputs is proved to compute.
 
     >>> def of(write):
     ...     tape = Tape(2)
@@ -197,7 +197,7 @@ class _Comparison:
 
 
 def _within_roots(tape: Tape) -> list[bool]:
-    """Of each operation, whether an argument of it depends on a root."""
+    """Return for each operation True if an argument of it depends on a root."""
     depends, within = [False] * tape.inputs, [False] * tape.inputs
     for r in range(tape.inputs, len(tape)):
         within.append(any(a >= 0 and depends[a] for a in tape.arguments(r)))
@@ -440,7 +440,7 @@ class _Size(NamedTuple):
         return _Size(self.degree + other.degree, self.bits + other.bits)
 
     def times(self, exponent: int) -> _Size:
-        """Of a power."""
+        """Return the size of a power."""
         return _Size(self.degree * exponent, self.bits * exponent)
 
 
@@ -455,7 +455,7 @@ class _Quotient(NamedTuple):
 
 
 def _largest(tape: Tape) -> _Size:
-    """Of any value of a tape: numerator and denominator together; the most of each number."""
+    """Return bounds on all values of a tape, numerators and denominators together."""
     domain = _Sizes()
     found = values(tape, domain, [_Quotient(_Size(1, 0), {})] * tape.inputs)[tape.inputs : len(tape)]
     wholes = [each.above + _product(each.below, domain.sizes) for each in found]

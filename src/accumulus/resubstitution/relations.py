@@ -134,7 +134,7 @@ def _roots(tape: Tape, known: _Forms) -> Iterator[int]:
 
 
 def _connected(roots: Iterable[int], forms: list[Form]) -> Iterator[list[int]]:
-    """Roots by what they have in common: those of a part have atoms of one another, none has one of another part."""
+    """Return roots grouped by common atoms: different groups have no atom in common."""
     parts: dict[int, tuple[list[int], set[int]]] = {}
     of_atom: dict[int, int] = {}
     for root in roots:

@@ -370,7 +370,7 @@ def _told(run: Run, size: int) -> NDArray[np.bool_]:
 
 
 def _fixed(tape: Tape, kept_outputs: int) -> NDArray[np.bool_]:
-    """Return which operations have to be rounded as they are written."""
+    """Return the operations that have to be rounded as written."""
     fixed = np.frombuffer(as_written(tape, kept_outputs), bool).copy()
     seeing = seeing_zero_signs(tape)
     if len(seeing):
@@ -450,7 +450,7 @@ def points_of(
 
 
 def _rare(inputs: int, span: Span, rng: np.random.Generator, most: int) -> Reals:
-    """Points with a number that is far from 0, so many at most, and some that are near to it, (points, inputs)."""
+    """Return points with a number far from 0, limited in number, and some near to it, (points, inputs)."""
     near = rng.normal(size=(AT_RANDOM, inputs))
     far = rng.permutation([(k, x) for k in range(inputs) for x in FAR[span]])[:most].reshape(-1, 2)
     single = near[rng.integers(AT_RANDOM, size=len(far))]
@@ -459,7 +459,7 @@ def _rare(inputs: int, span: Span, rng: np.random.Generator, most: int) -> Reals
 
 
 def _near_zeros(tape: Tape, sets: Sequence[Reals], span: Span, rng: np.random.Generator) -> list[Reals]:
-    """For each of some sets of points, others between them near which an intermediate value is zero, but not at them.
+    """Return for each set of points others near zeros of an intermediate value between them, but not at the zeros.
 
     Those of all sets are looked for together.
     """
@@ -496,7 +496,7 @@ def _near_zeros(tape: Tape, sets: Sequence[Reals], span: Span, rng: np.random.Ge
 
 
 def _zeros(f: Callable[[Reals], Reals], before: Reals, after: Reals) -> Reals:
-    """Return where functions are zero between 0 and 1, (functions,): by halving, then Illinois (Dowell, Jarratt, 1971).
+    """Return zeros of functions between 0 and 1, (functions,): by halving, then Illinois (Dowell, Jarratt, 1971).
 
     Args:
         f: all functions, each at a point of its own.

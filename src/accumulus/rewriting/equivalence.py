@@ -184,7 +184,7 @@ class Verification:
         return len(self._at)
 
     def run(self, other: Tape) -> Run:
-        """Another tape at all points.
+        """Run another tape at all points.
 
         Raises:
             VerificationError: if it compares what the first tape does not, to the last bit.
@@ -254,7 +254,7 @@ class Verification:
 
 
 def _parts(tape: Tape, points: int) -> Iterator[slice]:
-    """Parts of some points at which a tape is run together."""
+    """Yield slices of the points at which a tape is run together."""
     together = max(1, TOGETHER // len(tape)) if len(tape) else max(1, points)
     return (slice(first, first + together) for first in range(0, points, together))
 
@@ -267,7 +267,7 @@ def _are_bounded(outputs: NDArray[np.complex128], errors: Reals) -> NDArray[np.b
 
 
 def with_expressions_of(tape: Tape, other: Tape, outputs: Iterable[int]) -> Tape:
-    """Another tape for the same, in which some outputs are computed as the first tape does; both with all they need."""
+    """Return another tape in which some outputs are computed as by the first tape; and both with all they need."""
     both, moved = _side_by_side(tape, other)
     both.outputs = moved
     for k in outputs:
@@ -306,7 +306,7 @@ def all_choices(tape: Tape, most: int) -> list[dict[int, bool]] | None:
 
 
 def _choices(tape: Tape, rng: random.Random, kept_outputs: int) -> Iterator[Mapping[int, bool]]:
-    """For each point, which comparisons of the tape have to hold and which may not; the others are left to chance."""
+    """Return for each point the comparisons that must hold and those that must not; the others are random."""
     if not kept_outputs and not (COMPARISONS | JUMPS).intersection(tape.codes):
         yield from [{}] * (POINTS if tape.operations < LARGE else 1)
         return
@@ -336,7 +336,7 @@ class Branches:
         return not self._missing
 
     def choose(self, rng: random.Random) -> dict[int, bool]:
-        """Comparisons by reference, and whether they have to hold so that more branches are taken."""
+        """Choose comparisons by reference, with outcomes that take more branches."""
         tape, missing = self._tape, self._missing
         leads = bytearray(len(tape))  # to a branch that has not been taken
         for r in self._live:

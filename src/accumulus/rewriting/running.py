@@ -411,7 +411,7 @@ def run_at_points(tape: Tape, points: Reals, span: Span = DOUBLE) -> tuple[Reals
 
 
 def within(span: Span, values: Reals, errors: Reals) -> tuple[Reals, Reals]:
-    """Values and bounds as numbers of a type have them: what overflows is infinite, what vanishes has lost digits."""
+    """Return values and bounds rounded to a type: overflow is infinite, underflow loses digits."""
     size = np.abs(values)
     if span.largest == math.inf:
         is_small = (size < span.smallest) & (size > 0.0)

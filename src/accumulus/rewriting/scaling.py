@@ -170,7 +170,7 @@ class _Forms:
     def _times(
         self, r: int, factor: float, edits: Mapping[tuple[int, int], float], depth: int = DEEP
     ) -> dict[tuple[int, int], float] | None:
-        """Numbers by which an operation comes to so many times its value, beside others; None if there are none."""
+        """Return factors by which an operation multiplies its value, besides others; None if there are none."""
         code = self._tape.codes[r]
         if r < self._tape.inputs or code not in _SCALED or not self._free[r] or not depth:
             return None

@@ -118,7 +118,7 @@ class PairsAnnealing(Annealing):
         return self._state.best, self._named(self._state.best_order)
 
     def forget(self) -> None:
-        """Restart: forget the best order so far."""
+        """Forget the best order so far."""
         self._state.best = np.iinfo(np.int64).max
 
     def _begin(self, start: Sequence[int]) -> float:

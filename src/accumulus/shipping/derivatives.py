@@ -143,7 +143,7 @@ class SavedFunction:
             self.__signature__ = signature
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Refused: the function was not saved."""
+        """Refuse the call: the function was not saved."""
         raise FileError(f"{self.__name__} itself was not saved, only programs of its derivatives")
 
 

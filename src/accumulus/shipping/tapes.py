@@ -67,7 +67,7 @@ def tape_as_data(tape: Tape | Program, arrays: Arrays) -> dict[str, Any]:
 
 
 def _add_constants(tape: Program, values: NDArray[np.float64]) -> None:
-    """Constants, the last of which gets the least reference, each one of its own."""
+    """Add constants, each with a reference of its own; the last one gets the lowest."""
     if len(values) > 1 and len(np.unique(values.view(np.int64))) > 1:
         tape.constant_array(values[::-1])
     else:
@@ -166,7 +166,7 @@ def _check_kinds(tape: Tape, what: str, *, in_loop: bool) -> None:
 
 
 def _append(tape: Program, record: Fields, matrices: dict[Any, SparseMatrix]) -> None:
-    """One more block of a tape."""
+    """Append one block to a tape."""
     code, count = record.number("code", most=255), record.number("count", least=1, most=1 << 40)
     operands = tuple([_column(each, record) for each in record.items("operands")])
     _check_fits(tape, count + sum(map(len, operands)), record.what)
@@ -256,7 +256,7 @@ def _check_references(columns: Iterable[Column], tape: Program, what: str) -> No
 
 
 def _check_increasing(offsets: NDArray[np.int64], last: int, what: str) -> None:
-    """Offsets begin at 0, grow, and end at the last."""
+    """Refuse offsets that do not begin at 0, increase, and end at the last."""
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != last or (np.diff(offsets) < 1).any():
         raise FileError(f"{what} has segments that do not follow each other from 0 to {last}")
 

@@ -422,7 +422,7 @@ class _Numbers(Domain):
         return np.stack(np.linalg.slogdet(_last(matrix, *shape[:2])))
 
     def cholesky(self, matrix: Any, shape: Shape) -> Any:
-        """Factorise matrices, at one point or at many; NaN where one of them is not positive definite."""
+        """Factorise matrices, at one point or at many; return NaN if one is not positive definite."""
         try:
             return _first(np.linalg.cholesky(_last(matrix, *shape[:2])))
         except np.linalg.LinAlgError:

@@ -106,7 +106,7 @@ def signed_zeros(tape: Tape) -> NDArray[np.bool_]:
 
 
 def signed_rows(tape: Tape, start: int = 0) -> Integers:
-    """Like `rows_of`, for `extended` to record the very same operations, with signs of zeros where they matter."""
+    """Return rows as `rows_of` does, for `extended` to record the same operations, with relevant signs of zeros."""
     rows = rows_of(tape, start)
     rows[:, 0] += SIGNED * signed_zeros(tape)[start:]
     return rows

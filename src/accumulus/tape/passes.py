@@ -180,7 +180,7 @@ def spread(marks: NDArray[Any], start: NDArray[Any], to: NDArray[Any]) -> NDArra
 
 
 def spread_sets(marks: Integers, start: NDArray[Any], to: NDArray[Any]) -> Integers:
-    """Like `spread`, for several marks at once: the bits of a number for each vertex."""
+    """Mark as `spread` does, for several marks at once: the bits of an integer for each vertex."""
     state = PassesState(marks=marks.copy())
     for k in range(0, len(start), CHUNK):
         state.start, state.to = (np.ascontiguousarray(column[k : k + CHUNK], np.int64) for column in (start, to))

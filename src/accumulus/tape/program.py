@@ -504,7 +504,7 @@ class Program:
     @overload
     def apply_code(self, code: int, operands: Sequence[int]) -> int: ...
     def apply_code(self, code: int, operands: Sequence[Any]) -> Range | int:
-        """Like `apply` for columns of one length; equal blocks are one. Nothing is simplified, but of scalars."""
+        """Apply an operation to columns of one length; equal blocks are one, and only scalars are simplified."""
         if type(operands[0]) is int:
             return self._scalar("apply", operands, OPERATIONS[code].name)
         return self._append(code, tuple(operands), len(operands[0]), None)
@@ -607,7 +607,7 @@ class Program:
         return sign, logarithm
 
     def cholesky(self, matrix: References) -> References:
-        """Cholesky's lower factor of a symmetric matrix, of which the lower triangle is read; 0 above the diagonal."""
+        """Return the Cholesky factor of a symmetric matrix, read from its lower triangle; 0 above the diagonal."""
         n = len(matrix)
         symmetric = np.where(np.tri(n, dtype=bool), matrix, matrix.T)
         found = self.of_matrices(CHOLESKY, (n, n, n), [symmetric]).reshape(n, n)
@@ -863,7 +863,7 @@ class Program:
         return found[:-1]
 
     def sensitive(self) -> NDArray[np.bool_]:
-        """Mask of the blocks whose results reach a jump, or what sees zeros' signs: they are computed as recorded.
+        """Return the mask of blocks that reach a jump or depend on signs of zeros: they are computed as recorded.
 
         So is what opaque functions are given, which may have either, and what is an index.
         """

@@ -60,7 +60,7 @@ def solutions(tape: Tape, a: Rows, b: Rows, banded: bool = False) -> Rows:
 
 
 def products(pattern: NDArray[np.bool_]) -> int:
-    """Return how many products the elimination of a matrix with such structural nonzeros takes, whatever the pivots."""
+    """Return the number of products of the elimination of a matrix with these structural nonzeros, for any pivots."""
     left, found = pattern.copy(), 0
     for k in range(len(left) if len(left) > 3 else 0):
         below = k + np.flatnonzero(left[k:, k])
@@ -301,7 +301,7 @@ def _is_zero(tape: Tape, reference: int) -> bool:
 
 
 def lower_factor(tape: Tape, a: Rows) -> Rows:
-    """Cholesky's factor of a symmetric matrix, of which the lower triangle is read: NaN where it is not definite."""
+    """Return the Cholesky factor of a symmetric matrix, read from its lower triangle; NaN if it is not definite."""
     zero = tape.constant(0.0)
     factor = [[zero] * len(a) for _ in a]
     for j, pivots in enumerate(factor):

@@ -116,7 +116,7 @@ class Tape:
 
     @classmethod
     def of_rows(cls, inputs: int, rows: NDArray[np.int64], constants: Sequence[float], outputs: Sequence[int]) -> Tape:
-        """Tape of operations that builders have simplified: code and three arguments for each reference, (n, 4)."""
+        """Return a tape of operations that builders simplified: code and three arguments by reference, (n, 4)."""
         tape = cls.__new__(cls)
         tape.inputs = inputs
         tape.signed_zeros = tape.folded_zero_signs = tape.literal = False
@@ -302,7 +302,7 @@ class Tape:
         return self.apply_code(code, arguments)
 
     def apply_code(self, code: int, arguments: Sequence[int]) -> int:
-        """Like `apply`, for the operation with the given code, unchecked."""
+        """Apply the operation with the given code, unchecked."""
         builder = _BUILDERS[code]
         return self._general(code, arguments) if builder is None else builder(self, *arguments)
 
@@ -431,7 +431,7 @@ class Tape:
         return reference
 
     def logical_not(self, a: int) -> int:
-        """Not a; the negation of an equality is the other one, NaN included."""
+        """Return not a; the negation of an equality is the other one, NaN included."""
         if a >= 0:
             name = OPERATIONS[self.codes[a]].name
             if name == "logical_not":
@@ -540,13 +540,13 @@ def _latex_name(tape: Tape, reference: int) -> str:
 
 
 def _key(value: float) -> float | str:
-    """By which a constant is found."""
+    """Return the key of a constant."""
     # as keys 0.0 and -0.0 are equal, though different divisors, and NaN is not equal to itself
     return str(value) if value == 0.0 or math.isnan(value) else value
 
 
 def _select_key(condition: int, a: int, b: int) -> int:
-    """By which a choice is found."""
+    """Return the key of a choice."""
     return (((b << 32) + condition << 32) + a << 8) | SELECT
 
 
@@ -562,7 +562,7 @@ _HEAD: Final = 4
 
 
 def to_bytes(tape: Tape) -> bytes:
-    """Everything that a tape says: inputs, operations, constants bit for bit, outputs; equal tapes have equal bytes."""
+    """Return inputs, operations, constants bit for bit, and outputs as bytes; equal tapes have equal bytes."""
     rows = np.zeros((len(tape), 4), "<i4")
     rows[:, 0] = np.frombuffer(bytes(tape.codes), np.uint8)
     rows[:, 1], rows[:, 2] = tape.first, tape.second

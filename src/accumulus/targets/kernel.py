@@ -269,7 +269,7 @@ class Kernel(ABC):
         return max(1, int(SLICE / FEWEST_POINTS / max(self.point_seconds, MOVING))) * FEWEST_POINTS
 
     def threads_for(self, count: int, threads: int) -> int:
-        """Return how many threads a batch of so many points is worth, of those that there are."""
+        """Return the number of threads that a batch is worth, at most those available."""
         if threads == 1:
             return 1
         return max(1, min(threads, -(-count // FEWEST_POINTS), int(count * self.point_seconds / MINIMUM_WORK)))
@@ -288,7 +288,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Results at one point: an array of its shape for each argument → one of shape (length,) for each segment."""
+        """Compute the results at one point: arrays (length,) for each segment, from an array for each argument."""
 
     def _point(self, x: Sequence[Any]) -> list[NDArray[Any]]:
         """Return the arguments of one point as arrays of the kernel's dtype, or `ArgumentError` for a wrong shape."""
@@ -326,7 +326,7 @@ class Kernel(ABC):
         transposed: bool = False,
         zeroed: bool = False,
     ) -> tuple[NDArray[Any], ...]:
-        """Return results at many points, the GIL released where the target allows it.
+        """Compute the results at many points, the GIL released where the target allows it.
 
         Args:
             X: arguments, of shape (points, *shape at one point), or (*shape, points) if `transposed`; C-contiguous, of
@@ -485,7 +485,7 @@ class InterpretedLoops(CompiledLoops):
         self.cleared = [not segment.is_filled for segment in unit.segments]
 
     def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
-        """One point, on one thread."""
+        """Compute the results at one point, on one thread."""
         values = evaluate(self._unit.tape, np.concatenate([entry.reshape(-1) for entry in arguments]))
         for segment, result in zip(self._unit.segments, results, strict=True):
             result[segment.positions] = values[segment.outputs]
@@ -529,7 +529,7 @@ class LoopKernel(Kernel):
         return results
 
     def point(self) -> Callable[..., Any] | None:
-        """For quick calls at one point; None where results are cleared before, which new arrays are more cheaply."""
+        """Return a function for quick calls at one point; None if clearing results costs more than new arrays."""
         loops, shapes, dtype, threads = self._loops, self.arguments, self.dtype, self._threads
         if any(loops.cleared):
             return None
@@ -554,7 +554,7 @@ class LoopKernel(Kernel):
         return compute
 
     def run(self, batch: Batch, first: int, last: int) -> None:
-        """Points one after the other, each where it is returned; where points are columns, by way of one row."""
+        """Compute points one by one in the result arrays; through one row if points are columns."""
         first = self._loops.run(batch, first, last)
         rows = [np.zeros(segment.length) for segment in self.segments] if batch.transposed else []
         for point in range(first, last):

@@ -139,7 +139,7 @@ def _commented(line: str, comment: str) -> str:
 
 
 def _named(wanted: Sequence[str], shapes: Sequence[Shape], taken: set[str]) -> tuple[list[str], list[str]]:
-    """Names of parameters and of their entries, after those that are wanted: no two the same, and none of `taken`."""
+    """Return distinct names of parameters and entries, after the requested ones, and none of `taken`."""
     taken = taken | {"np", "special", "points", "_ierfcx"}
 
     def free(name: str) -> str:
@@ -611,7 +611,7 @@ class NumPyKernel(SourceKernel):
         self._block = max(64, WORKING_MEMORY // (self.dtype.itemsize * (len(self._tape) + 1)))
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Results at one point: an array of its shape for each argument → one of shape (length,) for each segment."""
+        """Compute the results at one point: arrays (length,) for each segment, from an array for each argument."""
         given = self._point(x)
         with np.errstate(all="ignore"):
             return self._function(*given)

@@ -127,7 +127,7 @@ def order(tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None 
 def order_by_critical_path(
     tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None = None
 ) -> Iterator[int | Group]:
-    """Like `order`; of the operations whose arguments are there, the one that the longest chain starts with is next."""
+    """Yield operations as `order` does; among ready ones, the start of the longest chain is next."""
     return order_by_registers(tape, plan, None, partners)
 
 

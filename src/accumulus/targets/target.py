@@ -169,7 +169,7 @@ def emit_source(
     exact: Collection[int] = (),
     arguments: Sequence[Shape] | None = None,
 ) -> str:
-    """Source text of the program in the target's language, with a function `name`; the rest as for `compile_tape`.
+    """Return source of the program in the target's language, a function `name`; else as `compile_tape`.
 
     Raises:
         UnknownNameError: for an unknown target, or a dtype that it does not have.

@@ -287,7 +287,7 @@ def least_costs(
 
 
 def disjoint_pairs(state: Elimination, part: Iterable[int]) -> Iterator[tuple[int, Path, Path, tuple[int, ...]]]:
-    """For each vertex of a part, each disjoint path up with each one down, and the two as one path from a root."""
+    """Yield for each vertex each disjoint path up with each one down, and both as one path from a root."""
     for v in part:
         below = disjoint_paths(state, v, state.successors)
         for p in disjoint_paths(state, v, state.predecessors):
@@ -376,7 +376,7 @@ _RELATIVE: Final = 1e-6
 def bracketing_bound(
     state: Elimination, part: Sequence[int], work: float, columns: int = MOST_COLUMNS, *, partial: bool = True
 ) -> int:
-    """Return what the products at the vertices of an independent part cost at least, in any program.
+    """Return a lower bound on the products at the vertices of an independent part, in any program.
 
     Args:
         state: the graph, nothing eliminated.
@@ -499,7 +499,7 @@ class _Program:
         self._triples: dict[tuple[int, int, int], int] = {}
 
     def add(self, path: Sequence[int]) -> None:
-        """Demand a bracketing of a path."""
+        """Add the demand that a path is bracketed."""
         last = len(path) - 1
         levels = [self.state.successors[j][i] for j, i in pairwise(path)]
         formed: dict[tuple[int, int], list[int]] = {}

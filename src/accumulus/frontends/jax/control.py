@@ -252,12 +252,12 @@ def _dependent(jaxpr: Any, unknown: set[Any]) -> set[Any]:
 
 
 def _at_step(begin: list[Any], tables: dict[int, list[Any]], step: int) -> list[Any]:
-    """Return what is handed on, as far as it is known at a step; what is not, as at first, to be left alone."""
+    """Return the state, as far as it is known at a step."""
     return [tables[k][step] if k in tables else value for k, value in enumerate(begin)]
 
 
 def _tables(loop: _Loop, known: set[int]) -> dict[int, list[Any]]:
-    """Return what is known of what is handed on, at each step and after the last."""
+    """Return the known part of the state at each step and after the last."""
     used = sorted(known)
     tables: dict[int, list[Any]] = {k: [loop.begin[k]] for k in used}
     changing = []
@@ -279,7 +279,7 @@ def _tables(loop: _Loop, known: set[int]) -> dict[int, list[Any]]:
 
 
 def _increment(loop: _Loop, position: int) -> Any:
-    """By how much a whole number grows at each step, if it does so steadily."""
+    """Return the constant step by which an integer grows, if it has one."""
     out = loop.jaxpr.outvars[position]
     variable = loop.jaxpr.invars[len(loop.shared) + position]
     if out is variable:
@@ -338,7 +338,7 @@ def _run(loop: _Loop) -> list[Any]:
 
 
 def _indexed(loop: _Loop) -> tuple[list[Any], list[Any]]:
-    """Equations in which what is known at each step names entries: of what changes, and of what stays the same."""
+    """Return equations that index by values known at each step: into what changes, and into what is constant."""
     jaxpr, shared = loop.jaxpr, len(loop.shared)
     stays = {*jaxpr.invars[:shared], *jaxpr.constvars}
     handed = jaxpr.invars[shared : shared + len(loop.begin)]
@@ -376,7 +376,7 @@ def _asks_for_numbers(equation: Any) -> bool:
 
 
 def _given(loop: _Loop, step: int, entry: int) -> list[Any]:
-    """Return what a step is given, as far as it is known; what is handed on otherwise, as at first."""
+    """Return the known arguments of a step; other parts of the state, as at first."""
     xs = [
         value_of(loop.call.tape, x[entry], variable.aval)
         for x, variable in zip(loop.xs, loop.jaxpr.invars[len(loop.shared) + len(loop.begin) :], strict=True)

@@ -62,7 +62,7 @@ def _select(call: Call, which: Any, *cases: Any) -> Any:
 
 @records("convert_element_type")
 def _convert(call: Call, x: Any) -> Any:
-    """Values of one kind as those of another: whole numbers are cut off from reals, and truth values are 0 and 1.
+    """Return values of one kind as another: reals are truncated to integers, truth values are 0 and 1.
 
     Narrower types of the same kind are not rounded to.
     """

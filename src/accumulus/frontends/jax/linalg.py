@@ -76,7 +76,7 @@ def _alike(matrix: Any, zero: int) -> list[list[list[int]]]:
 
 @records("triangular_solve", folds=False)
 def _triangular(call: Call, a: Any, b: Any) -> Any:
-    """Row after row; only the triangle that is meant is looked at."""
+    """Solve row by row; only the selected triangle is read."""
     params = call.params
     lower = params["lower"]
     if not params["left_side"]:  # x·a = b is aᵀ·xᵀ = bᵀ
@@ -96,7 +96,7 @@ def _triangular(call: Call, a: Any, b: Any) -> Any:
 
 @records("lu", folds=False)
 def _lu(call: Call, a: Any) -> Any:
-    """Elimination with partial pivoting, in which rows are exchanged by selects: factors, pivots, permutation."""
+    """Eliminate with partial pivoting, exchanging rows by selects; return factors, pivots and permutation."""
     height, width = np.shape(a)[-2:]
     if max(height, width) > MOST_ROWS:
         raise refuse(

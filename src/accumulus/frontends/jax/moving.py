@@ -241,7 +241,7 @@ def _looked_up(x: Any, indices: Any, axes: Sequence[int], sizes: Sequence[int], 
 
 
 def _filling(call: Call) -> Any:
-    """Return what stands for entries that are not there."""
+    """Return the value that represents missing entries."""
     value = call.params["fill_value"]
     if value is not None:
         return value
@@ -400,7 +400,7 @@ def _accumulate(call: Call, x: Any) -> Any:
 
 @records("argmax", "argmin", folds=False)
 def _extreme_place(call: Call, x: Any) -> Any:
-    """Return where the first of the greatest or smallest entries is: a comparison for each entry."""
+    """Return the position of the first greatest or smallest entry, by a comparison for each entry."""
     (axis,) = call.params["axes"]
     entries = np.moveaxis(x, axis, 0)
     better = np.greater if call.name == "argmax" else np.less
@@ -452,7 +452,7 @@ def _top_k(call: Call, x: Any) -> Any:
 
 
 def _sorted(operands: Any, axis: int, keys: int) -> list[Any]:
-    """Operands in the order of the first ones: neighbours are exchanged in as many rounds as there are entries."""
+    """Return operands in the order of the first ones, by exchanging neighbours in as many rounds as entries."""
     length = np.shape(operands[0])[axis]
     if length > MOST_SORTED and keys == 1 and not is_constant(operands[0]):
         return _by_order(operands, axis)

@@ -125,12 +125,12 @@ def _calls_jax(function: FunctionType, instance: Any, seen: set[int], depth: int
 
 @functools.lru_cache(maxsize=1024)
 def _instructions(code: CodeType) -> tuple[tuple[str, Any], ...]:
-    """Operations of code and what they are about, kept since a function is looked at whenever it is run on numbers."""
+    """Return the operations of code with their arguments, cached, since every run on numbers reads them."""
     return tuple((instruction.opname, instruction.argval) for instruction in dis.get_instructions(code))
 
 
 def _named(code: CodeType, scope: dict[str, Any], instance: Any) -> Iterator[Any]:
-    """Return what names and attributes of modules in code stand for, as far as that is known without running it."""
+    """Return the objects that names and attributes of modules in code refer to, as far as known without running it."""
     own = code.co_varnames[0] if instance is not _MISSING and code.co_argcount else None
     imported: dict[str, Any] = {}
     current: Any = _MISSING
@@ -345,7 +345,7 @@ def _as_input(value: Any, is_whole: bool) -> NDArray[Any]:
 
 
 def _of_jaxpr(closed: ClosedJaxpr) -> Callable[..., Any]:
-    """Return what a jaxpr computes, from arrays of any floats."""
+    """Return a function that evaluates a jaxpr on arrays of any floats."""
     compute = jaxpr_as_fun(closed)
 
     def call(*arguments: Any) -> Any:

@@ -39,7 +39,7 @@ from accumulus.tape.tape import Tape
 
 
 def make(tape: Tape, entries: Entries, boolean: bool = False) -> Any:
-    """Return what stands for the result of an operation: a scalar, or an array."""
+    """Return the traced value of an operation's result: a scalar, or an array."""
     if isinstance(entries, int):
         return make_scalar(tape, entries, boolean)
     return TracedArray(tape, entries, boolean=boolean)
@@ -53,7 +53,7 @@ def as_array(tape: Tape, value: Any) -> Any:
 
 
 def as_constant(tape: Tape, result: Any) -> Any:
-    """Return what NumPy computed from constants: arrays of doubles become traced ones, which can be filled."""
+    """Return a result that NumPy computed from constants; arrays of doubles become traced ones, to be filled."""
     if type(result) is np.ndarray and result.dtype == np.float64:  # narrower ones round what is stored in them
         return TracedArray(tape, constants(tape, result))
     if type(result) is np.ndarray and result.dtype == np.complex128:

@@ -65,7 +65,7 @@ def _choose(site: Any, condition: Any, one: Later, other: Later) -> Any:
 
 
 def _joined(ending: bool, site: Any, first: Any, *others: Later) -> Any:
-    """``first and others[0]() and …``; or, if it is a true value that is `ending` it, ``first or others[0]() or …``."""
+    """Return ``first and others[0]() and …``; or, if `ending` is a true value, ``first or others[0]() or …``."""
     for place, other in enumerate(others):
         truth = truth_of(first)
         if truth.__class__ is not bool:
@@ -198,7 +198,7 @@ def _extreme(name: str) -> Callable[..., Any]:
 
 
 def _sorted(iterable: Iterable[Any], *, key: Any = None, reverse: Any = False) -> list[Any]:
-    """Few numbers by comparing and exchanging, more in the order that they have at the given point."""
+    """Return sorted numbers: few by compare and exchange, more in the order that they have at the given point."""
     items = list(iterable)
     if key is not None or not depends(items) or any(np.ndim(item) for item in items):
         return sorted(items, key=None if key is None else _callee(key), reverse=bool(reverse))
@@ -223,7 +223,7 @@ def _select(condition: Any, one: Any, other: Any) -> Any:
 
 
 def _folded(ending: bool, iterable: Iterable[Any]) -> Any:
-    """`any`, which ends by a value that is true, or `all`; a traced truth value if that depends on the inputs."""
+    """Return `any` (which ends at a true value) or `all`; a traced truth value if it depends on the inputs."""
     not_yet: Any = not ending
     found = not_yet
     for item in iterable:
@@ -330,7 +330,7 @@ _CONTAINERS: Final = (list, dict, set)
 
 
 def called(function: Any) -> Any:
-    """Return what to call in place of a function."""
+    """Return the replacement of a function in a call."""
     known = _KNOWN.get(id(function))
     if known is None or known[0] is not function:
         if ACTIVE.tape is None:
@@ -541,7 +541,7 @@ def _new(container: Any) -> Any:
 
 
 def _over(iterable: Any) -> Any:
-    """Return what a loop runs over: an iterator from outside cannot be put back."""
+    """Return the iterable of a loop: an iterator from outside cannot be put back."""
     if ACTIVE.merging and isinstance(iterable, Iterator) and not is_fresh(iterable):
         raise UnmergeableError
     return iterable

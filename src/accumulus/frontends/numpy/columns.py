@@ -146,7 +146,7 @@ class TracedColumn(NDArrayOperatorsMixin, ExtensionArray):  # type: ignore[misc]
         return TracedColumn(self.values)
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
-        """Floats and truth values stay traced; objects are traced numbers."""
+        """Return the column as another type: floats and truth values stay traced; objects are traced numbers."""
         kind = pd.api.types.pandas_dtype(dtype)
         if isinstance(kind, TracedDtype):
             kind = np.dtype(bool if kind.boolean else float)

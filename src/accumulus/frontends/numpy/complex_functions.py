@@ -42,7 +42,7 @@ LINEAR: Final[dict[Callable[..., Any], int]] = {
 
 
 def _parted(tape: Tape, value: Any, part: int) -> Any:
-    """One part of all that is in `value`, which may be a list of arrays; imaginary parts of real ones are zeros."""
+    """Return one part of all entries of `value`, which may be a list of arrays; zeros for reals' imaginary parts."""
     if isinstance(value, list | tuple):
         return [_parted(tape, item, part) for item in value]
     pair = parts_of(tape, value)

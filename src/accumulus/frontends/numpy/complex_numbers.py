@@ -267,7 +267,7 @@ def parts_of(tape: Tape, value: Any) -> Pair:
 
 
 def make_complex(tape: Tape, re: Any, im: Any) -> Any:
-    """Return what stands for a complex result of these parts, which are broadcast: a scalar, or an array."""
+    """Return the traced complex value of two parts, which are broadcast: a scalar, or an array."""
     if not np.ndim(re) and not np.ndim(im) and not isinstance(re, TracedArray) and not isinstance(im, TracedArray):
         if depends(re) or depends(im):
             return ComplexScalar(tape, _scalar(tape, re), _scalar(tape, im))
@@ -409,7 +409,7 @@ def _power(tape: Tape, a: Pair, b: Pair) -> Pair:
 
 
 def _whole_power(tape: Tape, z: Pair, exponent: int) -> Pair:
-    """By repeated squaring."""
+    """Return an integer power, by repeated squaring."""
     result, square = None, z
     while exponent:
         if exponent & 1:
@@ -424,7 +424,7 @@ _ONE: Final = Pair(np.float64(1.0), np.float64(0.0))
 
 
 def _tanh(tape: Tape, z: Pair) -> Pair:
-    """By tanh of the real and tan of the imaginary part: nothing overflows, and only poles divide by zero."""
+    """Return tanh from tanh of the real and tan of the imaginary part: no overflow; only poles divide by zero."""
     t, tangent = np.tanh(z.re), np.tan(z.im)
     decay = np.exp(-2.0 * np.absolute(z.re))
     steepness = 4.0 * decay / ((1.0 + decay) * (1.0 + decay))  # 1 - t², without the cancellation
@@ -463,7 +463,7 @@ def _arctanh(tape: Tape, z: Pair) -> Pair:
 
 
 def _turned(formula: Formula) -> Formula:
-    """From f to -i f(i z): sine and tangent and their inverses from the hyperbolic ones, and the other way round."""
+    """Return -i f(i z) for f: sine and tangent and inverses from the hyperbolic ones, and the other way round."""
 
     def turned(tape: Tape, z: Pair) -> Pair:
         result = formula(tape, Pair(-z.im, z.re))

@@ -139,7 +139,7 @@ def _entry(references: Any, instance: int) -> Any:
 def _of_numbers(
     f: Callable[..., Any], structures: Sequence[Structure], leaves: Sequence[Sequence[NDArray[Any]]], count: int
 ) -> Any:
-    """One after the other; many together, if the function can be recorded, and if some show that it does the same."""
+    """Return results one by one; many at once, if the function can be recorded and samples agree."""
     real = all(leaf.dtype == np.float64 or leaf.dtype.kind == "b" for each in leaves for leaf in each)
     if not count or (count >= MANY and real):
         arguments: list[tuple[Structure, list[Place]]] = [

@@ -161,7 +161,7 @@ class Joiner:
         return found if isinstance(a, np.ndarray) else found.item()
 
     def contents(self, one: Any, other: Any) -> Any:
-        """Return what is in a container after either branch."""
+        """Return a container's content after either branch."""
         a = one.content if type(one) is Kept else one
         b = other.content if type(other) is Kept else other
         if isinstance(a, list) and len(a) == len(b):
@@ -208,7 +208,7 @@ def _is_same(a: Any, b: Any) -> bool:
 
 
 def truth_of(value: Any) -> Any:
-    """Return what an `if` asks of a value: a traced truth value, or a plain one."""
+    """Return the truth of an `if`'s condition: a traced truth value, or a plain one."""
     if isinstance(value, Traced):
         if not depends(value):
             return bool(np.asarray(concrete(value)))
@@ -241,7 +241,7 @@ class Effects:
 
     @classmethod
     def of(cls, journal: Journal) -> Effects:
-        """Return what is there now, and put back what was there before."""
+        """Return the present values, and restore those from before."""
         found = cls()
         found.entries = [(entries.now(), entries) for entries in journal.entries]
         for key, before in journal.containers.items():
@@ -251,7 +251,7 @@ class Effects:
         return found
 
     def joined(self, other: Effects, joiner: Joiner) -> Effects:
-        """Return what is written if it is one or the other that runs."""
+        """Return the values to write if one or the other branch runs."""
         result = Effects()
         places = [now for now, _ in (*self.entries, *other.entries)]
         for one, two in zip(self._at(places), other._at(places), strict=True):
@@ -313,7 +313,7 @@ class Branches:
             raise UnmergeableError
 
     def end_branch(self, values: Any) -> None:
-        """One branch has ended, with these values; everything is put back.
+        """End a branch with these values, and put everything back.
 
         Raises:
             UnmergeableError: if it was too long.
@@ -545,7 +545,7 @@ def recorded(run: Callable[[], Any]) -> Any:
 
 
 def outside() -> None:
-    """Something is changed that cannot be put back.
+    """Note that something was changed that cannot be put back.
 
     Raises:
         UnmergeableError: in a branch.

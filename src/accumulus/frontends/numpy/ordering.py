@@ -253,7 +253,7 @@ def _searchsorted(tape: Tape, a: Any, v: Any, side: str = "left", sorter: Any = 
 
 @_decides(np.digitize)
 def _digitize(tape: Tape, x: Any, bins: Any, right: bool = False) -> Any:
-    """In which bin each number is."""
+    """Return the bin of each number."""
     ends = references_of(tape, bins)
     numbers = values_of(tape, ends)
     side = "left" if right else "right"
@@ -264,7 +264,7 @@ def _digitize(tape: Tape, x: Any, bins: Any, right: bool = False) -> Any:
 
 @_decides(np.bincount)
 def _bincount(tape: Tape, x: Any, weights: Any = None, minlength: int = 0) -> Any:
-    """Return how often each whole number is there, or the sums of weights."""
+    """Return the number of each integer's occurrences, or the sums of weights."""
     if weights is not None and is_lookup(tape, x) and np.max(values_of(tape, references_of(tape, x))) < minlength:
         sums = as_array(tape, np.zeros(minlength))
         np.add.at(sums, x, weights)
@@ -292,7 +292,7 @@ for _function in (np.nonzero, np.flatnonzero, np.argwhere):
 
 @implements(np.count_nonzero)
 def _count_nonzero(tape: Tape, a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """Return how many are not zero: counted at every point."""
+    """Return the number of nonzero entries, counted at every point."""
     numbers = references_of(tape, TracedArray(tape, references_of(tape, a, boolean=True), boolean=True))
     return np.sum(TracedArray(tape, numbers), axis=axis, keepdims=keepdims)
 
@@ -308,7 +308,7 @@ _decides(np.extract)(lambda tape, condition, arr: _compress(tape, np.ravel(condi
 
 
 def _mask(tape: Tape, a: Any) -> NDArray[np.bool_]:
-    """Return which entries are not zero."""
+    """Return the mask of nonzero entries."""
     return truths(tape, references_of(tape, a, boolean=True))
 
 

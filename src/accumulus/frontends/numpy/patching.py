@@ -207,7 +207,7 @@ def _leave() -> None:
 
 
 def _forget_others() -> None:
-    """In a forked child there are no other threads that record; what they replaced is put back."""
+    """Put back what other threads replaced; in a forked child they do not exist."""
     global _recordings  # noqa: PLW0603
     _recordings = min(_recordings, 1)
     if _recordings and ACTIVE.tape is None:

@@ -122,7 +122,7 @@ def _summed(tape: Tape, references: References, labels: str, wanted: str) -> Ref
 
 
 def _path(operands: Sequence[Labelled], result: str) -> Sequence[tuple[int, ...]]:
-    """Return which operands to contract next; their product is then the last in the list."""
+    """Return the operands to contract next; their product then is the last in the list."""
     if len(operands) <= 2:
         return [tuple(range(len(operands)))]
     arguments: list[Any] = []
@@ -360,7 +360,7 @@ def _matrix_power(tape: Tape, a: Any, n: int) -> Any:
 def _einsum(
     tape: Tape, *operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, **memory: Any
 ) -> Any:
-    """Einstein's sum, in text or in lists of numbers; with an ellipsis, repeated labels and an implied result."""
+    """Return Einstein's sum, given as text or lists; with ellipsis, repeated labels and implied results."""
     subscripts, arrays = _subscripts(operands)
     references = [references_of(tape, array) for array in arrays]
     terms, result = _explicit(subscripts, [array.ndim for array in references])

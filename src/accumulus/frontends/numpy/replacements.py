@@ -233,7 +233,7 @@ class _Module:
 
 
 def _for_traced(value: Any) -> Any:
-    """Return what the source of NumPy finds in place of `value`: functions that take traced values."""
+    """Return the replacement of `value` in NumPy's source: functions that take traced values."""
     if isinstance(value, ModuleType) and value.__name__.startswith("numpy"):
         return _Module(value)
     if not callable(value) or isinstance(value, np.ufunc):
@@ -384,13 +384,13 @@ class _StandInClass(type):
 
 
 def stand_in_types() -> frozenset[type]:
-    """Types of objects in whose places others stand while something is recorded, as far as their modules are loaded."""
+    """Return types whose objects are replaced while something is recorded, as far as their modules are loaded."""
     found = (getattr(sys.modules.get(module), name, None) for module, name in OBJECTS)
     return frozenset(each for each in found if each is not None)
 
 
 def stand_in(value: Any) -> Any:
-    """Return what stands for an object of a compiled class, or for a method of it; anything else as it is."""
+    """Return the replacement of an object of a compiled class, or of its method; anything else unchanged."""
     owner = value.__self__ if type(value) is BuiltinMethodType else value
     for (module, name), make in OBJECTS.items():
         if type(owner) is getattr(sys.modules.get(module), name, None):

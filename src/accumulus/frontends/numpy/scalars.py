@@ -308,7 +308,7 @@ _COMPARISONS: Final[dict[str, tuple[np.ufunc, Builder]]] = {
 
 
 def _define_operators() -> None:
-    """No operator changes a number in place: ``b &= c`` is ``b = b & c``, as for NumPy's."""
+    """Define operators without in-place variants: ``b &= c`` is ``b = b & c``, as for NumPy's scalars."""
     for symbol, (ufunc, build) in (_OPERATORS | _COMPARISONS).items():
         kinds = [(_Scalar, _operator(ufunc))]
         if build is not None:

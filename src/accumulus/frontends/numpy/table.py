@@ -232,7 +232,7 @@ _REASONS: Final = {
 
 
 def unsupported(function: Callable[..., Any]) -> str:
-    """Why `function` cannot be recorded, and what can."""
+    """Return the error text for a `function` that cannot be recorded, with alternatives."""
     name = function_name(function)
     reason = _REASONS.get(name.rpartition(".")[2])
     if reason is None:

@@ -220,7 +220,7 @@ def _by_halves(tape: Any, row: Elementwise, lines: References) -> References:
 
 
 def _extremes(tape: Any, row: Elementwise, lines: References) -> References:
-    """Like `_shared_evenly`, for each line of a table."""
+    """Share derivatives evenly, as `_shared_evenly` does, for each line of a table."""
     different = 1 + np.count_nonzero(np.diff(np.sort(lines, axis=1), axis=1), axis=1)
     few = different < 3
     if few.any():  # what are two of them is as one operation has it
@@ -385,7 +385,7 @@ def _outer(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[
 
 
 def _at(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-    """``ufunc.at(array, index, values)``: entries that the index names twice are changed twice, in its order."""
+    """Record ``ufunc.at(array, index, values)``: repeated entries are changed repeatedly, in the index's order."""
     array, index, *values = inputs
     if any(map(holds_complex, inputs)) and depends(inputs):
         PROTOCOLS["complex at"](tape, ufunc, inputs, keywords)

@@ -67,7 +67,7 @@ def _record_select(tape: Tape, condlist: Sequence[Any], choicelist: Sequence[Any
 
 @implements(np.piecewise)
 def _piecewise(tape: Tape, x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
-    """Each piece, a function or a number, where its condition holds; of two conditions the later one."""
+    """Return each piece, a function or a number, where its condition holds; the later one if two hold."""
     x = as_array(tape, x)
     conditions = list(condlist) if isinstance(condlist, list | tuple) or np.ndim(condlist) > x.ndim else [condlist]
     pieces = [CALLED[0](piece)(x, *args, **kw) if callable(piece) else piece for piece in funclist]
@@ -90,7 +90,7 @@ def _clip(tape: Tape, a: Any, a_min: Any = None, a_max: Any = None, out: Any = N
 
 @implements(np.unwrap)
 def _unwrap(tape: Tape, p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2.0 * np.pi) -> Any:
-    """Phases whose jumps by more than half a period are less by whole periods, which have no derivatives by phases."""
+    """Return phases without jumps of more than half a period; the removed periods have no derivatives."""
     lines, half = np.moveaxis(as_array(tape, p), axis, -1), period / 2.0
     steps = np.diff(lines)
     small = np.mod(steps + half, period) - half

@@ -159,7 +159,7 @@ def _polynomial(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = N
 
 @borrows("scipy.interpolate", "BSpline.__call__")
 def _b_spline(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
-    """B-splines, and so what `make_interp_spline` makes: the derivatives at the knots are Taylor coefficients."""
+    """Record B-splines, also those of `make_interp_spline`; derivatives at the knots are Taylor coefficients."""
     k, t = self.k, np.asarray(self.t, float)
     last = len(t) - k - 1
     knots = t[k : last + 1]
@@ -265,7 +265,7 @@ def _grid(tape: Tape, self: Any, xi: Any, method: Any = None, *, nu: Any = None)
 
 
 def _multilinear(axes: Sequence[Reals], values: Reals) -> Callable[[Tape], Callable[..., int]]:
-    """Of each cell the polynomial in the distances to its corner, with a coefficient for each set of axes."""
+    """Return, for each cell, the polynomial in the distances to its corner, a coefficient for each set of axes."""
     cells = values[np.newaxis]
     for k, axis in enumerate(axes, 1):
         low = np.take(cells, range(len(axis) - 1), axis=k)
@@ -333,7 +333,7 @@ _DATA = (
     *("make_interp_spline", "make_lsq_spline", "splrep"),
 )
 def _refuse_data(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
-    """Interpolation of what depends on the arguments."""
+    """Refuse interpolation of data that depend on the arguments."""
     raise refuse(_DATA)
 
 

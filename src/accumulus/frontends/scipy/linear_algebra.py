@@ -230,7 +230,7 @@ def _lstsq(tape: Tape, a: Any, b: Any, cond: Any = None) -> Any:
 
 @_records("solve_banded")
 def _solve_banded(tape: Tape, l_and_u: Any, ab: Any, b: Any) -> Any:
-    """Solutions for a banded matrix in diagonals, the upper ones first; what is outside of the bands costs nothing."""
+    """Return solutions for a banded matrix in diagonals, the upper ones first; zeros off the bands cost nothing."""
     lower, upper = map(int, concrete(l_and_u))
     bands = as_array(tape, ab)
     if bands.ndim != 2 or len(bands) != lower + upper + 1:

@@ -231,7 +231,7 @@ class TracedRotation(Operand):
         return sign * self.quaternions[..., :3] / (1.0 + sign * w)
 
     def as_euler(self, seq: str, degrees: bool = False, *, suppress_warnings: bool = False) -> Any:
-        """Three angles about the axes; where the second one leaves only a sum of the others, the third one is 0."""
+        """Return three angles about the axes; the third is 0 if the second determines only a sum of the others."""
         places, extrinsic = _axes(seq, 3)
         i, j, k = places if extrinsic else places[::-1]
         symmetric = i == k
@@ -307,7 +307,7 @@ def _is_rotation(value: Any) -> bool:
 
 
 def _quaternions(tape: Tape, rotation: Any) -> Any:
-    """Of a traced rotation, or of a constant one."""
+    """Return the quaternions of a traced or constant rotation."""
     return rotation.quaternions if type(rotation) is TracedRotation else as_array(tape, rotation.as_quat())
 
 

@@ -98,7 +98,7 @@ def _transform(function: FunctionType, runtime: Mapping[str, object]) -> CodeTyp
 
 @lru_cache(maxsize=64)
 def _tree(source: str) -> tuple[list[tuple[ast.FunctionDef | ast.Lambda, str]], ast.stmt]:
-    """All functions of a file, each with the class that it is directly in; and an import of what the file imports.
+    """Return all functions of a file with their classes, and an import of what the file imports.
 
     Python compiles the attributes of what is imported in another way.
     """

@@ -125,7 +125,7 @@ class _Collecting(Places):
 
 
 def free_symbols(entries: Sequence[Any]) -> list[Any]:
-    """Symbols, functions of time and their derivatives that expressions hold, in the order in which they are met.
+    """Return the symbols, functions of time and their derivatives in expressions, in order of appearance.
 
     >>> from sympy.abc import x, y, k
     >>> free_symbols([sp.Sum(x**k, (k, 1, 2)) + y, x])

@@ -73,7 +73,7 @@ def _value(places: Places, node: Any, parts: list[Any]) -> Any:
 
 @cache
 def _elementary() -> dict[str, Callable[..., float]]:
-    """Functions of the standard library by the names of SymPy's classes, as SymPy's printer of Python has them."""
+    """Return functions of the standard library by SymPy's class names, as SymPy's Python printer maps them."""
     known = PythonCodePrinter().known_functions
     return {name: getattr(math, theirs[5:]) for name, theirs in known.items() if str(theirs).startswith("math.")}
 

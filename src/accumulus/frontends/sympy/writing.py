@@ -88,7 +88,7 @@ class Nodes:
         self._kinds: dict[type, type | None] = {}
 
     def parts(self, node: Any) -> Sequence[Any]:
-        """Return what `node` is computed from: nothing for numbers and for arguments.
+        """Return the operands of `node`: nothing for numbers and for arguments.
 
         Raises:
             TraceError: for a symbol that is no argument, and for what cannot be written out.
@@ -280,7 +280,7 @@ class Writer(Nodes):
         return [self._real(reference) for reference in found]
 
     def parts(self, node: Any) -> Sequence[Any]:
-        """Of powers with a constant exponent the base alone, in products too."""
+        """Return the operands; only the base of powers with a constant exponent, also within products."""
         kind = type(node)
         if kind is sp.Mul:
             return [factor.args[0] if _has_number(factor) else factor for factor in node.args]

@@ -36,7 +36,7 @@ class Pattern:
 
     @classmethod
     def dense(cls, shape: Shape) -> Pattern:
-        """Of an array: a column for a vector.
+        """Return the pattern of an array: a column for a vector.
 
         Raises:
             ArgumentError: for more than two axes.
@@ -48,7 +48,7 @@ class Pattern:
 
     @classmethod
     def by_columns(cls, shape: tuple[int, int], rows: ArrayLike, columns: ArrayLike) -> Pattern:
-        """Of nonzeros that are sorted by their columns, and then by their rows."""
+        """Return the pattern of nonzeros that are sorted by column, then by row."""
         starts = np.searchsorted(columns, np.arange(shape[1] + 1))
         return cls(shape, tuple(starts.tolist()), tuple(np.asarray(rows).tolist()))
 

@@ -49,7 +49,7 @@ class Fused:
 
 
 def fusible(tape: Tape, steps: Iterable[int | Group], exact: Collection[int]) -> dict[int, Fused]:
-    """By sums, the products that may be fused with them, each needed there alone."""
+    """Return the products that may be fused, by the sums that alone need them."""
     rows = rows_of(tape)
     order = np.array([step for step in steps if not isinstance(step, Group)], np.int64)
     wanted = np.array(sorted(set(tape.outputs)), np.int64)

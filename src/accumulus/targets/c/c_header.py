@@ -128,7 +128,7 @@ class Result(Array):
         return (filled, empty) if 4 * len(empty) >= len(starts) and filled else ([], [])
 
     def row(self, stored: int) -> int:
-        """In which row of a tile the stored entry of that number is."""
+        """Return the row of a tile for the stored entry of that number."""
         return self.positions[stored] if self.whole else stored
 
 

@@ -511,7 +511,7 @@ class LoopSource(Source):
         self._function(what, arrays, [*opening, *loops])
 
     def _factor(self, shape: tuple[int, int, int], matrix: Reading, result: Reading) -> None:
-        """Cholesky's lower factor of a symmetric matrix, in its place."""
+        """Write code for the Cholesky factor of a symmetric matrix, in place."""
         n = shape[0]
         to = f"{result.array} + {result.start}"
         lines = [
@@ -549,7 +549,7 @@ class LoopSource(Source):
         self._function(f"product of a sparse {m} x {k} and {k} x {n}", arrays, lines)
 
     def _by_indices(self, code: int, shape: tuple[int, int, int], given: Sequence[Reading], result: Reading) -> None:
-        """Rows that indices choose, or sums of rows where indices say; indices are counted modulo the rows."""
+        """Write code for rows chosen by indices, or sums of rows; indices are taken modulo the number of rows."""
         m, k, n = shape
         (matrix, indices), counts, rows = given, *((k, m) if code == GATHER else (m, k))
         at, source = ("i", "row") if code == GATHER else ("row", "i")
@@ -569,7 +569,7 @@ class LoopSource(Source):
         self._function(f"{m} rows by indices", arrays, lines)
 
     def _orthogonal(self, shape: tuple[int, int, int], matrix: Reading, result: Reading) -> None:
-        """R and Q of a matrix with at least as many rows as columns, one after the other."""
+        """Write code for R and Q of a matrix with at least as many rows as columns."""
         m, n, _ = shape
         self._helpers["orthogonal"] = _ORTHOGONAL.replace("NAME", self._macro).replace("name_", f"{self._name}_")
         at = self._places.reserve(m * n + n)
@@ -640,7 +640,7 @@ class LoopSource(Source):
         return lines is not None
 
     def _scatter(self, count: int, source: Reading, result: str, table: tuple[str, str]) -> None:
-        """Numbers that go to the places of a table."""
+        """Write code that moves numbers to the positions of a table."""
         line = f"for (ptrdiff_t i = 0; i < {count}; i++) {result}[{table[0]}[i]] = {source.at('i')};"
         self._function(f"{count} numbers that are returned", [source.array, result], [line])
 

@@ -236,7 +236,7 @@ class Places:
 
 
 def stretches(columns: Sequence[NDArray[np.int64]], most: int) -> list[tuple[int, int]] | None:
-    """Stretches in which each column has one step, each with its first and the one after its last; None if many."""
+    """Return the stretches, (begin, end), in which each column has one step; None if they are many."""
     count = len(columns[0])
     steps = np.stack([np.diff(column) for column in columns])
     changes = np.flatnonzero((steps[:, 1:] != steps[:, :-1]).any(axis=0)) + 1

@@ -118,7 +118,7 @@ class CSource(Source):
         return framed(macro, lines, [*tables, self._declared_point, self._declared_batch, self._declared_strided])
 
     def _stack(self) -> tuple[int, int]:
-        """Bytes that one point takes, and those of each point of a tile; compilers keep most values of a part there."""
+        """Return the stack bytes of one point and of each point of a tile; compilers keep most values there."""
         size, own = BYTES[self._dtype], self._slots + LONGEST_PART
         apart = sum(result.rows for result in self._results if not result.whole)
         # twice, since a point of a tile may be computed by itself
@@ -127,7 +127,7 @@ class CSource(Source):
     # The program itself ------------------------------------------------------------------------------------------
 
     def _part(self, number: int, part: Part) -> tuple[str, list[str], bool]:
-        """One part as a function of a row of points, the arrays that it takes, and whether some may be unfit for it."""
+        """Return one part as a function of a row of points, its arrays, and True if some may be unsuitable."""
         lines, used = self._body.statements(part, _of_point if self._compact else _at)
         arrays = [array.name for array in self._arrays]
         names = [name for name in (*arrays, "frame") if name in used]
@@ -353,7 +353,7 @@ class CSource(Source):
         return lines
 
     def _squares(self) -> list[str]:
-        """Beginnings of the squares that are turned over, then of those of zeros; unused where nothing is turned."""
+        """Return the starts of the squares to transpose, then those of zeros; unused if nothing is transposed."""
         lines = []
         for result in self._results:
             squares = [*result.squares[0], *result.squares[1]]

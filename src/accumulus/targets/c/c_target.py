@@ -51,7 +51,7 @@ class CKernel(SourceKernel):
         self._all.argtypes = [ctypes.c_size_t] + [ctypes.c_void_p] * arrays
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Results at one point: an array of its shape for each argument → one of shape (length,) for each segment."""
+        """Compute the results at one point: arrays (length,) for each segment, from an array for each argument."""
         given = self._point(x)
         out = tuple(np.empty(segment.length, self.dtype) for segment in self.segments)
         self._one(*map(_address, (*given, *out)))

@@ -283,11 +283,11 @@ class OnDevice:
         return max(1, min(points, WORKING, room // BLOCK * BLOCK))
 
     def _free(self) -> int:
-        """Bytes of the GPU's memory that nothing takes."""
+        """Return the free bytes of the GPU's memory."""
         return int(self.cupy.cuda.runtime.memGetInfo()[0])
 
     def run(self, batch: Batch, first: int, last: int) -> None:
-        """Like `Kernel.run`, with as many points at a time as the GPU has memory for."""
+        """Compute a batch as `Kernel.run` does, with as many points at a time as fit the GPU's memory."""
         entries = sum(self._sizes) + sum(self._lengths)
         most = max(1, self._free() // MOVED_PART // max(1, entries * self._dtype.itemsize))
         transposed, shared = batch.transposed, batch.shared
@@ -331,11 +331,11 @@ class CudaKernel(SourceKernel):
         self.device = OnDevice(self.source, self._unit, None)
 
     def threads_for(self, count: int, threads: int) -> int:
-        """Return one, which waits for the GPU."""
+        """Return one thread, which waits for the GPU."""
         return 1
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Results at one point: an array of its shape for each argument → one of shape (length,) for each segment."""
+        """Compute the results at one point: arrays (length,) for each segment, from an array for each argument."""
         out = tuple(np.empty((1, segment.length), self.dtype) for segment in self.segments)
         self.device.run(Batch(self._point(x), out, (True,) * len(x)), 0, 1)
         return tuple(array[0] for array in out)

@@ -182,7 +182,7 @@ def _assembled(tape: Tape) -> tuple[NDArray[np.int32], Callable[[NDArray[np.int6
 
 
 def _operation(code: int, vectors: Vectors, functions: Functions) -> None:
-    """Instructions of one operation on what a row names."""
+    """Return instructions of one operation on the slots that a row names."""
     row = OPERATIONS[code]
     tape = Tape(row.arity)
     zero = tape.constant(0.0)

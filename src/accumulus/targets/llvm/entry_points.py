@@ -104,7 +104,7 @@ ret ptr null
 
 
 def _argument_of(transposed: bool) -> str:
-    """Address of an argument's entries: one with %axes axes of the lengths at %shape, and %points unless that is -1."""
+    """Return the function that finds an argument's entries, checking its shape: %shape, and %points unless -1."""
     # the axis of points is the first or the last one
     first, points_at = ("i32 0", "i32 %axes") if transposed else ("i32 %more", "i32 0")
     return f"""\
@@ -306,7 +306,7 @@ def entry_points(
 
 
 def point_entry(signature: Signature) -> tuple[list[str], tuple[str, ...]]:
-    """Like `entry_points`, but ``point`` alone, by the function of `python_objects.unpacking` in another library."""
+    """Return ``point`` alone, by the function of `python_objects.unpacking` in another library."""
     table = [len(signature.names), len(signature.shapes)]
     for shape in signature.shapes:
         table += [len(shape), *shape]
@@ -362,7 +362,7 @@ def _found(name: str, call: str) -> list[str]:
 
 
 def _arguments(signature: Signature, points: Iterable[str]) -> list[str]:
-    """Pointers to the entries of all arguments, which have so many points, "-1" for one without an axis of them."""
+    """Return pointers to the entries of all arguments, with their number of points, "-1" for none."""
     lines = []
     for k, (shape, count) in enumerate(zip(signature.shapes, points, strict=True)):
         if shape or count != "-1":

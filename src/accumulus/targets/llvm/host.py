@@ -162,7 +162,7 @@ class LinkedByLLVM:
 def compile_modules(
     modules: Iterable[tuple[str, tuple[str, ...]]], *, quick: bool = False
 ) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
-    """Object files of modules, one after the other, so that Ctrl-C is heard in between; arguments as `compile_ir`."""
+    """Return object files of modules, compiled one by one so that Ctrl-C works in between; else as `compile_ir`."""
     return tuple((compile_ir(text, quick=quick), names) for text, names in modules)
 
 

@@ -248,5 +248,5 @@ def store(key: str, code: Code) -> None:
 
 @functools.cache
 def version() -> bytes:
-    """Versions of the code that compiles, and the processor: the part of a key that is the same for all programs."""
+    """Return the versions of the compiling code, and the processor: the common part of all keys."""
     return cache.version_of_kind("programs") + f"\n{processor()}".encode()

@@ -48,7 +48,7 @@ _LOCK: Final = Lock()
 
 
 def needs_from_outside(code: Code, dtype: np.dtype[Any]) -> dict[str, int]:
-    """Addresses of imports, of code for that type of numbers, that are not functions of a library of this process.
+    """Return addresses of imports, for code of that dtype, that are not in a library of this process.
 
     Raises:
         CompileError: if the shared code cannot be compiled or linked in this process.
@@ -186,7 +186,7 @@ class LLVMKernel(Kernel):
         return self._one_point
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Results at one point: an array of its shape for each argument → one of shape (length,) for each segment."""
+        """Compute the results at one point: arrays (length,) for each segment, from an array for each argument."""
         compute = self.point()
         out = tuple([np.empty(length, self.dtype) for length in self._lengths])
         if compute(*x, *out) is NotImplemented:
@@ -231,7 +231,7 @@ class LLVMKernel(Kernel):
         transposed: bool = False,
         zeroed: bool = False,
     ) -> tuple[NDArray[Any], ...]:
-        """Like `Kernel.batch`; where there is nothing to allocate or divide, compiled code alone checks the arrays."""
+        """Compute a batch, see `Kernel.batch`; without allocation or division, compiled code checks the arrays."""
         alike = tuple(map(bool, shared)) or self._none_shared
         known = len(alike) == len(self.arguments) and not all(alike)
         if known and out is not None and threads == 1 and self._have_shapes(out, transposed):

@@ -48,7 +48,7 @@ def _compile(unit: Unit) -> Kernel:
 
 
 def _seconds(operations: int) -> float:
-    """By `make bench ARGS=estimates`: in straight lines, or in loops and tables of operations."""
+    """Return estimated compile times, by `make bench ARGS=estimates`: of straight lines, or of loops and tables."""
     return operations * (8e-5 if operations <= LONGEST_STRAIGHT_LINE else 5e-6)
 
 

@@ -307,7 +307,7 @@ def driver() -> list[str]:
 
 
 def compiled(bodies: Sequence[Body], lanes: int, cache: bool, wanted: Collection[str]) -> Library:
-    """Loops over bodies, loops of sums, what goes by indices or sparse matrices if wanted, and what calls them all."""
+    """Return compiled loops over bodies, sums, indices and sparse products, and the code that calls them all."""
     kind, lookups = "maps", not {*LOOKUPS.values()}.isdisjoint(wanted)
     sums = [*_sums(SUMS[0], lanes, table=False), *_sums(SUMS[1], lanes, table=True)]
     declarations, names = [f"declare {_gathered(lanes)}"], [*SUMS]
@@ -423,7 +423,7 @@ def _sums_of_points(name: str, lanes: int, partial: int, table: bool) -> list[st
 
 
 def compiled_for_points(bodies: Sequence[Body], lanes: int, cache: bool, is_sparse: bool) -> Library:
-    """Like `compiled`, for many points."""
+    """Return what `compiled` does, for many points."""
     sums = [
         line
         for (name, is_wide), own in POINT_SUMS.items()
@@ -619,7 +619,7 @@ class LLVMLoops(CompiledLoops):
         return found
 
     def _entries(self, nest: Nest) -> list[int] | None:
-        """Return what a function that goes by indices is given of its matrix and its indices.
+        """Return the arguments of a function that goes by indices: its matrix and its indices.
 
         These are places for addresses; None if what they address does not lie in equal distances.
         """
@@ -806,7 +806,7 @@ class LLVMLoops(CompiledLoops):
         return first
 
     def _memory(self) -> _Memory:
-        """Memory of a run, and the calls with their addresses in it; code is compiled where there is none yet."""
+        """Return the memory of a run, and the calls with their addresses in it; compile missing code."""
         library = self._library
         if library is None:
             is_sparse = any(step.function == SPARSE_ROWS for step in self._steps)

@@ -443,7 +443,7 @@ def atan2(x: Term, y: Term) -> Results:
 
 
 def _half_arc(x: Term) -> tuple[Any, Term]:
-    """For asin and acos: whether |x| > ½; then arcsin √((1 − |x|)/2), else arcsin |x|."""
+    """Return True for |x| > ½; and arcsin √((1 − |x|)/2) there, else arcsin |x|, for asin and acos."""
     magnitude = abs(x)
     large = magnitude > 0.5
     halved = fused(magnitude, -0.5, 0.5)

@@ -366,7 +366,7 @@ class _Block:
 def _straight_line(
     tape: Tape, segments: Sequence[Segment], signature: Signature, variant: Variant, functions: Functions, tile: int
 ) -> _Block:
-    """Return every operation an instruction, in one function or several."""
+    """Return code with an instruction for every operation, in one function or several."""
     pieces, slots = variant.parts(tape, segments)
     fill, zeroed = [], variant.zeroed
     if variant.single and not zeroed:
@@ -407,7 +407,7 @@ def _in_loops(
     functions: Functions,
     tile: int,
 ) -> _Block:
-    """Return every kind of operation a loop."""
+    """Return code with a loop for every kind of operation."""
     made = loops(runs, tape.constants, signature, functions, tile)
     arrays, distinct = places(tape, segments)
     at = runs.slot_of[np.array(distinct, np.int64)]
@@ -440,7 +440,7 @@ def _call(function: str, pointers: Iterable[str], *others: str) -> str:
 
 
 def _cleared(segments: Sequence[Segment], variant: Variant) -> list[str]:
-    """Instructions that clear the result arrays of a block, if that is worth it."""
+    """Return instructions that clear the result arrays of a block, if that is worth it."""
     if by_tables(segments) or sum(segment.length - len(segment.positions) for segment in segments) < WORTH_CLEARING:
         return []
     return [
@@ -471,7 +471,7 @@ def _body(tape: Tape, part: Part, layout: Layout, functions: Functions, variant:
 
 
 def _blocks(body: list[str], signature: Signature, variant: Variant) -> list[str]:
-    """Loop over %count points, a whole number of blocks. Transposed, %line is the distance of variables in bytes."""
+    """Return the loop over %count points in whole blocks; transposed, %line is the byte distance of variables."""
     real = "double" if variant.dtype == "float64" else "float"
     parameters = [*(f"ptr noalias %all.{name}" for name in signature.names), "ptr noalias %frame", "i64 %count"]
     # loaded again for each block, so that LLVM does not keep the distance to every variable at hand, and run out of
@@ -502,7 +502,7 @@ def _blocks(body: list[str], signature: Signature, variant: Variant) -> list[str
 
 
 def _fetched(signature: Signature, lanes: int) -> tuple[list[str], list[str]]:
-    """Instructions before the loop over blocks and at the start of each, which fetch lines that results will lie in.
+    """Return instructions, before the loop over blocks and in each, that prefetch lines of results.
 
     Blocks store to several rows at a time, so that processors do not see by themselves what comes next. The last blocks
     fetch what lies behind the array: that is no access, and fails nowhere.

@@ -40,7 +40,7 @@ class _Scratch:
         self.size += size + -size % 64
 
     def opening(self) -> list[str]:
-        """Instructions at the start of a function; the label %start ends them."""
+        """Return instructions for the start of a function; the label %start ends them."""
         if self.size <= LARGEST_ON_STACK:
             return [f"%scratch = alloca i8, i64 {self.size + 64}, align 64", "br label %start", "start:", *self._pieces]
         return [
@@ -56,7 +56,7 @@ class _Scratch:
         ]
 
     def closing(self) -> list[str]:
-        """Instructions with which the function returns."""
+        """Return instructions with which the function returns."""
         free = ["call void @PyMem_RawFree(ptr %heap)"] if self.size > LARGEST_ON_STACK else []
         return [*free, "ret i32 0", "}"]
 
@@ -67,7 +67,7 @@ def _head(signature: Signature) -> str:
 
 
 def run_one(signature: Signature, slots: int, lanes: int, body: Sequence[str]) -> list[str]:
-    """For one point, or as many as a block has lanes: the block itself, without a loop; arguments as for `run_rows`."""
+    """Return the function for one point, or one block, without a loop; arguments as for `run_rows`."""
     scratch = _Scratch()
     scratch.take("frame", slots * lanes * signature.size)
     pointers = ", ".join(f"ptr noalias %{name}" for name in signature.names)
@@ -316,7 +316,7 @@ def run_columns(
 
 
 def _skipped_points(signature: Signature, lanes: int) -> list[str]:
-    """%skip, the first point at which vectors of the widest result begin in step with cache lines; 0 if few follow."""
+    """Return code for %skip, the first point aligned with cache lines for the widest result; 0 if few follow."""
     if signature.widest is None:
         return ["%skip = add i64 0, 0"]
     boundary = min(LINE, lanes * signature.size)
@@ -334,7 +334,7 @@ def _skipped_points(signature: Signature, lanes: int) -> list[str]:
 
 
 def _collide(variables: int, vector_bytes: int) -> list[str]:
-    """Return %collide, whether variables push each other out of the cache before their lines are full.
+    """Return code for %collide: variables evict each other from the cache before their lines are full.
 
     Lines whose addresses differ by a multiple of a large power of two share few sets. Vectors as wide as a line fill it
     at once, and many variables cost more to copy than they lose.

@@ -119,7 +119,7 @@ def gamma(x: Term) -> Term:
 
 
 def zeta(s: Term, q: Term) -> Term:
-    """Hurwitz' ζ(s, q) = Σ (q + k)⁻ˢ for s > 1, q ≥ 0: a few terms, then the sum formula of Euler and Maclaurin."""
+    """Return Hurwitz' ζ(s, q) = Σ (q + k)⁻ˢ for s > 1, q ≥ 0: a few terms, then the Euler-Maclaurin formula."""
     total = q ** (-s)
     for k in range(1, _TERMS_OF_ZETA):
         total = total + (q + float(k)) ** (-s)

@@ -323,7 +323,7 @@ def _inputs(signature: Signature, lanes: int, dtype: str, tile: int) -> list[str
 
 
 def _operations(program: Runs, functions: Functions, turn: int, runs: int, word: str) -> list[str]:
-    """One loop for each kind of operation, and one around them over the runs; `word` is the type of a table's entry."""
+    """Return a loop for each kind of operation, and one around them over the runs; `word` is the entries' type."""
     v = Vectors(functions.lanes, functions.dtype)
     cases = " ".join(f"i64 {k}, label %kind.{k}" for k in range(len(program.kinds)))
     lines = [

@@ -134,7 +134,7 @@ class Vectors:
         return value
 
     def merge(self, a: str, b: str, distance: int, *, upper: bool) -> str:
-        """Of two vectors of blocks of `distance` lanes: the even blocks of both, or the odd ones, in turns."""
+        """Merge two vectors of blocks of `distance` lanes: the even or the odd blocks of both, alternating."""
         n = self.lanes
         if a == b == "zeroinitializer":
             return a
@@ -313,7 +313,7 @@ class Rows(Layout):
         return {start + k: column for k, column in enumerate(columns)}
 
     def store(self, group: Group) -> None:
-        """Columns, each stored when those beside it are there."""
+        """Store columns, each when those beside it are there."""
         if not group.is_zero:
             for column, reference in enumerate(group.references, group.start):
                 self._put(group.segment, column, reference)
@@ -377,7 +377,7 @@ class Rows(Layout):
         v.store_part(value, row - row % size, size, self._rows[f"%o{segment}"][row], start)
 
     def _merge(self, segment: int, size: int, start: int, remainder: int) -> str:
-        """Vector whose lanes hold `size` columns from `start` on of the rows with that remainder modulo `size`."""
+        """Return the vector of `size` columns from `start` on, of the rows with that remainder modulo `size`."""
         if size == 1:
             reference = self._columns[segment][start]
             return ZERO if reference is None else self.value(reference)
@@ -404,7 +404,7 @@ class Columns(Layout):
         return {entry: self.vectors.load(self._at(f"%x{argument}", entry), 0)}
 
     def store(self, group: Group) -> None:
-        """One vector a result; structural zeros nowhere, as they are cleared once."""
+        """Store one vector for each result; structural zeros are cleared once."""
         for entry, reference in enumerate(group.references, group.start):
             if reference is not None:
                 self.vectors.store(self.value(reference), self._at(f"%o{group.segment}", entry), 0)

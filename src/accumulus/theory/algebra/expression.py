@@ -220,7 +220,7 @@ def operands(expression: Expression) -> tuple[Expression, ...]:
 
 
 def postorder(roots: Iterable[Node], children: Callable[[Node], Sequence[Node]]) -> Iterator[Node]:
-    """Every node that can be reached, once, after all of its children (around a cycle: after all but those open)."""
+    """Yield every reachable node once, after its children (around a cycle: after all but those open)."""
     opened: set[Node] = set()
     for root in roots:
         if root in opened:
@@ -296,7 +296,7 @@ def _encoded(name: str) -> bytes:
 
 @lru_cache(maxsize=65536)
 def natural(name: str) -> tuple[Any, ...]:
-    """Sorts e2 before e10: text and numbers by turns."""
+    """Return a sort key that puts e2 before e10: text and numbers alternate."""
     parts = re.split(r"([0-9]+)", name)
     return tuple(int(part) if k % 2 else part for k, part in enumerate(parts))
 

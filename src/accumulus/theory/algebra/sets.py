@@ -138,7 +138,7 @@ class ExpressionSet:
 
     @classmethod
     def _written(cls, accumulation: Accumulation, names: Sequence[str] | None, bracketed: bool) -> ExpressionSet:
-        """`bracketed`: whether products stay bracketed as they are, since `to_accumulation` goes from left to right."""
+        """Return the set as written; `bracketed` keeps products bracketed, which are else read from left to right."""
         graph, steps = accumulation.graph, accumulation.steps
         first = steps.edges
         names = edge_names(graph) if names is None else names

@@ -116,11 +116,11 @@ class OptimumProof:
             known.raise_bound("face", sum(least[v] for v in known.order))
 
     def cost(self, level: Level) -> int:
-        """Of the best elimination that is known."""
+        """Return the cost of the best known elimination."""
         return sum(part.cost[level] for part in self._parts)
 
     def bound(self, level: Level) -> int:
-        """No elimination costs less."""
+        """Return the lower bound: no elimination costs less."""
         return sum(part.bound[level] for part in self._parts)
 
     def proven(self, level: Level) -> bool:
@@ -348,7 +348,7 @@ class _Run:
         return self.proof.bound(self.level) >= min(self.cost, self.proof.cost(self.level))
 
     def steps(self, patience: Patience) -> Generator[None]:
-        """Everything that there is patience for, until it is done."""
+        """Run every search that the patience allows, until one proves optimality."""
         first = Patience(*map(min, BRIEF, patience))
         searches = [self._searches(first), self._searches(patience)]
         brackets = [self._brackets(first, partial=False), self._brackets(patience, partial=True)]
@@ -401,7 +401,7 @@ class _Run:
             yield
 
     def _prepare(self, *kernels: str) -> None:
-        """Have kernels ready; the first use on a machine compiles them, which is not the search's time."""
+        """Prepare the kernels: the first use on a machine compiles them, which is not the search's time."""
         with self._context.paused():
             prepare(*kernels)
 

@@ -353,7 +353,7 @@ class LineSearch(PartSearch):
     def _tracked(
         self, state: Elimination, part: Sequence[int]
     ) -> tuple[list[int], dict[tuple[int, int], int], dict[int, int]]:
-        """Pairs of disjoint paths that need a product: their weights, which of them use an edge, and by vertex."""
+        """Return disjoint path pairs that need a product: weights, their edges, and the pairs of each vertex."""
         fma = state.objective.every_product
         pairs = [
             (state.sizes[v] * p.width * q.width, v, path)

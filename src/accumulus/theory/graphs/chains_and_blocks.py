@@ -233,7 +233,7 @@ class Reduction:
         self._swallowed_by[v] = part
 
     def _reduce(self, pending: list[int]) -> None:
-        """Series reductions, and the parallel ones that they cause, until none is left."""
+        """Apply series reductions, and the parallel ones that they cause, until none is left."""
         for v in series_vertices(self.into, self.out, pending, lambda v: v not in self.kept and v in self.out):
             (above,) = self.into[v].values()
             (below,) = self.out[v].values()
@@ -355,7 +355,7 @@ def block(graph: DifferentiationGraph, source: int, sink: int) -> Block | None:
 
 
 def block_degrees(graph: DifferentiationGraph) -> tuple[list[int], list[int]]:
-    """In- and out-degrees of all vertices, each simple block that does not hold the vertex inside counting as one edge.
+    """Return in- and out-degrees; a simple block counts as one edge unless it has the vertex inside.
 
     In the notes the degrees that factorization goes by (section 4). Simple parts that are as closed as blocks, but have
     siblings that are not, count as one edge, too.

@@ -143,7 +143,7 @@ def dominators(graph: DifferentiationGraph, roots: int | Iterable[int]) -> Domin
 
 
 def postdominators(graph: DifferentiationGraph, terminals: int | Iterable[int]) -> DominatorTree:
-    """Postdominators seen from a terminal, or from any vertex or vertices: dominators with every edge turned round.
+    """Return postdominators seen from a terminal, or from given vertices: dominators of the reversed graph.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.

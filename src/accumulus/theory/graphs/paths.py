@@ -186,7 +186,7 @@ def paths(
 
 
 def paths_between_edges(graph: DifferentiationGraph, starts: int | Iterable[int], ends: int | Iterable[int]) -> PathSet:
-    """All paths whose first edge is one of the starts and whose last is one of the ends; in the notes P_{E'→E''}.
+    """Return all paths from one of the start edges to one of the end edges; in the notes P_{E'→E''}.
 
     Raises:
         GraphError: for a number that is not an edge of the graph.

@@ -534,7 +534,7 @@ def _splits(levelled: Levelled, bracketing: Bracketing) -> tuple[int, Splits]:
 
 
 def _read(bracketing: Bracketing, last: int, chosen: dict[tuple[int, int], int]) -> None:
-    """Levels between which each pair of a bracketing stands, and where it splits."""
+    """Return the levels between which each pair of a bracketing stands, and where it splits."""
 
     def read(part: Bracketing) -> tuple[int, int]:
         if isinstance(part, int):
@@ -584,7 +584,7 @@ def _cuts(levels: list[int], width: Callable[[int], int]) -> list[int]:
 def _optimise(
     levelled: Levelled, levels: list[int], costs: dict[tuple[int, int], NDArray[np.int64]], splits: Splits
 ) -> None:
-    """Cheapest splits, for each component, between any two of the levels; as if only these levels were there."""
+    """Return the cheapest splits, by component, between any two of the levels, as if there were no others."""
     above, below = levelled.counts(levels)
     for length in range(2, len(levels)):
         for first in range(len(levels) - length):

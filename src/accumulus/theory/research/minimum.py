@@ -345,7 +345,7 @@ class _Pairs:
         return sum(self.covers[p].least(allowed) for p in self.words.outputs)
 
     def _bound(self, chosen: int, allowed: int) -> int:
-        """Products at least: of the chosen pairs, of the outputs, and of pairs that paths need which share none."""
+        """Return a lower bound on products: of the chosen pairs, the outputs, and required pairs that share none."""
         bound = chosen.bit_count() + self._outputs(allowed)
         open_pairs = []
         for number in self.paths:

@@ -215,7 +215,7 @@ def _is_least(graph: ReducedGraph, ways: Sequence[tuple[int, ...]]) -> bool:
 
 @lru_cache(maxsize=64)
 def _acyclic(k: int, edges: int) -> tuple[Edges, ...]:
-    """Acyclic graphs on k vertices up to isomorphism, connected or not, by adding an edge to those with one fewer."""
+    """Return acyclic graphs on k vertices up to isomorphism, made by adding an edge to those with one fewer."""
     if edges == 0:
         return ((),)
     found = set()
@@ -267,7 +267,7 @@ def _ways(k: int, inner: Edges) -> tuple[Edges, tuple[tuple[int, ...], ...]]:
 
 
 def _sides(k: int, edges: int, degrees: Sequence[int]) -> Iterator[tuple[tuple[int, ...], list[int]]]:
-    """Multisets of sets of vertices with so many members in all, that leave no vertex without an edge on this side."""
+    """Yield multisets of vertex sets of a total size that leave no vertex without an edge on this side."""
     for sets in _multisets(k, edges, 1):
         total = [degrees[v] + sum(s >> v & 1 for s in sets) for v in range(k)]
         if min(total) >= 1:
@@ -461,7 +461,7 @@ class Summary:
             self.open.append(result["graph"])
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the summary as data for JSON."""
         rows = [
             {"edges": edges, "graphs": sum(counts.values())}
             | {verdict: counts[verdict] for verdict in ("acyclic", "circular", "open")}

@@ -142,7 +142,7 @@ def result_type(name: str) -> Any:
 
 @implements(np.linalg.qr)
 def qr(tape: Tape, a: Any, mode: str = "reduced") -> Any:
-    """Q and R, with the signs of LAPACK; of matrices whose columns depend on each other derivatives are not finite."""
+    """Return Q and R, with LAPACK's signs; derivatives are not finite if columns are linearly dependent."""
     if mode not in ("reduced", "complete", "r"):
         raise refuse(f"np.linalg.qr: mode={mode!r} is not recorded; 'reduced', 'complete' and 'r' are.")
     with tape.unsigned_zeros():

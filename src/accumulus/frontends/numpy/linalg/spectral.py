@@ -160,7 +160,7 @@ def _diagonalised(tape: Tape, a: Any) -> tuple[Any, Any]:
 
 
 def _scaled(a: Any) -> tuple[Any, Any]:
-    """Matrices divided by their greatest entries, so that no square of a square is too large; and these entries."""
+    """Return matrices divided by their greatest entries, so that fourth powers do not overflow; and these entries."""
     entries = np.unique(a.references.reshape(len(a), -1), axis=1)
     scale = reduce(np.maximum, (abs(a._like(column)) for column in entries.T)) if entries.size else a[:, 0, 0]
     scale = np.where(scale == 0.0, 1.0, scale)
@@ -238,7 +238,7 @@ def svdvals(tape: Tape, x: Any, /) -> Any:
 
 @implements(np.linalg.svd)
 def svd(tape: Tape, a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
-    """Singular values, descending, and the singular vectors; with `hermitian` only the lower triangle is read."""
+    """Return descending singular values and the singular vectors; `hermitian` reads the lower triangle only."""
     if not compute_uv:
         return svdvals(tape, a)
     name = "np.linalg.svd"
@@ -494,7 +494,7 @@ def _cond(tape: Tape, x: Any, p: Any = None) -> Any:
 
 @implements(np.linalg.matrix_rank)
 def _matrix_rank(tape: Tape, A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    """Return how many singular values are greater than `tol`, or than `rtol` times the greatest."""
+    """Return the number of singular values greater than `tol`, or than `rtol` times the greatest."""
     array = as_array(tape, A)
     if array.ndim < 2:
         return np.any(array != 0.0) * 1.0

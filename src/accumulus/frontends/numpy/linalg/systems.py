@@ -109,7 +109,7 @@ def _slogdet(tape: Tape, a: Any) -> Any:
 def _for_each(
     tape: Any, entries: References, results: int, write: Callable[[Tape, list[int]], list[int]]
 ) -> References:
-    """Results of what is written for each row of a stack, in the place of its entries; of long stacks by a loop."""
+    """Return results computed for each row of a stack; by a loop if the stack is long."""
     stack = entries.shape[:-1]
     rows = entries.reshape(math.prod(stack), entries.shape[-1])
     if len(rows) < 2 or not results or not tape.in_loops(len(rows), rows.size):
