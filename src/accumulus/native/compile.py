@@ -37,13 +37,13 @@ def main(subject: str) -> None:
 
 
 def llvm_code(subject: str) -> bytes:
-    """LLVM bitcode of a kernel."""
+    """Return the LLVM bitcode of a kernel."""
     module, entry = entry_of(subject)
     return code_of(getattr(importlib.import_module(module), entry))
 
 
 def code_of(function: Callable[[Any], int]) -> bytes:
-    """LLVM bitcode of the function that a kernel is called by, and of all that it calls."""
+    """Return the LLVM bitcode of the function that a kernel is called by, and of its callees."""
     options: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     kind = lowering.type_of(get_type_hints(function)["state"])
     dispatcher: Any = numba.njit(numba.types.int64(kind), **options)(function)
@@ -62,7 +62,7 @@ def code_of(function: Callable[[Any], int]) -> bytes:
 
 
 def _optimise(program: Any) -> None:
-    """All passes that know no processor; vectors of a width that suits one are not its business."""
+    """Run all passes that do not depend on the processor; vector widths are left to it."""
     llvm.initialize_native_target()
     any_processor = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(cpu="", features="", opt=3)
     tuning = llvm.create_pipeline_tuning_options(speed_level=3)

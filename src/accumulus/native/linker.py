@@ -67,7 +67,7 @@ def _process() -> Any:
 
 @cache
 def _vector_mathematics() -> Any:
-    """glibc's; not every process has it loaded."""
+    """Return glibc's vector mathematics, which not every process has loaded; None if there is none."""
     try:
         return ctypes.CDLL("libmvec.so.1")
     except OSError:
@@ -76,7 +76,7 @@ def _vector_mathematics() -> Any:
 
 @cache
 def address_of(name: str) -> int:
-    """Address of a function of this process's libraries, or of glibc's vector mathematics; 0 if there is none."""
+    """Return the address of a function of this process's libraries, or of glibc's vector mathematics; 0 for none."""
     for library in (_process, _vector_mathematics):
         try:
             return ctypes.cast(getattr(library(), name), ctypes.c_void_p).value or 0
@@ -131,7 +131,7 @@ class _File:
         self.foreign = [k for k in self.named if self.symbols["section"][k] == _OUTSIDE]
 
     def content(self, section: int) -> bytes:
-        """Bytes of a section in the file."""
+        """Return the bytes of a section in the file."""
         known = self.sections[section]
         if known["type"] == _CLEARED:
             return b""
@@ -141,7 +141,7 @@ class _File:
         return content
 
     def name(self, symbol: int) -> str:
-        """Of a symbol."""
+        """Return the name of a symbol."""
         start = int(self.symbols["name"][symbol])
         return self._names[start : self._names.index(b"\0", start)].decode()
 
@@ -154,7 +154,7 @@ class _File:
         return np.flatnonzero(chosen).tolist()
 
     def relocations(self, placed: Mapping[int, int]) -> NDArray[Any]:
-        """Relocations that the loaded sections lack; offsets in memory."""
+        """Return relocations of the loaded sections; offsets in memory."""
         found = [np.empty(0, _RELOCATION)]
         for table in np.flatnonzero(self.sections["type"] == _RELOCATIONS).tolist():
             target = int(self.sections["info"][table])
@@ -171,7 +171,7 @@ class _File:
 
 
 def _linked(file: _File, imports: Mapping[str, int]) -> tuple[mmap.mmap, int, dict[int, int]]:
-    """Memory with the code, where it is, and the places of symbols in it."""
+    """Return memory with the code, its address, and the positions of symbols in it."""
     addresses = {k: _address(file.name(k), imports) for k in file.foreign}
     placed: dict[int, int] = {}
     # code and constants, stubs for calls that lead out of it, slots with addresses; on other pages what is written to
@@ -222,7 +222,7 @@ def _linked(file: _File, imports: Mapping[str, int]) -> tuple[mmap.mmap, int, di
 
 
 def _placed(file: _File, placed: dict[int, int], start: int, *, writable: bool) -> int:
-    """Lay sections side by side; where they end."""
+    """Lay sections side by side; return their end."""
     for section in file.in_memory(writable=writable):
         start = placed[section] = _rounded(start, max(int(file.sections["align"][section]), 1))
         start += int(file.sections["size"][section])

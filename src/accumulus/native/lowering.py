@@ -65,7 +65,7 @@ class _ArrayModel(models.PrimitiveModel):
 
 
 def type_of(annotation: Any) -> Any:
-    """Numba's type for an annotation of a kernel's function."""
+    """Return Numba's type for an annotation of a kernel's function."""
     if annotation in _NUMBERS:
         return _NUMBERS[annotation]
     if annotation in (Integers, Floats):
@@ -153,7 +153,7 @@ def _get_element(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
 
 @lower_builtin(operator.getitem, _Array, types.SliceType)
 def _get_rest(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-    """``array[start:]`` is the address of its first element."""
+    """Return code for ``array[start:]``, the address of its first element."""
     array = sig.args[0]
     assert array.state is None, "a part of a logged array"
     start = context.make_helper(builder, sig.args[1], arguments[1]).start
@@ -175,7 +175,7 @@ def _set_element(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
 
 
 def _element(context: Any, builder: Any, array: _Array, value: Any, index: Any, at: Any) -> Any:
-    """Pointer to the element, or the first word of the record, at an index: one integer, or one for each axis."""
+    """Return a pointer to the element, or to the first word of the record, at an index for each axis."""
     kinds, parts = ([index], [at]) if isinstance(index, types.Integer) else (index.types, _unpacked(builder, index, at))
     assert len(parts) == len(array.axes) + 1, f"{array} has {len(array.axes) + 1} axes"
     place = _WORD(0)
@@ -234,7 +234,7 @@ def _log(builder: Any, state: Any, place: Any, what: str) -> None:
 
 
 def _entry(builder: Any, state: Any, number: Any) -> tuple[Any, Any]:
-    """Places of the log that say what was written, and what was there before."""
+    """Return pointers into a log entry: where a value was written, and the previous value."""
     log = _apart(builder, builder.load(_pointer(builder, state, _LOG, _WORD)), "state")
     first = builder.shl(number, _WORD(1))
     return _pointer(builder, log, first, _WORD), _pointer(builder, log, builder.add(first, _WORD(1)), _WORD)

@@ -83,7 +83,7 @@ def _processor() -> str:
 
 
 def _finished(code: bytes) -> bytes:
-    """Object code for this machine of LLVM code that is optimised already."""
+    """Return object code for this machine from optimised LLVM code."""
     import llvmlite.binding as llvm
 
     machine = _target_machine()
@@ -134,7 +134,7 @@ def _loaded(code: bytes) -> Kernel:
 
 
 def _address(code: bytes) -> int:
-    """Address of the kernel, now that its code is in memory."""
+    """Return the address of the kernel, now that its code is in memory."""
     if is_supported():
         with suppress(UnknownObjectError):
             linked = Linked(code, (_SYMBOL,), {})
@@ -153,7 +153,7 @@ def _address(code: bytes) -> int:
 
 @cache
 def _announce() -> None:
-    """Once a process: kernels are finished as they are needed."""
+    """Report once a process that kernels are finished as they are needed."""
     print(_NOTICE, file=sys.stderr, flush=True)
 
 

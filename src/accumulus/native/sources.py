@@ -52,10 +52,10 @@ def entry_of(subject: str) -> tuple[str, str]:
 
 @cache
 def digest(subject: str) -> str:
-    """Return a hash of all sources that the code of a kernel is made from, 64 hexadecimal digits.
+    """Return a hash of all sources that a kernel's code depends on, 64 hexadecimal digits.
 
-    Those are the kernel's module and what it imports from this library that is compiled, too. Of other modules the
-    values count that a kernel takes: constants, and codes of the table of operations, to which rows can be added.
+    Those are the kernel's module and the compiled modules of this library that it imports. Of other modules, the hash
+    includes the values that a kernel uses: constants, and codes of the table of operations, to which rows can be added.
     """
     waiting = [entry_of(subject)[0], *_MAKERS]
     known: dict[str, bytes] = {}
@@ -120,7 +120,7 @@ _CHILD: Final = "import sys; sys.path[:] = sys.argv[2:]; from accumulus.native.c
 
 
 def shipped(subject: str) -> bytes | None:
-    """LLVM bitcode of a kernel as it was built; None if there is none, or the kernel's source is another by now."""
+    """Return the shipped LLVM bitcode of a kernel; None if there is none, or the kernel's source has changed."""
     try:
         made_from, _, code = (FOLDER / f"{subject}{_SUFFIX}").read_bytes().partition(b"\n")
     except OSError:
@@ -129,7 +129,7 @@ def shipped(subject: str) -> bytes | None:
 
 
 def llvm_codes(wanted: Iterable[str]) -> dict[str, bytes]:
-    """LLVM bitcode of kernels, by name; what is not shipped is compiled, side by side.
+    """Return the LLVM bitcode of kernels, by name; those not shipped are compiled, in parallel.
 
     Raises:
         CompileError: if that cannot be done.
@@ -160,7 +160,7 @@ def build() -> None:
 
 
 def _compiled_apart(subject: str) -> bytes:
-    """Code of a kernel, compiled in a process of its own."""
+    """Return the code of a kernel, compiled in a process of its own."""
     import subprocess
 
     ours = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
@@ -186,7 +186,7 @@ def _compiled_apart(subject: str) -> bytes:
 
 
 def _path() -> list[str]:
-    """Directories in which this process finds modules, without the current one and those relative to it."""
+    """Return the absolute directories, but the current one, in which this process finds modules."""
     root = str(PACKAGE.parent)
     entries = [entry for entry in sys.path if os.path.isabs(entry) and (entry == root or not _is_here(entry))]
     return entries if root in entries else [*entries, root]

@@ -118,7 +118,7 @@ class Records(Generic[_R]):
     """An array of records; each takes as many words as it has fields.
 
     Args:
-        kind: of the records.
+        kind: kind of the records.
         words: of all of them, one after the other.
     """
 
@@ -133,7 +133,7 @@ class Records(Generic[_R]):
 
     @classmethod
     def zeros(cls, kind: type[_R], count: int) -> Records[_R]:
-        """So many records whose numbers are 0."""
+        """Return `count` records whose numbers are 0."""
         return cls(kind, np.zeros(count * len(kind.fields), np.int64))
 
     @overload
@@ -151,7 +151,7 @@ class Records(Generic[_R]):
 
 
 def _address(words: NDArray[Any]) -> int:
-    """Address of an array; `words.ctypes.data` takes four times as long, and much of the time of small programs."""
+    """Return the address of an array; `words.ctypes.data` takes four times as long, which small programs notice."""
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(words))  # type: ignore[arg-type]
     except (TypeError, ValueError):  # of what is read-only, or empty
@@ -236,7 +236,7 @@ class State(_Words):
 
 
 def zeros(count: int, names: str) -> dict[str, Any]:
-    """Arrays of so many zeros for fields of a state: ``OrderState(**zeros(count, "own changed"), …)``."""
+    """Return arrays of zeros for fields of a state: ``OrderState(**zeros(count, "own changed"), …)``."""
     return {name: np.zeros(count, np.int64) for name in names.split()}
 
 

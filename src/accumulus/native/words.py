@@ -43,13 +43,13 @@ def population(bits: int) -> int:
 
 @primitive
 def lowest(bits: int) -> int:
-    """Position of the lowest one; there must be one."""
+    """Return the position of the lowest one bit; there must be one."""
     return (bits & -bits).bit_length() - 1
 
 
 @primitive
 def shifted_right(bits: int, places: int) -> int:
-    """Logical shift."""
+    """Shift right, filling with zeros."""
     return signed((bits & _MASK) >> places)
 
 
@@ -67,7 +67,7 @@ def bit(place: int) -> int:
 
 @compiled
 def without_lowest(bits: int) -> int:
-    """All ones but the lowest."""
+    """Return the bits without the lowest one."""
     return wrapped(bits & (bits - 1))
 
 
@@ -81,7 +81,7 @@ def scattered(x: int) -> int:
 
 @compiled
 def random_bits(state: Integers) -> int:
-    """Next number of the generator xorshift64* (Vigna 2016), whose state is one word."""
+    """Return the next number of the generator xorshift64* (Vigna 2016), whose state is one word."""
     x = state[0]
     x ^= shifted_right(x, 12)
     x = wrapped(x ^ (x << 25))

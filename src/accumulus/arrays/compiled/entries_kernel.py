@@ -51,25 +51,25 @@ class EntriesState(State):
     terms: Integers = NOTHING
     offsets: Integers = NOTHING
     groups: int = 0  # places that are named several times
-    writes: int = 0  # whether terms and offsets have room: 0 if they are only counted
+    writes: int = 0  # True if terms and offsets have room: 0 if they are only counted
     term_count: int = 0  # of all these
 
 
 @compiled
 def head(state: EntriesState, k: int) -> int:
-    """Row of an entry."""
+    """Return the row of an entry."""
     return state.head_start + (state.heads[k] if state.head_step == GIVEN else state.head_step * k)
 
 
 @compiled
 def tail(state: EntriesState, k: int) -> int:
-    """Column of an entry."""
+    """Return the column of an entry."""
     return state.tail_start + (state.tails[k] if state.tail_step == GIVEN else state.tail_step * k)
 
 
 @compiled
 def value(state: EntriesState, k: int) -> int:
-    """Value of an entry."""
+    """Return the value of an entry."""
     return state.value_start + (state.values[k] if state.value_step == GIVEN else state.value_step * k)
 
 

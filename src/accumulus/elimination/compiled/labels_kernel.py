@@ -69,7 +69,7 @@ def residue(number: int) -> int:
 
 @compiled
 def _times(a: int, b: int) -> int:
-    """Product of two residues; 2⁶¹ = 1, and all that is added up stays below 2⁶³."""
+    """Return the product of two residues; 2⁶¹ = 1, and all sums stay below 2⁶³."""
     high_a, low_a = a >> LONGER, a & LONGER_LOW
     high_b, low_b = b >> LONGER, b & LONGER_LOW
     middle = low_a * high_b + high_a * low_b
@@ -78,7 +78,7 @@ def _times(a: int, b: int) -> int:
 
 @compiled
 def _evaluate(state: LabelsState) -> None:
-    """Values of steps."""
+    """Compute the values of steps."""
     steps, values, first = state.steps, state.values, state.reference
     for t in range(state.count):
         step, k = steps[t], first + t
@@ -114,7 +114,7 @@ def is_unit(kind: int) -> bool:
 
 @compiled
 def _kind_of(a: int, b: int) -> int:
-    """Kind of a product."""
+    """Return the kind of a product."""
     if is_unit(a):
         return b if a == ONE or not is_unit(b) else ONE + MINUS_ONE - b
     return a if is_unit(b) else max(a, b)

@@ -392,7 +392,7 @@ def sink(state: EliminationState, at: int) -> None:
 
 @compiled
 def fill_heap(state: EliminationState) -> None:
-    """All vertices of the order into the heap; of equal ones the last comes first."""
+    """Put all vertices of the order into the heap; of equal ones the last comes first."""
     count = state.end
     for t in range(count):
         v = state.order[t]
@@ -454,7 +454,7 @@ def _sort(numbers: Integers, other: Integers, count: int) -> Integers:
 
 @compiled
 def entering(state: EliminationState, k: int) -> Integers:
-    """Edges that enter a vertex, by their sources: the sources above the edges' numbers."""
+    """Find the edges that enter a vertex, by their sources: the sources above the edges' numbers."""
     found, count = state.scratch, 0
     e = state.vertices[k].first_in
     while e != 0:
@@ -487,7 +487,7 @@ def _eliminate(state: EliminationState, k: int) -> None:
 
 @compiled
 def obstacle(state: EliminationState, k: int) -> int:
-    """DONE if k can be eliminated now, and is counted; else what has to be done before."""
+    """Return DONE if k can be eliminated now, and is counted; else what has to be done before."""
     vertex = state.vertices[k]
     _price(state, vertex)
     removed, products = vertex.entering + vertex.leaving, vertex.entering * vertex.leaving

@@ -86,7 +86,7 @@ CONSTANT: Final = 77
 
 @compiled
 def mixed(x: int, y: int) -> int:
-    """One word of two."""
+    """Mix two words into one."""
     return scattered(wrapped(wrapped(x * 0x2545F4914F6CDD1D) + y + 1))
 
 
@@ -103,7 +103,7 @@ def is_part(state: ConesState, x: int) -> bool:
 
 @compiled
 def size_of(state: ConesState, x: int) -> int:
-    """Terms that an argument of an addition stands for."""
+    """Return the number of terms that an argument of an addition represents."""
     if is_part(state, x):
         size: int = state.sizes[x]
         return size
@@ -128,7 +128,7 @@ def _take(state: ConesState, x: int, r: int, sign: int) -> None:
 
 @compiled
 def find_sums(state: ConesState) -> None:
-    """Maximal trees of additions with many terms; their terms come the last first."""
+    """Find maximal trees of additions with many terms; their terms are listed last first."""
     additive, sizes, owners, arguments = state.additive, state.sizes, state.owners, state.arguments
     for r in range(state.inputs, state.count):
         if additive[r] != 0:
@@ -153,7 +153,7 @@ def find_sums(state: ConesState) -> None:
 
 @compiled
 def height_of(state: ConesState, x: int) -> int:
-    """Operations on the longest way down from an argument, inside of its cone."""
+    """Return the operations on the longest path down from an argument, inside of its cone."""
     if x < 0 or state.roles[x] != INSIDE:
         return 0
     height: int = state.levels[x]
@@ -217,7 +217,7 @@ def is_literal(state: ConesState, code: int, k: int, x: int) -> bool:
 
 @compiled
 def _hash_of(state: ConesState, code: int, k: int, x: int) -> int:
-    """Of an argument of an operation."""
+    """Return the hash of an argument of an operation."""
     if x < 0:
         return mixed(x, 3) if is_literal(state, code, k, x) else CONSTANT
     if state.roles[x] == INSIDE:
@@ -245,7 +245,7 @@ def argument(state: ConesState, r: int, k: int, turned: bool) -> int:
 
 @compiled
 def find_hashes(state: ConesState) -> None:
-    """Of what is inside of cones, from below."""
+    """Compute the hashes of values inside of cones, bottom up."""
     for r in range(state.inputs, state.count):
         if state.roles[r] != INSIDE:
             continue
@@ -272,7 +272,7 @@ def _leaf(state: ConesState, cone: int, x: int, count: int) -> int:
 
 @compiled
 def write_form(state: ConesState, cone: int) -> int:
-    """Words and leaves of a cone; returns a hash of both, of leaves by their labels."""
+    """Write the words and leaves of a cone; return a hash of both, of leaves by their labels."""
     words, stack, begin = state.words, state.stack, state.word_offsets[cone]
     at, leaves, depth, form = 0, 0, 1, 11
     stack[0] = state.roots[cone]
@@ -342,7 +342,7 @@ def write_sum(state: ConesState, cone: int, r: int) -> int:
 
 @compiled
 def write_forms(state: ConesState) -> None:
-    """Words, leaves and a hash of each cone."""
+    """Write the words, leaves and hash of each cone."""
     find_hashes(state)
     for x in range(state.count):
         state.stamps[x] = 0
@@ -373,7 +373,7 @@ def _find_users(state: ConesState) -> None:
 
 @compiled
 def find_levels(state: ConesState) -> None:
-    """One more than the highest level that a cone takes something from; inputs have 0."""
+    """Compute levels: one more than the highest level that a cone uses; inputs have 0."""
     offsets, levels = state.leaf_offsets, state.levels
     for cone in range(state.root_count):
         level = 0

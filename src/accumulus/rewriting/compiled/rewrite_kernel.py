@@ -211,7 +211,7 @@ def product_of(state: RewriteState, a: int, b: int) -> int:
 
 @compiled
 def pair_factors(state: RewriteState, count: int, guided: bool) -> int:
-    """Two factors of a product are multiplied, or divided, first."""
+    """Multiply or divide two factors of a product first."""
     i = leaf(state, state.tree, count)
     state.tree[i].removed = 1
     j = partner(state, state.tree, count, i, False) if guided else leaf(state, state.tree, count)
@@ -233,7 +233,7 @@ def pair_factors(state: RewriteState, count: int, guided: bool) -> int:
 
 @compiled
 def split_quotient(state: RewriteState, count: int) -> int:
-    """One over a divisor is computed by itself."""
+    """Compute the reciprocal of a divisor by itself."""
     i = leaf(state, state.tree, count)
     if state.tree[i].sign > 0:
         return 0
@@ -305,7 +305,7 @@ def sum_of(state: RewriteState, a: int, b: int) -> int:
 
 @compiled
 def pair_terms(state: RewriteState, count: int, guided: bool) -> int:
-    """Two terms of a sum are added first."""
+    """Add two terms of a sum first."""
     i = leaf(state, state.tree, count)
     state.tree[i].removed = 1
     j = partner(state, state.tree, count, i, True) if guided else leaf(state, state.tree, count)
@@ -537,7 +537,7 @@ SELDOM: Final = 16
 
 @compiled
 def move(state: RewriteState, n: int) -> int:
-    """Another way to compute a node: a value, or 0."""
+    """Find another way to compute a node; return a value, or 0."""
     code = state.codes[n]
     if code == SELECT:
         return select_outside(state, n)

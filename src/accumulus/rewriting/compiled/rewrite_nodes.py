@@ -38,7 +38,7 @@ class GivenOperation(Record):
     first: int
     second: int
     third: int
-    stays: int  # whether it has to stay as it is; `FOR_LIFE` if even without a use
+    stays: int  # True if it has to stay as it is; `FOR_LIFE` if even without a use
 
 
 class TreeEntry(Record):
@@ -50,7 +50,7 @@ class TreeEntry(Record):
     left: int
     right: int
     value: int  # what the node is without the leaves that were removed
-    removed: int  # whether the leaf was
+    removed: int  # True if the leaf was
 
 
 class LinearTerm(Record):
@@ -77,10 +77,10 @@ class RewriteState(Undoable):
     # of each place, that of the next and of the previous use of the same node; 0 ends the list
     nexts: Integers
     previous: Integers
-    frozen: Integers  # whether the node must stay as it is
-    fused: Integers  # whether it is a sum that takes up a product
-    queued: Integers  # whether it waits to be renewed
-    freed: Integers  # whether its number is free
+    frozen: Integers  # True if the node must stay as it is
+    fused: Integers  # True if it is a sum that takes up a product
+    queued: Integers  # True if it waits to be renewed
+    freed: Integers  # True if its number is free
     node_limit: int  # nodes that there is room for
     next: int = 1  # the first number that no node has had
     # price, number of arguments and properties of each operation, by its code; for properties, see
@@ -135,7 +135,7 @@ class RewriteState(Undoable):
     output_count: int  # their number
     first_output: int = 0  # node of the first; the others follow
     numbers: Floats  # the program's constants
-    choices: int = 0  # whether there are any
+    choices: int = 0  # True if there are any
 
 
 SQRT: Final = BY_NAME["sqrt"].code
@@ -143,7 +143,7 @@ SQRT: Final = BY_NAME["sqrt"].code
 
 @compiled
 def sign_of(value: int) -> int:
-    """-1 or 1."""
+    """Return -1 or 1."""
     return -1 if value < 0 else 1
 
 
@@ -211,7 +211,7 @@ def touch(state: RewriteState, n: int) -> None:
 
 @compiled
 def intern(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
-    """Value of a definition in normal form: of the node that has it, or of a new one."""
+    """Return the value of a definition in normal form: of the node that has it, or of a new one."""
     found = lookup(state, code, a, b, c)
     if found > 0:
         if found == state.target:
@@ -465,7 +465,7 @@ def recounted(state: RewriteState, m: int) -> None:
 
 @compiled
 def use(state: RewriteState, m: int) -> None:
-    """One use more; a node that had none goes to the stack, to be brought to life."""
+    """Add one use; a node that had none goes to the stack, to be revived."""
     uses = state.uses[m]
     logged(state).uses[m] = uses + 1
     if uses == 0:
@@ -476,7 +476,7 @@ def use(state: RewriteState, m: int) -> None:
 
 @compiled
 def leave(state: RewriteState, m: int) -> None:
-    """One use less; a node that has none left goes to the stack, to die."""
+    """Remove one use; a node that has none left goes to the stack, to die."""
     uses = state.uses[m] - 1
     logged(state).uses[m] = uses
     if uses == 0:
@@ -487,7 +487,7 @@ def leave(state: RewriteState, m: int) -> None:
 
 @compiled
 def hold(state: RewriteState, n: int) -> None:
-    """One use more; the first one brings a node, and what it needs, to life."""
+    """Add one use; the first use revives a node and its operands."""
     base = state.stacked
     use(state, n)
     while state.stacked > base:
@@ -504,7 +504,7 @@ def hold(state: RewriteState, n: int) -> None:
 
 @compiled
 def drop(state: RewriteState, n: int) -> None:
-    """One use less; without uses a node dies, and with it what only it needed."""
+    """Remove one use; a node without uses dies, and with it the nodes that only it used."""
     base = state.stacked
     leave(state, n)
     while state.stacked > base:
@@ -614,7 +614,7 @@ def renew(state: RewriteState) -> None:
 
 @compiled
 def settle(state: RewriteState) -> None:
-    """After an accepted move: free the numbers of nodes without uses."""
+    """Free the numbers of nodes without uses, after an accepted move."""
     for t in range(state.touched_count):
         n = state.touched[t]
         if state.uses[n] == 0 and state.freed[n] == 0:

@@ -48,7 +48,7 @@ HUGE: Final = 1e280
 
 @compiled
 def magnitude(x: float, y: float) -> float:
-    """Of x + iy; infinite if either is, else NaN if either is."""
+    """Return |x + iy|; infinite if either is, else NaN if either is."""
     squares = x * x + y * y
     if TINY < squares < HUGE:
         return math.sqrt(squares)
@@ -147,13 +147,13 @@ def _run_real(state: RunningState, r: int, code: int) -> None:
 
 @compiled
 def times(size: float, error: float) -> float:
-    """Return what a factor makes of an error: nothing of one that is unbounded, if it is 0 itself."""
+    """Return an error multiplied by a factor; 0 if the factor is 0, even if the error is unbounded."""
     return 0.0 if size == 0.0 or error == 0.0 else size * error
 
 
 @compiled
 def _bound_real(state: RunningState, r: int, code: int) -> None:
-    """Bounds of one of these, once its values are there."""
+    """Compute bounds of one of these, once its values are there."""
     own, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
     values, errors = state.real, state.errors
     for p in range(state.points):
@@ -175,7 +175,7 @@ def _bound_real(state: RunningState, r: int, code: int) -> None:
 
 @compiled
 def _choose(state: RunningState, r: int) -> None:
-    """One of two values, by a third, at all points."""
+    """Choose one of two values, by a third, at all points."""
     own, condition = _place(state, r), _place(state, state.rows[r, 1])
     first, second = _place(state, state.rows[r, 2]), _place(state, state.rows[r, 3])
     is_complex = state.mode == COMPLEX

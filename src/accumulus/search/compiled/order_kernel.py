@@ -111,7 +111,7 @@ UNKNOWN: Final = -(1 << 62)
 
 @compiled
 def weight_beyond(state: RowsState, row: Integers) -> int:
-    """Sum of the sizes of a set's vertices: the general case of `weight`."""
+    """Return the sum of the sizes of a set's vertices: the general case of `weight`."""
     total = 0
     for w in range(state.words):
         bits = row[w]
@@ -126,7 +126,7 @@ def weight_beyond(state: RowsState, row: Integers) -> int:
 
 @compiled
 def weight(state: RowsState, row: Integers) -> int:
-    """Sum of the sizes of a set's vertices; scalars in two words are counted without a loop."""
+    """Return the sum of the sizes of a set's vertices; scalars in two words are counted without a loop."""
     if state.words == 2 and state.scalar:
         return population(row[0]) + population(row[1])
     return weight_beyond(state, row)
@@ -134,7 +134,7 @@ def weight(state: RowsState, row: Integers) -> int:
 
 @compiled
 def cost_of(state: RowsState, rows: Integers, k: int) -> int:
-    """Cost of eliminating k from the graph in `rows`: both totals in one number."""
+    """Return the cost of eliminating k from the graph in `rows`: both totals in one number."""
     words = state.words
     above = rows[k * words * SETS :]
     below = above[words * SIDE :]
@@ -191,7 +191,7 @@ def eliminate(rows: Integers, k: int, mask: Integers, words: int, inner: int) ->
 
 @compiled
 def mark(mask: Integers, order: Integers, first: int, last: int, inner: int) -> None:
-    """Mask of the vertices order[first:last]."""
+    """Set the mask of the vertices order[first:last]."""
     for w in range(inner):
         mask[w] = 0
     for t in range(first, last):

@@ -43,7 +43,7 @@ class Row(Record):
     """An operation of a tape, or a command.
 
     Attributes:
-        code: of the operation.
+        code: code of the operation.
         first, second, third: its arguments; 0 where it takes fewer.
     """
 
@@ -58,7 +58,7 @@ class PassesState(State):
 
     Attributes:
         mode: what to do.
-        inputs: of the tape.
+        inputs: inputs of the tape.
         rows: by reference; those of inputs are not looked at.
         length: rows that there are.
         row_limit: rows that there is room for.
@@ -124,14 +124,14 @@ MAGNITUDE: Final = (1 << 63) - 1
 
 @compiled
 def _number(state: PassesState, reference: int) -> float:
-    """Value of a constant."""
+    """Return the value of a constant."""
     value: float = state.constants[-1 - reference]
     return value
 
 
 @compiled
 def _key_of(value: float) -> int:
-    """Equal for constants that have one reference: equal bits, or both no number."""
+    """Return a key that is equal for constants of one reference: equal bits, or both NaN."""
     return bits_of(math.nan if math.isnan(value) else value)
 
 
@@ -150,7 +150,7 @@ def _constant_place(state: PassesState, key: int) -> int:
 
 @compiled
 def _constant(state: PassesState, value: float) -> int:
-    """Like `Tape.constant`."""
+    """Return the reference of a constant, as `Tape.constant` does."""
     place = _constant_place(state, _key_of(value))
     found: int = state.constant_table[place]
     if found == 0:
@@ -163,7 +163,7 @@ def _constant(state: PassesState, value: float) -> int:
 
 @compiled
 def _code_of(state: PassesState, reference: int) -> int:
-    """Operation of a reference; that of constants is none."""
+    """Return the operation of a reference; constants have none."""
     return state.rows[reference].code if reference >= 0 else 0
 
 
@@ -213,7 +213,7 @@ def _record(state: PassesState, code: int, a: int, b: int, c: int) -> int:
 
 @compiled
 def _negative(state: PassesState, a: int) -> int:
-    """Like `Tape.negative`."""
+    """Return the negative, as `Tape.negative` does."""
     if a < 0:
         return _constant(state, -_number(state, a))
     if _code_of(state, a) == NEGATIVE:
@@ -273,14 +273,14 @@ def _ask(state: PassesState, code: int, a: int, b: int, c: int) -> int:
 
 @compiled
 def _is_nothing(state: PassesState, reference: int) -> bool:
-    """Like `Tape._is_nothing`."""
+    """Return True as `Tape._is_nothing` does."""
     bits = bits_of(_number(state, reference))
     return bits & MAGNITUDE == 0 and (bits != 0 or state.signed_zeros == 0)
 
 
 @compiled
 def _make(state: PassesState, code: int, a: int, b: int, c: int) -> int:
-    """Like `Tape.apply_code`; ASKED where constants have to be evaluated first."""
+    """Write an operation as `Tape.apply_code` does; return ASKED if constants have to be evaluated first."""
     # changes of sign of the result, one after the other as the builders make them
     negations = 0
     while True:

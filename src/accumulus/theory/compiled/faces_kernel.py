@@ -129,7 +129,7 @@ class FacesState(LineState):
 
 @compiled
 def _snapshot(state: FacesState, depth: int) -> Integers:
-    """Memory of the line graph at a depth."""
+    """Return the memory of the line graph at a depth."""
     return state.snapshots[depth * state.size :]
 
 
@@ -238,7 +238,7 @@ def _refine(state: FacesState, rounds: int) -> None:
 
 @compiled
 def _sort(state: FacesState) -> int:
-    """Labels by colour; returns how many there are."""
+    """Sort labels by colour; return their number."""
     colours, order, count = state.colours, state.order, 0
     bits = state.present[0]
     while bits != 0:
@@ -255,7 +255,7 @@ def _sort(state: FacesState) -> int:
 
 @compiled
 def _canonical_order(state: FacesState) -> int:
-    """Labels in an order that depends on the graph up to isomorphism only; returns how many there are."""
+    """Put labels in an order that depends on the graph up to isomorphism only; return their number."""
     sizes, kinds, colours, order = state.sizes, state.kinds, state.colours, state.order
     bits = state.present[0]
     while bits != 0:

@@ -135,7 +135,7 @@ def _add(state: LineState, x: int, level: int, value: int) -> None:
 
 @compiled
 def _touch(state: LineState, near: Integers) -> None:
-    """Have all labels of a row looked at by `settle_labels`."""
+    """Mark all labels of a row for `settle_labels`."""
     touched = state.touched
     for w in range(state.words):
         touched[w] |= near[w]

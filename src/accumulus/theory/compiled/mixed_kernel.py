@@ -188,25 +188,27 @@ def _found(state: MixedState) -> int:
 
 @compiled
 def _energy(state: MixedState, total: int) -> float:
-    """Of a total."""
+    """Return the energy of a total."""
     high = shifted_right(total, SHIFT)
     return high + state.tie * (total - (high << SHIFT))
 
 
 @compiled
 def _snapshot(state: MixedState, number: int) -> Integers:
-    """Memory of a snapshot."""
+    """Return the memory of a snapshot."""
     return state.snapshots[number * state.size :]
 
 
 @compiled
 def _attempt(state: MixedState, begin: int, last: int, new: int, limit: float) -> bool:
-    """Go through the list on trial from snapshot `begin` on; returns whether it became the current list.
+    """Evaluate the list on trial from a snapshot on; return True if it became the current list.
 
     Args:
-        last: changed item; behind it, a kept snapshot may be met again.
-        new: item that becomes something that is there when it is its turn, or -1.
-        limit: of the energy.
+        state: list on trial, and its snapshots.
+        begin: snapshot to continue from.
+        last: last changed item; after it, a kept snapshot may be met again.
+        new: item that is replaced by an existing one when its turn comes, or -1.
+        limit: largest accepted energy.
     """
     size, length, trial, costs, prints = state.size, state.length, state.trial, state.costs, state.prints
     kept, tried = state.kept, state.tried

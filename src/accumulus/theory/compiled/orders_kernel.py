@@ -185,7 +185,7 @@ def _clear(state: FlowsState) -> None:
 
 @compiled
 def _filled(state: FlowsState, rows: Integers, side: int, firsts: Integers, flow: int) -> int:
-    """Maximum flow that leaves by some vertices, from a flow that leaves by some of them."""
+    """Return the maximum flow that leaves by some vertices, from a flow that leaves by some of them."""
     words, most = state.words, weight(state, firsts)
     for w in range(words):  # to ends at once
         bits = firsts[w] & ~state.mask[w]
@@ -205,7 +205,7 @@ def _filled(state: FlowsState, rows: Integers, side: int, firsts: Integers, flow
 
 @compiled
 def _flows(state: FlowsState, rows: Integers, v: int, side: int) -> int:
-    """Flows from a vertex by variable labels, and by all that cost something; `near` is where they may change."""
+    """Compute flows from a vertex by variable labels, and by all that have a cost; `near` is where they may change."""
     words = state.words
     firsts = rows[(v * SETS + side) * words :]
     _clear(state)
@@ -221,7 +221,7 @@ def _flows(state: FlowsState, rows: Integers, v: int, side: int) -> int:
 
 @compiled
 def _product(above: int, below: int, size: int) -> int:
-    """Return what the pairs of disjoint ways through a vertex cost: of two constants nothing."""
+    """Return the cost of the pairs of disjoint paths through a vertex; pairs of two constants are free."""
     variable, every = above >> FLOW & _FLOW, above & _FLOW
     return size * (variable * (below & _FLOW) + (every - variable) * (below >> FLOW & _FLOW))
 
@@ -231,7 +231,7 @@ def _product(above: int, below: int, size: int) -> int:
 
 @compiled
 def _graph_after(state: BlocksState, gone: int) -> Integers:
-    """Rows of the graph after a set of the block is gone; of most sets one is there that lacks a vertex or two."""
+    """Return rows of the graph after the elimination of a set of the block, from those of a smaller set."""
     owners, words = state.owners, state.words
     size = state.vertices * words * SETS
     have = gone
@@ -257,7 +257,7 @@ def _graph_after(state: BlocksState, gone: int) -> Integers:
 
 @compiled
 def _flows_after(state: BlocksState, gone: int, k: int, side: int) -> int:
-    """Flows of a vertex of the block after a set is gone: those of a smaller set where they are the same."""
+    """Return flows of a vertex of the block after a set is gone, those of a smaller set if they are equal."""
     bits = gone
     while bits != 0:
         x = lowest(bits)
@@ -390,7 +390,7 @@ class OrdersState(FlowsState):
 
 @compiled
 def _place(state: OrdersState, part: Integers) -> int:
-    """Where a set is in the memory; -1 if it is not."""
+    """Return the position of a set in the memory; -1 if it is not there."""
     inner, key = state.inner, 0
     for w in range(inner):
         key = scattered(key ^ part[w])
@@ -423,7 +423,7 @@ def _remember(state: OrdersState, part: Integers, bound: int, exact: int, last: 
 
 @compiled
 def _by_blocks(state: OrdersState, part: Integers, least: Integers) -> int:
-    """Return what a set costs at least, by its blocks."""
+    """Return a lower bound on the cost of a set, by its blocks."""
     gone, sums, total = state.gone, state.sums, 0
     for b in range(state.blocks):
         gone[b], sums[b] = 0, 0
@@ -441,7 +441,7 @@ def _by_blocks(state: OrdersState, part: Integers, least: Integers) -> int:
 
 @compiled
 def _floor(state: OrdersState, part: Integers, least: Integers) -> int:
-    """Return what a connected set costs at least, doubled; and 1 if exactly."""
+    """Return a lower bound on the cost of a connected set, doubled; plus 1 if it is exact."""
     count, v = 0, 0
     for w in range(state.inner):
         bits = part[w]
