@@ -233,11 +233,13 @@ def load_derivative(
 
 
 def parameters_of(derivative: Derivative, kind: str, numbers: int, arguments: int) -> list[str]:
-    """Names of the numeric arguments of a derivative: those of its function, and of directions or weights.
+    """Return names of a derivative's numeric arguments: those of its function, and of directions or weights.
 
     Args:
-        numbers: how many there are.
-        arguments: how many of the function are given.
+        derivative: derivative whose arguments are named.
+        kind: kind of the derivative.
+        numbers: number of numeric arguments.
+        arguments: number of the function's own arguments.
     """
     own = list(inspect.signature(derivative.__wrapped__).parameters)
     names = [own[k] if k < len(own) else f"x{k}" for k in range(arguments)]

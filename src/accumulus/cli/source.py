@@ -115,7 +115,9 @@ def source_of_loops(text: str, shapes: Sequence[str], target: str, options: Mapp
     """Return the program of a function that is recorded as loops, in a language that has them; else None.
 
     Args:
-        text: what the command line names.
+        text: problem as the command line names it.
+        shapes: shapes of the arguments, as text.
+        target: name of the language.
         options: as for `accumulus.cli.problem.load_problem`.
     """
     if target_of(target).loop_source is None or ".py" not in (Path(text).suffix, Path(text.rpartition(":")[0]).suffix):

@@ -178,7 +178,9 @@ def curve(way: Sequence[Point], start: float, end: float) -> str:
     """Return the SVG path along a way that leaves each point, and enters the next, upright.
 
     Args:
-        start, end: how far below the first, and above the last point it begins and ends.
+        way: points from top to bottom.
+        start: distance below the first point where the curve begins.
+        end: distance above the last point where it ends.
     """
     (x, y), (_, last) = way[0], way[-1]
     at = y + start

@@ -93,12 +93,13 @@ def digraph(
     """Return a directed graph in Graphviz's language.
 
     Args:
-        title: of the picture.
+        title: title of the picture.
         shape: Graphviz's style of the vertices.
-        names: of the vertices, by number.
+        names: names of the vertices, by number.
         used: vertices that are drawn.
-        roots, terminals: of these.
-        edges: in Graphviz's language.
+        roots: roots among the drawn vertices.
+        terminals: terminals among the drawn vertices.
+        edges: edges in Graphviz's language.
     """
     ends = {"source": tuple(roots), "sink": tuple(terminals)}
     settings = {v: f", {_ENDS[rank]}" for rank, vertices in ends.items() for v in vertices}
@@ -184,10 +185,12 @@ class Picture:
         """Place a graph.
 
         Args:
-            names: of the vertices, by number.
-            level: of each, −1 for those that are left out.
-            edges: source, target, label, and whether it is dashed.
+            title: title of the picture.
+            names: names of the vertices, by number.
+            level: level of each vertex, −1 for those that are left out.
+            edges: source, target and label of each edge, and True if it is dashed.
             ends: "root" or "terminal", by vertex.
+            corner: radius of the vertices' corners, in pixels.
         """
         widths = [max(28.0, WIDE * len(name) + 12.0) for name in names]
         drawing = drawn(level, [(j, i) for j, i, *_ in edges], widths)
@@ -254,7 +257,8 @@ def picture_of(graph: DifferentiationGraph, names: Sequence[str] | None = None) 
     """Return the picture of a graph, however large.
 
     Args:
-        names: of its vertices; its own if not given.
+        graph: graph to draw.
+        names: names of its vertices; its own if not given.
     """
     given = map(str, graph.vertices) if names is None else names
     shown = [_shown(name, size) for name, size in zip(given, graph.sizes.tolist(), strict=True)]

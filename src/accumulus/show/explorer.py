@@ -107,9 +107,10 @@ def page(plan: Plan, described: Described | None = None, *, rivals: Sequence[Pla
     Behind its address, `#by=vertex&open=Levels` says by which groups it steps at first, and which tab is open.
 
     Args:
+        plan: plan to show.
         described: names and lines of the user's source.
         rivals: other plans of the same graph, to run against.
-        linked: whether scripts and styles lie beside the page, for pages that share them.
+        linked: if True, scripts and styles are files beside the page, for pages that share them.
     """
     data = _data(plan, described or Described(), rivals)
     return _html(plan.graph.name or "graph", data, linked=linked)
@@ -276,7 +277,9 @@ def _ways(frames: Frames, drawing: Drawing, *, apart: bool) -> list[str]:
     """Return the curve of each value in the picture of the graph, one for each that is there at a time.
 
     Args:
-        apart: whether curves that steps make keep away from vertices and each other; if not, they are left to the page.
+        frames: steps of the plan.
+        drawing: positions of the vertices.
+        apart: if True, curves that steps make avoid vertices and each other; else the page does that.
     """
     half = HIGH / 2.0
     points = np.array(list(drawing.points.values())).reshape(-1, 2)
@@ -308,8 +311,10 @@ def _arc(points: NDArray[np.float64], start: Point, end: Point, lane: int) -> st
     """Return a curve from one vertex to another that keeps away from those between.
 
     Args:
-        points: of all vertices, (n, 2).
-        lane: how many curves between the two there are already.
+        points: positions of all vertices, (n, 2).
+        start: position of the first vertex.
+        end: position of the last vertex.
+        lane: number of curves between the two so far.
     """
     (x, y), (x1, y1) = start, end
     a, b = points[(y < points[:, 1]) & (points[:, 1] < y1)].T

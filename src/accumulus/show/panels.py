@@ -237,7 +237,8 @@ def overview(plan: Plan, signs: Sequence[str]) -> dict[str, Any]:
     eliminated. Time: linear, in NumPy.
 
     Args:
-        signs: what each vertex is.
+        plan: plan to show.
+        signs: sign of each vertex's operation.
     """
     graph, steps = plan.graph, plan.accumulation.steps
     depth = np.array(levels(graph))

@@ -88,6 +88,8 @@ def compared(graph: DifferentiationGraph, methods: Iterable[str], **options: Any
     """Plan with one method after the other, each under its own name; without those that do not finish in their time.
 
     Args:
+        graph: graph to plan.
+        methods: names of the methods.
         options: as for `accumulus.plan`; nothing is taken from the cache, so that times are those of searches.
     """
     for method in methods:

@@ -51,7 +51,7 @@ class EntriesState(State):
     terms: Integers = NOTHING
     offsets: Integers = NOTHING
     groups: int = 0  # places that are named several times
-    writes: int = 0  # True if terms and offsets have room: 0 if they are only counted
+    writes: int = 0  # 1 if terms and offsets have room; 0 to count them only
     term_count: int = 0  # of all these
 
 

@@ -43,7 +43,7 @@ class ValuePairsState(State):
     real: Floats
     imaginary: Floats
     errors: Floats  # bounds on the error of each, in units of rounding, (values · points,)
-    open: Integers  # True if a value may have another definition, (values,)
+    open: Integers  # 1 if a value may have another definition, (values,)
     count: int  # of values
     keys: Integers  # of each value: its first part at the first point, without the last bits
     table: Integers  # values by their keys, open addressing; 0 where there is none
@@ -216,8 +216,8 @@ class HelpersState(State):
     real: Floats
     imaginary: Floats
     count: int  # of values
-    open: Integers  # True if a value may have another definition, (values,)
-    divides: Integers  # True if something is divided by a value, (values,)
+    open: Integers  # 1 if a value may have another definition, (values,)
+    divides: Integers  # 1 if something is divided by a value, (values,)
     wanted: Records[WantedPair]  # by their keys, open addressing
     table_bits: int  # of its size
     found: Records[Helper]  # helpers, each once

@@ -36,7 +36,7 @@ class Made(Record):
     second: int
     third: int
     sign: int
-    fixed: int  # True if it is of what has to be rounded as it is written
+    fixed: int  # 1 if it is of what has to be rounded as it is written
 
 
 class Form(Record):
@@ -63,8 +63,8 @@ class ReadingState(State):
     rows: Annotated[Integers, Axes(4)] = NOTHING  # code and three arguments of each, (size, 4)
     arities: Integers  # numbers of arguments, by code
     constants: Floats = NO_FLOATS  # of the tape; that with the reference r is at -1 - r
-    fixed: Integers = NOTHING  # True if an operation has to be rounded as it is written, (size,)
-    told: Integers = NOTHING  # True if it can be told by its value, (size,)
+    fixed: Integers = NOTHING  # 1 if an operation has to be rounded as it is written, (size,)
+    told: Integers = NOTHING  # 1 if it can be told by its value, (size,)
     # of each reference at each complex point, (size · complex_points,)
     real: Floats = NO_FLOATS
     imaginary: Floats = NO_FLOATS
@@ -73,9 +73,9 @@ class ReadingState(State):
     reals: Floats = NO_FLOATS
     bounds: Floats = NO_FLOATS
     scores: Floats = NO_FLOATS  # how good these bounds are; less is better, (size,)
-    finite: Integers = NOTHING  # True if it is finite at all points in general position, (size,)
+    finite: Integers = NOTHING  # 1 if it is finite at all points in general position, (size,)
     common: Integers  # at which real points values that are one are defined alike, (real_points,)
-    is_base: int = 0  # True if what is rounded as written may be new
+    is_base: int = 0  # 1 if what is rounded as written may be new
     output_count: int = 0  # of the tape
     kept_outputs: int = 0  # that many of the first outputs are computed as they are
     outputs: Integers = NOTHING  # references, then the values that they are
@@ -88,7 +88,7 @@ class ReadingState(State):
     made_count: int = 0
     count: int = 1  # of values, 0 included, which is none
     kinds: Integers  # of each value: a number, an input, or other
-    known: Integers  # True if it can be told by what it is at complex points
+    known: Integers  # 1 if it can be told by what it is at complex points
     numbers: Floats  # what numbers are
     # of inputs: the value is so many times the input at that position
     signs: Integers

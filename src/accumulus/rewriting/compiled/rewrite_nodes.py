@@ -38,7 +38,7 @@ class GivenOperation(Record):
     first: int
     second: int
     third: int
-    stays: int  # True if it has to stay as it is; `FOR_LIFE` if even without a use
+    stays: int  # 1 if it has to stay as it is; `FOR_LIFE` if even without a use
 
 
 class TreeEntry(Record):
@@ -50,7 +50,7 @@ class TreeEntry(Record):
     left: int
     right: int
     value: int  # what the node is without the leaves that were removed
-    removed: int  # True if the leaf was
+    removed: int  # 1 if the leaf was
 
 
 class LinearTerm(Record):
@@ -77,10 +77,10 @@ class RewriteState(Undoable):
     # of each place, that of the next and of the previous use of the same node; 0 ends the list
     nexts: Integers
     previous: Integers
-    frozen: Integers  # True if the node must stay as it is
-    fused: Integers  # True if it is a sum that takes up a product
-    queued: Integers  # True if it waits to be renewed
-    freed: Integers  # True if its number is free
+    frozen: Integers  # 1 if the node must stay as it is
+    fused: Integers  # 1 if it is a sum that takes up a product
+    queued: Integers  # 1 if it waits to be renewed
+    freed: Integers  # 1 if its number is free
     node_limit: int  # nodes that there is room for
     next: int = 1  # the first number that no node has had
     # price, number of arguments and properties of each operation, by its code; for properties, see
@@ -135,7 +135,7 @@ class RewriteState(Undoable):
     output_count: int  # their number
     first_output: int = 0  # node of the first; the others follow
     numbers: Floats  # the program's constants
-    choices: int = 0  # True if there are any
+    choices: int = 0  # 1 if there are any
 
 
 SQRT: Final = BY_NAME["sqrt"].code
