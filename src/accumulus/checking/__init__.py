@@ -1,1 +1,1 @@
-"""Derivatives held against their function: by values, differences, complex steps, and against each other."""
+"""Comparison of derivatives with their function: by values, differences, complex steps, and with each other."""

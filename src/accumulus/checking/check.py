@@ -1,6 +1,6 @@
-"""The check of a function and its derivatives that users ask for: everything against everything, at many points.
+"""Check of a function and its derivatives on request: all results are compared at many points.
 
-Points are parted by how the function decides there, and further ones are tried on both sides of borders.
+Points are grouped by the function's decisions there, and further ones are tried on both sides of borders.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The tape, if any, that the running thread records on, and what it could not record.
+"""Tape that the running thread records on, if any, and the calls that it could not record.
 
-Creation functions such as ``np.zeros`` take no traced argument from which they could tell, so the tape is kept by
-thread. Recordings nest: a function may itself record another one.
+Creation functions such as ``np.zeros`` take no traced argument that could name the tape, so each thread has a current
+tape. Recordings nest: a function may itself record another one.
 """
 
 from __future__ import annotations

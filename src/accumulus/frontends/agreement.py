@@ -1,14 +1,14 @@
-"""Comparison of a recording with its function: both run on numbers, at the given arguments and around.
+"""Comparison of a recording with its function: both run on numbers, at and near the given arguments.
 
-The function may have gone another way when it was recorded than it goes on numbers: it caught an exception that only
-traced values raise, asked for a type, drew a random number, read what it had changed before. So it is run on numbers
-at `1 + len(REACHES)` points, and the recording has to give the same values: to a few units in the last place, or where
-it does not, as far apart as rounding explains, and no further (`accumulus.tape.error_bounds`).
+A function may behave differently while it is recorded: it may catch an exception that only traced values raise, test a
+type, draw a random number, or read a variable that it changed before. So it runs on numbers at `1 + len(REACHES)`
+points, and the recording must give the same values: to a few units in the last place, or within a running error bound
+(`accumulus.tape.error_bounds`).
 
-What cannot be compared is left out: points around the given one at which the function raises, or where decisions on
-values would be others than those that were recorded, or rounding may turn one; numerical exceptions at
-the given one, such as for a singular matrix; entries that are not finite, one by one. The recording may be finite where
-the function is not, since a factor of a literal zero is assumed to be finite.
+The comparison leaves out nearby points where the function raises, where a decision differs from the recorded one, or
+where rounding may change one; numerical exceptions at the given point, as for a singular matrix; and single entries
+that are not finite. The recording may be finite where the function is not, since a factor of a literal zero is assumed
+to be finite.
 """
 
 from __future__ import annotations

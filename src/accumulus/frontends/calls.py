@@ -1,10 +1,9 @@
-"""A call whose arguments are structures of numbers, as a call with the numbers alone.
+"""Calls whose arguments are structures of numbers, as calls with the numbers alone.
 
-What records, compiles and checks a function passes it numbers and arrays by position. Where the user's function takes
-containers, or keywords, it stands behind a `Restructured`, which puts the numbers back to where they were.
+Recording, compilation and checks pass numbers and arrays by position. If the user's function takes containers or
+keywords, a `Restructured` wraps it, which puts the numbers back into their structure.
 
-Code that opens and makes containers of one structure is written for it: it takes a fraction of the time of walking
-through them.
+Code that opens and makes containers is generated for each structure; it takes a fraction of the time of a generic walk.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""Variables that a function reads besides its arguments, and whether they still hold what they held.
+"""Variables that a function reads besides its arguments, and detection of their changes.
 
-Watched are the function and those that its code names, their code, defaults and closure cells; global variables that
-code names; attributes that code names of objects and classes, and attributes of these names that may hide them;
-entries of containers; contents of arrays and buffers. Names come from code that can be reached from the function by
-name, and from all code that ran while the function ran on plain numbers (`Observed`), special methods and functions
-that no name leads to among it.
+The following is watched: the function and those that its code names, with their code, defaults and closure cells;
+global variables named in code; attributes named in code, of objects and classes, and attributes of the same names that
+may hide them; entries of containers; contents of arrays and buffers. The names come from code that is reachable from
+the function by name, and from all code that ran while the function ran on plain numbers (`Observed`), which includes
+special methods and functions that no name leads to.
 
-Variables are compared by identity: one by one (`singles`), or many entries of one container at once; contents by value.
-An equal number, text or small array that takes the place of another is no change.
+Variables are compared by identity, one by one (`singles`) or many entries of a container at once; contents are compared
+by value. Replacing a number, text or small array by an equal one is no change.
 
-What the function changes itself while it runs is not watched; `changed` names it. `unwatched` names what cannot be
-watched: most entries of large arrays and lists, iterators, states of extension modules, clocks and files. Functions and
-constants that belong to array libraries and the standard library are taken as constant.
+Variables that the function itself changes are not watched; `changed` names them. `unwatched` names objects that cannot
+be watched: most entries of large arrays and lists, iterators, states of extension modules, clocks and files. Functions
+and constants of array libraries and the standard library are assumed constant.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ class Observed:
 
 
 class Captured:
-    """Variables and objects that a function holds, as they are when this is made.
+    """Variables and objects that a function reads, with their values when this is made.
 
     >>> k = [2.0]
     >>> captured = Captured(lambda x: k[0] * x)

@@ -1,14 +1,14 @@
-"""Decisions of code on traced values: answered as at the point that is recorded, and kept as guards.
+"""Decisions of code on traced values: answered as at the recorded point, and kept as guards.
 
-A recording goes one way. Where the function asks a traced value for a truth, a whole number or an order, the answer is
-that at the given arguments, and the recording holds wherever the answers are the same. Each question becomes a *guard*:
-a truth value on the tape that says whether its answer still is what it was. Equal questions are one operation of the
+A recording follows one path. If the function asks a traced value for its truth, an integer or an order, the answer is
+the one at the given arguments, and the recording holds wherever all answers are the same. Each decision becomes a
+*guard*: a truth value on the tape that is true where the answer is unchanged. Equal decisions are one operation of the
 tape, and one guard.
 
-Values at the point are those of the tape's own operations, run by NumPy one after the other as far as they are asked
-for. Code that is recorded once and runs many times, a body of ``acc.map`` or ``acc.scan``, has no one point.
+Values at the point are computed by NumPy from the tape's operations, as far as they are needed. The body of an
+``acc.map`` or ``acc.scan`` runs many times and has no single point.
 
-Without `Decisions` (``guards="error"``) whatever asks is refused, see `accumulus.frontends.active`.
+Without `Decisions` (``guards="error"``) every decision is refused, see `accumulus.frontends.active`.
 """
 
 from __future__ import annotations

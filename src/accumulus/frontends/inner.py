@@ -1,7 +1,7 @@
-"""Tapes within others, which take what they use of the tape around them as further inputs.
+"""Tapes within others, which take values of the enclosing tape as further inputs.
 
-One is for an instance of what is repeated, the other for a function whose derivatives are taken while something else is
-recorded: what it is differentiated by are inputs of its own, even where the same values are used from around it.
+`InnerTape` is for the body of a loop. `NestedTape` is for a function whose derivatives are taken within a recording:
+the differentiated arguments are its own inputs, even if the function also uses the same values of the enclosing tape.
 """
 
 from __future__ import annotations

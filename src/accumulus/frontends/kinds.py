@@ -1,6 +1,6 @@
-"""Arguments that are traced, and those that are passed on as they are: alike at the first call and at every other.
+"""Classification of arguments as traced or constant, the same at the first call and at every other.
 
-Numbers may be written otherwise than as NumPy's arrays: as lists of numbers, tables, arrays of other libraries.
+Numbers may also be lists of numbers, tables, and arrays of other libraries than NumPy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Places in the user's code where something happens that cannot be recorded.
+"""Positions in the user's code where something cannot be recorded.
 
-The place is the innermost frame outside this package and the array libraries. Python keeps the columns of every
-instruction, so the message quotes the very expression, and the function that was called there can be looked up.
+The position is the innermost frame outside this package and the array libraries. Python stores the columns of every
+instruction, so the message quotes the expression, and the called function can be looked up.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Formulas of unit quaternions (x, y, z, w), on arrays of NumPy, of JAX and of traced values alike.
 
-What divides by an angle is a series in its square near 0, of a part of the angle, from which that of the whole follows:
-nothing cancels there, in derivatives of order four neither.
+Quotients by an angle are a series in its square near 0, of a fraction of the angle, from which the value at the whole
+angle follows. Nothing cancels there, even in derivatives of order four.
 """
 
 from __future__ import annotations

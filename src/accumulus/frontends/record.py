@@ -1,15 +1,14 @@
-"""Run a function on traced arguments and keep what it computed.
+"""Recording of a function: run it on traced arguments, and keep its operations.
 
-Once is enough, with two exceptions. arctan2 is π or -π by the sign of a zero: a function that calls it is run once more
-on a tape that keeps the signs of zeros, and what does not reach arctan2 is simplified afterwards; where those zeros
-keep what was constant from being known, the first recording counts. And a long loop in Python whose steps take zeros
-and ones from a table has steps of different operations, since these are simplified: where nothing was found to repeat
-it is run once more on a tape that does not simplify by the values of constants.
+One run is enough, with two exceptions. First, arctan2 is π or -π depending on the sign of a zero. A function that calls
+it runs again on a tape that keeps the signs of zeros; operations that do not reach arctan2 are simplified afterwards.
+If those zeros hide constants, the first recording is used. Second, simplification by zeros and ones from a table makes
+the steps of a long Python loop differ. If no repetition is found, the function runs again on a tape that does not
+simplify by values of constants.
 
-The recording is what the function did in that one run: global variables, files and static arguments enter it with the
-values that they had then, and branches on them as they went then. What would need the values of the traced arguments is
-a `TraceError`; so is a recording that computes something else than the function does on numbers
-(`accumulus.frontends.agreement`).
+The recording has what the function did in that run: global variables, files and static arguments have their values of
+that time. Operations that need values of the traced arguments raise a `TraceError`; so does a recording that computes
+other values than the function on numbers (`accumulus.frontends.agreement`).
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The interface between a front end and what all of them share, and the table of front ends.
+"""Interface between a front end and the shared code, and the table of front ends.
 
-A front end emits functions of one kind to a tape: Python functions of NumPy arrays; or what another library makes, such
-as its expressions. It is one module with a `Recorder`, and one row of `FRONT_ENDS`. All else is above it, and the
-same for all: which arguments are numbers (`kinds`), keywords and structures (`signature`, `trees`), one recording or
-two for the signs of zeros (`record`), the comparison with the function on numbers (`agreement`), what the function
-holds besides its arguments (`captured`), and errors that name a line (`active`, `location`).
+A front end emits functions of one kind to a tape: Python functions of NumPy arrays, or objects of another library, such
+as its expressions. It is one module with a `Recorder`, and one row of `FRONT_ENDS`. All other code is shared: which
+arguments are numbers (`kinds`), keywords and structures (`signature`, `trees`), one recording or two for the signs of
+zeros (`record`), the comparison with the function on numbers (`agreement`), what the function holds besides its
+arguments (`captured`), and errors that name a line (`active`, `location`).
 
-A recorder is given references for whole arguments and hands back references for whole results, arrays of both. What is
-between is its own: one that knows of whole array operations emits them as such, wherever the tape has them.
+A recorder takes arrays of references for whole arguments and returns arrays of references for whole results. A recorder
+that knows array operations emits them as such, if the tape has them.
 """
 
 from __future__ import annotations

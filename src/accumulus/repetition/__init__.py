@@ -1,1 +1,1 @@
-"""Repetition found in tapes: loops that were written out, as blocks of equal operations again."""
+"""Detection of repetition in tapes: unrolled loops become blocks of equal operations again."""

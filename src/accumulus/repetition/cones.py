@@ -6,10 +6,10 @@ jump, or what sees the signs of zeros, are computed as they were recorded, and s
 
 **Classes** are of cones of equal form: each becomes a few blocks, with one instance for each cone.
 
-Forms alone are not enough. Parts of a program that look alike but belong to different places are parted by what they
-take, and by who takes them, in a few rounds; so the instances of what belongs together follow each other in the same
-order, and their blocks join to larger bodies (`accumulus.tape.fusion`). Each round parts the neighbourhood of
-boundaries from what is inside, too, so there are not many.
+Forms alone are not enough. Parts of a program that look alike but belong to different loops are separated by their
+operands and by their users, in a few rounds. Then the instances of one loop follow each other in the same order, and
+their blocks join to larger bodies (`accumulus.tape.fusion`). Each round also separates the neighbourhood of boundaries
+from the interior, so there are few rounds.
 
 Where instances take results of others of the same class, a few levels of them are classes of their own, each of which
 takes results of the one before; many are a recurrence.

@@ -1,4 +1,4 @@
-"""Operations on arrays as operations on what belongs together: points, observations, tetrahedra.
+"""Operations on arrays, regrouped by instances such as points, observations or tetrahedra.
 
 Written with NumPy, lengths of n vectors are loops over 3 n products, over n sums of three, and over n roots; each goes
 through memory, and derivatives of one array by another are entries one by one. By instances the same is three loops

@@ -1,4 +1,4 @@
-"""A tape as blocks of equal operations, where much of it repeats: maps, sums and recurrences."""
+"""Rolling of a tape into blocks of equal operations, where much of it repeats: maps, sums and recurrences."""
 
 from __future__ import annotations
 

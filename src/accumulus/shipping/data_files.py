@@ -1,8 +1,8 @@
-"""A file of plain data and arrays: a head that says what it is, JSON, and the numbers behind it.
+"""Files of plain data and arrays: a header, JSON, and the numbers.
 
-The head has the name of the format, its version, a hash of all that follows, and the length of the JSON. The hash finds
-what was cut off or flipped; whoever writes a file on purpose can compute it, too, so that nothing that is read is
-believed before it was checked (`Fields`).
+The header has the name of the format, its version, a hash of all that follows, and the length of the JSON. The hash
+detects truncated or damaged files. An attacker can compute it, too, so everything that is read is checked before use
+(`Fields`).
 """
 
 from __future__ import annotations

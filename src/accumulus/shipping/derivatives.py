@@ -1,8 +1,8 @@
 """Derivatives in files: ``acc.save`` and ``acc.load``.
 
-A file holds every program that a derivative has compiled: tapes, layouts of results, structures, guards; neither the
-function nor anything that is run when the file is read. What is loaded is called as the derivative was, and has no more
-programs than were saved: the function that others would be made of is not there.
+A file holds every program that a derivative has compiled: tapes, layouts of results, structures, guards. It holds
+neither the function nor any code that runs when the file is read. A loaded derivative is called like the saved one, but
+has only the saved programs, since it cannot record the function for other arguments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tapes as arrays and back, checked: code that is compiled from them reads and writes memory by what they say.
+"""Conversion of tapes to arrays and back, with checks, since compiled code reads and writes memory by their content.
 
 References exist and come before their use, operations get what they take, and loops neither reach beyond their
 operands nor need more memory than there is.

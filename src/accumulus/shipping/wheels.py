@@ -1,4 +1,4 @@
-"""Programs as Python packages: a wheel with a compiled library, what calls it, and types, which needs NumPy alone."""
+"""Programs as Python packages: a wheel with a compiled library, its caller, and types, which needs NumPy alone."""
 
 from __future__ import annotations
 

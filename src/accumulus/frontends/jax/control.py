@@ -1,10 +1,9 @@
 """Calls, branches, loops, and functions with derivatives of their own.
 
-Calls are recorded where they stand. Branches are all recorded, and what they return is chosen from. Loops whose number
-of steps does not depend on the function's arguments are recorded as one step, by `accumulus.scan`. Of what a step is
-handed, numbers that are the same whatever the arguments are (counters, most of all) are computed ahead for all steps;
-entries that they name of what stays the same during the loop are taken out of it, and a loop in which they name entries
-of what changes is written out step by step.
+Calls are recorded inline. All branches are recorded, and their results are selected. Loops whose number of steps does
+not depend on the function's arguments are recorded as one step, by `accumulus.scan`. The parts of the state that do not
+depend on the arguments, such as counters, are computed ahead for all steps. Entries that they index in loop constants
+are looked up outside the loop; a loop in which they index the changing state is written out step by step.
 """
 
 from __future__ import annotations

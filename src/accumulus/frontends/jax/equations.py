@@ -1,13 +1,12 @@
-"""The equations of a jaxpr, one after the other, on traced arrays and on what is constant.
+"""Evaluation of the equations of a jaxpr, one after the other, on traced arrays and constants.
 
 A value is a `TracedArray` if it depends on the inputs of the tape, else an array of NumPy's (or JAX's, of keys of
-random numbers). Every primitive that is recorded is one row of `PRIMITIVES`: a function of traced arrays, made of
-those that record NumPy's functions; so what it does with long arrays is what they do. Equations on constants are
-computed when they are met: by the row itself, on numbers, or by JAX where that is the only one who knows how.
-Equations whose results nothing uses are left out.
+random numbers). Every recorded primitive is one row of `PRIMITIVES`: a function of traced arrays, composed of the
+functions that record NumPy's, so that long arrays are treated alike. Equations on constants are evaluated at once: by
+the row itself, on numbers, or by JAX if the row cannot. Equations with unused results are left out.
 
-Values are real numbers and truth values. Whole numbers that depend on the inputs are reals whose arithmetic is exact,
-without overflow; narrower floats are not rounded to.
+Values are real numbers and truth values. Integers that depend on the inputs are reals with exact arithmetic and no
+overflow. Values are not rounded to narrower float types.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Primitives that move or join entries: NumPy's functions on the references, sums and extremes, windows over arrays.
 
-Where the number of an entry depends on the function's arguments, all that it can name are computed with, and one is
-chosen, if they are few. Of many, it is the one at the given point, and that is kept as a guard.
+If an index depends on the function's arguments and can take few values, all of them are computed and one is selected.
+If it can take many, the index is that of the given point, kept as a guard.
 """
 
 from __future__ import annotations

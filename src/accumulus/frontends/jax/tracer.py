@@ -1,15 +1,15 @@
-"""The front end of JAX: a function is written down by `jax.make_jaxpr`, and its equations are recorded.
+"""Front end of JAX: `jax.make_jaxpr` traces the function, and its equations are recorded.
 
-It is traced in double precision (``jax.enable_x64``), whatever JAX is configured for: numeric arguments are arrays of
-float64, and so are the constants that the function makes. What it is compared with is the function compiled by JAX, in
-double precision too.
+The function is traced in double precision (``jax.enable_x64``), whatever JAX's configuration: numeric arguments and the
+function's constants are arrays of float64. The recording is compared with the function compiled by JAX, also in double
+precision.
 
-JAX keeps what it has traced, by functions: of the function, and of those within it that are compiled, scanned or
-differentiated. What these hold may be another since. So each recording is traced in a context of its own, which is part
-of the keys of all of JAX's caches; what was compiled before is taken only if the jaxpr is the same.
+JAX caches traces by function: of the function itself, and of inner functions that are compiled, scanned or
+differentiated. Their closed-over values may have changed since. So each recording is traced in a context of its own,
+which is part of the keys of all of JAX's caches; compiled code is reused only if the jaxpr is the same.
 
-A Python function that names JAX may be written for NumPy as well, and go either way. Where JAX cannot trace it, it is
-recorded as NumPy's; if that fails, too, JAX's own error is raised.
+A Python function that names JAX may also work with NumPy. If JAX cannot trace it, it is recorded as a function of
+NumPy; if that fails, too, JAX's error is raised.
 """
 
 from __future__ import annotations

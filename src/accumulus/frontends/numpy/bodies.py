@@ -1,4 +1,4 @@
-"""Functions that are run many times over: recorded once, as a body, and written down for all instances together."""
+"""Functions that run many times: recorded once, as a body, and written for all instances together."""
 
 from __future__ import annotations
 

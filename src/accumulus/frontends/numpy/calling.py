@@ -1,9 +1,9 @@
 """Calls in transformed code: the user's functions are transformed too, builtins are replaced for traced values.
 
-In a branch that is recorded beside another, only what can be put back may change. The user's functions see to that
-themselves, once they are transformed. What they do to lists, dicts and plain arrays by methods or by functions of
-libraries is noted first; calls of anything else that may reach outside (files, clocks, random numbers, iterators that
-are used up, functions without source) end the branch.
+A branch that is recorded beside another may change only objects that can be restored. Transformed functions of the user
+record their own changes. Changes of lists, dicts and plain arrays by methods or library functions are noted first. Any
+other call with possible side effects (files, clocks, random numbers, iterators, functions without source) ends the
+branch.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ MOST_OPERATIONS: Final = 500
 
 
 class LongLoopError(RecordedAnewError):
-    """A loop is too long for all of its turns to be computed at every point."""
+    """Error for a loop that is too long for all of its iterations to be computed at every point."""
 
 
 class Loop:

@@ -3,7 +3,7 @@
 A column is an extension array around one traced array. So pandas' own code selects, aligns, joins and groups rows, and
 arithmetic and reductions are recorded as operations on whole arrays, however many rows there are.
 
-Imported once a recorded function has met a table: the user has imported pandas then.
+This module is imported when a recorded function first meets a table: the user then has imported pandas.
 """
 
 from __future__ import annotations

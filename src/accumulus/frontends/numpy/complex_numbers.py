@@ -1,8 +1,8 @@
 """Complex numbers and arrays of them: the real and the imaginary part, each a traced value of its own.
 
 Parts of arrays are traced arrays, so views, indices and assignments are theirs; and `z.real` is a view that can be
-written to, as NumPy's is. The tape knows of real numbers only, so derivatives and compiled code are what they are
-without. Nothing here is asked for where all is real.
+written to, as NumPy's is. The tape has real numbers only, so derivatives and compiled code need no complex arithmetic.
+This module is not used if all values are real.
 
 Universal functions are formulas of real and imaginary parts; `complex_functions` has all other functions.
 

@@ -2,8 +2,8 @@
 
 While a function is recorded, a call of an opaque one is a block of the program (`Program.call`), which compiled code
 calls back. Its derivative is a dense edge between arrays, whose values are the results of another block: a call of the
-rule. So second derivatives need a rule for the rule, and so on. The program knows nothing of the function but the
-numbers that it takes and makes, so it is never written out, and no text in another language can stand for it.
+rule. So second derivatives need a rule for the rule, and so on. The program knows only the function's inputs and
+outputs, so the function is never written out, and cannot be emitted as source in another language.
 """
 
 from __future__ import annotations

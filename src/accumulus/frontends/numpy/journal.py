@@ -1,9 +1,9 @@
-"""Journal of what a branch writes while it is recorded, so that it can be put back: entries of arrays, and containers.
+"""Journal of the writes of a branch while it is recorded, so that they can be undone: in arrays, and containers.
 
-Whatever changes an array of references says so first (`note_entries`), as does transformed code before it changes a
-list, dict, set, plain array or object (`note`). Outside of branches nothing is noted.
+All code that changes an array of references calls `note_entries` first, and transformed code calls `note` before it
+changes a list, dict, set, plain array or object. Outside of branches nothing is noted.
 
-What is known of comparisons in a branch is noted with it.
+The journal also has the facts that are known of comparisons within a branch.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ Site = tuple[Any, ...]
 
 
 class RecordedAnewError(BaseException):
-    """The sign that a place was merged and turns out not to be mergeable.
+    """Signal that an `if` was merged and turns out not to be mergeable.
 
     It is no `Exception`, so that the user's code does not catch it.
     """
@@ -102,7 +102,7 @@ class RecordedAnewError(BaseException):
 
 
 class MergedWriteError(RecordedAnewError):
-    """An array is changed whose entries went into a joined one, which would not follow."""
+    """Signal that an array is changed whose entries went into a joined one, which would not follow."""
 
 
 class Entries(NamedTuple):

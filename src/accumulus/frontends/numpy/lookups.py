@@ -1,9 +1,9 @@
-"""Entries of arrays by long arrays of indices that depend on the arguments: the indices are numbers of the program.
+"""Entries of arrays at long arrays of indices that depend on the arguments: the indices are numbers of the program.
 
-Which entries are meant is found when the program runs, so that other indices need no other recording: minibatches,
-neighbours, the corners of a mesh. What stays as it is, and is guarded, is that there are such entries. Where an index
-is short, entries are set rather than read, or the axes of a result depend on it, its values are constants of the
-recording as they are elsewhere (`accumulus.frontends.decisions`).
+The program looks the entries up when it runs, so that other indices need no new recording: minibatches, neighbours, the
+corners of a mesh. Guards check that the indices are in range. If an index is short, if entries are set rather than
+read, or if the axes of a result depend on it, its values are constants of the recording
+(`accumulus.frontends.decisions`).
 """
 
 from __future__ import annotations

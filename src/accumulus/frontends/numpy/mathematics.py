@@ -1,7 +1,6 @@
-"""The modules `math` and `statistics`, which take plain numbers only: their formulas for what is traced.
+"""Formulas for the modules `math` and `statistics`, which take plain numbers only, on traced values.
 
-Where decisions on values are refused (``guards="error"``), so are these: the originals are called, and ask for a
-number.
+With ``guards="error"`` these functions are refused, too: the originals are called, and ask for a number.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
 """Both branches of an `if` on a traced value, recorded one after the other and joined.
 
-Before a branch runs its variables are noted; what it writes into arrays, lists, dicts and objects is noted in a
-journal. After it all is put back, and the next branch runs. At the end variables and what was written are joined by
-selects on the condition: numbers, arrays entry by entry, containers item by item. Where that is not possible (a branch
-raises, decides by itself on a value, reaches outside, is too long, or what it has written does not fit) everything is
-as it was before, and the condition is answered as at the given point, and kept as a guard
-(`accumulus.frontends.decisions`).
+Before a branch runs, its variables are saved; its writes into arrays, lists, dicts and objects are noted in a journal.
+Afterwards everything is restored, and the next branch runs. At the end variables and writes are joined by selects on
+the condition: numbers, arrays entry by entry, containers item by item. If that is not possible (a branch raises,
+decides on a value itself, has side effects, is too long, or its writes do not fit), everything is restored, and the
+condition is answered as at the given point and kept as a guard (`accumulus.frontends.decisions`).
 
-A variable whose values do not fit has no value behind the `if`, since mostly none is needed; if one is, the function is
-recorded anew, without this `if` being merged. The same is done where an array is changed whose entries went into a
-joined one.
+A variable whose values do not fit has no value after the `if`, since usually none is needed. If one is, the function is
+recorded again without merging this `if`. The same happens if an array is changed whose entries went into a joined one.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ from accumulus.frontends.numpy.scalars import Traced, TracedBoolean
 
 
 class MismatchedBranchesError(Exception):
-    """Results of two branches cannot be one value."""
+    """Error for results of two branches that cannot be one value."""
 
 
 class _Missing:

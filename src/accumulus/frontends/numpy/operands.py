@@ -1,4 +1,4 @@
-"""From what a function of NumPy is given (traced values, numbers, arrays, nested lists) to references, and back.
+"""Conversion of operands of NumPy's functions (traced values, numbers, arrays, nested lists) to references, and back.
 
 Entries of an operand are one reference (an int) or an array of them, with a kind: real or boolean.
 """

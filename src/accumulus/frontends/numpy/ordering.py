@@ -1,8 +1,8 @@
-"""Functions whose results are places, orders or selections, and the entries that a traced mask chooses.
+"""Functions whose results are positions, orders or selections, and the entries that a traced mask chooses.
 
-What is sorted by few comparisons is sorted at every point: entries are compared and exchanged in pairs, by selects. All
-else is found as at the given point and kept as a guard (`accumulus.frontends.decisions`), one a call and line; it costs
-some comparisons at every point.
+Short sorts are done at every point: entries are compared and exchanged in pairs, by selects. All other orders are those
+at the given point, kept as a guard (`accumulus.frontends.decisions`), one for each call and line, which costs some
+comparisons at every point.
 """
 
 from __future__ import annotations

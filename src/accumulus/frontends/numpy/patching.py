@@ -1,18 +1,17 @@
 """Patching: replacements of NumPy's functions are put where the user's code finds them, while something is recorded.
 
-NumPy itself stays as it is: compiled extensions call ``numpy.empty`` and trust what they get. What is replaced are the
-names by which the user's code reaches it: the globals of loaded Python modules that hold NumPy, or one of its
-functions, under whatever name (``import numpy as np``, ``from numpy import zeros as make``), apart from the standard
-library and the array libraries; what the recorded function closes over, has as defaults, or is bound to; and imports
-that it runs itself. All is put back when the last recording ends, however it ends, and a thread that does not record
-meets replacements that call the originals.
+NumPy itself is not changed: compiled extensions call ``numpy.empty`` and rely on the result. The names by which the
+user's code reaches NumPy are replaced: globals of loaded Python modules that hold NumPy or one of its functions, under
+any name (``import numpy as np``, ``from numpy import zeros as make``), except in the standard library and the array
+libraries; closed-over variables, defaults and the bound object of the recorded function; and imports that it runs
+itself. Everything is restored when the last recording ends, however it ends. In a thread that does not record,
+replacements call the originals.
 
-Finding the names takes a look at every global variable of the user's modules. It is kept which names these are for as
-long as all globals hold the same objects, and in installed packages, of which there may be hundreds, for as long as no
-global is added.
+Finding the names takes a scan of all global variables of the user's modules. Its result is cached as long as all
+globals hold the same objects; for installed packages, of which there may be hundreds, as long as no global is added.
 
-What is not found (``self.zeros`` of some object that the function reaches) makes plain arrays, and filling those with
-traced values is an error that says what to do.
+A name that is not found (``self.zeros`` of some object that the function reaches) makes plain arrays, and filling those
+with traced values raises an error with advice.
 
 Functions compiled by Numba run as Python while a function is recorded.
 

@@ -1,14 +1,13 @@
-"""Replacements of functions and methods while a function is recorded: what is called in place of the originals.
+"""Replacements of functions and methods while a function is recorded.
 
-NumPy's protocols hand over universal functions (``scipy.special.erf``), which need nothing here. Of NumPy's functions,
-those that make arrays are replaced, and the others for lists of traced values. *Functions* of other libraries
+NumPy's protocols dispatch universal functions (``scipy.special.erf``), which need no replacement. Functions of NumPy
+that make arrays are replaced, and others for lists of traced values. *Functions* of other libraries
 (``scipy.special.logsumexp``) are replaced by name where the user's code finds them, as functions of NumPy are: see
-`accumulus.frontends.numpy.patching`; SciPy's own modules keep them. *Methods* (``PPoly.__call__``, and so every spline,
-wherever it comes from) are replaced in their class, since objects of it may be reached in any way; they are no compiled
-code's business.
+`accumulus.frontends.numpy.patching`; SciPy's own modules keep them. *Methods* (``PPoly.__call__``, and so every spline)
+are replaced in their class, since objects may be reached in any way and compiled code does not call them.
 
-No library is imported for that: a row of `accumulus.frontends.numpy.table` is resolved once the user has loaded its
-module. A replacement that is called without a traced argument, or in a thread that does not record, calls the original.
+No library is imported for that: a row of `accumulus.frontends.numpy.table` is resolved when the user has loaded its
+module. Without a traced argument, or in a thread that does not record, a replacement calls the original.
 """
 
 from __future__ import annotations

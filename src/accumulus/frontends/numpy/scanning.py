@@ -1,4 +1,4 @@
-"""`accumulus.scan`: steps, each of which takes what the one before has left; recorded once for all of them."""
+"""Steps that each take the state left by the previous one (`accumulus.scan`), recorded once for all."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Text of traced values: shown as it is, guarded where it is rounded, refused where it holds all digits.
 
-Text decides: code compares it, looks it up in a dict, or reads a number from it. So it is a decision unless it can only
-be shown: if `logging` or another such module makes it, or it is made directly within a call of ``print``, of a logger
-or of ``warnings.warn``, or within ``raise`` or ``assert`` where nothing catches errors. The source at the running
-instruction tells; without source, a statement that does nothing but print.
+Code may compare text, look it up in a dict, or read a number from it. So making text is a decision unless the text can
+only be shown: if `logging` or another such module makes it, or if it is made directly within a call of ``print``, of a
+logger or of ``warnings.warn``, or within ``raise`` or ``assert`` where nothing catches errors. The source at the
+running instruction decides that; without source, only a bare print statement counts.
 
 Formatting is monotonic, so the numbers with the same rounded text are an interval, and that is the guard.
 """

@@ -1,4 +1,4 @@
-"""The front end of Python functions of NumPy arrays: run once, on traced values in the place of numbers."""
+"""Front end of Python functions of NumPy arrays, which run once on traced values."""
 
 from __future__ import annotations
 

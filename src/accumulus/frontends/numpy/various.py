@@ -1,4 +1,4 @@
-"""Functions that choose between values, and those that belong nowhere else: where, clip, interp, linspace."""
+"""Functions that select values (where, clip), and others without a group of their own (interp, linspace)."""
 
 from __future__ import annotations
 

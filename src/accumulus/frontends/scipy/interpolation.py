@@ -2,11 +2,11 @@
 
 Piecewise polynomials have constant data, and points that depend on the function's arguments.
 
-Splines are constants: SciPy makes them, and their coefficients are numbers. What is recorded is a look-up and a
-polynomial. The *look-up* finds the piece that a point is in by bisection, each step of which is a comparison with a
-knot that the steps before have chosen, so that k pieces take log₂ k comparisons; each number that belongs to the piece
-is chosen by the same truth values, by k - 1 selections. No program branches, and batches stay one program. The
-derivative is the polynomial's, since what is chosen is constant.
+Splines are constants: SciPy makes them, and their coefficients are numbers. The recording is a look-up and a
+polynomial. The *look-up* finds the piece of a point by bisection. Each step compares with a knot that the previous
+steps have selected, so that k pieces take log₂ k comparisons. Each number of the piece is selected by the same truth
+values, in k - 1 selections. No program branches, and batches stay one program. The derivative is the polynomial's,
+since the selected numbers are constant.
 
 At a knot the piece on its right counts, as in SciPy. Where SciPy raises because a point is out of bounds, the value is
 NaN.

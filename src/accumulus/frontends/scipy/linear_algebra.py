@@ -1,10 +1,10 @@
 """Functions of `scipy.linalg`: those of `numpy.linalg` with other arguments, LU, functions of matrices, and patterns.
 
-Options that say how SciPy computes, not what (`check_finite`, `overwrite_a`, the driver of LAPACK), are passed over.
+Options that do not change the result (`check_finite`, `overwrite_a`, the driver of LAPACK) are ignored.
 
-LU goes with LAPACK's permutation, which is a value: the place of the first greatest entry of a column, chosen from all.
-L and U are differentiated as the elimination is computed. In the results of `scipy.linalg.lu_factor` the permutation is
-an array of traced numbers, which `lu_solve` reads by comparing.
+LU uses LAPACK's permutation, which is a traced value: the position of the first greatest entry of a column. L and U are
+differentiated through the elimination. In the results of `scipy.linalg.lu_factor` the permutation is an array of traced
+numbers, which `lu_solve` reads by comparing.
 """
 
 from __future__ import annotations

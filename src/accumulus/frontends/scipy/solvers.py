@@ -1,7 +1,7 @@
 """Solvers of `scipy.integrate` and `scipy.optimize`, which programs call back.
 
-What records them compiles the user's equations and their derivatives, so it stands above the front ends:
-`accumulus.api.scipy_solvers`, which is imported by name when a recorded function first calls a solver.
+Their recording compiles the user's equations and their derivatives, so its module is above the front ends:
+`accumulus.api.scipy_solvers`, imported by name when a recorded function first calls a solver.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sparse matrices of SciPy whose stored entries are traced: `csr_array((data, indices, indptr))` and its relatives.
 
-Where the entries are is constant. What is recorded of them costs what they store: products with vectors and matrices,
-sums, elementwise products, and systems of equations (`accumulus.frontends.scipy.sparse_systems`).
+The positions of the entries are constant. Operations cost in proportion to the stored entries: products with vectors
+and matrices, sums, elementwise products, and systems of equations (`accumulus.frontends.scipy.sparse_systems`).
 """
 
 from __future__ import annotations

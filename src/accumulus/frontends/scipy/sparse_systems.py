@@ -1,12 +1,12 @@
 """Systems of equations with sparse matrices: `spsolve`, `splu`, `spilu`, `factorized` of `scipy.sparse.linalg`.
 
 Constant matrices are factorised once; of matrices with traced entries (`accumulus.frontends.scipy.sparse_matrices`) the
-factors belong to a point. Solutions are equations of the program (`Program.sparse_solve`): an implicit function, whose
-derivatives are solutions of the same system, or of its transpose, and never elimination, differentiated. Small systems
-are written out as dense ones are.
+factors belong to a point. Solutions are equations of the program (`Program.sparse_solve`), implicit functions whose
+derivatives solve the same system or its transpose; the elimination is never differentiated. Small systems are written
+out like dense ones.
 
-`SuperLU` is a compiled class, so that its methods cannot be replaced: for its objects, and for what `factorized`
-returned before the recording, stand others while the function is recorded.
+`SuperLU` is a compiled class, so that its methods cannot be replaced. Its objects, and functions that `factorized`
+returned before the recording, are replaced by others while the function is recorded.
 """
 
 from __future__ import annotations

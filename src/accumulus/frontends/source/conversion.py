@@ -1,8 +1,8 @@
-"""Functions compiled anew from their transformed source, in the place of the originals.
+"""Functions compiled from their transformed source, in place of the originals.
 
-The source is found by file and line, and counts only if it compiles to the very bytecode of the function: a file that
-has changed since, or code that something else has rewritten, is left alone, as is what has no source. The new function
-has the old one's file, lines, global variables, closure, defaults and name.
+The source is found by file and line, and used only if it compiles to the function's own bytecode. A function without
+source, from a file that has changed since, or rewritten by other code is not transformed. The new function has the old
+one's file, lines, global variables, closure, defaults and name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Nodes of the syntax tree that the transformation makes, and what it asks of the user's."""
+"""Nodes of the syntax tree that the transformation makes, and queries of the user's."""
 
 from __future__ import annotations
 

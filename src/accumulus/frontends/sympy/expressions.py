@@ -1,4 +1,4 @@
-"""The way back: a tape as SymPy expressions, with names for what is used more than once, as `sympy.cse` gives them."""
+"""Conversion of a tape to SymPy expressions, with names for repeated subexpressions, like `sympy.cse`."""
 
 from __future__ import annotations
 

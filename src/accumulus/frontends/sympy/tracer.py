@@ -1,6 +1,7 @@
-"""The front end of SymPy: its expressions are written down as they stand, and nothing is run.
+"""Front end of SymPy: its expressions are written onto a tape, and nothing is run.
 
-On numbers they are evaluated by other means than those that record them: Python's arithmetic, and SymPy's functions.
+For the comparison, expressions are evaluated on numbers by independent means: Python's arithmetic, and SymPy's
+functions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Expressions onto a tape, bottom up: sums, products and powers one by one, functions by the tables below.
+"""Writing of expressions onto a tape, bottom up: sums, products and powers one by one, functions by tables.
 
-It goes without recursion: trees that programs generate are as deep as they like. The parts of an expression are its
+There is no recursion, since trees that programs generate may be arbitrarily deep. The parts of an expression are its
 arguments as they are written, or as SymPy writes them out.
 
 Most functions are rows of the tape's table; the others are formulas of NumPy's and SciPy's functions, which are

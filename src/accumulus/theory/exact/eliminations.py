@@ -1,4 +1,4 @@
-"""Proven optima: the best vertex, edge and face elimination, and how far from it a plan can be at most.
+"""Proven optima: the best vertex, edge and face elimination, and the largest gap of a plan from it.
 
 **Proofs.** What is known about the optimum of a graph, part by part, and the searches that find out more.
 

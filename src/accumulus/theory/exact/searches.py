@@ -1,7 +1,6 @@
 """Searches for the best elimination of an independent part of a graph: of vertices, of edges, of faces.
 
-**Reductions** without loss: what can be done to a graph before vertex elimination is searched, and never
-is a mistake.
+**Reductions** without loss simplify a graph before the search for a vertex elimination, and preserve an optimum.
 
 * What is on no path from a root to a terminal is left out, parallel edges are added up (`Elimination` does both).
 * **Parts.** Intermediates that no path through intermediates joins do not matter to each other: each connected part has

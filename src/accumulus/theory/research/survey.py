@@ -1,4 +1,4 @@
-"""The question of the research: can a least program be followed by face elimination? For one graph, and for all.
+"""Survey whether face elimination can follow a program with the fewest products: for one graph, and for all.
 
 **The class** of graphs that it has to be asked for, up to isomorphism and reversal. A *reduced* graph is connected,
 every vertex lies on a path from a root to a terminal, and there are no parallel edges, no edges from a root to a

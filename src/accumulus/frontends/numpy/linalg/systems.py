@@ -1,9 +1,9 @@
 """Linear systems: solve, inv, det, slogdet.
 
-Small ones are written out (`accumulus.tape.systems`), since that is quicker to call. Where that would be many
-operations a system is one equation of the program, which LAPACK solves (`Program.solve`): then a singular matrix is
-NumPy's `LinAlgError`, as in the function itself. So are determinants; those that are written out have derivatives at
-singular matrices, too.
+Small systems are written out (`accumulus.tape.systems`), which makes calls quicker. If that takes many operations, a
+system is one equation of the program, which LAPACK solves (`Program.solve`); then a singular matrix raises NumPy's
+`LinAlgError`, as in the function itself. The same holds for determinants; those that are written out have derivatives
+at singular matrices, too.
 """
 
 from __future__ import annotations
