@@ -1,4 +1,4 @@
-"""Sparse derivatives of one array by another: entries in columns, and what chain rule and sums make of them."""
+"""Sparse derivatives of one array by another: columns of entries, with chain rule and sums."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Derivatives of factorisations: for each a chain of linear maps between arrays that are never computed.
+"""Derivatives of factorisations, each a chain of linear maps between arrays that are never formed.
 
-A rule is given a factorisation, and returns derivatives of arrays by others. What derivatives are multiplied with are
-the parts themselves, so that second derivatives are those of a program like others. Where eigenvalues or singular
-values are equal, those of vectors are infinite or NaN, and those of values are along the vectors found.
+A rule takes a factorisation, and returns derivatives between arrays. Their factors are the parts of the factorisation,
+so that second derivatives need no further rule. If eigenvalues or singular values are equal, derivatives of vectors are
+infinite or NaN, and those of values are along the computed vectors.
 
 Sources: S. P. Smith, Differentiation of the Cholesky algorithm, 1995; M. B. Giles, Collected matrix derivative results
 for forward and reverse mode algorithmic differentiation, 2008; S. F. Walter, L. Lehmann, Algorithmic differentiation of

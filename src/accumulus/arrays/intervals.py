@@ -1,4 +1,4 @@
-"""Between which numbers the results of a program over arrays are, whatever its inputs, as far as operations tell."""
+"""Intervals of the results of a program over arrays for all inputs, as far as the operations tell."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The Jacobian of a program over arrays, by two levels of elimination.
 
-Inside of each body, the Jacobian of its results by what it takes is planned and accumulated as that of any function,
-once for all instances. Between bodies there is a graph whose vertices are arrays, and whose edges are the sparse
+Inside each body, the Jacobian of its results with respect to its operands is planned and accumulated like that of any
+function, once for all instances. Between bodies there is a graph whose vertices are arrays and whose edges are sparse
 derivatives of one array by another, entry by entry. A vertex is eliminated by the products of all entries through it;
-the one that makes the fewest products is always the next.
+the vertex with the fewest products is always next.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Programs over arrays modulo a prime: what they add and multiply, with everything else by chance.
+"""Evaluation of programs over arrays modulo a prime, with random residues for nonlinear operations.
 
 Sums, products, also of matrices, negations, choices, and what goes by indices, which are residues like any other modulo
 the number of rows, are computed, and recurrences of nothing else; inverses of matrices are random matrices, which
 solutions of systems are multiplied with, and so are Jacobians of opaque functions that are not formed. Every other
-operation, a call of an opaque function too, is a random residue for each of its results, the same wherever it is
-referred to. A choice by c of a or b is b + c·(a − b), c being a residue like any other; in memory truth values are
-numbers, so whether one is not 0 is that residue again. Every finite constant is a whole number times a power of two,
-and so has a residue of its own.
+operation, and a call of an opaque function, is a random residue for each of its results, the same wherever it is used.
+A choice by c of a or b is b + c·(a − b), c being a residue like any other; in memory truth values are numbers, so
+whether one is not 0 is that residue again. Every finite constant is a whole number times a power of two, and so has a
+residue of its own.
 """
 
 from __future__ import annotations

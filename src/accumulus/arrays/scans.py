@@ -1,10 +1,10 @@
 """Derivatives through recurrences: forward, or reverse, whichever makes fewer products.
 
-With N the derivatives of a recurrence's results by its own earlier ones, B those by what it takes from outside, and C
-those of what depends on it, C (1 - N)⁻¹ B is wanted. Forward X = (1 - N)⁻¹ B is computed first, reverse
-Y = C (1 - N)⁻¹. The columns of X, and the rows of Y, are independent of each other: each is a recurrence of as many
-steps, from where it is first not zero, and all that are alive in a step are its instances. What is computed for that is
-written by `accumulus.arrays.through`.
+Let N be the derivatives of a recurrence's results by its own earlier ones, B those by its outside operands, and C those
+of the values that depend on it. The result is C (1 - N)⁻¹ B. Forward computes X = (1 - N)⁻¹ B first, reverse Y = C (1 -
+N)⁻¹. The columns of X, and the rows of Y, are independent of each other: each is a recurrence of as many steps, from
+where it is first not zero, and all that are alive in a step are its instances. What is computed for that is written by
+`accumulus.arrays.through`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Way:
 
 
 class Recurrence:
-    """A recurrence whose derivatives are wanted.
+    """Recurrence that is differentiated.
 
     Args:
         start, count, steps: first result, instances and steps, in the program that is differentiated.

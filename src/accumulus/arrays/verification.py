@@ -1,9 +1,8 @@
-"""Verification between arrays: whether products and sums of derivatives of arrays are the Jacobian.
+"""Verification that products and sums of derivatives between arrays are the Jacobian.
 
 Each local derivative is a random residue (`accumulus.arrays.residues`), and so is the tangent of each input. The
-tangents of all arrays follow from the derivatives as they were before anything was multiplied, edge by edge; the rows
-of the Jacobian times the tangents of the inputs have to be those of the outputs. What bodies compute is verified where
-they are planned.
+tangents of all arrays follow edge by edge from the local derivatives, before any product. The rows of the Jacobian
+times the tangents of the inputs must equal the tangents of the outputs. Bodies are verified when they are planned.
 
 Time: that of evaluating the products once, and the edges once.
 """

@@ -1,7 +1,7 @@
-"""Why a loop in Python was written out: where its turns begin to differ, and what would be recorded as one body.
+"""Diagnosis of a Python loop that was written out: the first difference of its iterations, and the body to write.
 
-The busiest loop of a function is run once more, for as many turns as it takes to compare two of them operation by
-operation. Its first turn is left out: it may begin with constants, which fold.
+The busiest loop of a function runs again until two iterations can be compared operation by operation. The first
+iteration is left out, since it may begin with constants, which fold.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The table of operations, the tape, its derivatives, its interpreter, and passes over it."""
+"""Table of operations, the tape, its derivatives, its interpreter, and passes over it."""

@@ -1,4 +1,4 @@
-"""Columns: what the instances of a block have for one operand, each a reference; ranges where they are."""
+"""Columns: references of one operand for all instances of a block; ranges where possible."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Values of a tape with bounds on what rounding may have done to them: running error analysis, many points at once.
+"""Values of a tape with bounds on their rounding errors: running error analysis, many points at once.
 
-A bound says how far two evaluations of the same expressions may be apart that round differently: sums taken in another
-order, products fused, functions of another library. Where rounding may carry a value across a jump (of floor, of a
-comparison), the bound is as large as the jump.
+A bound limits the difference of two evaluations of the same expressions with different rounding: sums in another order,
+fused products, functions of another library. If rounding may carry a value across a jump (of floor, of a comparison),
+the bound is as large as the jump.
 """
 
 from __future__ import annotations

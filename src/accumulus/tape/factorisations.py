@@ -1,6 +1,6 @@
 """Factorisations of one matrix as blocks of programs: a row for each, which LAPACK computes.
 
-A row says what the parts of the result are, and how they are computed; the derivative is a rule of
+A row gives the parts of the result and the function that computes them; the derivative is a rule of
 `accumulus.arrays.factors` under the same code. The operand is one m × n matrix, and the parts follow each other, each
 row by row.
 

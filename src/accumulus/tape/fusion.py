@@ -1,10 +1,10 @@
-"""Blocks that belong together: bodies, each of which runs over one set of instances.
+"""Fusion of blocks into bodies, each of which runs over one set of instances.
 
-A block and one that takes its results entry by entry, in their order, have the same instances, and become one body.
-What takes them in any other order, or sums them, waits until all are there. So each block has a level, that of the
-latest which it takes entry by entry, one more than that of any other which it takes something from; blocks of one
-length and level are one map, and maps in the order of their levels never wait for a later one. Sums, recurrences,
-products of matrices and calls are maps of their own, which others wait for.
+A block and another that takes its results entry by entry, in order, have the same instances and become one body. A
+block that takes them in any other order, or sums them, waits until all are there. So each block has a level: at least
+that of the blocks that it takes entry by entry, and one more than that of all other operands. Blocks of one length and
+level are one map, and maps in the order of their levels never wait for a later one. Sums, recurrences, products of
+matrices and calls are maps of their own.
 """
 
 from __future__ import annotations

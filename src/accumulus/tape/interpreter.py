@@ -1,10 +1,9 @@
-"""One interpreter of programs, scalar ones and those over arrays, over domains.
+"""Interpreter of programs, scalar ones and those over arrays, over domains.
 
-A *domain* says what values are and what operations make of them: floating-point numbers, numbers with bounds on their
-errors, residues, intervals, SymPy's expressions, references of another program. It is a small class with a method for
-each operation, or kind of operations, whose values it computes; `run` does the rest: the order, operands and constants,
-sums, products of matrices, and recurrences step by step. `NUMBERS`, NumPy's arithmetic, is the slow, obvious reference
-that every compiled target is compared with.
+A *domain* defines values and operations on them: floating-point numbers, numbers with error bounds, residues,
+intervals, SymPy's expressions, references of another program. It is a small class with a method for each operation or
+kind of operations. `run` does the rest: the order, operands and constants, sums, products of matrices, and recurrences
+step by step. `NUMBERS`, NumPy's arithmetic, is the slow reference that every compiled target is compared with.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Shape = tuple[int, int, int]
 
 
 class Domain:
-    """A kind of values, and what operations make of them.
+    """Kind of values, with the operations on them.
 
     The rule of an operation is the method with the name of its row in the table, else the one with the name of its kind
     (`Operation.kind`), else `function`; the last two take the row before the operands. Rules named in `located` take

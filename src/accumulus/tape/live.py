@@ -1,4 +1,4 @@
-"""Operations of a tape that its outputs need, that must be rounded as recorded, and that see signs of zeros.
+"""Operations of a tape that are needed, that must be rounded as recorded, or that depend on signs of zeros.
 
 Signs of zeros matter to arctan2, which is π or -π by the sign of a zero, and so to the operations that compute its
 arguments, back to functions that are the same at 0 and at -0, like cos. Whenever such operations are recorded on a new

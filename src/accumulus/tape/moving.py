@@ -1,4 +1,4 @@
-"""Programs over arrays written onto others: as they are, what their outputs need alone, or as scalar operations."""
+"""Copying of programs over arrays onto others: whole, the needed parts alone, or as scalar operations."""
 
 from __future__ import annotations
 

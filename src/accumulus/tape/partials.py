@@ -1,4 +1,4 @@
-"""From the table's expressions to functions that write partial derivatives onto a tape.
+"""Functions that write partial derivatives onto a tape, made from the table's expressions.
 
 An expression such as ``"-(v * (1 / y))"`` becomes ``t.negative(t.multiply(v, t.divide(t.constant(1), y)))``, compiled
 once a process. Recorded on the tape of the function itself, a partial shares the operations of the value.

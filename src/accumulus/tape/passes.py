@@ -1,6 +1,7 @@
-"""Passes over whole tapes in compiled code: many operations appended at once, and what depends on what.
+"""Passes over whole tapes in compiled code: appending many operations at once, and dependences.
 
-Same results as the builders of `accumulus.tape.tape.Tape`, to the reference; some tens of nanoseconds an operation.
+Results equal those of the builders of `accumulus.tape.tape.Tape`, to the reference, at some tens of nanoseconds an
+operation.
 """
 
 from __future__ import annotations

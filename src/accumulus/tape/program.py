@@ -91,11 +91,11 @@ def _range(start: int, count: int) -> Range:
 
 
 class OpenIndicesError(Exception):
-    """The inputs that derivatives are by depend on indices in a way that is not followed."""
+    """Error for differentiated inputs that depend on indices in a way that is not followed."""
 
 
 class ManyBlocksError(SizeError):
-    """A program over arrays has more blocks than it may have."""
+    """Error for a program over arrays with more blocks than it may have."""
 
 
 class _Segment(Tape):

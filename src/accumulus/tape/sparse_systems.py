@@ -1,8 +1,8 @@
-"""Constant sparse matrices; and systems of equations with sparse matrices: where the stored entries are, and factors.
+"""Constant sparse matrices, and systems of equations with sparse matrices: places of stored entries, and factors.
 
-Of a system, where the stored entries are is constant. The entries themselves are operands of a block
-(`Program.sparse_solve`), or those of a constant matrix, which is factorised once. Factors are SuperLU's; the last ones
-are kept, so that a system and its transpose at one point take one factorisation.
+The places of a system's stored entries are constant. The entries themselves are operands of a block
+(`Program.sparse_solve`), or constants of a matrix that is factorised once. Factors are SuperLU's; the last ones are
+kept, so that a system and its transpose at one point take one factorisation.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ The program must be right at every point, so it cannot decide while it is writte
   (``n³/3`` products and as many selects, besides the right-hand sides). Structural zeros are never pivots and cost
   nothing. The columns of an inverse are the solutions for the unit vectors.
 
-Where values decide the pivots, the elimination is not differentiated: the solution of A·x = b is an implicit function,
-and dx is A⁻¹·(db - dA·x), by the factors of the elimination: less than half of what the derivatives of the elimination
-and of all its selects would take. The inverse is formed only by plans for which that is cheaper, so that a product with
-a direction takes n² products beside the elimination's.
+If values decide the pivots, the elimination is not differentiated. The solution of A·x = b is an implicit function, and
+dx is A⁻¹·(db - dA·x), by the factors of the elimination; that costs less than half of the derivatives of the
+elimination and of all its selects. The inverse is formed only by plans for which that is cheaper, so that a product
+with a direction takes n² products beside the elimination's.
 
 A determinant is a polynomial, with derivatives at singular matrices, too. Elsewhere a singular matrix gives infinities
 or NaN where NumPy raises `LinAlgError`.
