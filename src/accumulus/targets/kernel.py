@@ -1,9 +1,8 @@
 """Kernels, which every target makes: compiled code that maps points to result arrays, one for each segment.
 
-A kernel takes each argument as an array of its own, which is read where it lies. It allocates results, checks those
-that it is given, and divides the points of a batch among threads; how a range of points is computed is the target's.
-`LoopKernel` is the kernel of loops over arrays, of any target, which are called point by point, or for
-some points at once where a target has that.
+A kernel reads each argument in place, from an array of its own. It allocates results or checks given ones, and divides
+the points of a batch among threads; the target computes a range of points. `LoopKernel` is the kernel of loops over
+arrays, of any target, which are called point by point, or for several points at once if the target supports that.
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LongSegment(Segment):
-    """A result array of so many entries that they are told by arrays; arguments as for `Segment`, not checked."""
+    """Result array with many entries, described by arrays; arguments as for `Segment`, not checked."""
 
     outputs: Positions  # type: ignore[assignment]
     positions: Positions  # type: ignore[assignment]

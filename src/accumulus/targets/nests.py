@@ -1,4 +1,4 @@
-"""Loop nests: what every printer of a language writes.
+"""Loop nests: the common form that every printer of a language writes.
 
 A nest runs over instances. It *loads* an operand for each input of its body: the same for all, by start and stride, or
 by a table. The *body* is a straight-line program over scalars; sums, products of matrices and systems of equations have
@@ -6,8 +6,8 @@ none, they are nests of their own kind. It *stores* each result: where it is kep
 is returned, next to each other or scattered by a table. With steps, instances load results of earlier ones. A scalar
 program is one body whose instances are the points of a batch.
 
-An array of results that nobody else takes is stored where it is returned, if it is returned as a whole and in its
-order. All else that is returned is copied in the end, by nests with an empty body.
+An array of results that no other nest uses is stored in the returned array directly, if it is returned whole and in
+order. All other returned values are copied at the end, by nests with an empty body.
 
 Products of matrices may be left to NumPy, which is BLAS, on the numbers between loops; systems of equations are
 LAPACK's; opaque functions are called. Operands that lie row by row or column by column, also with more than one row's

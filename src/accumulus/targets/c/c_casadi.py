@@ -1,8 +1,8 @@
-"""C with the interface of CasADi's external functions, around programs: what ``casadi.external`` and ``nlpsol`` load.
+"""C with the interface of CasADi's external functions, which ``casadi.external`` and ``nlpsol`` load.
 
-A function gets an array of pointers to its arguments, null for zeros, one to its results, null for those that nobody
-wants, and a work space; others say how many arguments and results there are, what they are called, where their nonzeros
-are, by columns, and how much work space is needed (CasADi's manual, section 5.3, "the C API").
+A function takes an array of pointers to its arguments (null for zeros), an array of pointers to its results (null for
+unused ones), and a work space. Further functions return the numbers and names of arguments and results, their nonzeros
+by columns, and the size of the work space (CasADi's manual, section 5.3, "the C API").
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Bodies in C, and in what has C's expressions: CUDA. Operations as expressions, statements of these, and functions.
+"""Bodies in languages with C's expressions (C, CUDA): operations as expressions, statements, and functions.
 
-Products that alone go into a sum are written as one fused operation; a compiler is to fuse nothing by itself. So what
-has to be rounded operation by operation is, and everything else is as quick as the machine can do it.
+A product that is used by one sum only is written as a fused operation; the compiler fuses nothing by itself. So
+operations that must be rounded one by one are, and everything else is as quick as the machine allows.
 
 Functions that are called are those of the C library, as vectors where it has them, and some of the program's own.
 Formulas are those that `accumulus.targets.llvm` writes as instructions on vectors, here statements for one number. What

@@ -133,7 +133,7 @@ class Result(Array):
 
 
 class Source:
-    """A program as C, complete in itself: what the header says, and the functions.
+    """Program as C, complete in itself: declarations for the header, and the functions.
 
     Args:
         unit: the program.

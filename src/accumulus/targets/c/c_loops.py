@@ -1,7 +1,7 @@
-"""C99 of a program over arrays: its loop nests, one after the other, for a point and for points that follow each other.
+"""C99 of a program over arrays: its loop nests, one after the other, for one point and for consecutive points.
 
-Numbers between loops, and nothing else, are in a work space that the caller gives. So there is no allocation, no state,
-and next to nothing on the stack; threads may call at a time, each with a work space of its own.
+Numbers between loops are in a work space that the caller provides. So there is no allocation, no state, and little
+stack use; several threads may call at the same time, each with its own work space.
 
 Each nest is a function that takes the arrays that it reads and writes, and no others; the operations of a body are
 written as those of other programs are. Sums are added in eight parts, which compilers turn into vectors, and so are

@@ -1,9 +1,9 @@
-"""Places of the numbers of a program over arrays in C: in its arguments, in constant tables, in the work space.
+"""Positions of the numbers of a program over arrays in C: in its arguments, constant tables, or the work space.
 
-What loops take is read where it lies. Where the operands of one loop lie in several arrays (an initial value and what
-follows it, say), the constants and arguments among them are brought into the work space first, beside the results of
-other loops, so that one table of places serves all instances. Tables that are equal are one. Places that are in a few
-stretches need none: loops over the stretches move the numbers, so that text does not grow with the count of a loop.
+Loops read operands in place. If the operands of one loop are in several arrays (an initial value and later ones, for
+example), constants and arguments are first copied into the work space, beside the results of other loops, so that one
+table of positions serves all instances. Equal tables are stored once. Positions in a few stretches need no table: loops
+over the stretches move the numbers, so that the text does not grow with the count of a loop.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Long bodies of loops in C as tables: the operations are numbers, and one short function follows them.
+"""Long bodies of loops in C as tables: the operations are numbers, and one short function interprets them.
 
-Compilers take seconds for a body of thousands of operations, and its machine code is 10 to 25 bytes for each. As a
-table an operation is four small numbers: which one it is, where its result goes, and where its arguments are. A few
-instances, the lanes, go through the table together, in registers of one number a lane, so that what it takes to look an
-operation up is shared, and the operation itself is a loop that becomes a vector instruction. Registers are taken again
-after their last use.
+Compilers take seconds for a body of thousands of operations, and its machine code is 10 to 25 bytes for each. In a
+table an operation is four small numbers: its code, the register of its result, and those of its arguments. A few
+instances, the lanes, go through the table together, with one number a lane in each register. So they share the cost of
+decoding, and the operation itself is a loop that becomes a vector instruction. Registers are reused after their last
+use.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """The `cuda` target: CUDA C, as a dialect of the C target's printer, and kernels launched through CuPy.
 
-Of a scalar program the text is a kernel in which one thread computes one point, every value in a register. Points may
-lie anywhere; neighbouring threads read and write neighbouring numbers where they are columns: the distance from point
-to point 1, that from entry to entry the number of points. Of a program over arrays it is one kernel with its loops,
-one after the other, whose threads compute a point each. Numbers between loops are in a work space that the caller
-gives, so much for each thread that is launched; threads take the points in turns, so there may be fewer of them.
+A scalar program is a kernel in which each thread computes one point, every value in a register. Points may lie anywhere
+in memory. If they are columns, neighbouring threads access neighbouring numbers: the distance between points is 1, that
+between entries the number of points. A program over arrays is one kernel with its loops, one after the other, and a
+point for each thread. Numbers between loops are in a work space that the caller provides for each launched thread;
+threads loop over the points, so there may be fewer threads than points.
 
-CuPy is imported when the first kernel is made. It compiles the source by NVRTC, caches what comes of it, and launches
-on its current stream, a thread a point, arrays of NumPy or arrays on the GPU; results of NumPy arrays are waited for,
-those of arrays on the GPU are not.
+CuPy is imported when the first kernel is made. It compiles the source with NVRTC, caches the code, and launches it on
+its current stream, a thread for each point, for arrays of NumPy or on the GPU. Calls with NumPy arrays wait for the
+results, calls with arrays on the GPU do not.
 """
 
 from __future__ import annotations

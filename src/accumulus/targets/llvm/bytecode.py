@@ -1,10 +1,10 @@
-"""Programs that take long to compile: a table of their operations, and a machine-code loop that runs it.
+"""Tables of operations with a machine-code loop that runs them, for programs that take long to compile.
 
-A compiler takes some 60 microseconds for an operation, this kernel less than one. The loop looks at the operation of
-each row and does it on vectors, whose lanes are points; values are in slots of memory, which are used again as soon as
-they are free. A call takes up to ten times as long as one of compiled code, so once calls have taken as long as a
-compiler would, the program is compiled after all: with every operation rounded by itself, so that results stay the same
-to the bit.
+A compiler takes some 60 microseconds for an operation, this kernel less than one. The loop decodes the operation of
+each row and executes it on vectors whose lanes are points; values are in slots of memory, which are reused as soon as
+they are free. A call takes up to ten times as long as one of compiled code. When calls have taken as long as
+compilation would, the program is compiled, with every operation rounded by itself, so that results stay the same to the
+bit.
 """
 
 from __future__ import annotations

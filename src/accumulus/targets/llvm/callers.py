@@ -1,8 +1,7 @@
 """Functions around a program's ``run`` for callers other than Python: libraries that take an address of C, and XLA.
 
-A function of C's signature calls ``run`` at one point, with room for its results on the stack, and returns one number
-of these: NaN, or an error where the signature has one, if it was called with another number of inputs, or where guards
-fail.
+A function with a C signature calls ``run`` at one point, with its results on the stack, and returns one of these
+numbers. It returns NaN, or an error if the signature has one, for a wrong number of inputs and where guards fail.
 
 XLA's functions hand its buffers to a program's own code, where they lie. XLA passes one *call frame*
 (``xla/ffi/api/c_api.h``): where arguments and results are, and attributes of the call. What is read of it has been at

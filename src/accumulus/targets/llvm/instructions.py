@@ -1,4 +1,4 @@
-"""From operations of a tape to instructions on vectors, one lane a point.
+"""Conversion of a tape's operations to instructions on vectors, one lane a point.
 
 No instruction carries a fast-math flag but ``contract``: a product and the sum that it goes into may be one fused
 multiply-add; nothing else is reordered, and NaN and infinity are what IEEE arithmetic gives. Both have to carry it, so

@@ -1,4 +1,4 @@
-"""Machine code of a program: as it leaves the compiler, in the cache, and as it runs.
+"""Machine code of a program: as the compiler returns it, in the cache, and in memory.
 
 The machine code of a program depends on the tape, the result arrays, the shapes of the arguments, the variant, the
 versions of the code that writes and compiles, and the processor. A hash of all these is the key of the code in the

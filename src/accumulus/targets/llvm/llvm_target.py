@@ -1,4 +1,4 @@
-"""The `llvm` target: which kernel a program gets, its source, and loops over arrays.
+"""The `llvm` target: choice of a program's kernel, its source, and loops over arrays.
 
 The modules that do it are imported when they are needed.
 """

@@ -1,8 +1,8 @@
 """Machine code of programs over arrays: a loop for each body, whose lanes are instances.
 
 A body is compiled once for the kinds of columns that it takes, whatever their lengths and places: the addresses of
-operands, of tables of indices and of results are given with each call. Results that other loops take are in one
-array of numbers, the workspace; what is returned is stored in the arrays that are returned, where that can be.
+operands, of tables of indices and of results are given with each call. Results that other loops use are in one array of
+numbers, the workspace; other results are stored in the returned arrays directly, if possible.
 
 Sums are loops of their own; terms of a sum are added lane by lane, and the lanes at the end. Recurrences are computed
 step by step: lanes where a step has instances enough, and narrow steps in one call, one instance after the other. One
@@ -10,10 +10,10 @@ function, which is handed a table of calls, calls all loops; of long loops sever
 Products of matrices are BLAS's, and opaque functions are called, between loops; those with constant sparse matrices are
 loops over rows, several products with one matrix together.
 
-What is computed for one point, with lanes for instances, is computed for as many points as a vector has lanes, too, one
-instance after the other. So steps of recurrences that have few instances are vectors, too, and what a call costs is
-paid once for all of these points. Each number of the workspace is a vector; arguments are brought there, and results
-back, by NumPy. Sums add their terms in the same order, so that a point has the results in a batch that it has alone.
+For one point, lanes are instances. For as many points as a vector has lanes, lanes are points, and instances run one
+after the other. Then steps of recurrences with few instances use vectors, too, and the cost of a call is shared by all
+of these points. Each number of the workspace is a vector; arguments are brought there, and results back, by NumPy. Sums
+add their terms in the same order, so that a point has the results in a batch that it has alone.
 """
 
 from __future__ import annotations

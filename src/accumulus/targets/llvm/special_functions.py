@@ -1,4 +1,4 @@
-"""Special functions on vectors of doubles: what the C library does not have, or one lane at a time only.
+"""Special functions on vectors of doubles that the C library lacks, or has for one lane at a time only.
 
 Each is a few polynomials on pieces of the axis, all of them computed and one chosen in each lane, and a reflection for
 the rest. Coefficients are Chebyshev fits (`special_coefficients`), in a form that keeps the relative accuracy at the
