@@ -1,1 +1,1 @@
-"""Programs by value: fewer operations for the same values, whatever rule it is that makes them equal."""
+"""Resubstitution: replace a value by a cheaper expression of others that is equal for all arguments."""

@@ -1,16 +1,16 @@
-"""The choice of definitions by which a program is the cheapest: by annealing in `extraction_kernel`, or exactly.
+"""Choice of the definitions that make the cheapest program: by annealing in `extraction_kernel`, or exactly.
 
 **The exact choice** is an integer program: it finds the cheapest there is, or how much cheaper it could be at most.
-A variable says of each definition whether it is chosen, another of each value whether it is computed: if by one of its
-definitions, then by one only, and roots are. Of a value's definitions that take another value, one is chosen at most,
-and only if that other is computed. What this leaves are circles: so in each set of values, if one is computed, some
-definition of one must be chosen that takes none of the set (loop formulas: Lin, Zhao, "ASSAT", Artif. Intell. 157,
-2004). For two values that take each other these rows are there from the start; of larger sets, those are added that a
-solution violates, until one violates none. Each solution is a bound: rows that are not there make no program cheaper.
+One variable for each definition is 1 if it is chosen, one for each value is 1 if it is computed. A computed value has
+exactly one chosen definition, and roots are computed. Of a value's definitions that take another value, at most one is
+chosen, and only if that other is computed. These rows still allow cycles. So in each set of values, if one is computed,
+a definition that takes none of the set must be chosen for one of them (loop formulas: Lin, Zhao, "ASSAT", Artif.
+Intell. 157, 2004). For two values that take each other these rows exist from the start; for larger sets, violated rows
+are added until a solution violates none. Each solution is a lower bound, since missing rows only enlarge the choice.
 
-HiGHS solves it (Huangfu, Hall, Math. Prog. Comp. 10, 2018), and is only asked for what is cheaper than the choice that
-is known. Programs of 100 to 400 operations take it 0.02 to 10 s. What it takes is estimated by rows, and that limits
-its nodes, so that the same program is solved, or not, in every run; the clock only cuts short what takes much longer.
+HiGHS solves it (Huangfu, Hall, Math. Prog. Comp. 10, 2018), with the cost of the known choice as an upper limit.
+Programs of 100 to 400 operations take 0.02 to 10 s. The work is estimated from the rows and limits the nodes, so that
+the same program is solved, or not, in every run; the clock ends only runs that take much longer.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Identities that a program by value relies on, in a form that a person can check.
+"""Identities that a rewritten program relies on, in a form that a person can check.
 
-Where the program as it was given computes a value in one way and the program that it became in another, the two ways
-are equal. As few operations of the given program are written out as that takes: all that it computes are symbols, the
-last of which is replaced by its definition until both sides are equal, whatever numbers the symbols are; then symbols
-are put back that need not be written out. What is equal when it is multiplied out, and is short then, is no news.
+If the original and the rewritten program compute a value differently, the two expressions are equal. The identity
+writes out as few operations of the original program as possible. All its values begin as symbols; the last one is
+replaced by its definition until both sides are equal for all numbers in place of the symbols. Then unneeded definitions
+become symbols again. An identity that is short and follows by multiplying out is omitted.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The optimiser as derivatives call it: by rules, and where enough work is left by value, in turns.
+"""The optimiser as derivatives call it: by rules, and with enough work by resubstitution, in turns.
 
-The default effort goes through rules, values, rules, in about the time that rules alone take. What rules find in a few
-of their moves is read for values, beside the program as it was, and what is chosen of these is rewritten by rules
-again: after a choice they win more than they could before it. Values are told at few points, and the
-choice is short; what comes of it has to pass all tests that programs by value have to pass.
+The default effort runs rules, resubstitution and rules again, in about the time that rules alone take. Candidates are
+the values of the original program and of programs that the rules find on the way. The chosen program is rewritten by
+rules again, which then gain more than before. Values are sampled at few points, and the search is short; the result has
+to pass the same tests as every resubstitution.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Proofs that two programs compute the same, as identities of polynomials modulo random primes.
+"""Proofs that two programs compute the same values, as identities of polynomials modulo random primes.
 
 Both run at random points, for every way in which their comparisons may come out.
-Let d be the degree, and b the bits of coefficients, of what is zero if two outputs are one, a polynomial in inputs,
-functions and roots. If it is another polynomial, then it is zero at one point with
-a probability of at most d/p (Schwartz, J. ACM 27, 1980; Zippel, EUROSAM 1979), p > 2⁶⁰, or because p, one of 10¹⁶
-primes, is among the b/60 that divide all of its coefficients. Of k square roots, the product over all of their signs is
-such a polynomial: d and b count 2ᵏ times. Functions of m arguments are of these, and not of others, unless two of their
-at most m² differences are zero by chance. So a wrong output passes N points with a probability of at most
+Let d be the degree, and b the bits of the coefficients, of the difference of two outputs, a polynomial in inputs,
+functions and roots. If it is not the zero polynomial, then it is zero at a random point with a probability of at most
+d/p (Schwartz, J. ACM 27, 1980; Zippel, EUROSAM 1979), p > 2⁶⁰, or because p, one of 10¹⁶ primes, is among the b/60 that
+divide all of its coefficients. Of k square roots, the product over all of their signs is such a polynomial: d and b
+count 2ᵏ times. Functions of m arguments are of these, and not of others, unless two of their at most m² differences are
+zero by chance. So a wrong output passes N points with a probability of at most
 
     ((1 + m²) 2ᵏ (d / 2⁶⁰ + b / (60 · 10¹⁶)))ᴺ,
 
@@ -16,8 +16,8 @@ Signs of roots are by chance, which is enough where each sign may be turned with
 roots are of is a square. The residues show it: else at every point an even number of the roots in question would be no
 residues. All signs are tried of roots of which that is not seen: of those that are within others, and of sqrt(x²).
 
-What holds for positive numbers only, sqrt(x²) = x, is not proved; nor what holds up to the rounding of a constant. What
-is proved holds wherever both sides are defined, if numbers are not rounded.
+Identities of positive numbers only, such as sqrt(x²) = x, are not proved; nor identities that hold up to the rounding
+of a constant. A proved identity holds wherever both sides are defined, in exact arithmetic.
 
 **Residues.**
 Numbers are those of the field of p² elements, a + b·i with i² = -1, p being 3 modulo 4; inputs are residues a. Every

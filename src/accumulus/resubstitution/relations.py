@@ -1,16 +1,16 @@
-"""Relations between values of a program that make a shorter one: linear ones, and sines and cosines of sums.
+"""Relations between values of a program that shorten it: linear ones, and sines and cosines of sums.
 
 **Linear relations** are there in matrices of low rank, and by conservation laws.
 A value that sums, differences and products with numbers make of others is a linear form in these, its *atoms*: inputs,
 and results of all other operations. Where the forms of a program are the rows of a matrix of low rank, most of them are
-combinations of a few, with fewer terms than they have. What these are is seen from the numbers alone: a factorisation
-of the matrix by columns with pivots takes the rows that all others are best made of, and says how.
+combinations of a few, with fewer terms than they have. A pivoted factorisation of the matrix finds the rows that the
+others are best combined from, and the coefficients.
 
 **Sums of angles.**
-cos(a)·cos(b) - sin(a)·sin(b) is cos(a + b). Where all parts of a mechanism that turn in one plane are chained, most
-values are of this kind, and one pair of functions of the sum takes the place of a pair of functions of a term and of
-four products. Which values these are is seen from numbers: the program is run at real points, and so are the sine and
-the cosine of the sum and the difference of any two angles that it has.
+cos(a)·cos(b) - sin(a)·sin(b) is cos(a + b). In a chain of links that rotate in one plane, most values are of this kind,
+and one pair of functions of the sum replaces a pair of functions of a term and four products. Such values are found
+numerically: the program runs at real points, and so do the sine and cosine of the sum and difference of any two of its
+angles.
 """
 
 from __future__ import annotations

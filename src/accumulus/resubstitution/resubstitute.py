@@ -1,9 +1,9 @@
-"""A program by value: the cheapest choice of definitions among all that programs for the same function have.
+"""Resubstitution: the cheapest choice of definitions among those of all programs for the same function.
 
 **Helpers** are values that no program has, and by which several values of the cheapest one take one operation each.
-What a program by value is made of is computed by some program for the same. A helper is not: it is a sum, a difference
-or a product of two values of the cheapest program, and with a third it makes two or more others of that. It pays where
-these cost more than one operation each now, which the choice of definitions finds out.
+All other values of a resubstituted program are computed by some given program. A helper is a sum, a difference or a
+product of two values of the cheapest program; combined with a third value it gives two or more others. It pays if these
+cost more than one operation each before, which the choice of definitions decides.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Definitions of what programs compute: those that may be chosen.
+"""Candidates: definitions of values that may be chosen.
 
-**Divisors.** What a value is divided by is zero only where that value was infinite or undefined before.
+**Divisors.** A new divisor may be zero only where the value was infinite or undefined before.
 
-**Rounding.** Definitions are left out by which a value is much less certain than it was.
-1 - c² is s², and loses all digits of it where s is small. So definitions are tried at real points, near the zeros of
-intermediate values above all, with first-order bounds on errors.
+**Rounding.** Definitions that make a value much less accurate are left out. 1 - c² is s², and loses all digits of it
+where s is small. So definitions are tried at real points, near the zeros of intermediate values above all, with
+first-order bounds on errors.
 """
 
 from __future__ import annotations

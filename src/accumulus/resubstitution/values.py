@@ -1,13 +1,13 @@
-"""Values that programs for the same function compute, whatever they compute them by.
+"""Values of programs for the same function, identified by sampling.
 
-Programs are run at random complex points (`accumulus.rewriting.equivalence`) and at real ones. What agrees at all of
-them up to rounding and to its sign is one value, with several definitions. At complex points functions have stand-ins
-with their symmetries, and sine and cosine are points of the unit circle: values are equal by algebra there, not by what
-functions happen to be. At real points they are equal as numbers.
+Programs are run at random complex points (`accumulus.rewriting.equivalence`) and at real ones. Results that agree at
+all points up to rounding and sign are one value with several definitions. At complex points functions are replaced by
+others with the same symmetries, and sine and cosine by points of the unit circle, so that values are equal by algebra,
+not by properties of the functions. At real points they are equal as numbers.
 
-What cannot be told by its value is told by how it is computed: truths, what is infinite, and what rounding has left no
-digits of. What has to be rounded as it is written (`accumulus.tape.live.as_written`) is told by that, too, and always
-there; elsewhere its value is one like others, and it is a copy of that.
+Truth values, infinite values and values without correct digits cannot be sampled; they are identified by their
+definitions. So are values that must be rounded as written (`accumulus.tape.live.as_written`), wherever that matters;
+elsewhere they are copies of a sampled value.
 
 **Real points** of a function's domain are at random, around those that are given, and near the zeros of what it
 computes. Programs run there with first-order bounds on the error of each value.

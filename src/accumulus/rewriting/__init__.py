@@ -1,1 +1,1 @@
-"""The optimiser by rules: the same outputs by fewer or cheaper operations."""
+"""Optimiser by rules: the same outputs by fewer or cheaper operations."""

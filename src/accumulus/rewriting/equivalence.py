@@ -1,8 +1,8 @@
-"""Equivalence of tapes: both run at random complex points, with bounds on what rounding may do.
+"""Equivalence of tapes: both run at random complex points, with bounds on rounding errors.
 
-At complex points nothing is out of its domain, and identities that hold there hold. Functions have stand-ins, and
-beside each value runs a bound on its rounding error (`accumulus.rewriting.running`), so that what is allowed to differ
-is what rounding explains, and not more; and the bounds themselves may not differ by much.
+At complex points no operation leaves its domain, and identities that hold there hold everywhere. Functions are replaced
+by others with the same symmetries, and each value has a bound on its rounding error (`accumulus.rewriting.running`).
+Values may differ within these bounds only, and the bounds themselves may not differ by much.
 
 What reaches floor, ceil, sign, fmod or a comparison has to be the same to the last bit. Which comparisons hold is
 chosen: at random, and then so that one branch of the tape after the other is taken. A select is reached if what takes

@@ -1,4 +1,4 @@
-"""Programs multiplied out: another start for the search by rules, and a source of values.
+"""Programs multiplied out: another start for the search by rules, and a source of candidates.
 
 Rules multiply out one product at a time, and the search has to climb over all that this costs before terms cancel. In
 derivatives of rotations with respect to their tangent vectors, in products of matrices that are inverse to each other,

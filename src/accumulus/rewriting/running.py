@@ -1,4 +1,4 @@
-"""Tapes at points, with a bound on the rounding error of each value: at random complex points, and at real ones.
+"""Evaluation of tapes with a bound on each value's rounding error: at random complex points, and at real ones.
 
 Arithmetic is done at all points in compiled code (`running_kernel`), the few functions that a tape has in Python.
 

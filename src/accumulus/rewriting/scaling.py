@@ -1,4 +1,4 @@
-"""Numbers of a tape: where they save products, and short ones beside those that rounding has left.
+"""Constants of a tape: scaled forms that save products, and short numbers in place of rounded ones.
 
 **Scaled forms.** Some values are only used times numbers, and could as well be computed times one of these. A
 derivative of a network's hidden unit is a product of (1 - t²) and of a form whose coefficients are numbers, and then

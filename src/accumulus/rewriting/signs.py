@@ -1,4 +1,4 @@
-"""A network of nodes emitted as a tape, and tapes with as few changes of sign as can be found.
+"""Emission of a network of nodes as a tape, with as few changes of sign as possible.
 
 Signs are free while a network is rewritten. On a tape they are operations, but most need none: a difference can be
 taken either way round, a constant takes the sign of its product or sum, products and odd functions hand theirs on.
