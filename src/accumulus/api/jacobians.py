@@ -42,75 +42,77 @@ def jacobian(
 ) -> Derivative:
     """Return the Jacobian of `f`, as a function of the same arguments.
 
-    Results are shaped as those of ``jax.jacobian``: for every array that `f` returns, an array of shape (result shape,
-    argument shape), in the same structure; a tuple of them, one for each argument, if there are several; a container of
-    the same kind, where the argument is one.
+    Results have the shapes of ``jax.jacobian``: for every array that `f` returns, an array of shape (result shape,
+    argument shape), in the same structure. Several arguments give a tuple with one entry for each; a container as
+    argument gives a container of the same kind.
 
     Args:
-        f: a function of numbers, NumPy arrays, and containers of those (lists, tuples, dicts, data classes, what
-            `accumulus.register` has) that returns the same.
-        argnums: position or positions of the arguments to differentiate by; the first, if no `argnames` are given.
-        argnames: their names, one or several; with both, derivatives by those named come last.
-        static_argnums, static_argnames: positions and names of what is passed to `f` as it is when it is recorded:
-            sizes, bounds.
-        on: the manifold of the argument, of `accumulus.manifolds`, for the derivative in its tangent space; for several
-            arguments one for all, or an entry for each; for a container a container of these. None for numbers.
-        into: the same for what `f` returns: the derivative is in the tangent space of the result, too.
-        rows, columns: what of the Jacobian is wanted: positions, counted in C order over all results and over all
-            arguments that it is by, each once; a slice; or a mask. Only the work for these is done, and what is
-            returned is one matrix, (rows, columns), of all results by all arguments. None for all rows or columns.
-        entries: the same for single entries: a pair (positions of rows, of columns), of which an array of shape
-            (entries,) is returned; or a SciPy matrix, for the entries that it stores, in its order. With `sparse`, a
-            matrix of the size of the whole one is returned, with these stored.
-        banded: (diagonals below the main one, above it): entry (i, j) of the same matrix is returned at
-            (above + i - j, j) of an array with a row for each diagonal, as `scipy.linalg.solve_banded` and LSODA take
-            it.
+        f: function of numbers, NumPy arrays, and containers of those (lists, tuples, dicts, data classes, registered
+            classes, see `accumulus.register`) that returns the same.
+        argnums: position or positions of the arguments to differentiate with respect to; by default the first, if no
+            `argnames` are given.
+        argnames: their names, one or several; with both, derivatives with respect to named arguments come last.
+        static_argnums: positions of arguments that are passed to `f` unchanged when it is recorded: sizes, bounds.
+        static_argnames: names of such arguments.
+        on: manifold of the argument (`accumulus.manifolds`), for the derivative in its tangent space. For several
+            arguments, one manifold for all, or an entry for each; for a container, a container of these. None for
+            numbers.
+        into: manifold of the result, likewise: the derivative is in the tangent space of the result, too.
+        rows: selected rows of the Jacobian: distinct positions, counted in C order over all results; a slice; or a
+            mask. None for all. Only the selected rows and columns are computed, and returned as one matrix, (rows,
+            columns), of all results by all arguments.
+        columns: selected columns, counted over all differentiated arguments, likewise.
+        entries: selected entries: a pair (positions of rows, of columns), for which an array of shape (entries,) is
+            returned; or a SciPy matrix, whose stored entries are selected, in its order. With `sparse`, a matrix of the
+            full size is returned, with these entries stored.
+        banded: (diagonals below the main one, above it): entry (i, j) of the same matrix is returned at (above + i - j,
+            j) of an array with a row for each diagonal, as `scipy.linalg.solve_banded` and LSODA take it.
         sparse: True or "csr", "csc", "coo" for SciPy matrices (entries of result × entries of argument) with the
             structural nonzeros only. Batches then return a `SparseBatch`.
         method: one of `accumulus.methods()`.
         objective: "operations" (of the compiled program), "multiplications", "fma", or "code size": plans of the fewest
             operations, and C that takes the fewest bytes by ``gcc -Os``, for embedded targets.
-        time_limit: seconds for planning and rewriting together, at most; they stop earlier when they no longer improve,
-            or after the work that takes an idle core half of that. 0 gives the best greedy plan. What has to be
-            done anyway is not counted: recording, emitting, verifying, compiling.
+        time_limit: limit, in seconds, of planning and rewriting together. They end earlier when they no longer improve,
+            or after an amount of work that takes an idle core half of the limit. 0 gives the best greedy plan.
+            Recording, emitting, verifying and compiling do not count.
         effort: "fast", "balanced" or "thorough".
-        seed: seed of the search. Same seed and time limit, same program, unless the report says that it was cut short.
-        threads: how many threads share the points of a batch, or the work of one point where arrays are long.
+        seed: seed of the search. The same seed and time limit give the same program, unless the report says that the
+            search was cut short.
+        threads: number of threads that share the points of a batch, or the work of one point with long arrays.
         target: "llvm"; "numpy", readable source; "c", by the C compiler of this machine.
         dtype: "float64" or "float32" for the compiled code and its results.
-        check_finite: raise `ArgumentError` for NaN or infinite arguments. Without, they propagate as IEEE 754 says.
-        check: compare what was recorded with `f` on numbers, at the arguments of the first call and at two points
-            around them: `f` runs three times more for each shape of its arguments.
-        optimise: True if the program's operations are rewritten to fewer or cheaper ones, see `accumulus.optimise`. By
-            default in float64 only: products in another order may leave the range of float32.
-        exact_order: leave the arithmetic of `f` itself as it is written: its values, and all that derivatives take from
-            them, are rounded as in `f`, operation by operation. Only what derivatives add is rewritten.
-        guards: what becomes of decisions that `f` takes on values of its arguments (``if x > 0``, ``while``,
-            ``int(x)``, sorting) where they are not recorded as choices: "cases" records `f` for each way in which it
-            decides, when it is met, and has a program for each, which checks by itself that it is the right one;
-            "error" refuses them.
-        most_cases: how many programs there may be for arguments of one shape.
-        watch: True if what `f` reads, global variables and closures among it, is compared at each call with what it was
-            when `f` was recorded, which is recorded anew if it has changed. Without, calls are quicker where there is
-            much of it, and changes are not seen.
-        cache: True if the plan, the rewritten program and the machine code are taken from the cache on disk, if they
-            were made before for the same function and options, and stored there if not.
+        check_finite: if True, raise `ArgumentError` for NaN or infinite arguments; else they propagate as in IEEE 754.
+        check: if True, compare the recording with `f` on numbers, at the arguments of the first call and at two points
+            near them; `f` then runs three more times for each shape of its arguments.
+        optimise: if True, rewrite the program to fewer or cheaper operations, see `accumulus.optimise`. By default in
+            float64 only: products in another order may leave the range of float32.
+        exact_order: if True, keep the arithmetic of `f` as it is written: its values, and their uses in derivatives,
+            are rounded as in `f`, operation by operation. Only operations that derivatives add are rewritten.
+        guards: treatment of decisions on values of the arguments (``if x > 0``, ``while``, ``int(x)``, sorting) that
+            are not recorded as choices. "cases" records `f` once for each combination of decisions that occurs, and
+            compiles a program for each, which checks by itself that it applies; "error" refuses decisions.
+        most_cases: largest number of programs for arguments of one shape.
+        watch: if True, compare the global and closed-over variables that `f` reads with their values at the recording,
+            at each call, and record `f` again after a change. If False, calls are quicker if there are many variables,
+            and changes go unnoticed.
+        cache: if True, load the plan, the rewritten program and the machine code from the cache on disk, if they were
+            made before for the same function and options; else store them there.
         executor: a `concurrent.futures.Executor` or Dask ``Client`` that shares in the search, see `accumulus.plan`.
-        iterations: of the search, see `accumulus.plan`.
-        progress: called with a `Progress` when a stage of the preparation begins, and while it searches. Without, a
-            preparation that takes, or is expected to take, more than two seconds says on a terminal or in a notebook
-            what it is doing and what would make it quick. True shows that at once wherever it is, False says nothing.
+        iterations: limit of the search, see `accumulus.plan`.
+        progress: function that is called with a `Progress` when a stage of the preparation begins, and during searches.
+            By default a preparation of more than two seconds reports on a terminal or in a notebook what it is doing
+            and what would make it quicker. True shows the report at once and everywhere, False never.
 
     Raises:
         ArgumentError, UnknownNameError: for an option that is not one of the above; at the first call for arguments of
             a wrong kind.
         TraceError: at the first call, if `f` cannot be recorded, naming file and line; or if its recording computes
-            something else than `f` does, naming values.
+            other values than `f`, naming both.
         TooManyCasesError: if `f` decides in more ways than `most_cases`, naming the lines.
-        ArgumentError: at the first call, for rows, columns or entries that there are not, or a Jacobian with entries
+        ArgumentError: at the first call, for rows, columns or entries that do not exist, or a Jacobian with entries
             outside of the band.
         CaseError: for a batch, if results have other shapes at some points than at others.
-        KeyboardInterrupt: at the first call, for Ctrl-C while the program is prepared; nothing of it is kept.
+        KeyboardInterrupt: at the first call, for Ctrl-C while the program is prepared; nothing is kept.
 
     >>> import numpy as np
     >>> jac = jacobian(lambda x: np.array([x[0] * x[1], np.sin(x[0])]))
@@ -211,12 +213,15 @@ def hessian(
     Args:
         f: function as for `jacobian`, which returns one number.
         argnums: positions of arguments, as for `jacobian`; with several arguments there is a block for each pair.
+        on: manifold, as for `jacobian`; the Hessian is that of f(retract(x, δ)) with respect to δ at δ = 0.
+        rows: selected rows, as for `jacobian`, of the Hessian with respect to all arguments.
+        columns: selected columns, likewise.
+        entries: selected entries, as for `jacobian`.
+        banded: selected band, as for `jacobian`.
         argnames: their names, as for `jacobian`.
         static_argnums: positions of static arguments, as for `jacobian`.
         static_argnames: names of static arguments, as for `jacobian`.
         options: options of `jacobian`. `sparse` gives SciPy matrices (entries of argument × entries of argument).
-        on: as for `jacobian`; the Hessian is that of f(retract(x, δ)) with respect to δ at δ = 0.
-        rows, columns, entries, banded: as for `jacobian`, of the Hessian of all arguments.
 
     Raises:
         ArgumentError: at the first call, if `f` returns anything but one number, or has derivatives of its own that are
