@@ -85,7 +85,7 @@ _SIGNS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a user calls the values of a tape.
+    """Names that a user gives to the values of a tape.
 
     Attributes:
         names: by reference.

@@ -45,7 +45,7 @@ GROUPS: Final = ("face", "edge", "vertex", "block", "page")
 
 @dataclass(slots=True)
 class Change:
-    """What a step changes: faces and values, and vertices that are eliminated by it."""
+    """Changes of a step: faces and values, and vertices that are eliminated by it."""
 
     removed_faces: list[Face] = field(default_factory=list)
     added_faces: list[Face] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What an explorer page has beside graph, line graph and expressions: blocks, levels, dependencies, loops.
+"""Panels of an explorer page beside graph, line graph and expressions: blocks, levels, dependencies, loops.
 
 Blocks are the parts that definitions 3.1 to 3.3 of the notes find in a graph, to be folded into edges. Levels are the
 matrices of local Jacobians between neighbouring levels, with ones where an edge goes on to the next. Dependencies say
