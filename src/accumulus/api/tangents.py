@@ -290,7 +290,7 @@ class _OnManifolds:
         return self._into is not None
 
     def value(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """Return what the user's function does, at numbers or recorded, with quaternions for rotations."""
+        """Return the result of the user's function, on numbers or recorded, with its rotations as quaternions."""
         given = [_restored(x, unit=True) for x in arguments]
         named = {name: _restored(x, unit=True) for name, x in keywords.items()}
         if self.kind.has_seeds:
@@ -403,7 +403,7 @@ class _Folded(Derivative):
         return super().compile(*examples, **keywords)
 
     def sparsity(self, *examples: Any, **keywords: Any) -> Any:
-        """Return where derivatives can be other than zero, see `Derivative.sparsity`."""
+        """Return the sparsity pattern of derivatives, see `Derivative.sparsity`."""
         return self._loops.sparsity(*examples, **keywords)
 
     def _is_long(self, given: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
@@ -477,7 +477,7 @@ class _Along(Derivative):
         return super().nonzeros(*self._with_zeros(arguments, keywords), **keywords)
 
     def sparsity(self, *examples: Any, **keywords: Any) -> Any:
-        """Return where derivatives can be other than zero, see `Derivative.sparsity`."""
+        """Return the sparsity pattern of derivatives, see `Derivative.sparsity`."""
         return super().sparsity(*self._with_zeros(examples, keywords), **keywords)
 
     def _with_zeros(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...]:

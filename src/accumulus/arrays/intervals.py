@@ -154,11 +154,11 @@ class Intervals(Partial):
         return bounds if bounds[1] < math.inf and all(map(_is_finite, given)) else None
 
     def sums(self, terms: Interval, offsets: Any) -> Interval:
-        """Return whether sums are finite."""
+        """Return `ANY` if the terms are finite, else None."""
         return ANY if _is_finite(terms) else None
 
     def matmul(self, left: Interval, right: Interval, shape: Any) -> Interval:
-        """Return whether products of matrices are finite."""
+        """Return `ANY` if both matrices are finite, else None."""
         return ANY if _is_finite(left) and _is_finite(right) else None
 
     def solve(self, matrix: Interval, sides: Interval, shape: Any) -> Interval:
@@ -178,7 +178,7 @@ class Intervals(Partial):
         return matrix
 
     def scatter(self, terms: Interval, indices: Interval, shape: Any) -> Interval:
-        """Return whether sums are finite."""
+        """Return `ANY` if the terms are finite, else None."""
         return ANY if _is_finite(terms) else None
 
     def factorise(self, row: Factorisation, matrix: Interval, shape: Any) -> Interval:
@@ -190,7 +190,7 @@ class Intervals(Partial):
         return None
 
     def sparse_product(self, matrix: SparseMatrix, x: Interval, shape: Any) -> Interval:
-        """Return whether products are finite."""
+        """Return `ANY` if the matrix and `x` are finite, else None."""
         return ANY if matrix.is_finite and _is_finite(x) else None
 
     def call(self, opaque: Opaque, numbers: Interval, shape: Any) -> Interval:

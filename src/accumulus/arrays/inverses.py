@@ -62,7 +62,7 @@ class Inverse:
 
     @property
     def direct(self) -> SparseSystem | None:
-        """Return where the stored entries of that matrix are."""
+        """Return the positions of the stored entries of the matrix `given`; None if it is dense."""
         return self.system.T if self.is_transposed and self.system is not None else self.system
 
     def times(self, sides: Integers) -> Integers:
@@ -178,7 +178,7 @@ class Slopes:
         return replace(self, chosen=self.chosen[chosen])
 
     def product(self, count: int) -> Opaque | None:
-        """Return what computes products with so many vectors; None where it takes less to form the matrix."""
+        """Return the opaque function of `count` products with vectors; None where forming the matrix takes less."""
         found: Opaque | None = self.opaque.product(tuple(self.by.tolist()), count, self.is_transposed)  # type: ignore[attr-defined]  # which not all have
         return found
 
@@ -214,7 +214,7 @@ class Slopes:
 
 
 def slopes_by(opaque: Opaque, by: Integers) -> Opaque:
-    """Return what computes columns of the Jacobian of an opaque function, by some arguments; or all columns."""
+    """Return the opaque function of the Jacobian's columns with respect to some arguments; or of all columns."""
     chosen = getattr(opaque, "derivative_by", None)
     found: Opaque = opaque.derivative if chosen is None else chosen(tuple(by.tolist()))
     return found

@@ -277,7 +277,7 @@ class Factor:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Return what a product with it takes."""
+        """Return the columns that a product with these derivatives takes as operands."""
         return () if self.values is None else (self.values, *self.conditions)
 
     def times(self, body: Tape, inputs: Sequence[int], other: int) -> int:

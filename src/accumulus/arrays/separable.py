@@ -350,7 +350,7 @@ def _inside(references: Integers, start: int, count: int) -> NDArray[np.bool_]:
 
 
 def _dependent(body: Tape, leaves: list[bool]) -> list[bool]:
-    """Return which outputs of a body depend on leaves of which some are marked."""
+    """Return True for each output of a body that depends on a marked leaf."""
     found = [*leaves, *[False] * (len(body) - body.inputs)]
     for reference in range(body.inputs, len(body)):
         found[reference] = any(a >= 0 and found[a] for a in body.arguments(reference))

@@ -124,7 +124,7 @@ class Lookup:
 
     @property
     def values(self) -> Column:
-        """Return what its places are made of."""
+        """Return the references that the positions depend on."""
         return column(self.indices)
 
 
@@ -650,7 +650,7 @@ def _renamed(outer: Entries, inner: Dense) -> Dense:
 
 
 def _mark(edge: Dense) -> tuple[int, ...]:
-    """Return what dense derivatives of the same places have in common."""
+    """Return a key that dense derivatives at the same positions share; others may share it, too."""
     heads, tails = edge.heads, edge.tails
     ends = (int(each) for part in (heads, tails) for each in (part.min(), part.max(), part.sum())) if len(edge) else ()
     return (*heads.shape, *tails.shape, *ends)

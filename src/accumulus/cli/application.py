@@ -322,7 +322,7 @@ class Watch:
 
     @property
     def progress(self) -> Callable[[Told], object] | None:
-        """Return what the search is to tell how far it is; None if nobody looks."""
+        """Return the function to which the search reports its progress; None if no progress is shown."""
         return None if self._bar is None else self._update
 
     def __enter__(self) -> Watch:

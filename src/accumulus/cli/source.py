@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def labels_of(program: CompiledProgram, names: NamedValues | None, parameters: Sequence[str]) -> Labels:
-    """Return what is to be written beside a program.
+    """Return the labels to write beside a program.
 
     Args:
         program: a derivative.
@@ -172,7 +172,7 @@ def _from_labels(graph: DifferentiationGraph, plan: Plan, target: str) -> tuple[
 
 
 def unknown_labels(graph: DifferentiationGraph) -> list[str]:
-    """Return what each input of a program that was made from labels stands for, in order."""
+    """Return the meaning of each input of a program that was made from labels, in order."""
     _, references = label_tape(graph)
     return [
         f"x{reference} = {graph.symbols[e] or f'∂{_end(graph, graph.sources[e])}/∂{_end(graph, graph.targets[e])}'}"

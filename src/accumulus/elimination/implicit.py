@@ -216,7 +216,7 @@ def _are_steps(
 
 
 def _nested(tape: Tape, solutions: Sequence[int], others: Sequence[int]) -> NDArray[np.bool_]:
-    """Return which of the solutions are part of the equations of others, or these of theirs: (solutions, others)."""
+    """Return True for pairs of which one solution is part of the equations of the other, (solutions, others)."""
     uses = {x: np.frombuffer(needed(tape, [x]), bool) for x in solutions}
     found = [[x != y and bool(uses[x][y] or uses[y][x]) for y in others] for x in solutions]
     return np.array(found, bool).reshape(len(solutions), len(others))
@@ -324,7 +324,7 @@ class _Writer:
         return written[value, held]
 
     def _operands(self, k: int, held: Held) -> list[tuple[int, Held]]:
-        """Return what a value is written with."""
+        """Return the values that a value is written from, each with the solutions held constant in it."""
         tape = self._tape
         if k < tape.inputs or not self._marked[k]:
             return []
@@ -338,7 +338,7 @@ class _Writer:
         return [(a, held) for a in tape.arguments(k)]
 
     def _computed(self, k: int, held: Held) -> tuple[int, Held]:
-        """Return what has computed a solution, with those held constant whose equations it is within."""
+        """Return the value that computed a solution, and those held solutions whose equations it is part of."""
         x = self._tape.first[k]
         if x not in self._around:
             need = needed(self._tape, [x])

@@ -121,7 +121,7 @@ ENDED: Final = (
 
 
 def _refused(tape: Any, name: str) -> Any:
-    """Return what is left of a tape: the names of its values."""
+    """Return the method `name` of a tape whose recording has ended; refuse all other attributes."""
     if name == "name":
         return lambda reference: f"t{reference}"
     raise refuse(ENDED)
@@ -263,7 +263,7 @@ def no_decision() -> TraceError:
 
 
 def _library_of(callee: object) -> str:
-    """Return how what an array library has, a function or an object, is called by its users; empty for others."""
+    """Return the public name of a function or class of an array library; empty for all other callees."""
     module = str(getattr(callee, "__module__", None) or "numpy" * isinstance(callee, np.ufunc))
     if module.partition(".")[0] not in LIBRARIES:
         return ""

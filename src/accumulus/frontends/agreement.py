@@ -82,7 +82,7 @@ class Outcome:
 
     @property
     def rounding(self) -> Floats:
-        """Return what each entry may be off by since the function rounded it to a narrower float."""
+        """Return the rounding error allowed for each entry that the function rounded to a narrower float; else 0."""
         parts = [np.zeros(leaf.size) for _, leaf in self.leaves]
         for part, (_, leaf) in zip(parts, self.leaves, strict=True):
             if leaf.dtype in (np.float32, np.float16):

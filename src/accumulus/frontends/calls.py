@@ -209,7 +209,7 @@ class Restructured:
 
     @property
     def key(self) -> Hashable:
-        """Return what tells the structure apart from others."""
+        """Return a key of the structure of the arguments."""
         return self.positional, tuple(self.keywords.items())
 
     @property

@@ -785,7 +785,7 @@ def _change(label: str, before: Any, now: Any) -> str:
 
 
 def _original(value: Any) -> Any:
-    """Return what is compared of a value that may stand for another while something is recorded."""
+    """Return the replacement of a value, so that a value and its stand-in compare as one object."""
     from accumulus.frontends.numpy.patching import replaced
 
     return replaced(value)

@@ -546,7 +546,7 @@ class Choices:
         return () if reference < 0 else found[reference]
 
     def _next(self, reference: int) -> int | None:
-        """Return what has to be known before this number is; None once it is known."""
+        """Return the reference of a number that this one needs first; None once this one is evaluated."""
         found, tape = self._found, self._tape
         if reference < 0 or reference in found:
             return None

@@ -47,7 +47,7 @@ class NamedValues:
 
 
 def entry_of(name: str, index: Sequence[int]) -> str:
-    """Return how an entry of an array is written, or a number.
+    """Return the name of an entry of an array, or of a number.
 
     >>> entry_of("A", (0, 2)), entry_of("t", ())
     ('A[0, 2]', 't')
@@ -210,9 +210,9 @@ TOLERANCE: Final = 1e-9
 
 
 def recognised(tape: Tape, names: NamedValues) -> dict[int, int]:
-    """Return which operation of the function computes what an operation of a program does, by the program's.
+    """Return for each operation of a program the operation of the function that computes the same value.
 
-    Of several that compute the same it is one that has a name. Values are compared by their numbers at random points.
+    If several operations of the function compute it, one with a name is returned. Values are compared at random points.
     """
     rng = np.random.default_rng(0)
     points = rng.uniform(0.2, 1.8, (tape.inputs, POINTS))

@@ -184,7 +184,7 @@ def note_perturbed(quaternions: Any, base: Any, delta: Any, order: int) -> None:
 
 
 def perturbation(quaternions: Any) -> tuple[Any, Any, int] | None:
-    """Return what traced quaternions were before they were perturbed, the tangent vectors, and the order; or None."""
+    """Return the base, the tangent vectors and the order of traced perturbed quaternions; None for others."""
     known = _PERTURBED.known
     references = getattr(quaternions, "references", None)
     return None if known is None or references is None else known.get((id(quaternions.tape), references.tobytes()))

@@ -203,7 +203,7 @@ class Recorder(ABC):
         return function(*arguments)
 
     def holds(self, function: Any) -> object:
-        """Return what is watched for changes after the recording (`accumulus.frontends.captured`): a Python object."""
+        """Return the object that is watched for changes after the recording, see `accumulus.frontends.captured`."""
         return function
 
     def place(self) -> Place | None:
@@ -240,7 +240,7 @@ def is_plain(function: object) -> bool:
 
 
 def holder_of(function: Any) -> object:
-    """Return what is watched for changes after a recording of `function`, with the constants among its arguments.
+    """Return the object that is watched for changes after a recording of `function`, with its constant arguments.
 
     Raises:
         ArgumentError: if nothing records it.

@@ -111,7 +111,7 @@ def unflatten(structure: Structure, leaves: Sequence[T]) -> Any:
 
 
 def paths(structure: Structure, path: str = "") -> Iterator[str]:
-    """Return how to get to each leaf."""
+    """Yield the path of each leaf."""
     if isinstance(structure, Leaf):
         yield path
     elif isinstance(structure, Branch):

@@ -133,7 +133,7 @@ def _swap(order: list[list[int]], above: _Neighbours, below: _Neighbours) -> Non
 def _placed(
     order: list[list[int]], above: _Neighbours, below: _Neighbours, widths: Sequence[float], count: int
 ) -> dict[int, float]:
-    """Return where vertices and bends are, across."""
+    """Return the horizontal coordinates of vertices and bends."""
     wide = [[widths[v] if v < count else BEND for v in row] for row in order]
     gaps = [[(a + b) / 2.0 + ACROSS for a, b in pairwise(row)] for row in wide]
     x: dict[int, float] = {}

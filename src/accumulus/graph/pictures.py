@@ -285,7 +285,7 @@ def to_svg(graph: DifferentiationGraph) -> str | None:
 
 
 def _labels(graph: DifferentiationGraph) -> list[str]:
-    """Return what is written beside each edge: its symbol or number, if it has one."""
+    """Return the text beside each edge: its symbol or its number; empty if it has neither."""
     return [
         symbol or (f"{graph.constants[e]:g}" if e in graph.constants else "") for e, symbol in enumerate(graph.symbols)
     ]

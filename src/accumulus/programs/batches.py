@@ -83,7 +83,7 @@ def like(numbers: NDArray[Any], example: Any) -> Any:
 
 
 def point_count(arguments: Sequence[Any], axes: Sequence[int | None]) -> int:
-    """Return how many points a batch has."""
+    """Return the number of points of a batch."""
     return next((np.shape(x)[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None), 1)
 
 

@@ -72,7 +72,7 @@ class Accumulated:
     by_value: ByValue | None = None  # what else is known of the code, if it was rewritten by value
 
     def report(self, program: Any) -> Report:
-        """Return what was won and why: counts by method, operations by kind, time of each stage."""
+        """Return the report: counts by method, operations by kind, time of each stage."""
         from accumulus.show.report import Report
 
         return Report.of(program)
@@ -87,7 +87,7 @@ class LoopFacts:
     nonzero_count: int  # structural nonzeros of the Jacobian
 
     def report(self, program: Any) -> StructureReport:
-        """Return which bodies there are, how often they run, and what they cost."""
+        """Return the report of the bodies: the number of their instances, and their operations."""
         from accumulus.show.structure import StructureReport
 
         return StructureReport.of(program)

@@ -609,10 +609,11 @@ class Derivative:
         return any(program.recording.uses_indices for program in cases.programs)
 
     def sparsity(self, *examples: Any, **keywords: Any) -> Any:
-        """Return where derivatives by arguments of these shapes can be other than zero, before anything is compiled.
+        """Return the sparsity pattern of derivatives for arguments of these shapes, before anything is compiled.
 
-        A SciPy matrix of True (entries of result × entries of argument), or several in the structure of the results: of
-        all derivatives, whatever `rows` choose; in the case of the examples, of a function that decides on values.
+        The pattern is a SciPy matrix of True (entries of result × entries of argument), or several in the structure of
+        the results. It covers all derivatives, whatever `rows` selects. If the function decides on values, the pattern
+        is that of the case of the examples.
 
         Raises:
             ArgumentError: for products with a Jacobian, and the function alone; for examples of a wrong kind.

@@ -140,9 +140,10 @@ def _mark_undefined(tape: Tape, constants: Mapping[int, float], points: NDArray[
 def derived_as_loops(
     recording: Recording, kind: Kind, selection: Selection, preparation: Preparation
 ) -> Recording | None:
-    """Return what derivatives compute of a recording with loops; None if values have derivatives of their own.
+    """Return the recording of derivatives as loops; None without loops, or if values have derivatives of their own.
 
-    The greatest of several has: but they are those of another expression of the same value, to every order.
+    A maximum of several values does not count as such: the derivatives attached to it equal, to every order, those of
+    another expression of the same value.
 
     Raises:
         SizeError: if derivatives are too many for loops.

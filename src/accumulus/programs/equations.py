@@ -83,7 +83,7 @@ def recorded_equations(
 
 
 def decided(function: Any) -> Any:
-    """Return what is called in place of a function of the user's: one that records decisions as choices."""
+    """Return the function to call instead of a function of the user: it records decisions as selections."""
     function = replaced(function)
     return function if function is None or ACTIVE.decisions is None else called(function)
 

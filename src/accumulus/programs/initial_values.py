@@ -475,7 +475,7 @@ class Sensitivities(Call):
         )
 
     def _called(self, x: Any) -> Any:
-        """Return what `computed` does, of traced values, in a row."""
+        """Return the result of `computed` for traced values, flattened."""
         solution = self._solution
         system, n = solution.system, solution.system.size
         y0, t, p = solution.split(x)

@@ -297,7 +297,7 @@ def _constants(
 def _key(
     recording: Recording, kind: Kind, selection: Selection, options: Options, constants: dict[int, float]
 ) -> Hashable:
-    """Return what a derivative depends on; None if it depends on the point, too, or where this cannot be told."""
+    """Return a key of everything that determines a derivative; None if the point does, too, or a part has no hash."""
     tape = recording.scalars
     if _ATTACH in tape.codes or selection.places is not None:
         return None

@@ -45,7 +45,7 @@ class Posed:
 
     @classmethod
     def of(cls, recorded: Recorded) -> Posed:
-        """Return what is to be planned of a recording."""
+        """Return the derivative to be planned for a recording."""
         recording, linearization = graph_of(recorded)
         made = recorded.preparation
         return cls(made.name, recording, recorded.kind, recorded.selection, linearization, made.options, made.seconds)

@@ -205,7 +205,7 @@ class SparsePattern:
 
     @cached_property
     def indptr(self) -> NDArray[np.int32]:
-        """Return where the nonzeros of each row begin, for csc of each column; one entry more at the end."""
+        """Return the start of each row's nonzeros (for csc, of each column's), and their number as the last entry."""
         major, size = (self.columns, self.shape[1]) if self.format == "csc" else (self.rows, self.shape[0])
         pointers = np.searchsorted(major, np.arange(size + 1, dtype=np.int32)).astype(np.int32)
         pointers.flags.writeable = False

@@ -111,7 +111,7 @@ class _Finder:
     # Pairs ---------------------------------------------------------------------------------------------------------
 
     def pairs(self) -> Iterator[_Pair]:
-        """Return what the given program computes in another way than is done now."""
+        """Yield the values that the given program and the rewritten one compute in different ways."""
         seen = set()
         for each in self._definitions():
             value = each.node
@@ -183,7 +183,7 @@ class _Finder:
         return are_equal_expanded(self._tape(pair, written, (0, 1)))
 
     def _define(self, value: int, written: Set[int]) -> Definition | None:
-        """Return how a value is computed within a formula; None if it is a symbol there."""
+        """Return the definition of a value within a formula; None if it is a symbol there."""
         if value in self._own:
             is_written = value in written or self._own[value].code in _BOOLEAN
             return self._own[value] if is_written else None

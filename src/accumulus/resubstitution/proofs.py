@@ -326,7 +326,7 @@ class _Point(Partial):
         return not holds[0] if row.arity == 1 else all(holds) if row.name == "logical_and" else any(holds)
 
     def comparison(self, row: Operation, tape: Tape, r: int, x: Number, y: Number) -> bool | None:
-        """Return whether it holds, by chance; None if the first program does not compare that."""
+        """Return a random truth value for a comparison; None if the first program does not compare these numbers."""
         code, negated = row.code, row.name == "not_equal"
         key = (_EQUAL, *sorted((x, y))) if negated or code == _EQUAL else (code, x, y)
         if key not in self._holds:

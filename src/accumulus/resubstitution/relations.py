@@ -200,7 +200,7 @@ def _simple(weight: float) -> float:
 
 
 def _operations(coefficients: Iterable[float] | NDArray[np.float64], constant: float) -> int:
-    """Return what a combination takes, at most."""
+    """Return the largest number of operations that a combination takes."""
     taken = [abs(float(c)) for c in coefficients if c]
     return len(taken) - 1 + sum(c != 1.0 for c in taken) + int(constant != 0.0)
 
@@ -321,7 +321,7 @@ def with_sums_of_angles(tape: Tape, kept_outputs: int = 0) -> Tape | None:
 
 
 def _functions(angles: list[_Angle], targets: NDArray[np.int64], values: Reals) -> dict[int, _Function]:
-    """Return what values are functions of, by reference; the angles that these take are added to the others."""
+    """Return the sines and cosines among values, by reference, and append the angles that they take to `angles`."""
     found: dict[int, _Function] = {}
     second = 0
     while second < len(angles):  # which are more and more

@@ -216,7 +216,7 @@ class Resubstitution:
         *,
         has_helpers: bool = False,
     ) -> Candidates:
-        """Return what programs compute, and all that this can be made by."""
+        """Return the values that programs compute, and all candidates for computing them."""
         values = Values(self._base, self._check(TOLD, seed), self._points, self._kept_outputs)
         # the cheapest program is what others have to be better than, and begin with
         start, lowest = values.base, cost(values.base.tape)
@@ -350,7 +350,7 @@ def with_helpers(values: Values, program: Reading, seed: int) -> Tape | None:
 
 
 def _found(values: Values, nodes: Integers, seed: int) -> Integers:
-    """Return how many of some values want a helper, how it is made, and of which two, counted from 1; (helpers, 4)."""
+    """Return helpers as rows: the number of values that want it, its operation, and its two values, counted from 1."""
     count = len(nodes) + 1
     real, imaginary = np.ones(count), np.zeros(count)
     real[1:], imaginary[1:] = values.at_complex_point(nodes, seed)

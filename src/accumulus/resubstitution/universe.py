@@ -83,7 +83,7 @@ class OutputRounding:
         return bool(self._wrong(computed, at[places[computed]], bounds[places[computed]], times).any())
 
     def _wrong(self, k: Integers, at: Reals, bounds: Reals, times: float) -> NDArray[np.bool_]:
-        """Return which of some outputs are other numbers, or too uncertain, at which points, (outputs, points)."""
+        """Return True where an output is another number or its error bound is too large, (outputs, points)."""
         elsewhere, before, limit = self._elsewhere[k], self._before[k], self._limits[k]
         known = np.isfinite(limit) & np.isfinite(before)
         undefined = ~np.isfinite(before) & ~np.isfinite(elsewhere) & self._generic

@@ -216,7 +216,7 @@ class Values:
 
     @property
     def is_given(self) -> NDArray[np.bool_]:
-        """Return which values are inputs or numbers, (values,)."""
+        """Return True for values that are inputs or numbers, (values,)."""
         given: NDArray[np.bool_] = self._state.kinds[: len(self), 0] != OTHER
         return given
 

@@ -208,7 +208,7 @@ class _Writer:
         return self._monomials.get((r,)) in self._polynomials[r]
 
     def _place(self, r: int) -> int:
-        """Return where a reference is."""
+        """Return the reference in the result of a value of the program."""
         return self._places[r] if r >= 0 else self._result.constant(self._tape.value_of(r))
 
     def _product(self, monomial: Monomial) -> int:

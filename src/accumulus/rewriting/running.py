@@ -439,7 +439,7 @@ def _as_given(code: int, at: Sequence[Reals]) -> list[Any]:
 def operation_with_bounds(
     code: int, at: Sequence[Reals], errors: Sequence[Reals], span: Span = DOUBLE
 ) -> tuple[Reals, Reals]:
-    """Return what an operation makes of values at all points, and the bound of that, to first order."""
+    """Return the values of an operation at all points, and first-order bounds on their errors."""
     row = OPERATIONS[code]
     given = _as_given(code, at)
     v = np.asarray(row.by_numpy(*given), float)
@@ -471,5 +471,5 @@ def operation_with_bounds(
 
 
 def _times(size: Reals, error: Reals) -> Reals:
-    """Return what a factor makes of an error: nothing of one that is unbounded, if it is 0 itself."""
+    """Return the product of an error and a factor; 0 if either is 0 and the other unbounded."""
     return np.where((size == 0) | (error == 0), 0.0, size * error)

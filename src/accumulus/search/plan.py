@@ -255,7 +255,7 @@ def load_plan(path: str | PathLike[str], graph: DifferentiationGraph | None = No
 
 
 def is_plan_file(path: str | PathLike[str]) -> bool:
-    """Return whether a file says that it is a plan; it may be malformed all the same."""
+    """Return True if a file declares itself a plan; it may still be malformed."""
     try:
         with Path(path).open(encoding="utf-8") as file:
             return re.match(rf'\s*\{{\s*"format"\s*:\s*"{FORMAT}"', file.read(200)) is not None

@@ -121,7 +121,7 @@ def _without(whole: Elimination, eliminated: Iterable[int]) -> tuple[Elimination
 
 
 def _added(left: Elimination, k: int) -> _Cost:
-    """Return what eliminating a vertex now would add to the cost."""
+    """Return the cost that eliminating a vertex now would add: multiplications and edges."""
     above, below = left.predecessors[k], left.successors[k]
     edges = -len(above) - len(below)
     multiplications = -sum(level > 1 for level in (*above.values(), *below.values()))

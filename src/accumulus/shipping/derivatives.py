@@ -194,7 +194,7 @@ class LoadedDerivative(Derivative):
         )
 
     def report(self) -> LoadedReport:  # type: ignore[override]
-        """Return what is known of the program that was called last."""
+        """Return the report of the program that was called last."""
         program, last = self._program(), self._last_form._last
         found: LoadedReport = program.report()
         return replace(found, cases=1 if last is None else len(last[0].programs))

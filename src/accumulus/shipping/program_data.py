@@ -239,7 +239,7 @@ class Saved:
     found: dict[str, Any]
 
     def report(self, program: Any) -> LoadedReport:
-        """Return what is known of the program."""
+        """Return the report of the program."""
         return LoadedReport(
             program.name,
             [shape for shape in program.recording.argument_shapes if shape is not None],

@@ -219,7 +219,7 @@ def _data(plan: Plan, described: Described, rivals: Sequence[Plan]) -> dict[str,
 
 
 def is_large(plan: Plan) -> bool:
-    """Return whether an overview is shown in place of a plan."""
+    """Return True if a plan is so large that an overview is shown instead."""
     return len(plan.graph.vertices) > LARGEST or len(plan.accumulation.steps) > MOST_STEPS
 
 
@@ -228,7 +228,7 @@ def _pairs(graph: DifferentiationGraph) -> list[tuple[int, int]]:
 
 
 def _plan_data(plan: Plan, writer: _Writer, drawing: Drawing, *, rival: bool = False) -> dict[str, Any]:
-    """Return what is shown of a plan; of one that another runs against without its line graph and expressions."""
+    """Return the data shown for a plan; a rival's lacks its line graph and its expressions."""
     frames = Frames(plan, line_graph=not rival)
     is_short = frames.steps <= LONGEST_WRITTEN
     texts = Texts(frames, writer.edges, writer.edges_latex)
@@ -334,7 +334,7 @@ def _arc(points: NDArray[np.float64], start: Point, end: Point, lane: int) -> st
 def _line_places(
     frames: Frames, texts: Sequence[str], shown_names: Sequence[str], *, apart: bool
 ) -> list[list[int]] | None:
-    """Return where each value is in the picture of the line graph, and how wide; roots and terminals behind."""
+    """Return the position and width of each value in the picture of the line graph; roots and terminals come last."""
     if frames.faces is None:
         return None
     graph, edges = frames.graph, frames.edges
@@ -497,7 +497,7 @@ class _Writer:
         return str(row.latex.format(*bracketed))
 
     def _is_loose(self, tape: Tape, reference: int, within: str) -> bool:
-        """Return whether an argument needs brackets within an operation."""
+        """Return True if an argument needs brackets within an operation."""
         if within not in ("multiply", "power", "negative", "subtract"):
             return False
         if reference < 0:
@@ -519,7 +519,7 @@ def _number(value: float) -> str:
 
 
 def _sign(graph: DifferentiationGraph, name: str) -> str:
-    """Return what a vertex of a traced function does, with a star for the adjoint of one; else nothing."""
+    """Return the sign of a traced vertex's operation, with a star for its adjoint; empty for other vertices."""
     tape, reference = graph.tape, _reference(graph, name)
     if tape is None or reference is None or reference < tape.inputs or name[0] not in "va":
         return ""
@@ -562,7 +562,7 @@ class Texts:
         self.short: list[str] = [panels.lowered(shortened(term.text)) for term in self._terms]
 
     def _made(self, v: int) -> tuple[_Term, bool]:
-        """Return how the result of a step is written, and whether it is more than one of its operands."""
+        """Return the term for the result of a step, and True if it is more than one of its operands."""
         frames, k = self._frames, v - self._frames.edges
         left, right = (self._terms[operand] for operand in (frames.left[k], frames.right[k]))
         if not frames.products[k]:
@@ -768,7 +768,7 @@ def described_as(
     parameters: Sequence[str],
     names: NamedValues | None,
 ) -> Described:
-    """Return what a user calls the values on the tape of a graph.
+    """Return the user's names and lines for the values on the tape of a graph.
 
     Args:
         name: of the function.

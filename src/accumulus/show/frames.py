@@ -206,7 +206,7 @@ class Frames:
         return [run[-1] for run in _runs(ends, key)]
 
     def _faces(self) -> list[int]:
-        """Return where a product ends, with the sums that take what came just before; other sums are alone."""
+        """Return the step counts after which a product ends, with the sums that take its result, or another sum."""
         ends: list[int] = []
         for k in range(self.steps):
             if not self.products[k] and ends and self.edges + k - 1 in (self.left[k], self.right[k]):
@@ -326,7 +326,7 @@ class _Line:
             self._changed[i, j] = there
 
     def change(self) -> Change:
-        """Return what has changed since the last time."""
+        """Return the faces removed and added since the last call."""
         noted, self._changed = self._changed, {}
         return Change([face for face, there in noted.items() if not there], [f for f, there in noted.items() if there])
 
@@ -339,7 +339,7 @@ class _Line:
         return list(self.successors.get(v, ()))
 
     def joins(self, v: int) -> bool:
-        """Return whether paths go through a vertex."""
+        """Return True if paths go through a vertex."""
         return bool(self.predecessors.get(v)) and bool(self.successors.get(v))
 
     def drop(self, v: int) -> None:

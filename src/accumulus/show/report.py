@@ -101,7 +101,7 @@ def compared(graph: DifferentiationGraph, methods: Iterable[str], **options: Any
 
 
 def small_enough(graph: DifferentiationGraph, method: str) -> bool:
-    """Return whether a report can afford to count this method, see the module."""
+    """Return True if a report can afford to count this method, see the module."""
     ends = {"forward": len(graph.terminals), "reverse": len(graph.roots)}.get(method, 1)
     return len(graph.sources) * ends <= LARGEST_SWEEP
 
@@ -202,7 +202,7 @@ class ByValueFacts:
         return [*rows, *self._identities()]
 
     def _identities(self) -> list[tuple[str, str]]:
-        """Return how many there are, and the first of them."""
+        """Return rows for the report: the number of identities, and the first of them."""
         if not self.identities and not self.unexplained:
             return []
         proved = sum(each.is_proved for each in self.identities)
@@ -362,7 +362,7 @@ class FunctionFacts:
         ]
 
     def code(self) -> str:
-        """Return what was compiled, in words."""
+        """Return the target, number type and vector length of the compiled code, in words."""
         lanes = f", vectors of {self.lanes} points" if self.lanes is not None and self.lanes > 1 else ""
         return f"{self.target}, {self.dtype}{lanes}"
 
@@ -582,7 +582,7 @@ def _emitted(program: Compiled) -> int:
 
 
 def operations_by_kind(tape: Tape) -> dict[str, int]:
-    """Return how many operations of each kind are on the tape, the most frequent first; see `kind_counted`.
+    """Return the number of operations of each kind on the tape, the most frequent first; see `kind_counted`.
 
     >>> tape = Tape(2)
     >>> tape.outputs = [tape.multiply(0, tape.apply("sin", tape.add(0, 1)))]
@@ -594,7 +594,7 @@ def operations_by_kind(tape: Tape) -> dict[str, int]:
 
 
 def kind_counted(operation: Operation) -> str:
-    """Return what a report counts an operation as.
+    """Return the kind that a report counts an operation under.
 
     Instructions that cost alike are counted together, functions of the mathematical library by their names.
     """

@@ -45,7 +45,7 @@ class BodyFacts:
 
     @property
     def is_sum(self) -> bool:
-        """Return whether it sums segments of an array."""
+        """Return True if it sums segments of an array."""
         return not self.by_kind and self.results == 0
 
     @property

@@ -81,7 +81,7 @@ def duration(seconds: float) -> str:
 
 
 def change(cost: int, reference: int) -> str:
-    """Return how a cost compares with a reference, in words.
+    """Return the comparison of a cost with a reference, in words.
 
     >>> change(75, 100), change(100, 100), change(110, 100), change(0, 0)
     ('25 % fewer than', 'as many as', '10 % more than', 'as many as')
@@ -143,7 +143,7 @@ def text(words: str, style: str = "") -> Text:
 
 
 def plain_text(renderable: RenderableType, width: int = WIDTH) -> str:
-    """Return what Rich would print, as text without colours, of the given width at most."""
+    """Return Rich's output as text without colours, at most `width` characters wide."""
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=width, color_system=None, force_jupyter=False, legacy_windows=False)
@@ -174,7 +174,7 @@ def print_json(data: object) -> None:
 
 
 def as_html(renderable: RenderableType) -> str:
-    """Return what a report hands to Rich, as HTML."""
+    """Return a report's tables and texts for Rich as HTML."""
     return markup.stacked(*_parts(renderable))
 
 
@@ -205,7 +205,7 @@ def _table(made: Table) -> str:
 
 
 def programs_as_html(title: str, programs: Iterable[Compiled]) -> str:
-    """Return what was compiled, a row for each program; nothing is planned or counted for it."""
+    """Return an HTML table of the compiled programs, a row for each; nothing is planned or counted for it."""
     rows = [
         (
             ", ".join(map(shape_text, program.recording.argument_shapes)),

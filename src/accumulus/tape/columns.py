@@ -75,7 +75,7 @@ def own(references: References) -> Column:
 
 
 def owners_in(starts: References, operands: Column) -> list[int]:
-    """Return which blocks or arrays a column has references of, given the first of each; -1 for what is before all."""
+    """Return the blocks or arrays that a column refers to, given the first reference of each; -1 for before all."""
     if not len(operands):
         return []
     if isinstance(operands, Range):
@@ -97,7 +97,7 @@ def owners_in(starts: References, operands: Column) -> list[int]:
 
 
 def fingerprint(operands: Column) -> Hashable:
-    """Return what equal columns have in common; others may have it, too."""
+    """Return a key that equal columns share; other columns may share it, too."""
     if isinstance(operands, Range):
         return operands
     count = len(operands)

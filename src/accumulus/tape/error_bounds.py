@@ -77,7 +77,7 @@ class ErrorBounds(Domain):
         return zip(*self.number(np.array(numbers, np.float64)), strict=True)
 
     def rule(self, row: Operation) -> Callable[..., tuple[Values, Values]]:
-        """Return what computes a value, and by the rule for the operation its error."""
+        """Return the function that computes an operation's value, and its error by the rule for the operation."""
         compute, error_of = row.by_numpy, super().rule(row)
 
         def of(*arguments: Any) -> tuple[Values, Values]:

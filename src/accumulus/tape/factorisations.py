@@ -43,7 +43,7 @@ class Factorisation:
     sensitivity: Callable[[Sequence[Floats]], list[Any]]
 
     def sizes(self, rows: int, columns: int) -> list[int]:
-        """Return how many entries each part has."""
+        """Return the number of entries of each part."""
         return list(map(math.prod, self.shapes(rows, columns)))
 
     def flat(self, matrix: Floats) -> Floats:
@@ -76,7 +76,7 @@ def singular_vectors(matrix: Floats) -> Parts:
 
 
 def _nearest(values: Floats) -> Floats:
-    """Return how far each value is from the next one."""
+    """Return the distance of each value from its nearest neighbour in the sequence."""
     gaps = np.abs(np.diff(values))
     ends = np.full(1, np.inf)
     nearest: Floats = np.minimum(np.append(gaps, ends), np.append(ends, gaps))

@@ -232,7 +232,7 @@ def _reached(body: Tape, outputs: list[int]) -> set[int]:
 
 
 def _outputs_in(block: Block, operands: Column) -> set[int]:
-    """Return which outputs of a recurrence's body a column has results of."""
+    """Return the outputs of a recurrence's body whose results are in a column."""
     if isinstance(operands, Range):
         ends = sorted((operands.start, operands.start + operands.step * (operands.count - 1)))
         low, high = max(ends[0], block.start), min(ends[1], block.start + block.size - 1)

@@ -58,7 +58,7 @@ class Domain:
         return map(self.number, numbers)
 
     def rule(self, row: Operation) -> Callable[..., Any]:
-        """Return what computes an operation from the values of its arguments."""
+        """Return the function that computes an operation from the values of its arguments."""
         name = self._name(row)
         own: Callable[..., Any] = getattr(self, name)
         return own if name == row.name else partial(own, row)
@@ -80,7 +80,7 @@ class Domain:
         raise NotImplementedError(f"{type(self).__name__} has no rule for {row.name}")
 
     def routine(self, body: Tape) -> Callable[..., Sequence[Any]]:
-        """Return what computes the outputs of a body that has many instances from the values of its inputs."""
+        """Return the function that computes the outputs of a body with many instances from the values of its inputs."""
         rules, numbers, begin = self.rules(set(body.codes)), list(self.numbers(body.constants[::-1])), body.inputs
 
         def compute(*given: Any) -> Sequence[Any]:
@@ -592,7 +592,7 @@ class Copies(Domain):
         return int(self.made.constant(value)) if isinstance(value, float) else value
 
     def rule(self, row: Operation) -> Callable[..., Any]:
-        """Return what writes an operation."""
+        """Return the function that writes an operation."""
         made, at, code = self.made, self.at, row.code
         if code == _NOT_EQUAL:
             return lambda x, y: applied(made, code, [at(x), at(y)])

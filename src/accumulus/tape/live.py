@@ -208,7 +208,7 @@ def unattached(tape: Tape, *, keeping: bool = False) -> tuple[Tape, Integers]:
 
 
 def time_of(tape: Tape) -> int:
-    """Return how long the operations that the outputs need take at one point, in additions.
+    """Return the time that the operations needed by the outputs take at one point, in additions.
 
     Sine and cosine of one angle are one call, which takes as long as the sine.
 

@@ -113,7 +113,7 @@ class Moving:
 
 
 def _constants_in(used: Sequence[Column], count: int) -> NDArray[np.bool_]:
-    """Return which of so many constants columns have, the last constant first."""
+    """Return True for each of `count` constants that columns refer to, the last constant first."""
     found = np.zeros(count, bool)
     for operands in used:
         if isinstance(operands, Range) and operands.start >= 0 and operands.start + operands.step * len(operands) >= 0:
@@ -197,7 +197,7 @@ def narrowed(tape: Program) -> Program:
 
 
 def _parts(tape: Program) -> tuple[list[tuple[int, _Part]], list[Column]]:
-    """Return what outputs need of each block, by its position, and all columns that these parts and outputs take."""
+    """Return the needed part of each block, with the block's position, and all columns that parts and outputs take."""
     needed = np.zeros(len(tape), bool)
     needed[tape.outputs[tape.outputs >= 0]] = True
     parts: list[tuple[int, _Part]] = []
@@ -263,7 +263,7 @@ def _write_recurrence(part: _Part, moving: Moving) -> None:
 
 
 def unroll(program: Program) -> Tape:
-    """Return what outputs need of a program as scalar operations.
+    """Return the tape of scalar operations of a program that its outputs need.
 
     Raises:
         OpaqueError: if it calls an opaque function.

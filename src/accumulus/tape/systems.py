@@ -205,7 +205,7 @@ class _Triangular:
         return self.tape.multiply(product, _cofactors(self.tape, [row[steps:] for row in self.rows[steps:]])[1])
 
     def polynomial(self, a: Rows) -> int:
-        """Return what has the derivatives of the determinant of `a`, of all orders, where pivots are 0, too.
+        """Return a value with the derivatives of the determinant of `a`, of all orders, also where pivots are 0.
 
         With L held constant for good, the determinant is that of B = L⁻¹·P·A. Below the diagonal B is zero, but has
         derivatives; so hardly anything is left of this once it is differentiated. Of more than `MOST_MINORS` rows, the

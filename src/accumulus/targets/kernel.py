@@ -264,7 +264,7 @@ class Kernel(ABC):
 
     @cached_property
     def most_points(self) -> int:
-        """Return how many points are computed at a time, so that Ctrl-C is heard in between; whole cache lines."""
+        """Return the number of points computed between two checks for Ctrl-C: whole cache lines."""
         return max(1, int(SLICE / FEWEST_POINTS / max(self.point_seconds, MOVING))) * FEWEST_POINTS
 
     def threads_for(self, count: int, threads: int) -> int:

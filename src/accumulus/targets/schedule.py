@@ -494,7 +494,7 @@ def fuse_products(rows: Integers, order: Integers, wanted: Integers, exact: Coll
 
 
 def _depths(rows: Integers, order: Integers) -> Integers:
-    """Return how many operations of its stretch come before each on the longest chain; more in later stretches."""
+    """Return the depth of each operation: its position on the longest chain, counted on from stretch to stretch."""
     depth = [0] * len(rows)
     arity, arguments = TAKEN[rows[order, 0]].tolist(), rows[order, 1:].tolist()
     base = highest = 0

@@ -306,7 +306,7 @@ def ways(paths: Iterable[Path], objective: Objective) -> Ways:
 
 
 def pair_cost(size: int, above: Ways, below: Ways) -> int:
-    """Return what the pairs of ways through a vertex cost."""
+    """Return the cost of the pairs of ways through a vertex."""
     return size * (above.variable * below.nonunit + (above.nonunit - above.variable) * below.variable)
 
 

@@ -82,7 +82,7 @@ class Call:
 
     @property
     def params(self) -> Mapping[str, Any]:
-        """Return what the equation says besides its operands."""
+        """Return the parameters of the equation."""
         params: Mapping[str, Any] = self.equation.params
         return params
 
@@ -125,7 +125,7 @@ _AT: Final = _At()
 
 
 def current_place() -> Place | None:
-    """Return where the equation that this thread records comes from; else the one that called it."""
+    """Return the user's position of the equation that this thread records, or of the one that called it."""
     return next(filter(None, map(_place_of, reversed(_AT.equations))), None)
 
 

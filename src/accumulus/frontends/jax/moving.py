@@ -141,7 +141,7 @@ def _dynamic_slice(call: Call, x: Any, *operands: Any) -> Any:
 
 
 def _by_cases(at: Callable[[tuple[int, ...]], Any], starts: Any, most: list[int]) -> Any:
-    """Return what begins at the given places, each kept between 0 and the last that there is."""
+    """Return the result of `at` for start positions, each clipped to the range from 0 to its value in `most`."""
     begins = [
         start if not is_constant(start) else int(np.clip(start, 0, last))
         for start, last in zip(starts, most, strict=True)
@@ -160,7 +160,7 @@ def _by_cases(at: Callable[[tuple[int, ...]], Any], starts: Any, most: list[int]
 
 
 def _one_of(number: Any, last: int, of: Callable[[int], Any]) -> Any:
-    """Return what there is of a traced number from 0 to the last."""
+    """Return `of(number)` for a traced number from 0 to `last`, selected from the results for all of these."""
     result = of(0)
     for place in range(1, last + 1):
         result = np.where(np.greater_equal(number, place), of(place), result)

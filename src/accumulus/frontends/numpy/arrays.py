@@ -261,7 +261,7 @@ class TracedArray(AnyArray):
         return TracedArray(self.tape, references, boolean=self.boolean)
 
     def _wrap(self, references: Any) -> Any:
-        """Return what NumPy made of the references: an array, or one of them."""
+        """Return the traced array, or the scalar, of references that NumPy returned."""
         if isinstance(references, np.ndarray):
             return self._like(references)
         return make_scalar(self.tape, int(references), self.boolean)

@@ -349,7 +349,7 @@ def forget() -> None:
 
 
 def _found(function: Any) -> tuple[Any, bool]:
-    """Return what is called in place of a function, and whether a branch may call it as it is."""
+    """Return the replacement of a function in calls, and True if a branch may call it as it is."""
     kind = type(function)
     if kind in dispatchers():
         return _found(function.py_func)
@@ -502,7 +502,7 @@ def _note_written(container: Any) -> None:
 
 
 def _indexed(container: Any) -> Any:
-    """Return what takes entries of a container: NumPy asks for an index that is traced as plain numbers."""
+    """Return a container that traced indices can index; NumPy's arrays accept only plain numbers."""
     return _Constants(container) if type(container) is np.ndarray and container.dtype.kind in "fiub" else container
 
 

@@ -254,7 +254,7 @@ def record(ufunc: np.ufunc, method: str, inputs: Any, keywords: Mapping[str, Any
 
 
 def _called(ufunc: np.ufunc, method: str, inputs: Any, keywords: Mapping[str, Any]) -> Any:
-    """Return what a universal function gives for the numbers in tables; what is missing stays so, and is no result."""
+    """Return the result of a universal function on the numbers in tables; missing entries stay missing."""
     values = [numbers_of(each) for each in inputs]
     result = getattr(ufunc, method)(*values, **keywords)
     if isinstance(result, TracedArray) and not result.boolean and (ufunc.nin == 1 or ufunc in _SPREADING):

@@ -361,7 +361,7 @@ class _Call:
         return _Products(self, range(n), m if is_transposed else n, is_transposed, is_matrix=True)
 
     def product(self, by: tuple[int, ...], count: int, is_transposed: bool) -> Opaque | None:
-        """Return what computes products with vectors, see `Opaque.derivative`."""
+        """Return the opaque function of products with vectors, see `Opaque.derivative`; None if it is not worth it."""
         # of half as many as form the matrix, which may be wanted elsewhere, too
         size = self.result_count if is_transposed else len(by)
         most = 1 if self._function.has_matrix else max(1, size // 2)

@@ -102,7 +102,7 @@ def _coprime_parts(n: int) -> tuple[int, int]:
 
 
 def _places(a: int, b: int) -> list[list[int]]:
-    """Return where the input of the prime factor algorithm comes from: for i < a and j < b, (b·i + a·j) mod a·b."""
+    """Return the input positions of the prime factor algorithm: (b·i + a·j) mod a·b, for i < a and j < b."""
     return [[(b * i + a * j) % (a * b) for j in range(b)] for i in range(a)]
 
 
@@ -358,7 +358,7 @@ NORMS: Final[dict[Any, tuple[Callable[[int], float], Callable[[int], float]]]] =
 
 
 def divisor(norm: Any, n: int, inverse: bool) -> float:
-    """Return what the sums of a transform are divided by."""
+    """Return the divisor of the sums of a transform."""
     if norm not in NORMS:
         raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
     return NORMS[norm][inverse](n)

@@ -60,7 +60,7 @@ def _opposite(term: tuple[int, str, float]) -> tuple[int, str, float]:
 
 
 def facts_of(tape: Any, reference: int, truth: bool) -> Facts:
-    """Return what follows from a truth value being true, or false."""
+    """Return the facts that follow from a truth value being true, or false."""
     found: Facts = {(reference,): truth}
     if reference < tape.inputs:
         return found
@@ -217,7 +217,7 @@ def note_entries(array: Any, index: Any) -> None:
 
 
 def known(tape: Any, reference: int) -> bool | None:
-    """Return what is known of a truth value in the branches under way, if anything is."""
+    """Return the truth value that the branches under way imply; None if they imply none."""
     if not STATE.journals:
         return None
     key = _key_of(tape, reference)

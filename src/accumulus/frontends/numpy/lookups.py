@@ -133,7 +133,7 @@ def _open_axes(parts: Sequence[Any], axes: int) -> list[_Axis]:
 
 
 def _width(part: Any) -> int | None:
-    """Return how many axes a part of an index is for; None for all that are left."""
+    """Return the number of axes that a part of an index takes; None for an ellipsis, which takes all that are left."""
     if part is Ellipsis:
         return None
     if part is None:

@@ -263,7 +263,7 @@ class Effects:
         return result
 
     def _at(self, places: list[Entries]) -> list[Entries]:
-        """Return what some places hold where this is written."""
+        """Return the contents of some entries once these effects are written."""
         for now, _ in self.entries:
             now.put()
         found = [place.now() for place in places]
@@ -512,7 +512,7 @@ def _one(values: Any) -> Any:
 
 
 def recorded(run: Callable[[], Any]) -> Any:
-    """Return what `run` returns; it is run anew where something that was merged turns out not to be mergeable."""
+    """Return the result of `run`; run it again without the merges that turn out to be impossible."""
     before = vars(STATE).copy()
     STATE.reset()
     decisions = ACTIVE.decisions

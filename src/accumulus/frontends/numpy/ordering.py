@@ -87,7 +87,7 @@ def _decides(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], C
 
 
 def _along(tape: Tape, a: Any, axis: int | None, find: Callable[[References], Any]) -> NDArray[np.int64]:
-    """Return what is found for each line along an axis, which comes last; along all entries, if `axis` is None."""
+    """Return the result of `find` for each line along an axis, in the last axes; for all entries if `axis` is None."""
     references = references_of(tape, a)
     lines = references.reshape(-1) if axis is None else np.moveaxis(references, axis, -1)
     found = [find(lines[k]) for k in np.ndindex(lines.shape[:-1])]
@@ -446,7 +446,7 @@ class Selection(TracedArray):
         return tuple(map(first._with, result)) if isinstance(result, tuple) else first._with(result)
 
     def without_deciding(self, function: Any, arguments: Any, keywords: Any) -> Any:
-        """Return what an array function makes of it while it stays open; NotImplemented if that settles it."""
+        """Return the result of an array function on the open selection; NotImplemented if it needs a decision."""
         if function in _ATTRIBUTES and len(arguments) == 1:
             return getattr(self, _ATTRIBUTES[function])
         if ACTIVE.merging or not all(map(self._goes_with, arguments)):
@@ -472,7 +472,7 @@ class Selection(TracedArray):
         return Selection(everything, self.mask)
 
     def _count(self) -> int:
-        """Return how many entries there are at the given point; kept as a guard."""
+        """Return the number of selected entries at the given point, and keep it as a guard."""
         count = np.sum(TracedArray(self.tape, self.mask, boolean=True))
         return whole(self.tape, count.entries, "index")
 

@@ -26,7 +26,7 @@ from accumulus.tape.tape import Tape
 
 
 def make_scalar(tape: Tape, reference: int, boolean: bool = False) -> Any:
-    """Return what stands for one entry: a NumPy number if it is constant, so that constant code runs as it is."""
+    """Return the scalar of a reference: a NumPy number if it is constant, so that constant code runs unchanged."""
     if reference < 0:
         number = tape.value_of(reference)
         return np.bool_(number) if boolean else np.float64(number)
@@ -45,7 +45,7 @@ _HOLDING: Final = frozenset({"pint", "xarray"})
 
 @lru_cache(maxsize=1024)
 def _role(kind: Any) -> str:
-    """Return how operands of a class meet traced ones: "holds" them, "labels" results, or "" for all else."""
+    """Return the role of a class of operands beside traced ones: "holds" them, "labels" results, or "" for others."""
     if hasattr(kind, "__pandas_priority__") and not issubclass(kind, Operand):
         return "labels"
     is_holding = any(base.__module__.partition(".")[0] in _HOLDING for base in kind.__mro__)

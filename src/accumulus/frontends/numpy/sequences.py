@@ -99,7 +99,7 @@ def _full(tape: Tape, long: Any, short: Any) -> Any:
 
 
 def part_of(full: Any, long: int, short: int, mode: str) -> Any:
-    """Return what is wanted of a full convolution."""
+    """Return the part of a full convolution that `mode` selects."""
     if mode == "full":
         return full
     if mode not in ("same", "valid"):

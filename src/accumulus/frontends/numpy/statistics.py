@@ -57,7 +57,7 @@ _enter_running("multiply", np.cumprod)
 
 
 def _count(tape: Tape, shape: tuple[int, ...], axis: Any, where: Any, keepdims: bool) -> Any:
-    """Return how many entries there are along the axes; of those that are meant, traced if need be."""
+    """Return the number of entries along the axes; with `where`, of those it selects, which may be traced."""
     if where is True:
         axes = range(len(shape)) if axis is None else normalize_axis_tuple(axis, len(shape))
         return math.prod(shape[k] for k in axes)

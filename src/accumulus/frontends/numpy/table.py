@@ -188,7 +188,7 @@ def columns() -> Any:
 
 
 def function_name(function: Any) -> str:
-    """Return how a user writes `function`.
+    """Return the public name of `function`.
 
     >>> function_name(np.linalg.norm)
     'np.linalg.norm'

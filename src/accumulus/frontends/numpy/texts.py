@@ -234,7 +234,7 @@ def _makes(call: ast.Call, frame: FrameType) -> bool:
 
 
 def _looked_up(node: ast.expr, frame: FrameType) -> object:
-    """Return what a name or an attribute stands for, without running the user's code; None if unknown."""
+    """Return the value of a name or an attribute without running the user's code; None if unknown."""
     if isinstance(node, ast.Name):
         scopes = (frame.f_locals, frame.f_globals, vars(builtins))
         return next((scope[node.id] for scope in scopes if node.id in scope), None)

@@ -58,7 +58,7 @@ def _run(
     inputs: Inputs,
     call: Callable[[Any], Any],
 ) -> Any:
-    """Return what a function returns for traced values; `call` says what is called in its place."""
+    """Return the result of a function for traced values; `call` maps the function to the one to call."""
     traced: Sequence[Any] = [
         replaced(argument) if references is None else _traced(tape, argument, references)
         for argument, references in zip(arguments, inputs, strict=True)

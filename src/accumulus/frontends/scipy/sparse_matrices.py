@@ -245,7 +245,7 @@ def sparse_of(tape: Tape, value: Any, kind: Any = None) -> SparseEntries:
 
 
 def _made(tape: Tape, kind: str, given: Any, shape: Any) -> SparseEntries:
-    """Return what a constructor makes of its first argument."""
+    """Return the matrix that a constructor makes of its first argument."""
     import scipy.sparse
 
     made, form = getattr(scipy.sparse, kind), kind[:3]

@@ -120,7 +120,7 @@ def located(new: Node, old: ast.AST) -> Node:
 
 
 def run_over(iterable: ast.expr) -> ast.expr:
-    """Return what a loop runs over, announced if it may be an iterator that was made before."""
+    """Return the iterable of a loop, in a call that announces it if it may be an iterator that was made before."""
     if isinstance(iterable, ast.Name | ast.Attribute | ast.Subscript):
         return located(call_of("@over", iterable), iterable)
     return iterable

@@ -245,7 +245,7 @@ class Transformer(ast.NodeTransformer):
         return found
 
     def _announced(self, statement: ast.stmt) -> list[ast.stmt]:
-        """Return what comes before a statement that changes what a name holds."""
+        """Return the call to insert before an augmented assignment, or before one to a global or nonlocal name."""
         match statement:
             case ast.AugAssign(target=ast.Name(id=name)) if name not in self._outside:
                 return [located(ast.Expr(call_of("@written", variable(name))), statement)]
@@ -376,7 +376,7 @@ class Transformer(ast.NodeTransformer):
         return self._outside.isdisjoint(assigned_in(nodes))
 
     def _truth(self, test: ast.expr, merge: str, place: int, site: tuple[str | int, ...]) -> ast.expr:
-        """Return what an ``if`` asks: the truth of a condition, or how the merge answers."""
+        """Return the condition of an ``if``: the truth of its test, or the answer of the merge."""
         found = ast.NamedExpr(ast.Name("@truth", ast.Store()), self.visit(test))
         asked = ast.NamedExpr(ast.Name("@truth", ast.Store()), call_of("@plain", variable("@truth")))
         begun = call_of("@begin", variable(merge), constant_node(site), call_of("@locals"))

@@ -257,7 +257,7 @@ class Places:
         self._of_symbol[symbol] = place
 
     def of(self, node: Any) -> Any:
-        """Return what stands for a symbol; None for one that is no argument.
+        """Return the reference of a symbol or of an array's entry; None if it is no argument.
 
         Raises:
             TraceError: for an entry that an array does not have.

@@ -43,7 +43,7 @@ DIGITS: Final = 30
 def bottom_up(
     roots: Iterable[Any], parts: Callable[[Any], Sequence[Any]], make: Callable[[Any, list[T]], T], known: dict[int, T]
 ) -> list[T]:
-    """Return what `make` makes of each root, from what it made of its parts; of each object once.
+    """Return the result of `make` for each root, from the results for its parts; each object is made once.
 
     Objects are told apart by identity: to compare or to hash a tree, SymPy walks through it by recursion. Equal parts
     that are different objects are made twice; a tape finds out that they are the same.
@@ -121,7 +121,7 @@ class Nodes:
         return parts
 
     def _done(self, node: Any) -> Sequence[Any]:
-        """Return what it comes to, if SymPy knows."""
+        """Return the node evaluated by SymPy, in a list; refuse a node that SymPy cannot evaluate."""
         done = node.doit()
         if isinstance(done, UNDONE):
             raise refuse(
@@ -297,7 +297,7 @@ class Writer(Nodes):
         return self._writers[type(node)](node, parts)
 
     def _writer_of(self, kind: type) -> Callable[[Any, list[int]], int]:
-        """Return how objects of a class are written."""
+        """Return the function that writes objects of a class."""
         for base in kind.__mro__:
             if base in _WRITERS:
                 return getattr(self, _WRITERS[base])  # type: ignore[no-any-return]
@@ -315,7 +315,7 @@ class Writer(Nodes):
     # Leaves -----------------------------------------------------------------------------------------------------
 
     def _symbol(self, node: Any, parts: list[int]) -> int:
-        """Return what stands for it; or else what its implementation or its row gives; what it comes to, if undone."""
+        """Return the reference of a symbol; else of the node's row, its implementation, or its evaluated form."""
         if not parts:
             return int(self.places.of(node))
         if (row := named_row(node)) is not None:

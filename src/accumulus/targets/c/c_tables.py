@@ -62,7 +62,7 @@ class TableBody:
 
     @property
     def size(self) -> int:
-        """Return how many bytes it takes as machine code and constant data, about."""
+        """Return the approximate number of bytes of its machine code and constant data."""
         entry = 1 if self.kind == "unsigned char" else 2
         return FOLLOWER + OF_KIND * len(self.codes) + entry * self.operations.size + 8 * len(self.constants)
 
@@ -101,12 +101,12 @@ class TableBody:
 
 
 def written_size(body: Tape) -> int:
-    """Return how many bytes of machine code a body takes whose operations are written out, about."""
+    """Return the approximate number of bytes of machine code of a body whose operations are written out."""
     return WRITTEN * (body.operations + len(body.outputs))
 
 
 def size_of(code: Compilable) -> int:
-    """Return how many bytes of machine code and constant data compact C takes, about."""
+    """Return the approximate number of bytes of machine code and constant data of compact C."""
     if code.maps is None:
         return _least(code.tape)
     sizes = [LOOP + OF_ARRAY * (len(each.operands(code.tape)) + len(each.arrays(code.tape))) for each in code.maps]

@@ -168,7 +168,7 @@ def shared_library(text: str, path: Path, more: tuple[str, ...] = ()) -> None:
 
 
 def _run(command: Sequence[str]) -> tuple[int, bytes]:
-    """Return what a command returns and says; Ctrl-C ends it and the compilers that it started."""
+    """Return the exit status and the error output of a command; Ctrl-C ends it and the compilers that it started."""
     started: list[subprocess.Popen[bytes]] = []
     interrupted = threading.Event()
 

@@ -423,7 +423,7 @@ def _sums_of_points(name: str, lanes: int, partial: int, table: bool) -> list[st
 
 
 def compiled_for_points(bodies: Sequence[Body], lanes: int, cache: bool, is_sparse: bool) -> Library:
-    """Return what `compiled` does, for many points."""
+    """Return the library of `compiled` for batches of points."""
     sums = [
         line
         for (name, is_wide), own in POINT_SUMS.items()

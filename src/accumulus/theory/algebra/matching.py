@@ -205,7 +205,7 @@ class Matching:
         )
 
     def identity(self, where: Occurrence) -> Hashable:
-        """Return what tells two occurrences of a reference apart: the edges of shared names, not the ends."""
+        """Return a key that distinguishes occurrences of a reference by the edges of shared names, not by the ends."""
         if not self._ambiguous:
             return where[0]
         known = self._identities
@@ -217,7 +217,7 @@ class Matching:
         return known[where]
 
     def words(self, where: Occurrence) -> Counter[tuple[int, ...]]:
-        """Return what an occurrence stands for, multiplied out: how often it counts every path, unit edges left out."""
+        """Return how often an occurrence, multiplied out, counts each path, unit edges left out."""
         values: dict[Occurrence, Counter[tuple[int, ...]]] = {}
         for inner in postorder([where], self.parts):
             parts = [values[part] for part in self.parts(inner)]
@@ -272,7 +272,7 @@ class Matching:
         return self._closures[key]
 
     def _shown(self, expression: Expression) -> str:
-        """Return where an expression runs, for messages: the narrowest pairs."""
+        """Return the narrowest pairs of vertices that an expression runs between, for messages."""
         names = self.graph.vertices
         pairs = sorted(self._pairs[expression])
         if isinstance(expression, Symbol):
@@ -295,7 +295,7 @@ def unknown_label(name: str, known: Iterable[str]) -> ExpressionError:
 
 
 def _culprit(matching: Matching) -> str:
-    """Return what the entries lack or have too much of, compared with all paths of the graph."""
+    """Return a message about a path that the entries lack or count too often, compared with all paths of the graph."""
     graph = matching.graph
     found = {key: Counter[tuple[int, ...]]() for key in matching.entries}
     references = matching.references

@@ -144,7 +144,7 @@ class Joint:
 
     @property
     def direct(self) -> bool:
-        """Return whether the two are factors of one product."""
+        """Return True if the two are factors of one product."""
         return self.left_next == self.right_next == self.product
 
 
@@ -189,7 +189,7 @@ def relation_of(program: ValueProgram, joint: Joint) -> Relation:
 
 
 def _ends(program: ValueProgram, side: int) -> dict[int, tuple[_End, ...]]:
-    """Return what stands inside each value at its right (-1) or left (0) end, and inside that, and so on."""
+    """Return the values nested in each value at its right (-1) or left (0) end, from the outermost on."""
     ends: dict[int, tuple[_End, ...]] = {}
     for v in postorder(program.entries.values(), lambda value: program.operands[value]):
         operands = program.operands[v]
@@ -262,7 +262,7 @@ class Dependencies:
 
     @property
     def is_acyclic(self) -> bool:
-        """Return whether there is an order for everything."""
+        """Return True if an order exists that meets all dependencies."""
         return len(self.order) == len(self.awaits)
 
     @cached_property

@@ -589,7 +589,7 @@ class _State:
         return self.fresh - 1
 
     def _places(self) -> dict[int, _Places]:
-        """Return where each vertex is: paths, and positions in them."""
+        """Return the places of each vertex: paths, and positions in them."""
         places: dict[int, _Places] = {}
         for path in self.paths:
             for at in range(1, len(path) - 1):
@@ -598,7 +598,7 @@ class _State:
 
 
 def _neighbours(places: _Places, step: int) -> frozenset[int]:
-    """Return what is before (-1) or behind (1) these places of paths."""
+    """Return the vertices before (-1) or behind (1) these places of paths."""
     return frozenset(path[at + step][0] for path, at in places)
 
 
@@ -609,7 +609,7 @@ def _rename(places: _Places, vertex: int) -> None:
 
 
 def _target(places: _Places) -> int | None:
-    """Return what all paths compute next from the vertex at these places, if that is one value."""
+    """Return the value that all paths compute next from the vertex at these places; None if it is not unique."""
     parents = {node.value if (node := path[at][1].parent) else -1 for path, at in places}
     target = parents.pop()
     return None if parents or target < 0 else target

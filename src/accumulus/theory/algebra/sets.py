@@ -346,7 +346,7 @@ def _bracketing_matters(accumulation: Accumulation) -> bool:
 
 
 def uses_of(accumulation: Accumulation) -> tuple[list[int], list[int]]:
-    """Return how often each reference is used by what the entries depend on, and the first step that uses it."""
+    """Return the number of uses of each reference by steps that the entries depend on, and the first such step."""
     steps = accumulation.steps
     first = steps.edges
     uses = [0] * (first + len(steps))
@@ -362,7 +362,7 @@ def uses_of(accumulation: Accumulation) -> tuple[list[int], list[int]]:
 
 
 def _spliced(accumulation: Accumulation, bracketed: bool) -> tuple[list[int], set[int], set[int]]:
-    """Return how often each reference is used, those that become part of their only use, and those that do not.
+    """Return the uses of each reference, those that become part of their only use, and those that do not.
 
     Only uses by what matters count. A reference becomes part of a step of its own kind; a right factor does not where
     products stay `bracketed`.

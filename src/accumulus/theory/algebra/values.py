@@ -129,7 +129,7 @@ class ValueProgram:
         return uses
 
     def path_counts(self) -> dict[int, int]:
-        """Return how many paths each live value stands for."""
+        """Return the number of paths that each live value stands for."""
         counts: dict[int, int] = {}
         for value in self.live():
             parts = [counts[operand] for operand in self.operands[value]]

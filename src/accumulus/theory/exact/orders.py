@@ -189,7 +189,7 @@ class OrderSearch(PartSearch):
             sizes[b] = np.inf
 
     def _joined(self) -> NDArray[np.uint8]:
-        """Return which intermediates have an edge between them."""
+        """Return a matrix of intermediates, 1 for each pair with an edge between them."""
         vertices, rows = len(self._state.intermediates), self._rows.rows
         near = np.ascontiguousarray(rows[:, 0] | rows[:, SIDE]).view(np.uint8)
         return np.unpackbits(near, axis=1, count=vertices, bitorder="little")
@@ -309,7 +309,7 @@ def _words(bits: int, count: int) -> NDArray[np.int64]:
 
 
 def _price(state: Elimination, order: Iterable[int]) -> int:
-    """Return what an order costs, counted as it is followed."""
+    """Return the cost of an order, counted as it is followed."""
     left, total = state.copy(), 0
     for v in order:
         total += left.cost(v)[0]

@@ -224,7 +224,7 @@ class PartSearch:
 
     @property
     def proven(self) -> bool:
-        """Return whether the best known cost is the least."""
+        """Return True if the best known cost is optimal."""
         return self.lower_bound >= self.cost
 
 

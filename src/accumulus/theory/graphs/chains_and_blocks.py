@@ -73,12 +73,12 @@ class Part:
 
     @property
     def is_block(self) -> bool:
-        """Return whether there are two paths through the part that share nothing but its ends."""
+        """Return True if two paths through the part share only its ends."""
         return self.shape in (Shape.PARALLEL, Shape.CORE)
 
     @property
     def is_chain(self) -> bool:
-        """Return whether the part is a row of edges and blocks."""
+        """Return True if the part is a series of edges and blocks."""
         return self.shape is Shape.SERIES
 
     def walk(self) -> Iterator[Part]:
@@ -274,7 +274,7 @@ class Block:
 
     @property
     def simple(self) -> bool:
-        """Return whether the block is series-parallel: a subexpression in parentheses stands for it."""
+        """Return True if the block is series-parallel: a subexpression in parentheses stands for it."""
         return self.part.simple
 
 
@@ -295,7 +295,7 @@ class Decomposition:
 
     @property
     def simple(self) -> bool:
-        """Return whether the graph is one edge, simple chain or simple block: one nested expression stands for it."""
+        """Return True if the graph is one edge, simple chain or simple block: one nested expression stands for it."""
         return len(self.parts) == 1 and self.parts[0].simple
 
     def blocks(self) -> tuple[Part, ...]:
@@ -406,7 +406,7 @@ def _reduced(graph: DifferentiationGraph, edges: Iterable[int], kept: frozenset[
 
 
 def _widths(part: Part, widths: dict[Part, tuple[int, int]]) -> tuple[int, int]:
-    """Return how many edges a part counts as at its source and at its sink."""
+    """Return the numbers of edges that a part counts as at its source and at its sink."""
     if part.simple:
         return 1, 1
     if part.shape is Shape.SERIES:

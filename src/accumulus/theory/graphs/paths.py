@@ -313,7 +313,7 @@ class LocalJacobian:
 
     @property
     def is_undivided(self) -> bool:
-        """Return whether all rows and columns are one connected part."""
+        """Return True if all rows and columns are one connected part."""
         return len(self.components) <= 1
 
 

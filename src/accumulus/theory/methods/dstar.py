@@ -362,7 +362,7 @@ class _Derivatives:
         return Accumulation(graph, self.steps, {place: trees.labels[leaf] for place, leaf in leaves.items()})
 
     def _entries_of_edges(self) -> Callable[[int, int], int]:
-        """Return which of the entries that are wanted have an edge between two vertices on a path of theirs."""
+        """Return a function that maps an edge's ends to the wanted entries with both ends on a path, as bits."""
         graph, ones = self.graph, [1] * len(self.graph.vertices)
         ranges = index_ranges(graph) if self.rows else ones
         domains = index_domains(graph) if self.terminals else ones

@@ -201,7 +201,7 @@ class MixedAnnealing(Annealing):
 
     @property
     def faces(self) -> bool:
-        """Return whether single faces are searched, and not only edges."""
+        """Return True if single faces are searched, and not only edges."""
         return bool(self._state.faces)
 
     @faces.setter

@@ -265,7 +265,7 @@ _LONGEST: Final = {"edge": 200_000, "face": 50_000}
 
 
 def _missing(some: Collection[int], others: Collection[int]) -> int:
-    """Return how many of some are not among the others."""
+    """Return the number of elements of `some` that are not in `others`."""
     if isinstance(some, set):
         return len(some.difference(others))
     return sum(v not in others for v in some)

@@ -78,7 +78,7 @@ class ReducedGraph:
 
     @property
     def edges(self) -> int:
-        """Return how many edges the graph has."""
+        """Return the number of edges of the graph."""
         return len(self.inner) + sum(map(int.bit_count, self.roots + self.terminals))
 
     @property
