@@ -1,1 +1,1 @@
-"""The theory of the notes, standing on the core; its methods are found through `accumulus.methods`."""
+"""Theory of the notes: methods, bounds and exact searches; `accumulus.methods` lists the methods by name."""

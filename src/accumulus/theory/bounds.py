@@ -1,11 +1,11 @@
-"""Lower bounds that hold for every way to accumulate: from disjoint paths, and from brackets.
+"""Lower bounds on the cost of every accumulation: from disjoint paths, and from brackets.
 
-**Flows.** Disjoint paths: how many ways lead from a vertex to the roots, or to the terminals, without meeting.
+**Flows.** A maximum flow counts the disjoint paths from a vertex to the roots, or to the terminals.
 
-Maximum flow from a vertex, where every other vertex lets through as much as its size: by Menger's theorem the weight
-of the lightest set of vertices that cuts it off (Ford and Fulkerson 1956; shortest augmenting paths: Edmonds and Karp
-1972). Labels at the vertex itself matter to what a product costs, so the edges that leave it are offered in
-groups, by level; augmenting never gives up an edge of an earlier group, so each group adds to those before.
+The capacity of every other vertex is its size. By Menger's theorem the flow equals the weight of the lightest set of
+vertices that separates the vertex (Ford and Fulkerson 1956; shortest augmenting paths: Edmonds and Karp 1972). The cost
+of a product depends on the labels at the vertex itself, so the edges that leave it are added in groups, by level.
+Augmenting never gives up an edge of an earlier group, so each group adds to those before.
 
 Time: O(edges) for every augmenting path, of which there are as many as disjoint paths if all sizes are 1.
 

@@ -1,6 +1,6 @@
 """Accumulations as mathematics: noncommutative expressions with references, and the relations between their factors.
 
-What is mostly used has its name here, too; the modules say what else there is.
+The names that are used most are exported here; the modules hold the rest.
 """
 
 from accumulus.theory.algebra.relations import Dependencies, Face, Relation, elimination_dependencies, lemma1_violations

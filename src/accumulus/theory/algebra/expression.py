@@ -1,4 +1,4 @@
-"""Expressions over edge labels: nodes, names, text, and what they stand for as noncommutative polynomials.
+"""Expressions over edge labels: nodes, names, text, and their values as noncommutative polynomials.
 
 **Nodes.** An expression says how a sum over paths is computed (the notes, section "Factorization and Conversion"): a
 product multiplies along a path, its first factor nearest to the root; a sum adds paths between the same two vertices; a

@@ -1,7 +1,7 @@
-"""Expressions and graphs: a set matched with a graph, graphs made from a set, and the set of a simple graph.
+"""Match expression sets with graphs, make graphs from a set, and return the set of a simple graph.
 
-**Matching.** Expressions matched with a graph: which edge each symbol is, and the accumulation that computes what is
-written.
+**Matching.** A matching assigns an edge of the graph to each symbol, and gives the accumulation that computes the
+expressions.
 
 For every subexpression the pairs (s, t) of vertices that it can run between follow bottom-up: those of the edges of
 that name for a symbol, their composition for a product, their intersection for a sum. Unit edges may be left out,

@@ -1,9 +1,9 @@
-"""Face elimination sequences from expressions, and the splits that make room for one.
+"""Face elimination sequences that compute expressions, and the vertex splits that some expressions need.
 
-**Replay.** A line graph in which nothing merges by itself: known sequences run in it, and every step is checked.
+**Replay.** A known sequence runs in a line graph, and every step is checked.
 
-Unlike in `accumulus.elimination.edges_and_faces.FaceElimination`, on which it stands, nothing is absorbed or merged
-unless it is said, so that a sequence computes exactly what it says. The label 1 takes no product, and two vertices
+The line graph is built on `accumulus.elimination.edges_and_faces.FaceElimination`. Unlike there, vertices are absorbed
+or merged only by an operation of the sequence. Multiplying by the label 1 takes no product, and two vertices
 whose labels are equal multiply as one: eliminating both ⟨l,r⟩ and ⟨l',r⟩ for a copy l' of l takes one product.
 
 Every operation keeps the sum over all paths from every root to every terminal, so what `finish` returns is the Jacobian

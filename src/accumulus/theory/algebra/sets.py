@@ -1,9 +1,9 @@
-"""Sets of expressions connected by references, and references for whatever stands twice.
+"""Sets of expressions connected by references, and references for repeated subexpressions.
 
 **Sets.** An `ExpressionSet` has an expression for every nonzero of the Jacobian, and for every reference s_k that these
-use. What is written is what is computed: an expression that stands twice is computed twice, a reference once. So the
-notes' two forms of the same derivative, with and without s_1, cost 10 and 12 products. `shared` names whatever stands
-more than once, `inlined` writes every reference out.
+use. An expression that occurs twice is computed twice, a reference is computed once. So the notes' two forms of the
+same derivative, with and without s_1, cost 10 and 12 products. `shared` makes a reference of every repeated
+subexpression; `inlined` replaces every reference by its expression.
 
 From and to accumulations: every step that is used once becomes part of the expression that uses it, every other one a
 reference, so nothing is lost but the order of steps and how a product of several factors is bracketed. Where that can

@@ -1,9 +1,9 @@
 """Hash-consed programs of products and sums, and the order in which one can run in the line graph.
 
-**Programs.** What an expression set or an accumulation computes, each value once. Values are numbered, operands before
-results: labels of edges, products of two or more values along a path, sums of two or more values between the same
-vertices. Equal products and equal sums are one value. Relations between factors, elimination dependencies and sequences
-are properties of this form.
+**Programs.** A program holds every value of an expression set or an accumulation once. Operands are numbered before
+results. Values are labels of edges, products of two or more values along a path, sums of two or more values between the
+same vertices. Equal products and equal sums are one value. Relations between factors, elimination dependencies and
+sequences are properties of this form.
 
 Unit edges that an accumulation leaves out are put back, as factors that cost nothing: in the line graph they are
 vertices like all others, and the faces around them have to go too.

@@ -1,13 +1,13 @@
 """Proven optima: the best vertex, edge and face elimination, and the largest gap of a plan from it.
 
-**Proofs.** What is known about the optimum of a graph, part by part, and the searches that find out more.
+**Proofs.** A proof holds the known bounds and plans of each part of a graph, and runs searches that improve them.
 
-Three questions, of which each is as hard as there is room in it: what the best *vertex* elimination costs, the best
-*edge* elimination, and the best *face* elimination. An order is an edge sequence, and an edge sequence a face sequence;
-so costs of one are upper bounds for the next, and lower bounds the other way round. Bounds that hold for every program
+There are three optima: the cost of the best *vertex* elimination, of the best *edge* elimination, and of the best
+*face* elimination. A vertex order is an edge sequence, and an edge sequence is a face sequence. So the costs of one are
+upper bounds for the next, and lower bounds hold in the other direction. Bounds that hold for every program
 (`accumulus.theory.bounds`) hold for all three.
 
-Independent parts of the graph are looked at one by one. Every search is a generator that yields the best total cost
+Independent parts of the graph are searched one by one. Every search is a generator that yields the best total cost
 from time to time and may be dropped at any yield.
 
 **Methods.** Each method begins with what the heuristic method of its kind finds, and then proves that nothing is

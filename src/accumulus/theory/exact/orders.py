@@ -1,8 +1,8 @@
 """The best order of vertices: a lower bound from blocks, and a search from the last vertex to the first.
 
-**Block bound.** Let κ(v | T) be what `accumulus.theory.bounds` finds v to cost at least once the vertices T, and no
-others, are eliminated: size(v) times the maximum flows from v up to the roots and down to the terminals, without pairs
-of labels whose product is free.
+**Block bound.** Let κ(v | T) be the lower bound of `accumulus.theory.bounds` on the cost of v after the vertices T, and
+no others, are eliminated: size(v) times the maximum flows from v up to the roots and down to the terminals, without
+pairs of labels whose product is free.
 
 *Lemma.* κ(v | T) ≤ κ(v | T′) if T ⊆ T′. *Proof.* Let x be eliminated next. What a flow sends through x from p to q
 goes from p to q at once, through no other vertices than before. If x comes right behind v, the label ⟨v, x⟩ is replaced

@@ -1,4 +1,4 @@
-"""Paths: how many there are, and which; Bauer's formula, the sum over all of them; sums over those between two sets.
+"""Paths: their number, their enumeration, the sum over all (Bauer's formula), and sums over those between two sets.
 
 **Path sets.** P_{v_j→v_i} is the set of all paths from v_j to v_i, |P| their number, O_P(e) the overlapping degree of
 edge e, the number of paths in P through e (the notes, section 3). Ends may be sets of vertices or sets of edges. A path

@@ -1,4 +1,4 @@
-"""Walks through graphs: reachability, topological order, longest ways, union-find, series-parallel reduction."""
+"""Walks through graphs: reachability, topological order, longest paths, union-find, series-parallel reduction."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Accumulations that are no search: greedy sequences, factorization, D*, local Jacobians, pages."""
+"""Methods without a search: greedy sequences, factorization, D*, local Jacobians, pages."""

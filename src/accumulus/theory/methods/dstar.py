@@ -1,10 +1,10 @@
 """D*: factor the derivative graphs of all root–terminal pairs at their dominators and postdominators.
 
-**Common factors**, the last step. The pair of neighbouring factors that is found in most paths is multiplied first, in
-all of them, until each path is one factor (Guenter 2007, section 4; the pairs are those of Larsson and Moffat's
-Re-Pair, 1999). Paths of one entry, or from one root, or to one terminal, form a tree whose leaves are their other ends.
-So pairs are counted by leaves and replaced once for each tree, not once for each path: a factor k above its child i
-becomes their product, which hangs where k hangs, and k stays as long as it has other leaves below.
+**Common factors** are the last step. The pair of adjacent factors that occurs in most paths is multiplied in all of
+them. This is repeated until each path is one factor (Guenter 2007, section 4; the pairs are those of Larsson and
+Moffat's Re-Pair, 1999). Paths of one entry, or from one root, or to one terminal, form a tree whose leaves are their
+other ends. So pairs are counted by leaves and replaced once for each tree, not once for each path: a factor k above its
+child i becomes their product, which hangs where k hangs, and k stays as long as it has other leaves below.
 
 Time O(nodes touched · log pairs), memory O(nodes). A replacement touches a node and its children.
 

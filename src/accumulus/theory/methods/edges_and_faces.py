@@ -1,7 +1,7 @@
-"""Annealed sequences of edges and faces, beginning with the best vertex order.
+"""Simulated annealing of edge and face elimination sequences, starting from the best vertex order.
 
-The kernel (`accumulus.theory.compiled.mixed_kernel`) begins with a vertex order, or with the items of an earlier run.
-What it finds is handed back as an edge elimination, or as the faces that it took.
+The kernel (`accumulus.theory.compiled.mixed_kernel`) starts from a vertex order, or from the items of an earlier run.
+Its result is an edge elimination, or the sequence of faces that it eliminated.
 
 Every vertex order is an edge sequence, every edge sequence a face sequence. So both begin with the best order of the
 method `vertex`, `face` runs `edge`, too, and neither is ever worse than that.

@@ -1,10 +1,10 @@
 """Factorization: split vertices until only chains and blocks are left, which are one expression for each entry.
 
 **Strands.** The label of an edge of the factorized graph is a *strand*: an edge of the graph, a chain of two strands
-through a vertex (a product), or a block of two strands between the same ends (a sum), so a reference to a step. A
-strand that has a name is computed once, however often it is used. Without a name it is computed where it stands; so a
-strand that stands in several places costs several times, and is drawn several times, like a subexpression that is
-written out again (the notes, section 4). All walks are iterative: chains may be long.
+through a vertex (a product), or a block of two strands between the same ends (a sum). Strands are references to steps.
+A strand with a name is computed once, however often it is used. A strand without a name is computed, and drawn, at each
+place where it occurs, like a subexpression that is written out again (the notes, section 4). All walks are iterative:
+chains may be long.
 
 **Factorization.** Simple chains and blocks are replaced by single strands first and after every split, from the inside
 out (the notes, section 4). What then remains between roots and terminals is split:

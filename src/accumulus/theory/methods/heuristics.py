@@ -1,7 +1,7 @@
 """Greedy elimination of vertices, edges and faces by the scores of the literature.
 
-All go back to Albrecht, Gottschling and Naumann, Markowitz-type heuristics for computing Jacobian matrices efficiently
-(ICCS 2003, LNCS 2658, 575–584), and to the library Angel of the same authors, whose definitions are taken here:
+The scores are those of Albrecht, Gottschling and Naumann, Markowitz-type heuristics for computing Jacobian matrices
+efficiently (ICCS 2003, LNCS 2658, 575–584), with the definitions of the same authors' library Angel:
 
 * **Markowitz**: the fewest products. For a vertex |P|·|S|, its Markowitz degree; for an edge |P_j| from the front,
   |S_i| from the back; for a face the number of faces at the same vertex of the graph, its Markowitz degree there.

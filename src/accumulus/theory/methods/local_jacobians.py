@@ -1,13 +1,13 @@
 """Local Jacobian accumulation: the graph as a product of sparse matrices between depth levels, in the best bracketing.
 
-**Levels.** Vertices are numbered level by level, so what lies between two levels is a range. Entries of local Jacobians
-are references, with a mark for those that are a single path of unit edges: products with them are not formed.
+**Levels.** Vertices are numbered level by level, so the vertices between two levels form a range. Entries of local
+Jacobians are references, with a mark for those that are a single path of unit edges: products with them are not formed.
 
-**Bracketings.** The level of a vertex is the longest way to it from a root; terminals share the last level. Edges that
-cross levels are segmented with unit edges (copies of their tail or of their head, shared by edges with the same end),
-so that every edge joins neighbouring levels and the Jacobian is J⁰₁ J¹₂ … (the notes, section 4). Multiplying Jᵃₖ Jᵏᵦ
-makes, at every vertex v of level k, a product for each pair of entries in the column and the row of v; where one of the
-two is a single path of unit edges, none.
+**Bracketings.** The level of a vertex is the length of the longest path to it from a root; terminals share the last
+level. Edges that cross levels are segmented with unit edges (copies of their tail or of their head, shared by edges
+with the same end), so that every edge joins neighbouring levels and the Jacobian is J⁰₁ J¹₂ … (the notes, section 4).
+Multiplying Jᵃₖ Jᵏᵦ makes, at every vertex v of level k, a product for each pair of entries in the column and the row of
+v; where one of the two is a single path of unit edges, none.
 
 * `local_jacobians` takes the bracketing of least products, found by dynamic programming over the real sparsity:
   which entries of Jᵃᵦ are nonzero, and which are units, does not depend on the bracketing. What lies between two

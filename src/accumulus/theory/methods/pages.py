@@ -1,6 +1,6 @@
-"""Pages: many roots and terminals, by parting the paths into pages whose common chains and blocks are found locally.
+"""Pages: partition the paths between many roots and terminals, and factor common chains and blocks in each page.
 
-A page is a part of the path set; all pages share the lines of roots and terminals. The strategy, in docs/notes.md,
+A page is a subset of the paths; all pages share the lines of roots and terminals. The strategy, in docs/notes.md,
 section 5, is applied to the whole graph as the first page, with every tie decided:
 
 * Step 2: v_i is looked for in the level closest to the roots, v_j, which may be v_i, in that closest to the terminals.

@@ -1,4 +1,4 @@
-"""The least number of products among all programs of the chain rule, labels not commuting.
+"""Find the smallest number of products among all programs of the chain rule with noncommuting labels.
 
 **Words.** A *word* is a path between two vertices, read as the product of its labels; its *pair* are the two vertices.
 Every value that a program computes and uses is a set of words of one pair (below), so a value is a pair and a bitset,

@@ -1,7 +1,7 @@
 """``accumulus research``: instruments for open questions of the theory.
 
-The command line knows this module by name only (`accumulus.cli.application`), and imports it when it is called. There
-errors and Ctrl-C become messages and exit codes.
+The command line (`accumulus.cli.application`) imports this module by its name when the command is called. It turns
+errors and Ctrl-C into messages and exit codes.
 """
 
 from __future__ import annotations

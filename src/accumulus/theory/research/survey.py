@@ -1,9 +1,8 @@
 """Survey whether face elimination can follow a program with the fewest products: for one graph, and for all.
 
-**The class** of graphs that it has to be asked for, up to isomorphism and reversal. A *reduced* graph is connected,
-every vertex lies on a path from a root to a terminal, and there are no parallel edges, no edges from a root to a
-terminal, and no intermediate vertices with one edge in and one out. That other graphs need not be looked at is proven
-in docs/research.md.
+**Class.** Only *reduced* graphs need to be examined, up to isomorphism and reversal; docs/research.md has the proof.
+A reduced graph is connected, every vertex lies on a path from a root to a terminal, and there are no parallel edges, no
+edges from a root to a terminal, and no intermediate vertices with one edge in and one out.
 
 **The enumeration.** In a reduced graph a root is a set of intermediates, those that its edges go to, and a terminal is
 one, too. So a reduced graph is an acyclic graph on k intermediates with a multiset of root sets and one of terminal
