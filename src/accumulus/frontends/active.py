@@ -31,7 +31,7 @@ class _Active(threading.local):
     refusal: tuple[TraceError, tuple[str, int] | None] | None = None
     #: What decisions on values are answered by (`accumulus.frontends.decisions.Decisions`); None if they are refused.
     decisions: Any = None
-    #: Branches that are recorded beside others: in one, no decision can be kept.
+    #: Number of merged branches being recorded: no decision can be kept as a guard in one.
     merging: int = 0
     #: The last tapes of bodies and of nested functions that this recording has made.
     inner: Any = None
@@ -166,7 +166,7 @@ OWN_CODE: Final = (
 )
 
 
-#: Functions of `math` that NumPy calls otherwise, and what others have to be written as.
+#: NumPy's names for functions of `math` whose names differ, and replacements for those that NumPy lacks.
 _RENAMED: Final = {
     "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
     "atanh": "arctanh", "ceil": "ceil", "dist": "linalg.norm", "fsum": "sum", "pow": "power",

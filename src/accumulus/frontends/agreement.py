@@ -54,7 +54,7 @@ NO_VALUE: Final = (
 )
 
 Floats = NDArray[np.float64]
-#: Names of what the function changes that are told, at most.
+#: Largest number of changed variables that a message names.
 MOST_TOLD: Final = 5
 
 
@@ -192,7 +192,7 @@ def verify(
                 outcome = run(function, arguments)  # what is an index has to be a whole number of Python's
         except Exception as error:
             if isinstance(error, MismatchError):
-                raise  # a derivative that the function calls says what differs, of a function of its own
+                raise  # raised by a derivative that the function calls, about that derivative's function
             if position == 0 and not isinstance(error, NUMERICAL):
                 raise MismatchError(
                     f"{described(function)} was recorded, but raises {type(error).__name__} when it is called with "

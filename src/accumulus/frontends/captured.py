@@ -60,7 +60,7 @@ MOST_OBJECTS: Final = 5000
 FEW: Final = 4
 #: Calls of one function of which the objects are looked at.
 MOST_CALLS: Final = 100
-#: Characters of a value that is told.
+#: Most characters of a value that a message shows.
 LONGEST_SHOWN: Final = 30
 #: Functions by which code reaches all attributes of an object, or some whose names are not in the code.
 _ALL_ATTRIBUTES: Final = frozenset({"__dict__", "asdict", "astuple", "attrgetter", "getattr", "vars"})
@@ -386,7 +386,7 @@ class Captured:
             if not self._earlier and self._is_same():
                 return []
         found = {name: text for each in self._earlier for name, text in each.changes()}
-        known = tuple([f"{name}[" for name in found])  # of which all entries are others
+        known = tuple([f"{name}[" for name in found])  # variables whose entries all changed
         for each in self._variables:
             found = {name: text for name, text in each.changes() if not name.startswith(known)} | found
         return list(found.values())
@@ -593,7 +593,7 @@ class Captured:
             base: Any = next(base for base in type(value).__mro__ if is_foreign(base.__module__))
             if len(base.keys(value)) > MOST:
                 self._add_contents(len, value, label)
-            else:  # what iterates in a way of its own, as sparse matrices do, has keys none the less
+            else:  # classes with their own iterator, such as sparse matrices, still have keys
                 own = type(value).__iter__ not in _ITERATING
                 self._add_contents((lambda held: list(base.keys(held))) if own else list, value, label)
             keys = tuple(base.keys(value))

@@ -143,7 +143,7 @@ class NestedTape(InnerTape):
 
     def __init__(self, given: Sequence[int], outer: Any) -> None:
         super().__init__(len(given), outer)
-        #: References on the outer tape, as far as they were asked for.
+        #: References on the outer tape of the values that were looked up so far.
         self._lowered: dict[int, int] = dict(enumerate(given))
 
     def in_loops(self, entries: int, work: int | None = None, steps: int = 0) -> bool:

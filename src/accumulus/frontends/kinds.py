@@ -188,7 +188,7 @@ def numbers_of_labelled(value: Any) -> tuple[NDArray[np.float64], Table | DataAr
 def is_of(value: object, library: str, *names: str) -> bool:
     """Return True for an object of one of some classes of a library, which is not imported for it."""
     module = sys.modules.get(library)
-    # by the type itself: an object may tell another class, or raise where it is asked
+    # by type(value): an object's `__class__` may differ from its type, or raise
     return module is not None and any(getattr(module, name, None) in type(value).__mro__ for name in names)
 
 

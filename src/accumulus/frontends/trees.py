@@ -158,7 +158,7 @@ def _tree(structure: Structure, leaves: Iterator[Any]) -> Any:
 # Objects are copied attribute by attribute, without running ``__init__``: it may check or convert what traced values
 # are not, and would do so for derivatives, too.
 
-# Constants told apart -------------------------------------------------------------------------------------------------
+# Keys of constants ----------------------------------------------------------------------------------------------------
 
 
 def identity(value: Hashable) -> Hashable:
@@ -189,7 +189,7 @@ def identity(value: Hashable) -> Hashable:
 
 #: Container without its parts, and the parts.
 Opened = tuple["Container", Sequence[Any]]
-#: Types that hold nothing, looked up first: they are most of what is asked for.
+#: Types that hold nothing, looked up first because most values are of these.
 _CLOSED: Final = frozenset(
     {float, int, bool, str, bytes, complex, np.ndarray, np.float64, np.int64, np.bool_, np.memmap, type, range, slice}
 )
@@ -201,7 +201,7 @@ class Container:
 
     kind: type  # its type
     labels: tuple[str, ...]  # how each part is written after it: ``[0]``, ``['a']``, ``.k``
-    rest: Hashable  # what tells it apart from others of its kind, besides the number of parts
+    rest: Hashable  # distinguishes it from others of its kind, besides the number of parts
     build: Callable[[Sequence[Any]], Any] = field(compare=False)  # one with these parts
     static: tuple[bool, ...] = ()  # True if each part is a constant, whatever it is; none of them if this is empty
     attributes: int = 0  # how many fields are declared, of an object whose attributes are its parts

@@ -20,7 +20,7 @@ INSTEAD: Final = (
     "What is written as operations on whole arrays, or with acc.map, acc.scan or acc.assemble, is prepared in a moment"
 )
 
-#: Operations, from which on it is told that they were written out: a program of so many is prepared in half a minute.
+#: Number of operations from which a message says that they are written out: preparing so many takes half a minute.
 LONG: Final = 100_000
 #: Seconds between two looks at where a function is.
 INTERVAL: Final = 0.001

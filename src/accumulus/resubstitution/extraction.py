@@ -32,7 +32,7 @@ from accumulus.resubstitution.values import Definition, DefinitionTable
 #: Seconds of work of a move, and moves of a call of the kernel.
 MOVE: Final = 2.5e-7
 TOGETHER: Final = int(LOOK / 2 / MOVE)
-#: Temperatures at the start and at the end, as parts of what an addition costs.
+#: Temperatures at the start and at the end, relative to the cost of an addition.
 HOT: Final = 0.7
 COLD: Final = 0.15
 
@@ -148,12 +148,12 @@ def _reached(roots: Iterable[int], taken: Callable[[int], Iterable[int]]) -> Ite
 
 # The exact choice ----------------------------------------------------------------------------------------------------
 
-#: Definitions, at most: those of larger programs are seldom told apart in time.
+#: Most definitions for the exact choice: larger problems are seldom solved in time.
 MOST_DEFINITIONS: Final = 4000
-#: By how much bounds may be wrong, which are whole numbers; and above which number variables are 1.
+#: Error allowed in bounds, which are integers, and the threshold above which a variable counts as 1.
 TOLERANCE: Final = 1e-5
 CHOSEN: Final = 0.5
-#: Seconds of work of HiGHS: at least, and for so many rows, with the square of these; of each node, as a part of that.
+#: Seconds of HiGHS: a fixed part, and a part for `ROWS` rows that grows with their square; a node takes a part of that.
 #: Over `examples/` and `benchmarks/suite/` it takes a quarter to two times as long up to 2,000 rows, and longer beyond.
 SOLVE: Final = (0.02, 0.2)
 ROWS: Final = 1300.0

@@ -26,13 +26,13 @@ from accumulus.tape.interpreter import Domain, evaluate, run
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
-#: Operations of all formulas that are tried, at most, and how many one counts for besides.
+#: Most operations of all formulas that are tried, and a fixed number added for each formula.
 MOST_TRIED: Final = 60_000
 EACH_TRIED: Final = 20
-#: Real points at which formulas are told apart first, and by how much, as a part of them.
+#: Real points at which formulas are compared first, and the relative difference from which they are distinct.
 POINTS: Final = 4
 FAR: Final = 1e-7
-#: Of numbers that are multiples of 1 over that, sums and products are not rounded, as a rule.
+#: Sums and products of multiples of 1/SHORT are rarely rounded.
 SHORT: Final = 1 << 10
 _WITH_LAWS: Final = frozenset({BY_NAME["sqrt"].code, *EXPONENTIALS, *ANGLES})
 _BOOLEAN: Final = frozenset(row.code for row in OPERATIONS if row.result == "boolean")
@@ -392,13 +392,13 @@ def _letters() -> Iterator[str]:
 
 # Short formulas multiplied out ---------------------------------------------------------------------------------------
 
-#: Terms of a sum, at most.
+#: Most terms of a sum.
 MOST_TERMS: Final = 8
-#: By how much numbers may differ that were rounded in different ways, and digits of those within functions.
+#: Relative difference allowed between numbers that are rounded differently, and digits of numbers within functions.
 ROUNDED: Final = 1e-12
 DIGITS: Final = 10
 
-#: Coefficients of products; these are powers of symbols and functions, with what they are powers of in order.
+#: Coefficients of products. A product is a sorted sequence of symbols or functions with their exponents.
 Product = tuple[tuple[Hashable, int], ...]
 Expansion = dict[Product, float]
 

@@ -37,24 +37,24 @@ if TYPE_CHECKING:
     from accumulus.tape.fusion import Map
 
 
-#: Operations that a program may have to be rewritten by value.
+#: Most operations of a program for resubstitution.
 MOST_OPERATIONS: Final = 3000
-#: Moves for each operation in the first round, their factor from round to round, and after how many without a gain it
-#: ends.
+#: Moves for each operation in the first round, their growth factor per round, and the number of rounds without a gain
+#: after which the search ends.
 MOVES: Final = 40
 GROWTH: Final = 1.3
 PATIENCE: Final = 16
-#: After how many without a gain every other round has values that no program has.
+#: Number of rounds without a gain after which every other round adds values that no program has.
 STALLED: Final = 3
-#: Seconds of work that a round takes for each operation, about; one for which too little is left is not begun. And so
-#: many rounds the last one takes, in which definitions are chosen exactly.
+#: Approximate seconds of work of a round for each operation; no round is begun with less work left. The last round, in
+#: which definitions are chosen exactly, counts as `LAST` rounds.
 ROUND: Final = 4e-4
 LAST: Final = 2.0
-#: Terms that one factor of a product may have for it to be multiplied out, in turn.
+#: Most terms of one factor of a product that is multiplied out, tried in turn.
 FACTORS: Final = (TERMS, 1)
-#: Rounds for which work is left when no more programs are made to begin with.
+#: Number of rounds for which work is reserved while starting programs are made.
 KEPT: Final = 2.5
-#: Operations of what is rewritten by value once, by default: shorter programs would take longer, and win less.
+#: Sizes, in operations, for which the default effort runs resubstitution once. Below, its cost exceeds its gain.
 BRIEF: Final = (280, 1200)
 
 
@@ -194,7 +194,7 @@ def rewrite(
                 break
             if other is not None and other.operations <= MOST_OPERATIONS and by_value.is_same(other):
                 made = rewritten("balanced", other, 1)
-                # what was multiplied out is a source where that is shorter at once
+                # a multiplied-out program is a source only if it is shorter at once
                 if other not in multiplied or cost(made) < min(map(cost, pool)):
                     sources.append(other)
                     pool.append(made)
@@ -227,7 +227,7 @@ def rewrite(
 #: Seconds of work to multiply a program out, for each operation, and to look at its rounding.
 MULTIPLIED: Final = 1e-5
 ROUNDED: Final = 2e-3
-#: How many times as long as the program may be what is tried, and moves of rules for each operation that decide.
+#: Largest relative length of a program that is tried, and moves of rules for each operation that decide.
 TRIED: Final = 1.35
 DECIDED: Final = 70
 
@@ -274,9 +274,9 @@ def is_more_uncertain(start: Tape, found: Tape, context: Context, points: NDArra
 BEFORE: Final = 70
 AFTER: Final = 200
 CHOICE: Final = 40
-#: Complex points at which values are told, at least: as many as there are distances of points from 0.
+#: Smallest number of complex points at which values are sampled: one for each distance of points from 0.
 TOLD: Final = 3
-#: Comparisons of a program, at most: each of them doubles the points.
+#: Most comparisons of a program: each doubles the number of points.
 COMPARISONS: Final = 2
 #: Pairs of values take time with the square of their number: programs of more operations have to be such that rules
 #: leave no more than that part of them.

@@ -47,16 +47,16 @@ from accumulus.tape.interpreter import Domain, Partial, values
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
-#: Comparisons, at most: values are compared however these come out together.
+#: Most comparisons: values are compared for every combination of their outcomes.
 MOST_COMPARISONS: Final = 6
-#: How sure a proof is, as bits of the probability that it is wrong, and points that it takes.
+#: Certainty of a proof, −log₂ of the probability that it is wrong, and the fewest and most points that it uses.
 CERTAIN: Final = 64.0
 FEWEST_POINTS: Final = 2
 MOST_POINTS: Final = 8
-#: Roots of which all signs are tried, at most; points at which they are counted, beside one for each root.
+#: Most roots for which all signs are tried, and points at which roots are counted, besides one for each root.
 MOST_SIGNS: Final = 5
 MORE_POINTS: Final = 8
-#: Points tried for one at which all roots can be computed; and if that need not be found.
+#: Points tried to find one at which all roots can be computed; fewer where such a point is not required.
 TRIES: Final = 64
 FEW_TRIES: Final = 8
 _FIELD: Final = frozenset((ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE))
@@ -223,10 +223,10 @@ def _dependent(columns: Mapping[_Root, Sequence[bool]]) -> list[_Root]:
 
 # Programs modulo a prime ---------------------------------------------------------------------------------------------
 
-#: Primes are drawn from here up to twice that, where more than so many are 3 modulo 4.
+#: Primes are drawn between this and twice this; more than `PRIMES` of these are 3 modulo 4.
 LEAST_PRIME: Final = 1 << 60
 PRIMES: Final = 10**16
-#: Powers with larger exponents are functions like others.
+#: Powers with larger exponents are treated like other functions.
 _LARGEST_POWER: Final = 1 << 16
 #: By these a number below 2⁶⁴ is shown to be a prime (Sorenson, Webster, Math. Comp. 86, 2017).
 _WITNESSES: Final = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)

@@ -29,12 +29,12 @@ from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
-#: What is left of a row that is a combination of others, as a part of it.
+#: Relative residual up to which a row is a combination of others.
 NOTHING: Final = 1e-13
-#: Coefficients as near as that to a fraction with a small denominator are that.
+#: Coefficients within this of a fraction with a small denominator are rounded to it.
 NEAR: Final = 1e-12
 LARGEST_DENOMINATOR: Final = 8
-#: Rows and columns of a matrix, at most.
+#: Most rows, and most columns, of a matrix.
 MOST: Final = 500
 
 #: Coefficients by atom; the constant term is that of `_ONE`.
@@ -66,7 +66,7 @@ def with_relations(tape: Tape, kept_outputs: int = 0) -> Tape | None:
         kept_outputs: that many of the first outputs stay as they are computed.
     """
     if len(seeing_zero_signs(tape)):
-        return None  # what is written anew may have other signs of zeros
+        return None  # rewritten values may have other signs of zeros
     known = _forms(tape, kept_outputs)
     groups: dict[int, list[int]] = defaultdict(list)
     for reference in _roots(tape, known):
@@ -226,7 +226,7 @@ def _rewritten(tape: Tape, known: _Forms, relations: Mapping[int, _Relation]) ->
     for level in sorted(levels):
         atoms, linear = levels[level]
         write(atoms)
-        # what others are combinations of, with all that it takes; then these; then what is left
+        # first the terms of combinations, with their operands; then the combinations; then all other values
         own = [reference for reference in linear if reference in relations]
         basis = {term for reference in own for term in relations[reference].terms}
         below = needed(tape, sorted(basis)) if basis else bytearray(len(tape))
@@ -256,12 +256,12 @@ def _sum(tape: Tape, moved: Mapping[int, int], relation: _Relation) -> int:
 
 # Sines and cosines of sums -------------------------------------------------------------------------------------------
 
-#: Real points, and at how many of them two values have to be defined to be called equal.
+#: Number of real points, and the number at which two equal values have to be defined.
 POINTS: Final = 24
 DEFINED: Final = 8
-#: As parts of the value.
+#: Relative difference up to which values are equal.
 EQUAL: Final = 1e-9
-#: Angles, with those that are found, at most.
+#: Most angles, including sums that are found.
 MOST_SUMS: Final = 32
 _SINE, _COSINE = BY_NAME["sin"].code, BY_NAME["cos"].code
 _FIELD: Final = frozenset((ADD, SUBTRACT, MULTIPLY))
@@ -305,7 +305,7 @@ def with_sums_of_angles(tape: Tape, kept_outputs: int = 0) -> Tape | None:
     """
     codes = np.array(tape.codes)
     own = np.flatnonzero((codes == _SINE) | (codes == _COSINE))
-    # what is written anew may have other signs of zeros
+    # rewritten values may have other signs of zeros
     if not len(own) or len(seeing_zero_signs(tape)):
         return None
     # of all references, at random points

@@ -34,22 +34,22 @@ from accumulus.tape.operations import INPUT, UNIT
 from accumulus.tape.passes import commands, extended
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SUBTRACT, Tape
 
-#: Values that pairs are looked for among, at most.
+#: Most values for which pairs are searched.
 MOST_VALUES: Final = 4000
-#: By how much a definition may be less certain than the value was, and by how many units of rounding besides; in turn,
-#: until the program as a whole is no more than so many times as uncertain.
+#: Factors by which a definition's error bound may exceed that of the value, and units of rounding added to it. They are
+#: tried in turn until the error bound of the whole program is small enough.
 TOLERANCES: Final = ((2.0, 4.0), (1.0, 1.0), (1.0, 0.0))
-#: Programs that are tried for each of these, and by default, without the definitions at which those before went wrong.
+#: Programs tried for each tolerance, and by default. Each excludes the definitions that failed in those before.
 ATTEMPTS: Final = 8
 FEW_ATTEMPTS: Final = 4
-#: Seconds of work to read an operation of a program, and to find what values can be made by: at least, for each, and
-#: for each pair.
+#: Seconds of work to read an operation of a program, and to find definitions of values: a fixed part, a part for each
+#: value, and a part for each pair.
 READ: Final = 3.5e-5
 UNIVERSE: Final = (2e-3, 1e-5, 2.5e-8)
-#: Seconds of work to choose definitions, write them down and look at the program, beside moves: at least, and for each
-#: value.
+#: Seconds of work to select definitions, write the program and check it, without moves: a fixed part, and a part for
+#: each value.
 ATTEMPT: Final = (3e-3, 1e-5)
-#: Of the work that is left to an exact choice, what the search may take before it, and then that choice itself.
+#: Parts of the remaining work: for the search before an exact choice, and for that choice.
 ANNEALED: Final = 0.3
 EXACT: Final = 0.8
 #: Points of a universe: seeds of checks that are not those of the verification.
@@ -218,7 +218,7 @@ class Resubstitution:
     ) -> Candidates:
         """Return the values that programs compute, and all candidates for computing them."""
         values = Values(self._base, self._check(TOLD, seed), self._points, self._kept_outputs)
-        # the cheapest program is what others have to be better than, and begin with
+        # the search starts with the cheapest program, and has to find a cheaper one
         start, lowest = values.base, cost(values.base.tape)
         for price, tape in sorted(zip(costs, programs, strict=True), key=itemgetter(0)):
             reading = values.read(tape)
@@ -310,11 +310,11 @@ def cost(tape: Tape) -> int:
 
 # Helpers -------------------------------------------------------------------------------------------------------------
 
-#: Helpers that are taken, at most: those that the most values want.
+#: Most helpers that are added: those that the most values can use.
 MOST_HELPERS: Final = 200
-#: Values that they are looked for among, at random if there are more.
+#: Most values for which helpers are searched; a random sample if there are more.
 MOST_HELPED: Final = 500
-#: What a value wants with one other, at most: sum, difference, product, quotient.
+#: Most helpers that a value can use with one other value: a sum, a difference, a product and a quotient.
 WISHES: Final = 4
 
 
@@ -329,7 +329,7 @@ def with_helpers(values: Values, program: Reading, seed: int) -> Tape | None:
     random = np.random.default_rng(seed)
     tape, meanings = program.tape, np.array(program.meanings, np.int64)
     numbers = np.fromiter(values.numbers, np.int64)
-    # references of values that can be told, one of each
+    # references of sampled values, one for each value
     is_told = np.isin(np.abs(meanings), values.told) & (meanings != 0) & ~np.isin(np.abs(meanings), numbers)
     references = np.flatnonzero(is_told)
     references = references[np.unique(np.abs(meanings[references]), return_index=True)[1]]

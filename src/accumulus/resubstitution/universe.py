@@ -160,7 +160,7 @@ class Rounding(OutputRounding):
         ratios = np.where(same, bounds / (limits + slack * np.abs(before) + self._span.smallest), np.inf)
         ratios = np.where(self._inside, ratios, ratios / OUTSIDE)
         ratios = np.where(np.isfinite(before) & np.isfinite(limits), ratios, 0.0)
-        # what is defined or infinite stays so, and what is undefined, but at single points
+        # defined and infinite values have to stay so; undefined values may become defined only at single points
         ratios = np.where(~np.isnan(before) & ~(np.isfinite(before) & np.isfinite(at)) & (at != before), np.inf, ratios)
         ratios = np.where(~np.isfinite(before) & np.isfinite(at) & self._generic, np.inf, ratios)
         worst: Reals = np.where(np.isnan(ratios), np.inf, ratios).max(axis=1, initial=0.0)
@@ -240,7 +240,7 @@ def _in_order(chosen: Mapping[int, Definition], roots: Iterable[int]) -> list[in
 
 # Divisors ------------------------------------------------------------------------------------------------------------
 
-#: How deep it is looked into what a divisor is a product, quotient or root of.
+#: Depth to which the operands of a divisor's products, quotients and roots are examined.
 DEPTH: Final = 3
 _SQRT: Final = BY_NAME["sqrt"].code
 
@@ -295,7 +295,7 @@ class Divisors:
         found: dict[int, int] = {}
         own = self._values.base.own
         rows = self._values.definitions.rows[np.fromiter(own.values(), np.int64, len(own))]
-        # of what a value is made of, all came before
+        # operands come before the values that they compute
         for node, code, *arguments, _ in rows.tolist():
             nodes = [abs(a) for a in arguments]
             divided = self._bits.setdefault(nodes[SECOND - FIRST], 1 << len(self._bits)) if code == DIVIDE else 0
@@ -307,7 +307,7 @@ class Divisors:
 
 # Candidates ----------------------------------------------------------------------------------------------------------
 
-#: How many times as uncertain as it was a result may be, at most.
+#: Largest factor by which the error bound of a result may grow.
 WORSE: Final = 4.0
 #: By how many times as much definitions of given programs may be, if there are no others.
 MORE: Final = (4.0, 16.0, math.inf)
@@ -355,7 +355,7 @@ class Candidates:
             missing = (numbers < known) & (excess <= more * factor) & (first[rows[numbers, NODE]] == 0)
             allowed = np.concatenate([allowed, numbers[missing]])
             first = _without_circles(values, allowed, preferred)
-        # what nothing makes is not there to be used
+        # values without a definition cannot be operands
         there = (first > 0) | values.is_given
         there[0] = True
         allowed = allowed[there[np.abs(rows[allowed, ARGUMENTS])].all(axis=1)]

@@ -384,10 +384,10 @@ def _fixed(tape: Tape, kept_outputs: int) -> NDArray[np.bool_]:
 
 #: Points at random, around those that are given and around none.
 AT_RANDOM: Final = 12
-#: Numbers that single inputs are, too, and how many such points there are at most: functions go to their limits there.
+#: Values of single inputs at further points, and the most such points: functions approach their limits there.
 FAR: Final = {DOUBLE: (-300.0, -30.0, 30.0, 300.0), SINGLE: (-80.0, -30.0, 30.0, 80.0)}
 MOST_FAR: Final = 48
-#: Values whose zeros are looked for, how near to them as parts of the way, and steps to find them.
+#: Values whose zeros are searched, distances of points from a zero as parts of the segment, and steps to find it.
 ZEROS: Final = 24
 NEAR: Final = (1e-3, 1e-7)
 HALVINGS: Final = 4
@@ -484,7 +484,7 @@ def _near_zeros(tape: Tape, sets: Sequence[Reals], span: Span, rng: np.random.Ge
 
     before, after = value_at(low), value_at(high)
     crosses = (np.sign(before) * np.sign(after) < 0).reshape(len(sets), -1)
-    # of each set so many
+    # at most `ZEROS` of each set
     crossing = np.flatnonzero(crosses & (np.cumsum(crosses, axis=1) <= ZEROS))
     counts = np.bincount(crossing // crosses.shape[1], minlength=len(sets))
     values, low, way = values[crossing], low[crossing], high[crossing] - low[crossing]

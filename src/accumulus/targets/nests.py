@@ -286,7 +286,7 @@ Floats = NDArray[np.float64]
 Entries = NDArray[np.int32] | tuple[int, int]
 #: Shape, first entry, strides, and table of a matrix.
 _Operand = tuple[tuple[int, int], int, tuple[int, ...], NDArray[np.intp] | None]
-#: Rows from which on it is asked whether a matrix is triangular: a third of the work is left then.
+#: Number of rows from which a matrix is checked for being triangular, which leaves a third of the work.
 TRIANGULAR: Final = 64
 #: Bytes of a number.
 _SIZE: Final = 8

@@ -60,7 +60,7 @@ class Target:
     seconds: Callable[[int], float] = lambda operations: 2e-5 * operations
 
 
-#: Name of a target → its module, which has a `TARGET` and is imported when it is first asked for.
+#: Name of a target → its module, which has a `TARGET` and is imported at its first use.
 TARGETS: Final[dict[str, str]] = {
     "llvm": "accumulus.targets.llvm.llvm_target",
     "numpy": "accumulus.targets.numpy_source",

@@ -88,7 +88,7 @@ def _stop_gradient(call: Call, x: Any) -> Any:
     return x if is_constant(x) or x.boolean else apply(call.tape, ELEMENTWISE["attach"], [x, 1.0])
 
 
-#: Primitives with the function of NumPy or SciPy that they are: those of the table of operations, and others.
+#: The function of NumPy or SciPy that equals each primitive: those in the table of operations, and some more.
 UFUNCS: Final[dict[str, Callable[..., Any]]] = {
     **{row.short: getattr(np, row.ufunc) for row in OPERATIONS if isinstance(getattr(np, row.ufunc, None), np.ufunc)},
     "add_any": np.add,

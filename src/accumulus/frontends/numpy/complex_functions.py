@@ -359,7 +359,7 @@ CMATH: Final[dict[str, Callable[..., Any]]] = {
     **{f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
     **{name: getattr(np, name) for name in ("isnan", "isinf", "isfinite")},
 }
-#: The others, of the tape and their arguments.
+#: The other functions; each takes the tape and its own arguments.
 _OTHERS: Final[dict[str, Callable[..., Any]]] = {
     "log": lambda tape, z, base=None: np.log(z + 0j) if base is None else np.log(z + 0j) / np.log(base + 0j),
     "phase": lambda tape, z: np.angle(z),

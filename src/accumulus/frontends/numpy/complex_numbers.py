@@ -305,11 +305,11 @@ PROTOCOLS["complex constant"] = lambda tape, numbers, arguments, keywords: Compl
 
 # Universal functions -------------------------------------------------------------------------------------------------
 #
-# Values are NumPy's up to rounding, on branch cuts too: these are told apart by the sign of a zero, which only arctan2
-# sees (`accumulus.tape.live`), so that is asked. Products are written as NumPy computes them, factors of a literal zero
-# included: a tape that keeps the signs of zeros needs them, on others they cost nothing. Quotients are by numbers of
-# absolute value 1 and then by an absolute value, which neither overflows nor decides. Inverse trigonometric functions
-# are Kahan's.
+# Values are NumPy's up to rounding, on branch cuts too: the sign of a zero selects the side of a cut. Only arctan2 sees
+# that sign (`accumulus.tape.live`), so formulas use it. Products are written as NumPy computes them, including
+# factors that are a literal zero: a tape that keeps the signs of zeros needs them, on other tapes they cost nothing.
+# Quotients divide by a number of absolute value 1 and then by an absolute value, which neither overflows nor decides.
+# Inverse trigonometric functions are Kahan's.
 #
 # The real part of a logarithm is exact to rounding errors of its argument; near absolute value 1, where it is nearly 0,
 # NumPy's has more digits.
@@ -529,7 +529,7 @@ FORMULAS: Final[dict[str, Formula]] = {
 #: The universal functions themselves.
 UFUNCS: Final = {getattr(np, name): formula for name, formula in FORMULAS.items()}
 
-#: What can be asked of complex numbers instead of what orders them.
+#: Functions that need an order, which complex numbers do not have.
 _ORDER: Final = frozenset(["less", "less_equal", "greater", "greater_equal", "maximum", "minimum", "fmax", "fmin"])
 
 

@@ -17,8 +17,8 @@ from accumulus.frontends.decisions import UnmergeableError
 
 # Facts of comparisons -------------------------------------------------------------------------------------------------
 #
-# A model that calls itself for the other sign ends by that (``if v < 0: return -current(-v)``), and conditions that
-# are asked again within a branch cost nothing.
+# Facts end the recursion of a model that calls itself for the other sign (``if v < 0: return -current(-v)``). A
+# condition that is repeated within its branch costs nothing.
 #
 # Keys are names of operations with their operands, without signs that both sides have: constants by value, all else by
 # reference. Nothing follows from a comparison that is false but that it is: NaN compares as nothing.

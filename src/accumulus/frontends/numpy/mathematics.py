@@ -20,7 +20,7 @@ from accumulus.frontends.numpy.table import CALLED, borrows
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
-#: Functions of numbers with NumPy's: those of C's that the table of operations has, and others.
+#: NumPy's function for each function of `math`: those in the table of operations, and some more.
 MATH: Final[dict[str, Callable[..., Any]]] = {
     **{row.c: getattr(np, row.ufunc) for row in OPERATIONS if hasattr(math, row.c) and hasattr(np, row.ufunc)},
     **{name: getattr(np, name) for name in ("copysign", "degrees", "fabs", "isfinite", "isinf", "isnan", "radians")},

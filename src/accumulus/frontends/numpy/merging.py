@@ -464,7 +464,7 @@ class Merge:
         if self._guards or branches is None:
             return False
         self._guards = True
-        if not branches.conditions:  # it was not asked yet
+        if not branches.conditions:  # no condition was recorded yet
             return False
         branches.give_up()
         if not isinstance(error, Exception | UnmergeableError) or isinstance(error, EndlessRecordingError):

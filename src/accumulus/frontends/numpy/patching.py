@@ -190,7 +190,7 @@ def _lazy_stand_in(module: ModuleType) -> ModuleType:
             with _LOCK:
                 _borrow()
             return replaced(value)
-        vars(stand_in)[name] = found = replaced(value)  # which is asked for once
+        vars(stand_in)[name] = found = replaced(value)  # later accesses find it without this function
         return found
 
     vars(stand_in)["__getattr__"] = attribute
@@ -228,7 +228,7 @@ def _replace_in(namespace: MutableMapping[str, Any]) -> tuple[str, ...]:
     kinds = dispatchers() | {MethodType} | stand_in_types()
     if len(kinds) > 1:
         kinds |= {BuiltinMethodType}
-    # most names stand for something else, which is told faster here
+    # most names need no replacement: this test is faster than the call
     names = [name for name, held in list(namespace.items()) if id(held) in REPLACEMENTS or type(held) in kinds]
     return tuple([name for name in names if _replace_name(namespace, name)])
 

@@ -28,7 +28,7 @@ from accumulus.tape.tape import Tape
 
 # Contractions ---------------------------------------------------------------------------------------------------------
 
-#: How many operations of others a product in a contraction counts for: derivatives of dense products are dense.
+#: Number of other operations that one product in a contraction counts as: derivatives of dense products are dense.
 DENSE: Final = 4
 
 #: Products of matrices that are recorded as such have at least so many products of entries, and so many terms in a

@@ -152,7 +152,7 @@ def _enter_known_mean(function: Callable[..., Any], of_all: Callable[..., Any]) 
         a = as_array(tape, a)
         there = np.logical_not(np.isnan(a))
         there = there if where is True else there & where
-        # what is left out is a number nevertheless, or derivatives through it would not be
+        # omitted entries are replaced by 0: with NaN, derivatives through them would be NaN
         return of_all(np.where(there, a, 0.0), *arguments, where=there, **keywords)
 
 

@@ -101,7 +101,7 @@ def by_name(record: Callable[..., Any]) -> Callable[..., Any]:
 CALLING: Final[set[Callable[..., Any]]] = set()
 #: Recorded array functions.
 FUNCTIONS: Final[dict[Callable[..., Any], ArrayFunction]] = {}
-#: What records them if an argument is complex; the others go by their row in `FUNCTIONS`.
+#: Functions that record them if an argument is complex; without an entry the row in `FUNCTIONS` applies.
 COMPLEX_FUNCTIONS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {}
 #: Functions and methods of other libraries: module → name in it → what records it: tape, then the arguments of the
 #: original, the object first for a method. A row is resolved once the user has loaded the module.
@@ -109,7 +109,7 @@ BORROWED: Final[dict[str, dict[str, Callable[..., Any]]]] = {}
 #: Compiled classes of other libraries, whose methods cannot be replaced: module and name → from an object of it what
 #: stands in its place.
 OBJECTS: Final[dict[tuple[str, str], Callable[[Any], Any]]] = {}
-#: Functions among them that are not recorded, since that has a reason to be told.
+#: Functions among them that are refused with a message of their own.
 REFUSED: Final[set[str]] = set()
 #: Libraries whose functions are recorded as NumPy's are, with the packages of their rows: those fill the tables above,
 #: and are imported once the library is.

@@ -271,7 +271,7 @@ def _apply_along_axis(tape: Tape, func1d: Callable[..., Any], axis: int, arr: An
     return np.moveaxis(stacked, range(ahead, stacked.ndim), range(first, first + count)) if count else stacked
 
 
-#: Functions that are a formula of others: of the tape, and the arguments of NumPy's.
+#: Functions with a formula in other functions, which takes the tape and the arguments of NumPy's function.
 FORMULAS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
     np.sinc: lambda tape, x: sine_by_argument(np.pi * as_array(tape, x)),
     np.i0: lambda tape, x: applied(tape, "i0", x),

@@ -20,7 +20,7 @@ from accumulus.frontends.source.exits import in_scope
 from accumulus.frontends.source.nodes import MARK, copied, located
 from accumulus.frontends.source.syntax import HARMLESS, Transformer, is_refused
 
-#: Transformed code by the original, its file, and whether no builtin is shadowed; None for what is left as it is.
+#: Transformed code by the original, its file, and True if no builtin is shadowed; None for code that stays unchanged.
 _CODES: Final[dict[tuple[CodeType, str, bool], CodeType | None]] = {}
 #: Codes that are kept, at most; and the lines of one file.
 MOST_KEPT: Final = 4096

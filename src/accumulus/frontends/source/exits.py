@@ -110,10 +110,10 @@ def exits_outside(nodes: Sequence[ast.AST]) -> bool:
     return False
 
 
-# Flags in the place of exits from loops -------------------------------------------------------------------------------
+# Flags instead of exits from loops ------------------------------------------------------------------------------------
 #
-# ``break`` and ``return`` in a ``for`` loop would have to end it for all points at once. So they set a flag, and what
-# the loop does is the other branch of a decision on that flag, which can be recorded beside the first::
+# ``break`` and ``return`` in a ``for`` loop would have to end it for all points at once. So they set a flag. The rest
+# of the loop becomes the other branch of a decision on that flag, and both branches can be recorded::
 #
 #     for i in values:                @loop1, @stop1, @returns1 = @loop(…), False, False
 #         if x < i:                   for @item1 in values:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
-#: The argument by which lambdas of the transformation are told from the user's.
+#: Name of an argument that marks lambdas of the transformation, which the user's lambdas do not have.
 MARK: Final = "@"
 
 Node = TypeVar("Node", bound=ast.AST)

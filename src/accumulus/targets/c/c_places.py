@@ -247,7 +247,7 @@ def stretches(columns: Sequence[NDArray[np.int64]], most: int) -> list[tuple[int
             return None
         change = int(np.searchsorted(changes, first, side="right"))
         last = int(changes[change]) if change < len(changes) else count - 1
-        if last == first + 1 < count - 1:  # one of its own, before others
+        if last == first + 1 < count - 1:  # a single position before a run gets a range of its own
             last = first
         found.append((first, last + 1))
         first = last + 1

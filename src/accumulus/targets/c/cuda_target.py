@@ -123,7 +123,7 @@ def _zeros(result: Result) -> list[str]:
 
 # Programs over arrays -------------------------------------------------------------------------------------------------
 
-#: Words of C that CUDA has others for, or none without a header.
+#: Definitions of C's words that are named differently in CUDA, or defined only by a header.
 _WORDS: Final = (
     "#define restrict __restrict__",
     "#define ptrdiff_t long long",

@@ -35,7 +35,7 @@ from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.module import in_module, runs_in_one_lane
 from accumulus.targets.llvm.vectors import Vectors, unless, when
 
-#: Seconds in which a compiler does an operation, and operations of the longest program that one is asked to do: it
+#: Seconds that a compiler takes for an operation, and operations of the longest program that is compiled: the compiler
 #: needs two kilobytes for each.
 COMPILING: Final = 6e-5
 LONGEST_COMPILED: Final = 1_000_000

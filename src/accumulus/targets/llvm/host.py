@@ -20,9 +20,9 @@ from accumulus.forks import Lock
 
 _LOCK: Final = Lock()
 _NAMES: Final = count()
-#: What LLVM's code generator is told: no second scheduling, after registers are given out, and dependencies between
-#: memory accesses in summary from a hundred on. Without, long blocks of loads and stores take time with the square of
-#: their length; the code is as quick.
+#: Options of LLVM's code generator: no second scheduling after register allocation, and dependencies between memory
+#: accesses are summarised from a hundred on. Without these options, compile time grows with the square of the length of
+#: blocks of loads and stores. The code is equally fast.
 _OPTIONS: Final = ("-disable-post-ra", "-dag-maps-huge-region=100", "-dag-maps-reduction-size=50")
 #: How much LLVM's code generator does for its code, of 0 to 3.
 _LEVEL: Final = 2

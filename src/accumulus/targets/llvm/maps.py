@@ -72,7 +72,7 @@ FORWARD: Final = "forward"
 BACKWARD: Final = "backward"
 UNIFORM: Final = "uniform"
 TABLE: Final = "table"
-#: A result of which each instance has a place of its own, by a table.
+#: A result that each instance stores at its own position, which a table gives.
 SCATTERED: Final = "scattered"
 
 

@@ -207,7 +207,7 @@ class Writer:
 # Formulas as Python writes them ---------------------------------------------------------------------------------------
 
 
-#: What a writer is asked for where Python has an operator, or calls one of NumPy's functions.
+#: The writer's method for each of Python's operators and NumPy's functions, with its first arguments.
 _WRITTEN: Final[dict[np.ufunc, tuple[str, ...]]] = {
     np.add: ("binary", "fadd"),
     np.subtract: ("binary", "fsub"),

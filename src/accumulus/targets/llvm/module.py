@@ -290,7 +290,7 @@ class Text:
             size = sum(map(len, chunk.values()))
             if left > LINES and size > LINES:
                 heads = [head for head, *_ in chunk.values()]
-                # others are called by their addresses
+                # only internal ones: others are called by their addresses
                 declared += [f"declare{head[15:].rstrip('{ ')}" for head in heads if head.startswith("define internal")]
                 lines = [line.replace("define internal", "define", 1) for own in chunk.values() for line in own]
                 yield in_module([*self.shared, *lines]), tuple(chunk)
@@ -338,7 +338,7 @@ def module(unit: Unit, variant: Variant) -> Module:
     else:
         entries, names = entry_points(signature, variant.transposed, lanes, variant.offsets)
     whole = Text(functions.text(), block.parts, [*text, *entries])
-    # functions of the C library are known only once the text has asked for them
+    # the functions of the C library are complete only after the text is generated
     is_short = variant.single and not block.functions and not block.parts
     return Module(whole, (*sorted(functions.imported), *names), block.tables, is_short)
 
