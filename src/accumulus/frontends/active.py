@@ -39,7 +39,7 @@ class _Active(threading.local):
     console: Any = None
     #: Blocks that catch errors: in one, what `math` would raise for a number has to be known.
     trying: int = 0
-    #: True if the code of an opaque function runs, of which nothing is watched.
+    #: True while an opaque function runs, whose code is not watched.
     is_opaque: bool = False
 
 
@@ -112,7 +112,7 @@ def swallowed(error: Exception) -> TraceError | None:
 # Tapes of recordings that have ended: traced values that were kept from these are refused wherever they are used.
 
 T = TypeVar("T")
-#: Tapes within one that are remembered, at most.
+#: Most inner tapes of a recording that are remembered.
 MOST_INNER: Final = 1000
 ENDED: Final = (
     "A traced value is used here whose recording has ended: it was kept (in a global, an attribute, a list, a closure) "

@@ -54,11 +54,11 @@ from accumulus.frontends.source.nodes import MARK
 
 #: The most variables and entries that are watched.
 MOST: Final = 2000
-#: Objects that are looked into, most of which hold nothing that can change: some 10 ms.
+#: Most objects that are examined, which takes about 10 ms. Most of them hold nothing that can change.
 MOST_OBJECTS: Final = 5000
-#: Entries of one namespace up to which a comparison for each is quicker than one for all.
+#: Most entries of a namespace for which comparing each is faster than comparing all at once.
 FEW: Final = 4
-#: Calls of one function of which the objects are looked at.
+#: Most calls of one function whose objects are examined.
 MOST_CALLS: Final = 100
 #: Most characters of a value that a message shows.
 LONGEST_SHOWN: Final = 30
@@ -84,7 +84,7 @@ _MAKING: Final = frozenset({"__init__", "__new__", "__post_init__"})
 _CONTAINERS: Final = frozenset((tuple, list, dict, set, frozenset, MappingProxyType))
 #: Objects of compiled code that do not change.
 _PLAIN: Final = frozenset((object, range, slice, type(...), type(NotImplemented), np.dtype))
-#: Modules whose functions return something else from call to call, or read what is outside of Python.
+#: Modules whose functions return different values from call to call, or read data from outside of Python.
 _OUTSIDE: Final = frozenset(
     (
         *("_datetime", "_io", "_random", "_socket", "_sqlite3", "ctypes", "datetime", "io", "mmap", "multiprocessing"),
@@ -299,7 +299,7 @@ class Captured:
         self._function = function
         #: Names in all code that was seen; attributes of these names are watched.
         self._names: frozenset[str] = frozenset()
-        #: True if code asks for all attributes of objects.
+        #: True if code may read all attributes of objects.
         self._everything = False
         self._observed: Observed | None = None
         self.unwatched: list[str] = []

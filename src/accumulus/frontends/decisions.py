@@ -35,10 +35,10 @@ from accumulus.tape.passes import extended, rows_of
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
-#: Guards of one recording, at most, and questions that they answer: a loop that asks more often may never end.
+#: Most guards of a recording, and most decisions that they answer: a loop with more decisions may never end.
 MOST_GUARDS: Final = 20_000
 MOST_QUESTIONS: Final = 1_000_000
-#: Operations of a recording that still takes decisions, at most; those on whole arrays count as one.
+#: Most operations of a recording that still takes decisions; an operation on a whole array counts as one.
 MOST_OPERATIONS: Final = 10_000_000
 #: Characters of a line of source that a guard keeps.
 MOST_SOURCE: Final = 120
@@ -95,8 +95,8 @@ class Decisions:
         #: How many guards are joined so far, and the truth value that all of these hold.
         self._joined = 0, 0
         self._choices = Choices(tape, self._is_true)
-        #: Values of references as long as there is no loop, and how many operations and constants are among them; then
-        #: those of the inputs and results, and of how many blocks they are.
+        #: Values by reference while there is no loop, and the numbers of operations and constants among them; then
+        #: values of inputs and results, and the number of blocks that they come from.
         self._values: dict[int, Any] = {}
         self._known, self._constants = 0, 0
         self._long: NDArray[np.float64] = np.asarray(point, np.float64)
@@ -508,12 +508,12 @@ def as_number(tape: Any, condition: int) -> int:
 #
 # The conditions that decide a number which is made of constants by choices alone.
 #
-# Where code merges ``low = middle`` under a condition, `low` becomes a choice between two constants, and what is
-# computed of it takes finitely many values. If the function then asks for its truth, or uses it as an index, those
-# conditions are what has to stay as it is: they are fewer than what was computed of the number, which then need not be
-# computed. And where conditions stay as they are, choices by them are no choices any more.
+# Where code merges ``low = middle`` under a condition, `low` becomes a choice between two constants, and values
+# computed from it take finitely many values. If the function then decides on such a value, or uses it as an index, the
+# conditions of the choices become guards. They are fewer than the operations that compute the value, which then need
+# not run. A choice by a guarded condition is no choice any more.
 
-#: Conditions of one number, at most: of more, the number itself is as good a guard.
+#: Most conditions of one number: with more, the number itself is as good a guard.
 MOST_CONDITIONS: Final = 64
 
 _SELECT: Final = BY_NAME["select"].code

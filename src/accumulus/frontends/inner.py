@@ -20,8 +20,8 @@ from accumulus.tape.operations import INPUT
 from accumulus.tape.passes import USED, moved, rows_of
 from accumulus.tape.tape import Tape
 
-#: Operations on entries of long arrays, at most, of one instance of what is repeated: one of more is no body, but a
-#: program over arrays.
+#: Most operations of one instance of a body on entries of long arrays. A longer instance is recorded as a program over
+#: arrays.
 MOST_IN_BODY: Final = 5_000
 
 

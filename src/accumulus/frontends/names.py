@@ -202,10 +202,10 @@ def _changed(before: Any, now: Any) -> Iterator[tuple[tuple[int, ...], int]]:
 # Values recognised ---------------------------------------------------------------------------------------------------
 
 
-#: Points at which values are compared; of these, so many have to be finite.
+#: Number of points at which values are compared, and the number of these at which they have to be finite.
 POINTS: Final = 12
 FINITE: Final = 4
-#: Relative difference of what is the same, up to rounding.
+#: Largest relative difference, by rounding, of values that count as the same.
 TOLERANCE: Final = 1e-9
 
 

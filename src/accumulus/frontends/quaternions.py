@@ -155,7 +155,7 @@ class _Perturbed(threading.local):
 
 
 _PERTURBED: Final = _Perturbed()
-#: Rows of a stack that are found one by one, at most.
+#: Most rows of a stack that are found one by one.
 _MOST_ROWS: Final = 1_000
 
 

@@ -53,8 +53,8 @@ from accumulus.tape.passes import moved
 from accumulus.tape.program import MANY_BLOCKS, Program
 
 T = TypeVar("T")
-#: Operations in the text of loops from which it is looked whether they are the steps of a loop in Python.
-#: From the first on always; from the second on where loops have fewer instances than so many in the mean.
+#: Number of operations in the text of loops from which steps of a Python loop are searched among them: always from
+#: `LONG_TEXT` on; from `SHORT_TEXT` on if loops have fewer than `FEW_INSTANCES` instances on average.
 LONG_TEXT: Final = 1_000
 SHORT_TEXT: Final = 50
 FEW_INSTANCES: Final = 8
@@ -145,7 +145,7 @@ def record(
         loops = rolled(recording.scalars)
         plain = refusal is None and not recording.guards and not recording.program.sees_zero_signs
         if loops is None and plain and is_long_and_simplified(recording.scalars):
-            # steps that take 0 or 1 from a table are simpler than others, and alike only as they are written
+            # simplification shortens steps that take 0 or 1 from a table: only as written are all steps alike
             with suppress(TraceError):
                 literal, _ = recorded(Program(count, scalar=True, loops=False, literal=True))
                 loops = rolled(literal.scalars)

@@ -20,9 +20,9 @@ from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
-#: Turns that are recorded, of which the second and the third are compared, then the third and the fourth.
+#: Turns that are recorded. The second is compared with the third, then the third with the fourth.
 TURNS: Final = 4
-#: Operations of a turn, at most, that are compared.
+#: Most operations of a turn that are compared.
 MOST_COMPARED: Final = 200_000
 
 

@@ -41,7 +41,7 @@ Positions = NDArray[np.intp] | slice
 Call = Literal["point", "batch", "transposed"]
 
 DTYPES: Final = ("float64", "float32")
-#: Threads take whole multiples of so many points.
+#: Threads compute multiples of this number of points.
 FEWEST_POINTS: Final = 64
 #: Seconds of work for which another thread is worth it: waking it up takes up to 80 microseconds by itself.
 MINIMUM_WORK: Final = 2e-4
@@ -248,7 +248,7 @@ class Kernel(ABC):
         self.seconds = {"emit": 0.0, "compile": 0.0}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # machine code does not travel: it is compiled again where it is wanted, as suits the machine there
+        # machine code is not pickled: the receiving machine compiles its own
         return type(self), (self._unit,)
 
     @property

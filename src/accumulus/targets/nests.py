@@ -53,7 +53,7 @@ from accumulus.targets.kernel import Unit
 
 #: Stretches of references that follow each other are copied one by one if they are that long on average.
 LONG: Final = 256
-#: References that are looked at at once.
+#: Number of references that are examined at once.
 PART: Final = 1 << 16
 #: An array that is filled to less than one part in so many is cleared, and its entries are stored one by one.
 SPARSE: Final = 4
@@ -224,7 +224,7 @@ def _stretches(references: NDArray[np.int64]) -> list[tuple[int, Range]] | None:
 
 # Where numbers are while a program runs: in one array, the workspace --------------------------------------------------
 
-#: Numbers in the workspace, at most: tables of indices have 32 bits.
+#: Most numbers in the workspace: tables of indices have 32 bits.
 MOST: Final = 2**31
 
 

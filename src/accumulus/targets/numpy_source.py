@@ -49,9 +49,9 @@ from accumulus.text import printable
 
 #: Intermediate values of a batch are held for as many points at a time as fill this many bytes.
 WORKING_MEMORY: Final = 32 << 20
-#: Pieces of arrays, at most, that are joined; of more, entries are found in a table.
+#: Most pieces of arrays that are joined; entries of more pieces are found by a table.
 MOST_PIECES: Final = 16
-#: What operations are called.
+#: Names of operations.
 _OPERATION: Final = re.compile(r"t\d+")
 _SELECT: Final = BY_NAME["select"].code
 _LINE: Final = 110
@@ -63,7 +63,7 @@ class Labels:
 
     parameters: tuple[str, ...] = ()  # names of the arguments; none for x, or a0, a1, …
     values: Mapping[int, str] = field(default_factory=dict)  # of operations, what they compute
-    # of each array that is returned, what each of its entries is; fewer, or none, where nothing is known
+    # meaning of each entry of each returned array; shorter or empty where it is unknown
     entries: tuple[tuple[str, ...], ...] = ()
 
     def entry(self, array: int, position: int) -> str:

@@ -42,7 +42,7 @@ from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
 from accumulus.frontends.numpy.scanning import scan
 
-#: Steps of a loop, at most, whose end is found by following what it counts.
+#: Most steps of a loop whose end is found by following its counter.
 MOST_STEPS: Final = 100_000
 #: Primitives whose operands from this position on are numbers of entries.
 INDEXED: Final = {"dynamic_slice": 1, "gather": 1, "dynamic_update_slice": 2, **dict.fromkeys(SCATTERS, 1)}
@@ -419,7 +419,7 @@ def _written_out(loop: _Loop) -> list[Any]:
 # the value. Within a rule, derivatives of the values that it uses do not matter, since they are multiplied by t: there,
 # functions are recorded without their rules.
 
-#: Entries of the results of a function with a custom_vjp, at most: its rule is recorded for each.
+#: Most entries of the results of a function with a custom_vjp: its rule is recorded for each entry.
 MOST_ENTRIES: Final = 256
 
 

@@ -12,7 +12,7 @@ from accumulus.frontends.jax.equations import Call, evaluated, records
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.operands import references_of
 
-#: Unknowns of a system, at most, and rows of a matrix that is factorized with pivots.
+#: Most unknowns of a system, and most rows of a matrix that is factorized with pivots.
 MOST_UNKNOWNS: Final = 400
 MOST_ROWS: Final = 16
 

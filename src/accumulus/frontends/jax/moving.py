@@ -30,7 +30,7 @@ SCATTERS: Final[dict[str, Any]] = {
     **dict.fromkeys(("scatter-min", "scatter_min"), np.minimum),
     **dict.fromkeys(("scatter-max", "scatter_max"), np.maximum),
 }
-#: Places, at most, among which a number that depends on the arguments chooses by selects.
+#: Most positions among which a traced index is resolved by selects.
 MOST_PLACES: Final = 64
 
 
@@ -360,7 +360,7 @@ def _changed(call: Call, x: Any, places: NDArray[np.int64], given: Any, function
 
 # Sums, extremes, products and sorting ---------------------------------------------------------------------------------
 
-#: Entries along an axis, at most, that are sorted by a network of comparisons.
+#: Most entries along an axis that are sorted by a network of comparisons.
 MOST_SORTED: Final = 32
 
 REDUCTIONS: Final[dict[str, np.ufunc]] = {
@@ -491,7 +491,7 @@ def _is_later(keys: Any, k: int) -> Any:
 
 # Windows that move over arrays ----------------------------------------------------------------------------------------
 
-#: What windows are joined by, and what is around an array then.
+#: The function that reduces a window, and the value that pads the array.
 WINDOWS: Final[dict[str, tuple[np.ufunc, float]]] = {
     "reduce_window_sum": (np.add, 0.0),
     "reduce_window_max": (np.maximum, -np.inf),

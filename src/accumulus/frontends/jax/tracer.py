@@ -180,7 +180,7 @@ def _attribute(value: Any, name: str) -> Any:
     return _MISSING if hasattr(type(found), "__get__") and not isinstance(found, FunctionType) else found
 
 
-#: What JAX raises where a function asks for a number while it is traced.
+#: Errors that JAX raises if a function needs a concrete number while it is traced.
 _ASKED: Final = (
     jax.errors.ConcretizationTypeError,
     jax.errors.NonConcreteBooleanIndexError,

@@ -69,7 +69,7 @@ def _is_sparse_matrix(value: Any) -> bool:
     return is_sparse(value) and type(value).__name__.endswith("_matrix")
 
 
-#: Functions of libraries, with their modules, that take what is no array of NumPy's as an object of another library:
+#: Functions of libraries, with their modules, that treat traced arrays as objects of another library:
 #: SciPy leaves products with sparse matrices to it, and pandas makes a series of the objects in it.
 _SEEING_OBJECTS: Final = {"_matmul_dispatch": "scipy.sparse.", "sanitize_array": "pandas.core."}
 

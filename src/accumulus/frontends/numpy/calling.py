@@ -118,7 +118,7 @@ def _is_truth(value: Any, wanted: bool, positive: bool) -> Any:
 # recording holds wherever the loop ends. That costs all turns at every point. So a loop of many turns, or one that goes
 # on for long after it has ended at the given point, is recorded anew, with each exit guarded.
 
-#: Turns of one loop under a traced flag, at most; and operations recorded after it has ended at the given point.
+#: Most turns of a loop under a traced flag, and most operations recorded after it ended at the given point.
 MOST_TURNS: Final = 64
 MOST_OPERATIONS: Final = 500
 
@@ -174,7 +174,7 @@ class Loop:
 
 # Builtins of traced values --------------------------------------------------------------------------------------------
 
-#: Numbers that are sorted by comparing and exchanging, at most; more are sorted as at the given point.
+#: Most numbers that are sorted by compare-exchange steps; more are sorted as at the given point.
 MOST_SORTED: Final = 8
 
 
@@ -290,10 +290,10 @@ BUILTINS: Final[dict[Any, Callable[..., Any]]] = {
 }
 
 
-#: What was called in the recordings under way, by identity: the function, what is called instead, and whether it
-#: may be called in a branch as it is.
+#: Functions called in the current recordings, by identity: the function, its replacement, and True if a branch may call
+#: it unchanged.
 _KNOWN: Final[dict[int, tuple[Any, Any, bool]]] = {}
-#: Functions met in one recording that are kept, at most: those made in loops are many.
+#: Most functions that are kept for a recording: loops may create many.
 MOST_KNOWN: Final = 10_000
 #: Builtins that change nothing.
 _HARMLESS: Final = frozenset(
@@ -319,12 +319,12 @@ _PURE_MODULES: Final = frozenset(
         *("statistics",),
     )
 )
-#: Where Python's standard library is, and what is installed within it.
+#: Folder of Python's standard library, and the folders of installed packages in it.
 _STANDARD: Final = str(Path(os.__file__).parent) + os.sep
 _INSTALLED: Final = (_STANDARD + "site-packages", _STANDARD + "dist-packages")
 #: Functions of NumPy that write into an argument.
 _FILLING: Final = frozenset({"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"})
-#: Types whose methods change nothing, and those of which they change the object itself.
+#: Types whose methods change nothing, and types whose methods change the object itself.
 _UNCHANGING: Final = (str, bytes, int, float, complex, tuple, frozenset, range, np.generic, types.ModuleType, type)
 _CONTAINERS: Final = (list, dict, set)
 

@@ -91,7 +91,7 @@ def _insert(tape: Tape, arr: Any, obj: Any, values: Any, axis: int | None = None
 
 # Products -----------------------------------------------------------------------------------------------------
 
-#: Functions that are linear in each of their arguments, with how many of these are arrays, and which is conjugated.
+#: Functions that are linear in each argument, with the number of array arguments and the position of a conjugated one.
 MULTILINEAR: Final[dict[Callable[..., Any], tuple[int, int | None]]] = {
     **dict.fromkeys((np.dot, np.inner, np.outer, np.matmul, np.tensordot, np.kron, np.convolve, np.cross), (2, None)),
     **dict.fromkeys((np.linalg.matmul, np.linalg.outer, np.linalg.tensordot, np.linalg.cross), (2, None)),

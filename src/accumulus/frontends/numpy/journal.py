@@ -84,7 +84,7 @@ def facts_of(tape: Any, reference: int, truth: bool) -> Facts:
 
 # The journal ----------------------------------------------------------------------------------------------------------
 
-#: Items of a container, and entries of a plain array, that are copied, at most.
+#: Most items of a container, or entries of a plain array, that are copied.
 MOST_ITEMS: Final = 100_000
 
 Site = tuple[Any, ...]

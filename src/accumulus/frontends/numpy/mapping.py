@@ -24,9 +24,9 @@ from accumulus.frontends.trees import Structure, flatten, unflatten
 from accumulus.tape.columns import column
 from accumulus.tape.interpreter import evaluate
 
-#: Instances, from which on those of numbers are computed together.
+#: Number of instances from which instances on numbers are computed together.
 MANY: Final = 64
-#: Instances that are computed at once: what is in between stays in the processor's cache.
+#: Number of instances computed at once: intermediate values stay in the processor's cache.
 CHUNK: Final = 4096
 
 

@@ -220,11 +220,11 @@ def truth_of(value: Any) -> Any:
     return bool(value)
 
 
-#: Operations of one branch, at most; branches within branches; and how often one `if` is tried.
+#: Most operations of one branch, most nested branches, and most attempts to merge one `if`.
 MOST_OPERATIONS: Final = 5_000
 MOST_DEPTH: Final = 60
 MOST_FAILURES: Final = 3
-#: How often a function is recorded anew.
+#: Most recordings of one function.
 MOST_ATTEMPTS: Final = 4
 
 

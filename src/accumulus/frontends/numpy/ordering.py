@@ -67,7 +67,7 @@ def exchanged(columns: Sequence[Any], wrong: Callable[[Any, Any], Any]) -> list[
 
 # Decided functions ----------------------------------------------------------------------------------------------------
 
-#: Entries that are sorted by choices, at most.
+#: Most entries that are sorted by selects.
 MOST_MERGED: Final = 8
 
 
@@ -335,7 +335,7 @@ def interpolated(tape: Tape, x: Any, knots: Any, values: Any, left: Any, right: 
 _PRODUCTS: Final = frozenset({np.dot, np.vdot, np.inner})
 #: Functions of one array that do the same to every entry, though they are no universal functions.
 _ELEMENTWISE: Final = frozenset({np.clip, np.round, np.around, np.nan_to_num, np.zeros_like, np.ones_like, np.copy})
-#: What does not ask for entries.
+#: Functions that need no entries, with the attribute that they return.
 _ATTRIBUTES: Final = {np.ndim: "ndim", np.shape: "shape", np.size: "size"}
 
 

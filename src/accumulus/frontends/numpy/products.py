@@ -31,11 +31,11 @@ from accumulus.tape.tape import Tape
 #: Number of other operations that one product in a contraction counts as: derivatives of dense products are dense.
 DENSE: Final = 4
 
-#: Products of matrices that are recorded as such have at least so many products of entries, and so many terms in a
-#: sum; smaller ones, and those of more stacked matrices than the last, are multiplications and sums.
+#: Fewest products of entries, and fewest terms of a sum, of a matrix product that is recorded as one block. Smaller
+#: products, and those of more than `MOST_STACKED` stacked matrices, are recorded as multiplications and sums.
 SMALLEST_MATRICES: Final = 4096
 SHORTEST_TERMS: Final = 8
-#: Stored entries of a constant sparse matrix from which on a product with it is one block of the program.
+#: Fewest stored entries of a constant sparse matrix whose products are one block of the program.
 SMALLEST_SPARSE: Final = 64
 #: Terms of a product that count as one entry of an array: small matrices are multiplied term by term.
 TERMS: Final = 8
@@ -153,7 +153,7 @@ def _pair(tape: Tape, first: Labelled, second: Labelled, wanted: set[str]) -> La
             return np.stack(stacked).reshape(shape), labels
         products = tape.map(lambda body: body.multiply, [blocks[0][:, :, np.newaxis], blocks[1][:, np.newaxis]])
         return _sums(tape, products.reshape(-1, products.shape[-1])).reshape(shape), labels
-    # what a zero contributes to a sum is nothing, whatever its sign; a tape that keeps signs would add it
+    # zeros of either sign contribute nothing to a sum; a tape that keeps their signs would add them
     zeros = {-k for k, value in enumerate(tape.constants, 1) if value == 0.0} if tape.signed_zeros else None
     entries: list[int] = []
     for rows, columns in zip(*(block.tolist() for block in blocks), strict=True):

@@ -25,7 +25,7 @@ from accumulus.tape.interpreter import Copies
 from accumulus.tape.program import LONG
 from accumulus.tape.tape import Tape
 
-#: Operations of one step, at most, for it to be a body; longer ones are recorded as operations on arrays.
+#: Most operations of a step that is recorded as a body; longer steps are recorded as operations on arrays.
 LONGEST_BODY: Final = 5_000
 
 

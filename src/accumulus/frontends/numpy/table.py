@@ -96,8 +96,8 @@ def by_name(record: Callable[..., Any]) -> Callable[..., Any]:
     return record
 
 
-#: What records functions that are given functions, in which there may be traced values where no argument is one; it
-#: returns `NotImplemented` where there are none.
+#: Functions that record functions with function arguments. These may hold traced values even if no argument is traced;
+#: a recording function returns `NotImplemented` if they hold none.
 CALLING: Final[set[Callable[..., Any]]] = set()
 #: Recorded array functions.
 FUNCTIONS: Final[dict[Callable[..., Any], ArrayFunction]] = {}
@@ -114,8 +114,8 @@ REFUSED: Final[set[str]] = set()
 #: Libraries whose functions are recorded as NumPy's are, with the packages of their rows: those fill the tables above,
 #: and are imported once the library is.
 _ROWS_OF: Final = {"scipy": "accumulus.frontends.scipy"}
-#: What NumPy asks of traced values: "__array_function__", and the ways of calling a universal function: "__call__",
-#: "reduce", "accumulate", "outer", "at"; and "array", which makes an array of a scalar. Names of those of complex
+#: Functions for NumPy's protocols on traced values: "__array_function__"; methods of universal functions: "__call__",
+#: "reduce", "accumulate", "outer" and "at"; and "array", which makes an array of a scalar. Names of those for complex
 #: numbers begin with "complex".
 PROTOCOLS: Final[dict[str, Callable[[Tape, Any, Any, Any], Any]]] = {}
 

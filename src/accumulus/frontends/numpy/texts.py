@@ -32,14 +32,14 @@ from accumulus.frontends.inner import InnerTape
 from accumulus.frontends.location import in_library
 from accumulus.frontends.numpy.operands import Operand, concrete, depends
 
-#: Modules that show what they are given, and do nothing else with it.
+#: Modules that only show their arguments.
 _SHOWING: Final = frozenset(
     (
         *("IPython", "_pytest", "bdb", "cmd", "code", "debugpy", "doctest", "ipykernel", "logging", "loguru", "pdb"),
         *("pydevd", "rich", "structlog", "tqdm", "traceback", "unittest", "warnings"),
     )
 )
-#: Methods by which objects write themselves: their text is that of whoever asks.
+#: Methods that write objects as text: their callers decide what happens to the text.
 _WRITING: Final = frozenset(("__format__", "__repr__", "__str__"))
 #: Functions that make text, and methods of text that make text of it.
 _MAKERS: Final = (str, repr, format, ascii, np.array_str, np.array_repr, np.array2string)

@@ -28,7 +28,7 @@ from accumulus.frontends.numpy.table import CALLED, by_name, check_dtype, implem
 from accumulus.tape.partials import SERIES, terms
 from accumulus.tape.tape import Tape
 
-#: Knots of a table that are all compared with at every point, at most, where it is read at few places; of how many.
+#: Most knots of a table that are all compared at every point if it is read at up to `FEW_PLACES` places.
 MOST_KNOTS: Final = 16
 FEW_PLACES: Final = 4
 

@@ -318,7 +318,7 @@ COEFFICIENTS: Final = tuple(
         *(10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0),
     )
 )
-#: Squarings at most, where their number is a decision, and where all are recorded and chosen from.
+#: Most squarings: if their number is a decision, and if all are recorded and one result is selected.
 MOST_DECIDED: Final = 60
 MOST_CHOSEN: Final = 8
 

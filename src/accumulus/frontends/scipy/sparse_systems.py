@@ -29,7 +29,7 @@ from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.systems import products
 from accumulus.tape.tape import Tape
 
-#: Rows of a system, at most, that is written out, and so its products are counted.
+#: Most rows of a system that is written out, so that its products are counted.
 MOST_ROWS: Final = 64
 #: Systems of constant matrices, by the matrix, its order and whether they raise: equal ones are factorised once.
 _HELD: Final[WeakValueDictionary[Any, SparseSystem]] = WeakValueDictionary()

@@ -22,10 +22,10 @@ from accumulus.frontends.source.syntax import HARMLESS, Transformer, is_refused
 
 #: Transformed code by the original, its file, and True if no builtin is shadowed; None for code that stays unchanged.
 _CODES: Final[dict[tuple[CodeType, str, bool], CodeType | None]] = {}
-#: Codes that are kept, at most; and the lines of one file.
+#: Most code objects that are kept, and most lines of one file.
 MOST_KEPT: Final = 4096
 MOST_LINES: Final = 50_000
-#: What a function is called where it is compiled anew: under its own name it would be a variable there.
+#: Name of a function when it is recompiled: its own name would be a local variable there.
 _NAME: Final = "@function"
 _FUTURE: Final = 0x1FF0000  # flags of `from __future__ import …` in code objects
 

@@ -18,7 +18,7 @@ from accumulus.frontends.source.nodes import assigned, constant_node, copied, lo
 #: Nodes with a scope of their own.
 SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
-#: Nodes of the syntax tree that are copied into a second branch, at most.
+#: Most nodes of the syntax tree that are copied into a second branch.
 MOST_COPIED: Final = 120
 
 Exit = type[ast.stmt] | tuple[type[ast.stmt], ...]

@@ -77,7 +77,7 @@ HARMLESS: Final = frozenset(
 )
 #: Functions that see the frame they are called in, or need it: code that names them stays as it is.
 FRAMES: Final = frozenset({"locals", "eval", "exec", "vars", "dir"})
-#: Blocks that Python nests, at most 20; and how many an `if` takes.
+#: Most nested blocks (Python allows 20), and the number that an `if` takes.
 MOST_BLOCKS: Final = 18
 BLOCKS: Final = 2
 

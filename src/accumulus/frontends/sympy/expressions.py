@@ -22,7 +22,7 @@ from accumulus.tape.live import needed
 from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 
-#: Numbers of which this multiple is whole are written as fractions.
+#: Numbers are written as fractions if this multiple of them is an integer.
 _FRACTIONS: Final = 1024.0
 
 

@@ -21,7 +21,7 @@ from accumulus.tape.operations import BY_NAME, Operation
 #: What stands for one number: symbols, functions of time, their derivatives, and entries of arrays without entries.
 SYMBOLS: Final = (sp.Symbol, AppliedUndef, sp.Derivative, MatrixElement, sp.Indexed)
 
-#: Arrays of which only the name is there.
+#: Arrays that have a name only.
 NAMES: Final = (sp.MatrixSymbol, sp.IndexedBase)
 
 

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 #: What SymPy works out in bounded time, where it has been put down without that: not integrals, nor limits.
 UNDONE: Final = (sp.Derivative, sp.Subs, MatrixElement)
-#: Terms of a sum, or factors of a product, at most.
+#: Most terms of a sum, or factors of a product.
 MOST_TERMS: Final = 1_000_000
 #: Digits to which constant parts are evaluated before they are rounded to a double.
 DIGITS: Final = 30

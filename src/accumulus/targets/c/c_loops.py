@@ -52,9 +52,9 @@ from accumulus.targets.nests import Nest, Nests, Place, check_written
 LOOP_PART: Final = 2000
 #: Instances that go through the functions of a long body together.
 TILE: Final = 64
-#: Fewer instances find operands by a table; those of recurrences in so many stretches, at most, without one.
+#: Fewer instances find operands by a table; recurrences without one have at most `MOST_PIECES` stretches.
 SHORTEST_TABLE, MOST_PIECES = 64, 4
-#: Operations of a body from which it is a table, where it may be.
+#: Number of operations from which a body becomes a table, if it can.
 LONG_BODY: Final = 300
 #: Steps of recurrences with fewer instances are computed one instance after the other.
 WIDE: Final = 4

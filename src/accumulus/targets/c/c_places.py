@@ -25,9 +25,9 @@ from accumulus.targets.c.c_header import (
 
 #: The parameter for the work space.
 WORK: Final = "work"
-#: Types of places in tables, the smaller one where they fit, and what names of functions on them end with.
+#: Types of positions in tables, the smallest that fits first, and the suffixes of functions on them.
 INDEX_TYPES: Final = {"unsigned short": "short", "int": "int"}
-#: Stretches, at most, and the period, that places may be in for loops without a table.
+#: Most stretches, and the longest period, of positions for which loops need no table.
 MOST_STRETCHES, LONGEST_PERIOD = 16, 8
 #: Owners of references: constants, the work space; arguments are counted from 0.
 _CONSTANT: Final = -1

@@ -27,7 +27,7 @@ from accumulus.targets.schedule import Part
 LONGEST_PART: Final = 400
 #: Points of a tile, for vectors of 64 bytes.
 TILE: Final = {"float64": 8, "float32": 16}
-#: Tiles are smaller where their memory would be more than so many bytes of stack.
+#: Most bytes of stack for a tile; tiles are made smaller to fit.
 MOST_STACK: Final = 256 << 10
 
 

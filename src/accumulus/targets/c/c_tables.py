@@ -23,7 +23,7 @@ from accumulus.targets.kernel import Segment
 from accumulus.targets.schedule import Group, groups, order
 from accumulus.targets.target import Compilable
 
-#: Arguments of an operation in a table, at most.
+#: Most arguments of an operation in a table.
 MOST_ARGUMENTS: Final = 2
 #: Bytes of machine code and constant data by gcc 12, -Os, x86-64: of a function that follows a table, of each kind of
 #: operation in it, of an operation that is written out, and of a loop and each array that it takes or makes. Over the
@@ -33,7 +33,7 @@ OF_KIND: Final = 35
 WRITTEN: Final = 11
 LOOP: Final = 60
 OF_ARRAY: Final = 14
-#: Registers, at most: their numbers are of 16 bits.
+#: Most registers: their numbers have 16 bits.
 MOST_REGISTERS: Final = 1 << 16
 
 

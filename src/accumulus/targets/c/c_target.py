@@ -207,7 +207,7 @@ class Loaded:
 
     def __init__(self, text: str) -> None:
         self._library: Any = None
-        # nobody else may write where it is loaded from; once it is loaded, the file is not needed
+        # only this user may write to the folder; after loading, the file is not needed
         with tempfile.TemporaryDirectory(prefix="accumulus-", ignore_cleanup_errors=True) as folder:
             path = Path(folder, "program.so")
             shared_library(text, path)

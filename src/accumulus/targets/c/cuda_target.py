@@ -194,7 +194,7 @@ class _LoopSource(LoopSource):
 
 #: Threads of a block.
 BLOCK: Final = 128
-#: Threads of a launch that have a work space, at most, and the part of the free memory that all of these take.
+#: Most threads of a launch with a work space, and the divisor of the free memory that all work spaces may take.
 WORKING: Final = 1 << 16
 WORK_PART: Final = 4
 #: Part of the free memory that arguments and results of one launch take, where these come from NumPy arrays.

@@ -109,14 +109,14 @@ def callback(
 ENTRIES: Final = "entries"
 RUN: Final = "run"
 
-#: Bytes from the beginning of a structure to what is read of it, or written.
+#: Offsets, in bytes, of the fields of a structure that are read or written.
 _FRAME: Final = {"extension": 8, "api": 16, "stage": 32, "arguments": 72, "results": 112, "attributes": 160}
 _EXTENSION: Final = {"type": 8, "metadata": 24}
 _METADATA: Final = {"major": 24, "minor": 28, "traits": 32}
 _API: Final = {"major": 32, "minor": 36, "error": 48}
 _BUFFER: Final = {"data": 24, "rank": 32, "lengths": 40}
 _SCALAR: Final = {"value": 8}
-#: The stage in which arrays are computed, what asks for the version of the interface, and the code of an error.
+#: The stage that computes arrays, the type of the query for the interface's version, and an error code.
 _EXECUTE, _ASKS_FOR_METADATA, _EXHAUSTED = 3, 1, 8
 _MESSAGE: Final = "accumulus: memory ran out while derivatives were computed"
 

@@ -444,7 +444,7 @@ ROW: Final = 32
 FINDING: Final = 6e-10
 
 
-#: Bytes of the numbers of all points that are computed at once, at most: they have to stay near the processor.
+#: Most bytes of numbers of all points that are computed at once: they have to stay in the processor's caches.
 MOST_IN_LANES: Final = 1 << 20
 #: Seconds that compiling for points in lanes takes, and each operation of a body; those of a call beside its loops.
 LANES, LANES_AN_OPERATION, CALL = 1e-2, 2e-4, 1e-5
@@ -816,7 +816,7 @@ class LLVMLoops(CompiledLoops):
         values = aligned((self._layout.size, lanes), np.dtype(float))
         values[:] = 0.0
         values[1 : self._layout.first] = np.reshape(self._constants, (-1, 1))
-        # where a result has entries that are 0 whatever is computed, nothing is stored
+        # structural zeros of a result are not stored
         results = [np.zeros((length, lanes)) for length in self._lengths]
         given, calls = [], np.zeros((len(self._steps), ROW // 8), np.int64)
         for call, step in zip(calls, self._steps, strict=True):

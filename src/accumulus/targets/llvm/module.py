@@ -69,7 +69,7 @@ from accumulus.targets.schedule import runs as sorted_into_runs
 
 # Variants -------------------------------------------------------------------------------------------------------------
 
-#: A program of more operations, or of more results, than the first is cut into functions of so many steps.
+#: Most operations, and most results, of a program in one function; others are cut into functions of `PART_SIZE` steps.
 LARGEST_UNCUT, PART_SIZE = 1000, 300
 
 
@@ -261,9 +261,9 @@ LARGEST_STRAIGHT_LINE, SHORTEST_RUN = 15_000, 16
 TILE_LINES, TILE_BYTES = 2, 1 << 18
 #: As many structural zeros of one point are cleared by a call, before anything is stored.
 WORTH_CLEARING: Final = 16
-#: In batches whose results take more bytes than the first, more than caches hold, lines are fetched so many bytes ahead
-#: of the stores, where a block has up to the third. Points take 0.5 to 0.9 of the time then; smaller batches, or those
-#: of larger blocks, would take up to 1.2 times as long.
+#: If a batch's results take more than `BEYOND_CACHES` bytes, lines are fetched `AHEAD` bytes ahead of the stores, for
+#: blocks of up to `LARGEST_FETCHED` bytes. Points then take 0.5 to 0.9 of the time. Smaller batches, or larger blocks,
+#: would take up to 1.2 times as long.
 BEYOND_CACHES, AHEAD, LARGEST_FETCHED = 12 << 20, 1 << 13, 1 << 14
 #: Bytes of a cache line.
 LINE: Final = 64

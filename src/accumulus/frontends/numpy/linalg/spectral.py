@@ -62,7 +62,7 @@ from accumulus.frontends.numpy.table import implements
 from accumulus.tape.blocks import EIGENVECTORS, ORTHOGONAL, SINGULAR_VECTORS
 from accumulus.tape.tape import Tape
 
-#: Columns, at most.
+#: Most columns.
 LARGEST: Final = 8
 
 
