@@ -95,7 +95,7 @@ def derivative(
 
 
 def manifolds_in(options: dict[str, Any]) -> list[Any]:
-    """Take the manifolds of arguments and results out of what is asked."""
+    """Remove the manifolds of arguments and results from the options and return them."""
     return [options.pop(name, default) for name, default in MANIFOLDS.items()]
 
 

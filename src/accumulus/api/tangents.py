@@ -167,7 +167,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _stored(value: Any, path: str, kind: type[_Quaternions] = _Quaternions) -> Any:
-    """Return a value with quaternions in the place of rotations, and arrays in that of lists of numbers."""
+    """Return a value with quaternions instead of rotations, and arrays instead of lists of numbers."""
     if is_rotation(value):
         return kind(quaternions_of(value))
     if type(value) in (float, np.ndarray) or isinstance(value, StandIn):
@@ -513,7 +513,7 @@ def _of_primals(primals: Any, seeds: Any) -> None: ...
 
 
 def _restored(value: Any, *, unit: bool = False) -> Any:
-    """Return a value with rotations in the place of their quaternions, which are divided by their length if `unit`."""
+    """Return a value with rotations instead of their quaternions, which are normalised if `unit`."""
     if type(value) is _Quaternions:
         return rotation_of(normalised(value.quaternions) if unit else value.quaternions)
     found = None if isinstance(value, np.ndarray | StandIn) else opened(value)

@@ -173,7 +173,7 @@ class FlatProblem:
         return outcome.entries if fits and outcome.is_real else None
 
     def moved(self, point: Point, column: int, value: complex) -> list[Any]:
-        """Return the point with another number in the place of a column's entry."""
+        """Return the point with another number for a column's entry."""
         position, index = self.columns[column]
         changed = np.array(point[position], np.result_type(np.float64, type(value)))
         changed[index] = value

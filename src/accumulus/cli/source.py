@@ -45,7 +45,7 @@ def labels_of(program: CompiledProgram, names: NamedValues | None, parameters: S
 
 
 def _entries(program: CompiledProgram, parameters: Sequence[str]) -> Iterator[list[str]]:
-    """Yield what each entry of each array is; nothing for those of which only some are stored."""
+    """Yield the meanings of the entries of each array; nothing for arrays that store only some entries."""
     kind, recording, selection = program.kind, program.recording, program._selection
     shapes = {k: shape for k, shape in enumerate(recording.argument_shapes) if shape is not None}
     inputs = [

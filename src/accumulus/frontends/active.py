@@ -229,7 +229,7 @@ ADVICE: Final = {
 
 
 def no_decision() -> TraceError:
-    """Return a traced value was asked whether it is true."""
+    """Return the error for a decision on a traced value."""
     place = user_place()
     callee = None if place is None else place.callee
     source = "" if place is None else place.source

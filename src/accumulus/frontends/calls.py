@@ -64,7 +64,7 @@ def signature_of(function: Callable[..., Any]) -> tuple[inspect.Signature, tuple
 
 
 def _bound(table: Sequence[Row], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the arguments by name, as ``Signature.bind`` does; None where that has to be asked."""
+    """Return the arguments by name, as ``Signature.bind`` does; None if only ``Signature.bind`` can decide."""
     if len(arguments) > len(table):
         return None
     found: dict[str, Any] = {}
@@ -238,7 +238,7 @@ class Restructured:
         return positional, {name: _restored(part, rest, constant) for name, part in self.keywords.items()}
 
     def with_arrays(self) -> Restructured:
-        """Return this call with an array in the place of each list of numbers."""
+        """Return this call with an array instead of each list of numbers."""
         keywords = {name: without_lists(part) for name, part in self.keywords.items()}
         return Restructured(self.function, tuple(map(without_lists, self.positional)), keywords, self.names)
 
@@ -540,7 +540,7 @@ def reader(structures: Sequence[Structure], route: Sequence[int | str]) -> Reade
 
 
 def _read(structure: Structure, value: str, source: _Source, leaves: list[str]) -> bool:
-    """Return lines that read the leaves of a structure from a variable; whether there are any."""
+    """Write lines that read the leaves of a structure from a variable; return True if there are any."""
     refused = ": return None"
     if isinstance(structure, Leaf):
         if structure.written is None:

@@ -73,7 +73,7 @@ def record(
     tells: bool = True,
     opens_indices: bool = False,
 ) -> Recording:
-    """Run `function` on traced values in the place of `arguments` and return what it computed.
+    """Run `function` on traced values instead of `arguments` and return its recording.
 
     Args:
         function: written with operators and NumPy's functions.

@@ -191,7 +191,7 @@ class Recorder(ABC):
         """
 
     def run_nested(self, function: Any, tape: Any, arguments: Sequence[Any], inputs: Inputs) -> Any:
-        """Do as `run`, for a function whose derivatives are asked for by one that is being recorded."""
+        """Do as `run`, for a function that is differentiated within one that is being recorded."""
         return self.run(function, tape, arguments, inputs)
 
     @abstractmethod

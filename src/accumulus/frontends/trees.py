@@ -120,14 +120,14 @@ def paths(structure: Structure, path: str = "") -> Iterator[str]:
 
 
 def without_lists(structure: Structure) -> Structure:
-    """Return the structure with an array in the place of each list of numbers."""
+    """Return the structure with an array instead of each list of numbers."""
     if isinstance(structure, Branch):
         return Branch(structure.container, tuple(map(without_lists, structure.parts)))
     return Leaf() if isinstance(structure, Leaf) and structure.written is as_nested_lists else structure
 
 
 def grafted(structure: Structure, other: Structure) -> Structure:
-    """Return the structure with another one in the place of each leaf."""
+    """Return the structure with another structure instead of each leaf."""
     if isinstance(structure, Branch):
         return Branch(structure.container, tuple([grafted(part, other) for part in structure.parts]))
     return other if isinstance(structure, Leaf) else structure

@@ -268,7 +268,7 @@ class CompiledProgram:
 
     @cached_property
     def fast_nonzeros(self) -> FastPath:
-        """Return the fast path for values of nonzeros in the place of matrices."""
+        """Return the fast path for values of nonzeros instead of matrices."""
         return self._fast_path(matrices=False)
 
     @cached_property
@@ -292,7 +292,7 @@ class CompiledProgram:
         return self._results.rebuild(arrays, None)
 
     def nonzeros(self, *arguments: Any) -> Any:
-        """Call for the values of the structural nonzeros, in the order of `pattern`, in the place of matrices.
+        """Call for the values of the structural nonzeros, in the order of `pattern`, instead of matrices.
 
         An array of shape (nonzeros,) for each matrix. Making a SciPy matrix takes longer than computing most: a solver
         that keeps one only has to write these values into it.

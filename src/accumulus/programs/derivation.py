@@ -230,7 +230,7 @@ def _optimised(
     rounds: Rounds,
     others: Callable[[], Iterable[Tape]],
 ) -> tuple[StraightLine, bool, ByValue | None]:
-    """Return the code of a tape, whether it was in the cache, and what is known if it was rewritten by value."""
+    """Return the code of a tape, True if it was in the cache, and the record of resubstitution, if that ran."""
     options = preparation.options
     kept = values if options.exact_order else 0
     recalled, by_value = False, None

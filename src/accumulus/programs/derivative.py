@@ -493,7 +493,7 @@ class Derivative:
             return ((cases, self._watched.while_current(fast)), *others[: MOST_FAST - 1])
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
-        """Call a sparse derivative; values of the nonzeros are returned in the place of SciPy's matrices.
+        """Call a sparse derivative; return the values of the nonzeros instead of SciPy's matrices.
 
         See `CompiledProgram.nonzeros`; `pattern` says where they belong.
 

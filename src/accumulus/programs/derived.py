@@ -106,7 +106,7 @@ def derived(
 
 
 def _held(tape: Tape, constants: Mapping[int, float]) -> Tape:
-    """Return the tape with numbers in the place of inputs, which it still has the derivatives by."""
+    """Return the tape with numbers instead of inputs; derivatives with respect to these inputs stay."""
     made = Tape(tape.inputs, signed_zeros=tape.signed_zeros, literal=tape.literal)
     inputs = list(range(tape.inputs))
     for k, number in constants.items():
@@ -128,7 +128,7 @@ def _are_finite(linearization: Linearization, constants: Mapping[int, float]) ->
 
 
 def _mark_undefined(tape: Tape, constants: Mapping[int, float], points: NDArray[np.float64]) -> None:
-    """Put NaN in the place of outputs that are NaN where inputs are these numbers, before zeros are folded."""
+    """Replace outputs by NaN that are NaN if inputs are these numbers, before zeros are folded."""
     points = points.copy()
     points[:, list(constants)] = list(constants.values())
     undefined = np.isnan(outputs_at(tape, points)).all(axis=1)

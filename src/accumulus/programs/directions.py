@@ -48,7 +48,7 @@ class Directed(Restructured):
         return self._as_given.positional[1]
 
     def with_arrays(self) -> Directed:
-        """Return the call with an array in the place of each list of numbers among the primals."""
+        """Return the call with an array instead of each list of numbers among the primals."""
         primals, seeds = self._as_given.positional
         given = Restructured(self._as_given.function, (without_lists(primals), seeds), {}, self.names)
         return Directed(given, self.function)

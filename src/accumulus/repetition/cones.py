@@ -445,7 +445,7 @@ def _by_levels(cones: Cones, labels: Integers, most: int) -> Classes | None:
 
 
 def _with_recurrences(cones: Cones, labels: Integers) -> Classes | None:
-    """Return the classes with recurrences in the place of those that depend on each other; None if they are none."""
+    """Return the classes with recurrences instead of those that depend on each other; None if they are none."""
     starts, to = _edges(cones, labels)
     component = _components(_on_cycles(labels, starts, to), starts, to)
     if component is None:

@@ -149,7 +149,7 @@ class _Instances:
             yield operands, places
 
     def _forward(self) -> bool:
-        """Hand owners on from operands to results; whether any was new."""
+        """Hand owners on from operands to results; return True if any was new."""
         found = False
         for position in self._open:
             block = self._blocks[position]
@@ -169,7 +169,7 @@ class _Instances:
         return found
 
     def _backward(self) -> bool:
-        """Hand owners on from results to operands; whether any was new."""
+        """Hand owners on from results to operands; return True if any was new."""
         found = False
         wanted = np.full(len(self._owners), -1, np.int32)
         shared: set[int] = set()

@@ -119,7 +119,7 @@ class _Writing:
     # Recurrences -------------------------------------------------------------------------------------------------
 
     def add_recurrence(self, given: Recurrence) -> bool:
-        """Return a block for all instances of a recurrence; whether they have one body."""
+        """Add a block for all instances of a recurrence; return True if they have one body."""
         cones = self._cones
         operands = _Operands(cones, given)
         if not operands.is_regular:

@@ -318,7 +318,7 @@ def briefly(tape: Tape, context: Context, points: NDArray[np.float64] | None) ->
 
 
 def optimise_bodies(maps: Sequence[Map], context: Context) -> None:
-    """Put cheaper bodies in the place of those of the maps, those that run most often first; equal ones are one."""
+    """Replace the bodies of maps by cheaper ones, those that run most often first; equal bodies become one."""
     known: dict[str, Tape] = {}
     for each in sorted(maps, key=lambda each: each.count * each.body.operations, reverse=True):
         if each.body.operations:

@@ -206,7 +206,7 @@ def _operations(coefficients: Iterable[float] | NDArray[np.float64], constant: f
 
 
 def _rewritten(tape: Tape, known: _Forms, relations: Mapping[int, _Relation]) -> Tape:
-    """Return the program with relations in the place of what made these forms, level by level."""
+    """Return the program with these forms computed by relations, level by level."""
     written = Tape(tape.inputs)
     moved: dict[int, int] = {k: k for k in range(tape.inputs)}
 
@@ -286,7 +286,7 @@ class _Function(NamedTuple):
 
 
 def with_sums_of_angles(tape: Tape, kept_outputs: int = 0) -> Tape | None:
-    """Return the program with sines and cosines of sums in the place of what others make of them; None without such.
+    """Return the program with sines and cosines of sums instead of the formulas for these; None if it has none.
 
     It need not be shorter: other values may still need the functions of the terms.
 
@@ -360,7 +360,7 @@ def _is_equal(one: Reals, two: Reals) -> bool:
 
 
 def _with_functions(tape: Tape, angles: list[_Angle], functions: dict[int, _Function]) -> Tape:
-    """Return the program with functions of sums in the place of what made their values."""
+    """Return the program with these values computed as functions of sums."""
     written = Tape(tape.inputs)
     moved = list(range(tape.inputs))
 

@@ -364,7 +364,7 @@ class Candidates:
         return Extraction(len(values), values.definitions, allowed, roots, begun, PRICES, ADDITION, seed)
 
     def drop_faults(self, chosen: Mapping[int, Definition]) -> bool:
-        """Leave out the definitions at which a choice of them goes wrong at some point; whether there are such."""
+        """Drop the definitions that make a selection wrong at some point; return True if there are any."""
         values, numbers = self.values, self._numbers
         definitions = values.definitions
         # a value's last definition is no fault

@@ -222,7 +222,7 @@ class Values:
 
     @property
     def told(self) -> Integers:
-        """Numbers of the values that can be told at complex points, after 0 for none."""
+        """Numbers of the values that are known at complex points, after 0 for none."""
         return np.concatenate([[0], np.flatnonzero(self._state.known[: len(self), 0])])
 
     def at_complex_point(self, nodes: Integers, point: int) -> tuple[Reals, Reals]:
@@ -321,7 +321,7 @@ class Values:
         return own
 
     def _name(self, before: int) -> None:
-        """Say which of the values from a number on are inputs and numbers."""
+        """Record which of the values from a number on are inputs and numbers."""
         state = self._state
         for node in range(before, state.count):
             kind = state.kinds[node, 0]
@@ -361,7 +361,7 @@ class Values:
 
 
 def _told(run: Run, size: int) -> NDArray[np.bool_]:
-    """Return True if each reference can be told by its value: not what is NaN, or has a bound that is, nor truths."""
+    """Return True for references with known values: finite, accurate, and no truth values."""
     sizes, errors = run.sizes[:size], run.errors[:size]
     with np.errstate(invalid="ignore"):
         told = (sizes > 0.0) & (sizes < math.inf) & (UNIT * errors <= KNOWN * sizes)

@@ -128,7 +128,7 @@ def _chains(tape: Tape, bases: Integers, exponents: NDArray[np.float64]) -> tupl
 
 
 def _power(tape: Tape, x: int, exponent: float, beside: bool) -> int:
-    """Return x to that power; `beside` says whether the power one nearer to 0 is needed, too."""
+    """Return x to that power; `beside` is True if the power one nearer to 0 is needed, too."""
     twice = 2 * exponent
     if twice.is_integer() and abs(exponent) <= LARGEST_CHAIN:
         if exponent.is_integer():

@@ -349,7 +349,7 @@ class _Search:
         return self._context.left - self._around
 
     def round(self, tape: Tape, moves: int, hot: float) -> bool:
-        """Rewrite a tape, annealing for so many moves; whether that is the best so far."""
+        """Rewrite a tape, annealing for so many moves; return True if the result is the best so far."""
         if self.left <= 0:
             return False
         network = Network(tape, kept_outputs=self._kept_outputs, seed=self._seed)

@@ -422,7 +422,7 @@ def _line(value: Any) -> str:
 
 
 def graph_hash(graph: DifferentiationGraph) -> str:
-    """Return the hash of a graph, 32 hexadecimal digits; equal ones are told apart by names only.
+    """Return the hash of a graph, 32 hexadecimal digits; graphs that differ only in names have the same hash.
 
     >>> named = DifferentiationGraph([("y", "a"), ("a", "x", -1.0)], name="named")
     >>> graph_hash(named) == graph_hash(DifferentiationGraph([(2, 1), (1, 0, -1.0)]))

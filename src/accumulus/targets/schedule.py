@@ -198,7 +198,7 @@ def order_by_registers(
             push(ending, ((count - ends[k]) * count + oldest) * count + k)
 
     def use(k: int) -> bool:
-        """One use less; whether it was the last."""
+        """Count one use; return True if it was the last."""
         left[k] -= 1
         if left[k] == 1:
             for user in users[k]:

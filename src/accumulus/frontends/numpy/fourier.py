@@ -518,7 +518,7 @@ def ihfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = N
 
 
 def _axes(a: Any, s: Any, axes: Any) -> list[tuple[int, int | None]]:
-    """Return axes with the lengths that are asked for."""
+    """Return axes with the requested lengths."""
     if axes is None:
         axes = range(-len(s), 0) if s is not None else range(-np.ndim(a), 0)
     axes = [axes] if np.ndim(axes) == 0 else list(axes)

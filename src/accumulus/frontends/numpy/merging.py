@@ -427,7 +427,7 @@ class Merge:
         return True
 
     def done(self, variables: dict[str, Any]) -> bool:
-        """Return a branch has ended; whether that was all, and its variables are what they are."""
+        """End a branch; return True if nothing is left to record and the variables stay as they are."""
         branches = self._branches
         if self._guards or branches is None:
             return True

@@ -234,7 +234,7 @@ def _replace_in(namespace: MutableMapping[str, Any]) -> tuple[str, ...]:
 
 
 def _replace_name(namespace: MutableMapping[str, Any], name: str) -> bool:
-    """Replace what a name stands for; whether there was anything to replace."""
+    """Replace the value of a name; return True if it has a replacement."""
     value = namespace.get(name)
     replacement = replaced(value)
     if replacement is value:

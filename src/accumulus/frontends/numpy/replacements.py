@@ -130,7 +130,7 @@ def _make_range(tape: Tape, original: Callable[..., Any], *arguments: Any, **key
 
 
 def _build(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """Return np.array: a copy, unless asked otherwise, of an array or of what is nested in lists."""
+    """Return np.array: by default a copy, of an array or of nested lists."""
     result = _view_or_build(tape, original, *arguments, **keywords)
     if isinstance(result, TracedArray) and result is arguments[0] and keywords.get("copy", True):
         return result.copy()

@@ -374,7 +374,7 @@ def as_real(tape: Tape, reference: int) -> int:
 
 
 def as_truth(tape: Tape, reference: int) -> int:
-    """Return a truth value: of a number, whether it is not 0."""
+    """Return a truth value; a number is true if it is not 0."""
     if reference < 0:
         return tape.constant(float(tape.value_of(reference) != 0))
     return reference if tape.is_boolean(reference) else int(of_kind(tape, reference, False, boolean=True))

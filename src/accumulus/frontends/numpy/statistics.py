@@ -57,7 +57,7 @@ _enter_running("multiply", np.cumprod)
 
 
 def _count(tape: Tape, shape: tuple[int, ...], axis: Any, where: Any, keepdims: bool) -> Any:
-    """Return the number of entries along the axes; with `where`, of those it selects, which may be traced."""
+    """Return the number of entries along the axes that `where` selects; it may be traced if `where` is an array."""
     if where is True:
         axes = range(len(shape)) if axis is None else normalize_axis_tuple(axis, len(shape))
         return math.prod(shape[k] for k in axes)

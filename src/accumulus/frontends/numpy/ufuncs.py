@@ -180,7 +180,7 @@ def fold(
 
 
 def _neutral(row: Elementwise, initial: Any) -> Any:
-    """Return the number that changes nothing in the place of entries that a mask leaves out."""
+    """Return the neutral number for entries that a mask leaves out."""
     if row.identity is None and initial is None:
         raise ValueError(
             f"reduction operation '{row.name}' does not have an identity, so to use a where mask one has to specify "

@@ -1,4 +1,4 @@
-"""Exits from functions and loops: moved to the ends of branches, and flags in the place of those from loops."""
+"""Exits from functions and loops: moved to the ends of branches; exits from loops become flags."""
 
 from __future__ import annotations
 

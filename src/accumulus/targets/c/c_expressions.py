@@ -394,7 +394,7 @@ class _ElementaryWriter(CWriter):
         return self._named("uint64_t", f"{a} {signs[operation]} {other}")
 
     def negative(self, bits: str) -> str:
-        """Return a truth value: whether the first bit is set."""
+        """Return a truth value: true if the first bit is set."""
         return self._named("int", f"({bits} >> 63) != 0")
 
 

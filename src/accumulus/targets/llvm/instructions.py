@@ -119,7 +119,7 @@ class Functions:
         self._defined[function] = None
 
     def text(self, *, visible: bool = False) -> list[str]:
-        """Return declarations and definitions; whether other modules can call what is defined."""
+        """Return declarations and definitions; other modules can call the definitions if they are `visible`."""
         defined = self._definitions(visible) + ([] if self._wide is None else self._wide._definitions(visible))
         return [
             *_COPYING,

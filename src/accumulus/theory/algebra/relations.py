@@ -507,7 +507,7 @@ def _only_added(program: ValueProgram, joint: Joint) -> tuple[int, int] | None:
 
 
 def _replaced(program: ValueProgram, old: int, new: int) -> ValueProgram:
-    """Return the program with one value in the place of another, and without the paths that it then counts twice."""
+    """Return the program with one value replaced by another, without the paths that it then counts twice."""
     items: dict[int, tuple[_Item, ...]] = {}
     # what uses the old product gets the paths of the new one, so that one comes first
     for v in dict.fromkeys((*postorder([new], program.operands.__getitem__), *program.live())):

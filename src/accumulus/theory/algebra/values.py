@@ -394,7 +394,7 @@ class _Run:
                 self.lists[user] = [value if factor == ~v else factor for factor in self.lists[user]]
 
     def _round(self) -> bool:
-        """Multiply whatever may be multiplied; whether anything could."""
+        """Multiply whatever may be multiplied; return True if anything was."""
         allowed = self._allowed()
         chosen = {
             (factors[0], factors[1])
@@ -460,7 +460,7 @@ class _Run:
         return ends
 
     def _merge(self) -> bool:
-        """Add up the sums whose terms are computed and not used but in the sum; whether there was one."""
+        """Add up the sums whose terms are computed and used only in the sum; return True if there was one."""
         used: Counter[int] = Counter(factor for factors in self.lists.values() for factor in factors)
         for terms in self.sums.values():
             used.update({self._operand(term) for term in terms})

@@ -452,7 +452,7 @@ def merge_equal(elimination: FaceElimination, i: int, k: int) -> int:
 
 
 def _part_off(elimination: FaceElimination, k: int, i: int, j: int) -> bool:
-    """Split k so that one part has P_i and S_j; whether it covers these, with one side in common."""
+    """Split k so that one part has P_i and S_j; return True if k covers these, with one side in common."""
     P, S = elimination.predecessors, elimination.successors
     if P[k].keys() == P[i].keys() and S[k].keys() > S[j].keys():
         elimination.split(k, successors=S[j])

@@ -154,7 +154,7 @@ class _Factorization(EdgeElimination):
         return self
 
     def levels(self, direction: Direction) -> Iterator[int]:
-        """Yield vertices to split, as they become due; each is to be split before the next is asked for."""
+        """Yield vertices to split, as they become due; each has to be split before the next is taken."""
         if direction not in get_args(Direction):
             raise unknown_name("direction", direction, get_args(Direction))
         if direction == "middle":
@@ -178,7 +178,7 @@ class _Factorization(EdgeElimination):
                 due[other] = [v for v in found if self._present(v)]
 
     def name_copied(self, v: int) -> bool:
-        """Give names to the strands at v that its split copies; return whether there are new ones."""
+        """Give names to the strands at v that its split copies; return True if there are new ones."""
         before = len(self._names)
         above, below = self._strands_at(v)
         for strands, copies in ((above, len(below)), (below, len(above))):
@@ -261,7 +261,7 @@ class _Factorization(EdgeElimination):
             self._join(v)
 
     def _join(self, v: int) -> None:
-        """Put a chain through v in the place of each pair of strands there."""
+        """Replace each pair of strands at v by a chain through v."""
         if self._limit is not None:
             above, below = self._strands_at(v)
             more = (len(below) - 1, above), (len(above) - 1, below)

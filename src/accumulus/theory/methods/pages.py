@@ -106,7 +106,7 @@ class Page:
         return len(self.own_roots) * len(self.own_terminals)
 
     def reduce(self) -> bool:
-        """Step 1: replace simple chains and blocks by edges; whether there were any."""
+        """Step 1: replace simple chains and blocks by edges; return True if there were any."""
         found = False
         into, out = self.predecessors, self.successors
         for v in series_vertices(into, out, self._order(), lambda v: v not in self._fixed and v in out):
