@@ -110,7 +110,7 @@ class Intervals(Partial):
         return max(min(corners), 0.0) if are_equal(*block.operands) else min(corners), max(corners)
 
     def divide(self, a: Bounds, b: Bounds) -> Interval:
-        """Divide by what is not 0."""
+        """Divide by numbers other than 0."""
         if b[0] <= 0.0 <= b[1] or not (_is_finite(a) or _is_finite(b)):
             return None
         corners = [x / y for x in a for y in b]
@@ -129,7 +129,7 @@ class Intervals(Partial):
         return (0.0 if a[0] <= 0.0 <= a[1] else min(map(abs, a))), max(map(abs, a))
 
     def sqrt(self, a: Bounds) -> Interval:
-        """Return roots of what is not negative."""
+        """Return roots of numbers that are not negative."""
         return (math.sqrt(a[0]), math.sqrt(a[1])) if a[0] >= 0.0 else None
 
     def log(self, a: Bounds) -> Interval:

@@ -148,7 +148,7 @@ class VertexElimination:
 
     @property
     def cost(self) -> Cost:
-        """Return the cost of what was eliminated, under the objective and under the one that breaks ties."""
+        """Return the cost of the eliminations so far, under the objective and under the one that breaks ties."""
         return self._state.total, self._state.tie
 
     @property

@@ -146,7 +146,7 @@ class Variable(NamedTuple):
         return () if self.way is Way.ENTRIES else _ABSENT
 
     def is_unchanged(self) -> bool:
-        """Return True if it is what it was."""
+        """Return True if it is unchanged."""
         now = self.now()
         if self.way is Way.EQUAL:
             return bool(now == self.kept)
@@ -208,7 +208,7 @@ class Observed:
             around.add(self)
 
     def add(self, other: Observed) -> None:
-        """Take in what another has observed."""
+        """Add the observations of another."""
         self.codes |= other.codes
         self.objects |= other.objects
         self.outside |= other.outside
@@ -490,7 +490,7 @@ class Captured:
         self._left -= entries
 
     def _add_single(self, read: Callable[[Any], Any], owner: Any, label: str) -> None:
-        """Watch one variable, and what can be reached through it."""
+        """Watch one variable, and the objects that can be reached through it."""
         value = read(owner)
         self._add(Variable(read, owner, value, label))
         self._visit(value, label)
@@ -522,7 +522,7 @@ class Captured:
         self._add(Variable(read, owner, read(owner), label, Way.EQUAL))
 
     def _visit(self, value: Any, label: str) -> None:
-        """Watch what is in an object, or what a function can reach."""
+        """Watch the contents of an object, or the objects that a function can reach."""
         if isinstance(value, (*_UNCHANGING, StandIn)) or id(value) in self._seen:  # a traced value says so itself
             return
         if self._left < 0 or len(self._seen) == MOST_OBJECTS:
@@ -606,7 +606,7 @@ class Captured:
     def _add_entries(
         self, read: Callable[[Any], Iterable[Any]], owner: Any, label: str, count: int, keys: Sequence[Any] | None
     ) -> None:
-        """Watch the entries of a container, all or some, and what can be reached through them."""
+        """Watch the entries of a container, all or some, and the objects that can be reached through them."""
         if count > self._left and count:
             self.unwatched.append(f"{label}, {count:,} entries: of some of them changes are seen")
             if not isinstance(owner, list) or self._left <= 1:

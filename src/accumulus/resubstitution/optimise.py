@@ -64,7 +64,7 @@ def is_by_value(tape: Tape, effort: str) -> bool:
 
 
 def looks_at_points(tape: Tape, effort: str) -> bool:
-    """Return True if what becomes of a tape may depend on the points of its domain."""
+    """Return True if the rewritten tape may depend on the points of its domain."""
     return is_by_value(tape, effort) or (effort == "balanced" and BRIEF[0] <= tape.operations <= BRIEF[1])
 
 
@@ -419,7 +419,7 @@ class ByValue:
 
     @cached_property
     def proof(self) -> Proof:
-        """Proof that outputs are what they were."""
+        """Proof that the outputs are unchanged."""
         from accumulus.resubstitution.proofs import prove
 
         return prove(self.base, self._tape)

@@ -124,7 +124,7 @@ class Frames:
         return list(accumulate(every)), list(accumulate(counted))
 
     def _follow(self, line_graph: bool) -> None:
-        """Find what is alive, and how the line graph changes."""
+        """Find the live values, and the changes of the line graph."""
         uses = Counter(self.entries)
         uses.update(self.left)
         uses.update(self.right)
@@ -177,7 +177,7 @@ class Frames:
         return value < self.values and self.kinds[value] == Kind.ONE
 
     def alive_after(self, steps: int) -> list[int]:
-        """Return the values that are there after so many steps."""
+        """Return the values that exist after a number of steps."""
         first = set(self.alive)
         return [
             v
@@ -186,7 +186,7 @@ class Frames:
         ]
 
     def faces_after(self, steps: int) -> set[Face]:
-        """Return the faces that are there after so many steps."""
+        """Return the faces that exist after a number of steps."""
         found = set(self.faces or ())
         for change in self.changes[:steps]:
             found.difference_update(change.removed_faces)
@@ -215,7 +215,7 @@ class Frames:
         return ends
 
     def _first(self, end: int) -> int:
-        """Return the first step of the face group that ends after so many steps."""
+        """Return the first step of the face group that ends after a number of steps."""
         k = end - 1
         while k and not self.products[k] and self.edges + k - 1 in (self.left[k], self.right[k]):
             k -= 1

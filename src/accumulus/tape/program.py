@@ -287,7 +287,7 @@ class Program:
 
     @property
     def outputs(self) -> References:
-        """References of what the program returns."""
+        """References of the program's results."""
         return self._outputs if self.scalars is None else np.array(self.scalars.outputs, np.int64)
 
     @outputs.setter

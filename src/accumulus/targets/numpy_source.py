@@ -391,7 +391,7 @@ class ArrayPrinter:
         return ["", f"# {nest.count:,} {what}" + (f", {places}" if places else "")]
 
     def _spread(self, operands: Column) -> str:
-        """Spread what all instances take: an entry for each."""
+        """Spread an operand that all instances share: one entry for each."""
         references = references_in(operands)
         if len(references) > 1 and (references != references[0]).any():
             return self._column(operands)

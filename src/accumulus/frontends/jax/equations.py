@@ -106,7 +106,7 @@ PRIMITIVES: Final[dict[str, Row]] = {}
 def records(
     *names: str, folds: bool = True, reads: Callable[[Any], Sequence[Any]] | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated function into the table as what records the primitives of these names."""
+    """Enter the decorated function into the table as the recorder of the primitives of these names."""
 
     def enter(record: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:

@@ -344,7 +344,7 @@ def called(function: Any) -> Any:
 
 
 def forget() -> None:
-    """Forget what was called."""
+    """Forget the functions that were called."""
     _KNOWN.clear()
 
 

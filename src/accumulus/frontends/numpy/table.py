@@ -123,7 +123,7 @@ PROTOCOLS: Final[dict[str, Callable[[Tape, Any, Any, Any], Any]]] = {}
 def implements(
     *functions: Callable[..., Any], constants: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated function into the table as what records `functions`."""
+    """Enter the decorated function into the table as the recorder of `functions`."""
 
     def enter(record: Callable[..., Any]) -> Callable[..., Any]:
         for function in functions:
@@ -135,7 +135,7 @@ def implements(
 
 
 def implements_complex(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated function into the table as what records `functions` of complex arguments."""
+    """Enter the decorated function into the table as the recorder of `functions` of complex arguments."""
 
     def enter(record: Callable[..., Any]) -> Callable[..., Any]:
         record.__qualname__ = function_name(functions[0])  # as errors of Python call it
@@ -146,7 +146,7 @@ def implements_complex(*functions: Callable[..., Any]) -> Callable[[Callable[...
 
 
 def borrows(module: str, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated function as what records ``module.name``, for each of the names.
+    """Enter the decorated function as the recorder of ``module.name``, for each of the names.
 
     Args:
         module: the public module, such as "scipy.special"; it need not be there.

@@ -300,7 +300,7 @@ def _foldable(ufunc: np.ufunc) -> Elementwise:
 
 
 def _folds(method: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated function as what records ``ufunc.method`` of real numbers."""
+    """Enter the decorated function as the recorder of ``ufunc.method`` of real numbers."""
 
     def enter(record: Callable[..., Any]) -> Callable[..., Any]:
         def call(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

@@ -37,7 +37,7 @@ from accumulus.targets.llvm.vectors import UNOPTIMISED, Signature, unless, when
 
 
 def declared(names: Sequence[str]) -> list[str]:
-    """Return declarations of what a module needs of Python: functions and objects."""
+    """Return declarations of the functions and objects of Python that a module needs."""
     return [FUNCTIONS.get(name, f"@{name} = external global i8") for name in names]
 
 

@@ -196,7 +196,7 @@ class Writer:
         return self.comparison("ult", x, limit)
 
     def not_normal_and_positive(self, x: str) -> str:
-        """Return the mask of what is negative, zero, denormal or infinite."""
+        """Return the mask of numbers that are negative, zero, denormal or infinite."""
         return self.either(self.comparison("ult", x, 2.0**-1022), self.comparison("oeq", x, math.inf))
 
     def unordered(self, a: str, b: str) -> str:

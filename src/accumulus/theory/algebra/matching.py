@@ -217,7 +217,7 @@ class Matching:
         return known[where]
 
     def words(self, where: Occurrence) -> Counter[tuple[int, ...]]:
-        """Return how often an occurrence, multiplied out, counts each path, unit edges left out."""
+        """Return the number of times that an occurrence, multiplied out, has each path; unit edges are left out."""
         values: dict[Occurrence, Counter[tuple[int, ...]]] = {}
         for inner in postorder([where], self.parts):
             parts = [values[part] for part in self.parts(inner)]

@@ -382,7 +382,7 @@ def least_splits(
 
 
 def _searched(state: _State, splits: int, budget: Iterator[int]) -> _State | None:
-    """Return the state with everything eliminated, after at most so many splits.
+    """Return the state with everything eliminated, after at most the given number of splits.
 
     Each state that is looked at takes one off the budget.
     """

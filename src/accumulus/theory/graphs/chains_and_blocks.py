@@ -214,7 +214,7 @@ class Reduction:
         return part
 
     def _place(self, part: int) -> None:
-        """Put a part between its ends, in parallel with what is there."""
+        """Put a part between its ends, in parallel with the parts there."""
         j, i = self.source[part], self.sink[part]
         for v in (j, i):
             self.out.setdefault(v, {})

@@ -29,7 +29,7 @@ def reached(starts: Iterable[int], following: Callable[[int], Iterable[int]]) ->
 
 
 def topological_order(waiting: dict[int, int], following: Callable[[int], Iterable[int]]) -> list[int]:
-    """Return vertices, each after all that it follows; what is on a cycle, or follows one, is left out.
+    """Return vertices, each after all that it follows; vertices on a cycle, or after one, are left out.
 
     Args:
         waiting: of how many edges each vertex is the end; in the end, of how many that are left.

@@ -144,7 +144,7 @@ class Page:
         return [], ""
 
     def factorize(self, start: int, end: int) -> None:
-        """Step 5: eliminate what lies between the levels of v_i and v_j on the paths between them."""
+        """Step 5: eliminate the vertices between the levels of v_i and v_j on the paths between them."""
         upper, lower = self._level_sets(start, end)
         inside = self._strictly_between(upper, lower)
         nested = self._restricted(
@@ -228,7 +228,7 @@ class Page:
         return reach - {*upper, *lower}
 
     def _order(self) -> list[int]:
-        """Return vertices of the page, each before what it depends on."""
+        """Return vertices of the page, each before the vertices that it depends on."""
         return topological_order({v: len(near) for v, near in self.predecessors.items()}, self.successors.__getitem__)
 
     def _sets(self, *, upwards: bool) -> dict[int, int]:

@@ -338,7 +338,7 @@ class _Pairs:
         return self._bound(0, self.everything)
 
     def run(self, number: int) -> list[Product] | None:
-        """Return a program with at most so many products, if there is one."""
+        """Return a program with at most the given number of products, if there is one."""
         return self._decide(0, self.everything, number)
 
     def _outputs(self, allowed: int) -> int:

@@ -137,7 +137,7 @@ class ReducedGraph:
 
 
 def reduced_graphs(edges: int) -> Iterator[ReducedGraph]:
-    """Yield every reduced graph with so many edges, once up to isomorphism and reversal, in canonical form.
+    """Yield every reduced graph with the given number of edges, once up to isomorphism and reversal, in canonical form.
 
     >>> [len(list(reduced_graphs(edges))) for edges in range(3, 8)]
     [1, 2, 8, 28, 113]
@@ -148,7 +148,7 @@ def reduced_graphs(edges: int) -> Iterator[ReducedGraph]:
 
 
 def random_reduced_graph(edges: int, rng: random.Random) -> ReducedGraph:
-    """Return a random reduced graph with so many edges (5 or more), in canonical form, no distribution promised.
+    """Return a random reduced graph with a number of edges (5 or more), in canonical form, of no promised distribution.
 
     Two to five intermediates, inner edges by chance; roots and terminals mostly with one or two edges, now and then
     several alike, since what is worth sharing depends on how many use it.
