@@ -405,3 +405,12 @@ def test_a_zero_times_infinity_is_not_folded(at):
     np.testing.assert_allclose(within, acc.gradient(f, **QUICK)(at, X), rtol=1e-14)
     assert np.isnan(within[:2]).all()
     assert np.isfinite(within[2])
+
+
+def test_what_the_first_point_leaves_undefined_is_defined_at_others():
+    def f(d, p):
+        return np.sqrt(d[0] ** 2) * p[0] + d[1] * np.sqrt(p[1])
+
+    within = acc.compile(lambda p: acc.gradient(f, **QUICK)(np.zeros(2), p), **QUICK)
+    assert np.isnan(within(np.array([1.0, -4.0])))[1]
+    np.testing.assert_array_equal(within(np.array([1.0, 4.0])), [np.nan, 2.0])

@@ -39,6 +39,8 @@ from accumulus.tape.tape import Tape
 _ATTACH: Final = BY_NAME["attach"].code
 #: Relative difference of derivatives that are the same.
 _CLOSE: Final = 1e-6
+#: Relative distance of points beside numbers at which a derivative may be undefined.
+_BESIDE: Final = 1e-3
 #: Multiples of it are spread evenly between whole numbers.
 _GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
 
@@ -129,9 +131,16 @@ def _are_finite(linearization: Linearization, constants: Mapping[int, float]) ->
 
 def _mark_undefined(tape: Tape, constants: Mapping[int, float], points: NDArray[np.float64]) -> None:
     """Replace outputs by NaN that are NaN if inputs are these numbers, before zeros are folded."""
-    points = points.copy()
-    points[:, list(constants)] = list(constants.values())
-    undefined = np.isnan(outputs_at(tape, points)).all(axis=1)
+    here, numbers = list(constants), np.array([*constants.values()])
+    moved = points.copy()
+
+    def undefined_at(step: float) -> NDArray[np.bool_]:
+        moved[:, here] = numbers + step * (1.0 + np.abs(numbers))
+        found: NDArray[np.bool_] = np.isnan(outputs_at(tape, moved)).all(axis=1)
+        return found
+
+    # what is undefined beside these numbers, too, is so by the other inputs, and defined for others of these
+    undefined = undefined_at(0.0) & ~(undefined_at(_BESIDE) & undefined_at(-_BESIDE))
     nan = tape.constant(math.nan)  # its own derivatives are undefined, too
     for k in np.flatnonzero(undefined).tolist():
         tape.outputs[k] = tape.multiply(nan, tape.add(tape.outputs[k], nan))
