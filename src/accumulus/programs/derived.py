@@ -136,8 +136,7 @@ def _mark_undefined(tape: Tape, constants: Mapping[int, float], points: NDArray[
 
     def undefined_at(step: float) -> NDArray[np.bool_]:
         moved[:, here] = numbers + step * (1.0 + np.abs(numbers))
-        found: NDArray[np.bool_] = np.isnan(outputs_at(tape, moved)).all(axis=1)
-        return found
+        return np.array([row.all() for row in np.isnan(outputs_at(tape, moved))], bool)
 
     # what is undefined beside these numbers, too, is so by the other inputs, and defined for others of these
     undefined = undefined_at(0.0) & ~(undefined_at(_BESIDE) & undefined_at(-_BESIDE))
