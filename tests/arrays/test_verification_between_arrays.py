@@ -9,8 +9,9 @@ from looped import unrolled
 import accumulus as acc
 from accumulus.arrays import jacobian as between
 from accumulus.arrays import verification
+from accumulus.arrays.compiled.residues_kernel import PRIME
 from accumulus.arrays.entries import Entries, Products
-from accumulus.arrays.residues import PRIME, of_numbers
+from accumulus.arrays.residues import of_numbers
 from accumulus.tape.program import column, references_in
 
 X = np.random.default_rng(1).uniform(0.1, 1.0, 48)

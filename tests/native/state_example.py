@@ -14,7 +14,7 @@ if __name__ == "__main__":
     compile_with(lowering)
 
 from accumulus.native.decorators import compiled
-from accumulus.native.state import Axes, Floats, Integers, Record, Records, Undoable
+from accumulus.native.state import Axes, Floats, Halves, Integers, Record, Records, Undoable
 from accumulus.native.words import (
     bit,
     bits_of,
@@ -55,6 +55,7 @@ class Everything(Sized):
     words: Integers
     many: int
     results: Integers
+    halves: Annotated[Halves, Axes(2)]
     factor: float = 1.5
     total: int = 0
 
@@ -125,6 +126,10 @@ def perform(state: Everything) -> int:
         state.results[11 * k + 8] = bit(k * 63 // (state.many - 1)) ^ ~bit(63)
         state.results[11 * k + 9] = without_lowest(word)
         state.results[11 * k + 10] = scattered(word)
+    for k in range(1, state.many):
+        state.halves[k, 1] = state.halves[k - 1, 0] * 1_000_003 % 2_000_000_011
+        state.halves[k, 0] = -state.halves[k, 1]
+    result += state.halves[1, 0] * 4
     copy(state.results[11 * state.many :], state.words, state.many)
     copy_many(state.results[12 * state.many :], state.results, state.many)
     return result
@@ -149,6 +154,7 @@ def made(seed: int = 0) -> Everything:
         words=words,
         many=len(words),
         results=np.zeros(13 * len(words), np.int64),
+        halves=draw.integers(1, 1 << 31, (len(words), 2), np.int32),
         log=np.zeros(100, np.int64),
     )
 
@@ -156,7 +162,7 @@ def made(seed: int = 0) -> Everything:
 def told(result: int, state: Everything) -> dict[str, object]:
     """All that a run leaves behind, but for the log."""
     numbers = {name: getattr(state, name) for name, field in state.fields.items() if field.axes is None}
-    arrays = ("order", "rows", "boxes", "sums", "random", "results")
+    arrays = ("order", "rows", "boxes", "sums", "random", "results", "halves")
     floats = state.pairs.words.view(np.float64).tolist()
     return numbers | {name: getattr(state, name).tolist() for name in arrays} | {"result": result, "pairs": floats}
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.arrays.compiled.entries_kernel import COMPRESS, COUNT, GIVEN, JOIN, PLACE, SORT, EntriesState
-from accumulus.arrays.residues import PRIME, of_numbers
+from accumulus.arrays.compiled.residues_kernel import PRIME
+from accumulus.arrays.residues import of_numbers
 from accumulus.native.machine import kernel
 from accumulus.tape.columns import Column, Range, are_equal, column, fingerprint, references_in
 from accumulus.tape.operations import BY_NAME
@@ -151,11 +152,11 @@ class Products:
             return Range(self.tape.constant(number), 0, len(a))
         if number in (0.0, 1.0, -1.0):  # what is simplified by it must not be, here
             return self.tape.apply_code(BY_NAME[name].code, [a, b])
-        known = self._apart.get((name, a.start, b.start))
-        if known is None:
-            known = self._apart[name, a.start, b.start] = self.tape.constant_apart(number)
-            self.rounded[known] = residue
-        return Range(known, 0, len(a))
+        constant = self._apart.get((name, a.start, b.start))
+        if constant is None:
+            constant = self._apart[name, a.start, b.start] = self.tape.constant_apart(number)
+            self.rounded[constant] = residue
+        return Range(constant, 0, len(a))
 
     def _is_rounded(self, operands: Column) -> bool:
         return isinstance(operands, Range) and operands.step == 0 and operands.start in self.rounded
@@ -189,10 +190,10 @@ class Products:
         marks: list[Hashable] = []
         for each in entries:
             mark = fingerprint(each.heads), fingerprint(each.tails)
-            for k, known in enumerate(left):
-                if marks[k] == mark and are_equal(known.heads, each.heads) and are_equal(known.tails, each.tails):
-                    values = self.sum(self.values(known), self.values(each))
-                    left[k] = Entries(known.heads, known.tails, values)
+            for k, earlier in enumerate(left):
+                if marks[k] == mark and are_equal(earlier.heads, each.heads) and are_equal(earlier.tails, each.tails):
+                    values = self.sum(self.values(earlier), self.values(each))
+                    left[k] = Entries(earlier.heads, earlier.tails, values)
                     break
             else:
                 left.append(each)
@@ -205,20 +206,22 @@ class Products:
             ends = [end for each in left for end in _ends(each.tails)]
         first, rows = min(ends), max(ends) - min(ends) + 1
         places = [(each.tails, each.heads) if of_one else (each.heads, each.tails) for each in left]
-        given = [(*place, self.values(each)) for place, each in zip(places, left, strict=True)]
-        found = sorted_entries(given, first, rows, self.sums)
-        if len(found.columns) == sum(map(len, left)):
+        columns = [
+            (*places_of_entries, self.values(each)) for places_of_entries, each in zip(places, left, strict=True)
+        ]
+        merged = sorted_entries(columns, first, rows, self.sums)
+        if len(merged.columns) == sum(map(len, left)):
             single: list[Entries] = []
-            others: list[Entries] = []
+            several: list[Entries] = []
             for each in left:
                 is_one = each.values is None or self.tape.uniform(each.values) is not None
-                (single if is_one else others).append(each)
-            if len(others) <= FEW_PARTS:
+                (single if is_one else several).append(each)
+            if len(several) <= FEW_PARTS:
                 return left
             if single:  # what is one number stays known to be
-                return [*single, *self.added(others)]
-        heads, tails = column(found.rows() + first), column(found.columns)
-        return [Entries(*((tails, heads) if of_one else (heads, tails)), column(found.values))]
+                return [*single, *self.added(several)]
+        heads, tails = column(merged.rows() + first), column(merged.columns)
+        return [Entries(*((tails, heads) if of_one else (heads, tails)), column(merged.values))]
 
     def sums(self, terms: Integers, offsets: Integers) -> Integers:
         """Return the sum of each group of several terms, given where groups begin and where the last one ends."""

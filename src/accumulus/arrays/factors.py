@@ -76,14 +76,14 @@ def _entries(heads: Integers, tails: Integers, values: Integers | None = None) -
 
 def lower_factor(factored: Factored) -> list[Link]:
     """Return dL = L·Φ(L⁻¹·dA·L⁻ᵀ), Φ being the lower triangle with half the diagonal; A's lower triangle counts."""
-    made, given, n = factored.made, factored.given, len(factored.given)
+    made, matrix, n = factored.made, factored.given, len(factored.given)
     symmetric, left, whole, halved = factored.between(*[(n, n)] * 4)
     lower = np.tri(n, dtype=bool)
     factor = np.where(lower, factored.values[0], made.constant(0.0))
     inverse = Inverse(made, factor, n)
     weights = made.constant_array(np.where(np.eye(n, dtype=bool), 0.5, 1.0)[lower])
     return [
-        (0, None, _entries(symmetric, np.where(lower, given, given.T))),
+        (0, None, _entries(symmetric, np.where(lower, matrix, matrix.T))),
         (1, 0, _from_left(left, symmetric, inverse)),
         (2, 1, _from_right(whole, left, inverse.T)),
         (3, 2, _entries(halved[lower], whole[lower], weights)),

@@ -52,9 +52,9 @@ class Intervals(Partial):
         """Return the interval of a block's operand."""
         return self._of(operands, self._tape.owners(operands))
 
-    def write(self, start: int, count: int, found: Interval) -> None:
+    def write(self, start: int, count: int, interval: Interval) -> None:
         """Keep the interval of the next block."""
-        self._known.append(found)
+        self._known.append(interval)
 
     def run_steps(self, block: Block, domain: Domain) -> None:
         """Say nothing of recurrences."""
@@ -83,11 +83,11 @@ class Intervals(Partial):
         if row.name in ("exp", "select"):
             return compute
 
-        def of(*given: Any) -> Interval:
-            found: Interval = compute(*given)
-            if found is None or not all(map(_is_finite, given[-row.arity :])):
-                return found
-            return max(found[0], -MOST), min(found[1], MOST)
+        def of(*operands: Any) -> Interval:
+            bounds: Interval = compute(*operands)
+            if bounds is None or not all(map(_is_finite, operands[-row.arity :])):
+                return bounds
+            return max(bounds[0], -MOST), min(bounds[1], MOST)
 
         return of
 
@@ -148,10 +148,10 @@ class Intervals(Partial):
         """Return the union of both intervals."""
         return _hull([a, b])
 
-    def function(self, row: Operation, *given: Bounds) -> Interval:
+    def function(self, row: Operation, *operands: Bounds) -> Interval:
         """Return the bounds in the table, for finite arguments; floors and ceilings have none, and are finite."""
         bounds = ANY if row.name in ("floor", "ceil") else row.bounds
-        return bounds if bounds[1] < math.inf and all(map(_is_finite, given)) else None
+        return bounds if bounds[1] < math.inf and all(map(_is_finite, operands)) else None
 
     def sums(self, terms: Interval, offsets: Any) -> Interval:
         """Return `ANY` if the terms are finite, else None."""
@@ -203,6 +203,6 @@ def _is_finite(interval: Interval) -> bool:
 
 
 def _hull(intervals: Iterable[Interval]) -> Interval:
-    found = list(intervals)
-    known = [each for each in found if each is not None]
-    return (min(low for low, _ in known), max(high for _, high in known)) if len(known) == len(found) else None
+    bounds = list(intervals)
+    finite = [each for each in bounds if each is not None]
+    return (min(low for low, _ in finite), max(high for _, high in finite)) if len(finite) == len(bounds) else None

@@ -85,8 +85,8 @@ class Inverse:
                 f"entries; expected at most {MOST_ROWS:,} equations, or products with it, which are not formed: "
                 "acc.gradient of a number, acc.jvp, acc.vjp or acc.linear_operator"
             )
-        found = replace(self, is_transposed=False).times(self.tape.constant_array(np.eye(self.rows)))
-        return found.T if self.is_transposed else found
+        inverse = replace(self, is_transposed=False).times(self.tape.constant_array(np.eye(self.rows)))
+        return inverse.T if self.is_transposed else inverse
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,8 +179,10 @@ class Slopes:
 
     def product(self, count: int) -> Opaque | None:
         """Return the opaque function of `count` products with vectors; None where forming the matrix takes less."""
-        found: Opaque | None = self.opaque.product(tuple(self.by.tolist()), count, self.is_transposed)  # type: ignore[attr-defined]  # which not all have
-        return found
+        product: Opaque | None = self.opaque.product(  # type: ignore[attr-defined]  # which not all have
+            tuple(self.by.tolist()), count, self.is_transposed
+        )
+        return product
 
     @property
     def has_products(self) -> bool:
@@ -191,33 +193,33 @@ class Slopes:
         """Return the product with a matrix of references, by a call."""
         count, product = sides.shape[1], self.product(sides.shape[1])
         assert product is not None
-        given = sides.T
+        rows = sides.T
         if not self.is_transposed:
-            given = np.full((count, len(self.by)), self.tape.constant(0.0), np.int64)
-            given[:, self.chosen] = sides.T
-        found = self._called(product, np.concatenate([self.numbers, given.reshape(-1)]), count).reshape(count, -1)
-        return found[:, self.chosen].T if self.is_transposed else found.T
+            rows = np.full((count, len(self.by)), self.tape.constant(0.0), np.int64)
+            rows[:, self.chosen] = sides.T
+        products = self._called(product, np.concatenate([self.numbers, rows.reshape(-1)]), count).reshape(count, -1)
+        return products[:, self.chosen].T if self.is_transposed else products.T
 
     @property
     def formed(self) -> Integers:
         """All entries: one call."""
-        found = self._called(slopes_by(self.opaque, self.by), self.numbers, None)
-        found = found.reshape(self.opaque.result_count, -1)
-        found = (found if found.shape[1] == len(self.by) else found[:, self.by])[:, self.chosen]
-        return found.T if self.is_transposed else found
+        jacobian = self._called(slopes_by(self.opaque, self.by), self.numbers, None)
+        jacobian = jacobian.reshape(self.opaque.result_count, -1)
+        jacobian = (jacobian if jacobian.shape[1] == len(self.by) else jacobian[:, self.by])[:, self.chosen]
+        return jacobian.T if self.is_transposed else jacobian
 
     def _called(self, opaque: Opaque, numbers: Integers, count: int | None) -> Integers:
-        found = self.tape.call(opaque, numbers)
-        if found.size and hasattr(self.opaque, "product"):
-            self.calls[int(found.reshape(-1)[0])] = self, count
-        return found
+        results = self.tape.call(opaque, numbers)
+        if results.size and hasattr(self.opaque, "product"):
+            self.calls[int(results.reshape(-1)[0])] = self, count
+        return results
 
 
 def slopes_by(opaque: Opaque, by: Integers) -> Opaque:
     """Return the opaque function of the Jacobian's columns with respect to some arguments; or of all columns."""
     chosen = getattr(opaque, "derivative_by", None)
-    found: Opaque = opaque.derivative if chosen is None else chosen(tuple(by.tolist()))
-    return found
+    derivative: Opaque = opaque.derivative if chosen is None else chosen(tuple(by.tolist()))
+    return derivative
 
 
 #: Matrices that are not formed.

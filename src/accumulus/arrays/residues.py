@@ -18,11 +18,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.arrays.compiled import steps_kernel
-from accumulus.arrays.compiled.sparse_kernel import SparseState
-from accumulus.arrays.compiled.steps_kernel import StepsState
+from accumulus.arrays.compiled import residues_kernel
+from accumulus.arrays.compiled.residues_kernel import GIVEN, PRIME, ColumnsState, SparseState, StepsState
 from accumulus.arrays.inverses import Slopes
 from accumulus.native.machine import kernel
+from accumulus.native.state import NO_HALVES
 from accumulus.tape.blocks import CALL, GATHER, MATMUL, SCAN, SCATTER, SOLVE, SPARSE_PRODUCT, SPARSE_SOLVE, SUM, Block
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import BY_NAME
@@ -30,21 +30,18 @@ from accumulus.tape.program import Program
 from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape
 
-#: 2³¹ − 1: products of two residues fit into 64 bits, and are reduced by shifts.
-PRIME: Final = 2**31 - 1
-#: Entries that are worked on at once: they stay in the processor's cache, and need no new memory from the system.
+#: Instances of a recurrence that are worked on at once.
 CHUNK: Final = 1 << 14
 #: Terms of sums of products of halves, at most, that are exact in double precision.
 TERMS: Final = 1 << 20
 
-Residues = NDArray[np.uint32]
-_PRIME: Final = np.uint64(PRIME)
-#: What residues are taken from to have their negatives.
-_TWICE: Final = np.uint64(2 * PRIME)
-_BITS: Final = np.uint64(31)
+#: Residues as they are kept, from 0 to `PRIME`, which stands for 0, too; in whole words they are multiplied.
+Residues = NDArray[np.int32]
+Integers = NDArray[np.int64]
 #: Bits of the lower half of a residue, and all of them set.
-_HALF: Final = np.uint64(16)
-_LOW: Final = np.uint64(2**16 - 1)
+_HALF: Final = 16
+_LOW: Final = 2**16 - 1
+_ONE: Final = np.ones(1, np.int32)
 _ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _SELECT = (
     BY_NAME[name].code for name in ("add", "subtract", "multiply", "negative", "select")
 )
@@ -67,53 +64,70 @@ _COMPUTED: Final = frozenset(
 )
 _TRUTH: Final = BY_NAME["not_equal"].code
 _KINDS: Final = {
-    _ADD: steps_kernel.ADD,
-    _SUBTRACT: steps_kernel.SUBTRACT,
-    _MULTIPLY: steps_kernel.MULTIPLY,
-    _NEGATIVE: steps_kernel.NEGATIVE,
-    _SELECT: steps_kernel.SELECT,
-    _TRUTH: steps_kernel.SAME,
+    _ADD: residues_kernel.ADD,
+    _SUBTRACT: residues_kernel.SUBTRACT,
+    _MULTIPLY: residues_kernel.MULTIPLY,
+    _NEGATIVE: residues_kernel.NEGATIVE,
+    _SELECT: residues_kernel.SELECT,
+    _TRUTH: residues_kernel.SAME,
 }
 
 
-def half_reduced(numbers: Any) -> Any:
-    """Return numbers below 2³³ with the residues of products of two: up to 2³⁰ may be added before they are reduced."""
-    high = numbers >> _BITS
-    low = numbers & _PRIME
-    low += high
-    return low
+def reduced(numbers: Integers) -> Integers:
+    """Return the residues of numbers below 2⁶³."""
+    for _ in range(3):
+        high = numbers >> 31
+        numbers = numbers & PRIME
+        numbers += high
+    return numbers
 
 
-def reduced(numbers: Any) -> Any:
-    """Return the residues of numbers below 2⁶⁴, up to 4 above `PRIME`: several stand for the same."""
-    return half_reduced(half_reduced(numbers))
+def of_numbers(numbers: NDArray[np.float64]) -> Residues:
+    """Return the residues of floating-point numbers; infinities and NaN have an arbitrary one."""
+    results = np.empty(len(numbers), np.int32)
+    floats = np.ascontiguousarray(numbers, np.float64)
+    _run(ColumnsState(kind=residues_kernel.NUMBERS, count=len(results), results=results, numbers=floats))
+    return results
 
 
-def of_numbers(numbers: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Return the residues of floating-point numbers; of infinities and NaN some."""
-    fractions, exponents = np.frexp(np.where(np.isfinite(numbers), numbers, 0.7310585786300049))
-    whole = (fractions * 2.0**53).astype(np.int64)
-    magnitudes = reduced(np.abs(whole).astype(np.uint64))
-    residues = reduced(magnitudes << ((exponents.astype(np.int64) - 53) % 31).astype(np.uint64))
-    negative: NDArray[np.uint64] = np.where(whole < 0, reduced(_TWICE - residues), residues)
-    return negative
+def chunks(count: int, size: int = CHUNK) -> Sequence[slice]:
+    """Return slices of at most `size` entries each."""
+    return [slice(first, min(first + size, count)) for first in range(0, count, size)]
 
 
-def chunks(count: int) -> Sequence[slice]:
-    """Return so many entries in parts."""
-    return [slice(first, min(first + CHUNK, count)) for first in range(0, count, CHUNK)]
+def at(values: Residues, operands: Column) -> Integers:
+    """Return the residues of the entries of a column."""
+    if isinstance(operands, Range) and operands.step == 0:
+        return np.full(len(operands), values[operands.start], np.int64)
+    return values[references_in(operands)].astype(np.int64)
 
 
-def at(values: Residues, operands: Column, part: slice) -> Any:
-    """Return the residues of some entries of a column: one if it is the same for all."""
-    if not isinstance(operands, Range):
-        return values[operands[part]].astype(np.uint64)
-    if operands.step == 0:
-        return values[operands.start].astype(np.uint64)
-    begin = operands.start + operands.step * part.start
-    if operands.step > 0 and begin >= 0:
-        return values[begin : begin + operands.step * (part.stop - part.start) : operands.step].astype(np.uint64)
-    return values[begin + operands.step * np.arange(part.stop - part.start)].astype(np.uint64)
+def _operand(name: str, values: Residues, operands: Column) -> dict[str, Any]:
+    """Return the fields of a `ColumnsState` for one operand."""
+    fields: dict[str, Any] = {name: values, f"{name}_size": len(values)}
+    if isinstance(operands, Range):
+        return {**fields, f"{name}_start": operands.start, f"{name}_step": operands.step}
+    return {**fields, f"{name}_at": operands, f"{name}_step": GIVEN}
+
+
+def add_products(
+    total: Residues, places: Column, tails: tuple[Residues, Column], factors: tuple[Residues, Column] | None
+) -> None:
+    """Add residues times factors to a total, one by one.
+
+    Args:
+        total: residues to add to.
+        places: place in `total` of each product.
+        tails: residues, and the column of those to multiply.
+        factors: the same for the factors; None for ones.
+    """
+    by, which = (_ONE, Range(0, 0, len(places))) if factors is None else factors
+    operands = _operand("first", *tails) | _operand("second", by, which) | _operand("third", NO_HALVES, places)
+    _run(ColumnsState(kind=residues_kernel.SCATTER, count=len(places), results=total, **operands))
+
+
+def _run(state: ColumnsState) -> None:
+    kernel("arrays.columns")(state.address)
 
 
 class RandomInverses:
@@ -129,45 +143,45 @@ class RandomInverses:
     def __init__(self, generator: np.random.Generator, calls: Mapping[int, tuple[Slopes, int | None]]) -> None:
         self._generator, self.calls = generator, calls
         self._known: dict[Hashable, tuple[Any, Any, Any]] = {}
-        self._entries: dict[SparseMatrix, tuple[NDArray[np.int64], ...]] = {}
+        self._entries: dict[SparseMatrix, tuple[Integers, Integers, Residues]] = {}
 
-    def slopes_times(self, slopes: Slopes, taken: Residues) -> Any:
+    def slopes_times(self, slopes: Slopes, taken: NDArray[Any]) -> Any:
         """Multiply the Jacobian of an opaque function, or its transpose, with a matrix of residues."""
         diagonal, left, right = self._slopes(slopes)
-        columns, given = slopes.by[slopes.chosen], taken.astype(np.uint64)
+        columns, rows = slopes.by[slopes.chosen], taken
         if slopes.is_transposed:
             left, right = right, left
         else:
-            given = np.zeros((len(right), taken.shape[1]), np.uint64)
-            given[columns] = taken
-        found = reduced(left[:, np.newaxis] * matrix_product(right[np.newaxis], given))
+            rows = np.zeros((len(right), taken.shape[1]), np.int64)
+            rows[columns] = taken
+        products = reduced(left[:, np.newaxis] * matrix_product(right[np.newaxis], rows))
         q = len(diagonal)
-        found[:q] = reduced(found[:q] + reduced(diagonal[:, np.newaxis] * given[:q]))
-        return found[columns] if slopes.is_transposed else found
+        products[:q] = reduced(products[:q] + reduced(diagonal[:, np.newaxis] * rows[:q]))
+        return products[columns] if slopes.is_transposed else products
 
-    def called(self, start: int, given: Residues) -> Any:
+    def called(self, start: int, arguments: Integers) -> Any:
         """Return the results of one of the calls, of the residues of all that it is given."""
         slopes, count = self.calls[start]
         if count is not None:
-            sides = given[len(slopes.numbers) :].reshape(count, -1).T
+            sides = arguments[len(slopes.numbers) :].reshape(count, -1).T
             return self.slopes_times(replace(slopes, chosen=np.arange(len(slopes.by))), sides).T.reshape(-1)
         diagonal, left, right = self._slopes(slopes)
         columns = slopes.by if hasattr(slopes.opaque, "derivative_by") else np.arange(len(right))
-        found = reduced(left[:, np.newaxis] * right[columns])
+        jacobian = reduced(left[:, np.newaxis] * right[columns])
         (on,) = np.nonzero(columns < len(diagonal))
-        found[columns[on], on] = reduced(found[columns[on], on] + diagonal[columns[on]])
-        return found.reshape(-1)
+        jacobian[columns[on], on] = reduced(jacobian[columns[on], on] + diagonal[columns[on]])
+        return jacobian.reshape(-1)
 
     def _slopes(self, slopes: Slopes) -> tuple[Any, Any, Any]:
         m, n = slopes.opaque.result_count, slopes.opaque.argument_count
         key = id(slopes.opaque), slopes.numbers.tobytes()
         if key not in self._known:
-            parts = _random(self._generator, min(m, n) + m + n).astype(np.uint64)
+            parts = random_residues(self._generator, min(m, n) + m + n).astype(np.int64)
             diagonal, left, right = np.split(parts, [min(m, n), min(m, n) + m])
             self._known[key] = diagonal, left, right
         return self._known[key]
 
-    def times(self, matrix: NDArray[np.int64], system: SparseSystem | None, taken: Residues) -> Any:
+    def times(self, matrix: Integers, system: SparseSystem | None, taken: NDArray[Any]) -> Any:
         """Return the product with a matrix of residues.
 
         Args:
@@ -177,35 +191,30 @@ class RandomInverses:
         """
         diagonal, left, right = self._of(matrix, system, len(taken))
         inner = matrix_product(right[np.newaxis], taken)
-        return reduced(
-            reduced(diagonal[:, np.newaxis] * taken.astype(np.uint64)) + reduced(left[:, np.newaxis] * inner)
-        )
+        return reduced(reduced(diagonal[:, np.newaxis] * taken) + reduced(left[:, np.newaxis] * inner))
 
     def product(self, matrix: SparseMatrix, taken: Any) -> Any:
         """Return the product of a constant sparse matrix, whose entries have residues, and one of residues."""
-        given = self._entries.get(matrix)
-        if given is None:
-            entries = np.empty(matrix.nnz, np.int64)
-            for part in chunks(matrix.nnz):
-                entries[part] = of_numbers(matrix.entries[part])
-            given = matrix.starts.astype(np.int64), matrix.columns.astype(np.int64), entries
-            self._entries[matrix] = given
+        stored = self._entries.get(matrix)
+        if stored is None:
+            entries = of_numbers(matrix.entries)
+            stored = matrix.starts.astype(np.int64), matrix.columns.astype(np.int64), entries
+            self._entries[matrix] = stored
         (m, _), n = matrix.shape, taken.shape[1]
-        results = np.zeros(m * n, np.int64)
+        results = np.zeros(m * n, np.int32)
         state = SparseState(
-            prime=PRIME,
             rows=m,
             width=n,
-            starts=given[0],
-            columns=given[1],
-            entries=given[2],
-            taken=taken.astype(np.int64).reshape(-1),
+            starts=stored[0],
+            columns=stored[1],
+            entries=stored[2],
+            taken=np.ascontiguousarray(taken, np.int32).reshape(-1),
             results=results,
         )
         kernel("arrays.sparse")(state.address)
-        return results.reshape(m, n).astype(np.uint64)
+        return results.reshape(m, n).astype(np.int64)
 
-    def _of(self, matrix: NDArray[np.int64], system: SparseSystem | None, n: int) -> tuple[Any, Any, Any]:
+    def _of(self, matrix: Integers, system: SparseSystem | None, n: int) -> tuple[Any, Any, Any]:
         key: Hashable
         if system is not None:
             key, turned, is_turned = (system.root, matrix.tobytes()), None, system.is_transposed
@@ -214,7 +223,7 @@ class RandomInverses:
             is_turned = turned in self._known
             key = turned if is_turned else key
         if key not in self._known:
-            diagonal, left, right = _random(self._generator, 3 * n).astype(np.uint64).reshape(3, n)
+            diagonal, left, right = random_residues(self._generator, 3 * n).astype(np.int64).reshape(3, n)
             self._known[key] = diagonal, left, left if key == turned else right
         diagonal, left, right = self._known[key]
         return (diagonal, right, left) if is_turned else (diagonal, left, right)
@@ -222,7 +231,7 @@ class RandomInverses:
 
 def residues(
     tape: Program,
-    wanted: Sequence[Column],
+    columns: Sequence[Column],
     apart: Mapping[int, int],
     generator: np.random.Generator,
     inverses: RandomInverses,
@@ -231,7 +240,7 @@ def residues(
 
     Args:
         tape: program to evaluate.
-        wanted: columns whose values are needed.
+        columns: columns whose values are needed.
         apart: constants that were rounded, with the residues of their exact values.
         generator: generator of the inputs' random residues.
         inverses: residues that represent inverses of matrices.
@@ -242,87 +251,71 @@ def residues(
     constants = of_numbers(tape.constants)
     for reference, residue in apart.items():
         constants[-1 - reference] = residue
-    values = np.empty(len(tape) + len(constants), np.uint32)
+    values = np.empty(len(tape) + len(constants), np.int32)
     values[len(tape) :] = constants[::-1]
-    values[: tape.inputs] = _random(generator, tape.inputs)
-    needed = tape.reached(wanted, _COMPUTED | {_TRUTH} | ({CALL} if inverses.calls else set()))
+    values[: tape.inputs] = random_residues(generator, tape.inputs)
+    needed = tape.reached(columns, _COMPUTED | {_TRUTH} | ({CALL} if inverses.calls else set()))
     for position in np.flatnonzero(needed).tolist():
         block = tape.blocks[position]
         result = values[block.start : block.start + block.size]
-        if block.code == SUM:
-            _sum(block, values, result)
-        elif block.code == MATMUL:
-            assert block.shape is not None
-            m, k, n = block.shape
-            left, right = (np.broadcast_to(at(values, part, slice(0, len(part))), len(part)) for part in block.operands)
-            result[:] = matrix_product(left.reshape(m, k), right.reshape(k, n)).reshape(-1)
-        elif block.start in inverses.calls:
-            (every,) = block.operands
-            given = np.broadcast_to(at(values, every, slice(0, len(every))), len(every))
-            result[:] = inverses.called(block.start, given)
-        elif block.code in (GATHER, SCATTER):
-            assert block.shape is not None
-            terms, places = (
-                np.broadcast_to(at(values, part, slice(0, len(part))), len(part)) for part in block.operands
-            )
-            move = gathered if block.code == GATHER else scattered
-            result[:] = move(terms, places, block.shape)
-        elif isinstance(block.opaque, SparseMatrix):
-            assert block.shape is not None
-            (taken,), (_, k, n) = block.operands, block.shape
-            given = np.broadcast_to(at(values, taken, slice(0, len(taken))), len(taken)).reshape(k, n)
-            result[:] = inverses.product(block.opaque, given).reshape(-1)
-        elif block.code in (SOLVE, SPARSE_SOLVE):
-            assert block.shape is not None
-            _, n, m = block.shape
-            matrix, sides = block.operands
-            given = np.broadcast_to(at(values, sides, slice(0, len(sides))), len(sides)).reshape(n, m)
-            system = block.opaque if isinstance(block.opaque, SparseSystem) else None
-            references = references_in(matrix)
-            references = references.reshape(n, n) if system is None else references
-            result[:] = inverses.times(references, system, given).reshape(-1)
+        if block.start in inverses.calls:
+            result[:] = inverses.called(block.start, at(values, block.operands[0]))
+        elif block.shape is not None and block.code in _COMPUTED:
+            result[:] = _of_matrices(block, [at(values, each) for each in block.operands], inverses)
         elif block.body is not None and _is_computed(block.body):
             _scan(block, values, result)
-        elif block.body is not None:
-            result[:] = _random(generator, block.size)
         elif block.code == _TRUTH and 0.0 in (numbers := [tape.uniform(operands) for operands in block.operands]):
-            for part in chunks(block.count):
-                result[part] = at(values, block.operands[1 - numbers.index(0.0)], part)
-        elif block.code in _COMPUTED:
-            for part in chunks(block.count):
-                result[part] = _computed(block.code, [at(values, operands, part) for operands in block.operands])
+            _compute(residues_kernel.SAME, block, values, [block.operands[1 - numbers.index(0.0)]])
+        elif block.code == SUM:
+            _compute(residues_kernel.SUM, block, values, block.operands)
+        elif block.code in _KINDS and block.code != _TRUTH:
+            _compute(_KINDS[block.code], block, values, block.operands)
         else:
-            result[:] = _random(generator, block.count)
+            result[:] = random_residues(generator, block.size)
     return values
 
 
-def _random(generator: np.random.Generator, count: int) -> Residues:
-    return generator.integers(2, PRIME, count, np.uint32)
+def random_residues(generator: np.random.Generator, count: int) -> Residues:
+    """Return residues that are neither 0 nor 1."""
+    return generator.integers(2, PRIME, count, np.int32)
 
 
-def _computed(code: int, operands: Sequence[Any]) -> Any:
-    if code == _MULTIPLY:
-        return reduced(operands[0] * operands[1])
-    if code == _ADD:
-        return reduced(operands[0] + operands[1])
-    if code == _SUBTRACT:
-        return reduced(operands[0] + (_TWICE - operands[1]))
-    if code == _NEGATIVE:
-        return reduced(_TWICE - operands[0])
-    condition, one, other = operands
-    return reduced(other + reduced(condition * reduced(one + (_TWICE - other))))
+def _compute(kind: int, block: Block, values: Residues, operands: Sequence[Column]) -> None:
+    """Compute the results of a block from columns of operands."""
+    fields: dict[str, Any] = {} if block.offsets is None else {"offsets": block.offsets}
+    for name, column in zip(("first", "second", "third"), operands, strict=False):
+        fields |= _operand(name, values, column)
+    _run(ColumnsState(kind=kind, count=block.count, results=values, result_start=block.start, **fields))
+
+
+def _of_matrices(block: Block, operands: Sequence[Integers], inverses: RandomInverses) -> Any:
+    """Return the results of a block that works on matrices, from the residues of its operands."""
+    assert block.shape is not None
+    m, k, n = block.shape
+    if block.code == MATMUL:
+        product = matrix_product(operands[0].reshape(m, k), operands[1].reshape(k, n))
+    elif block.code in (GATHER, SCATTER):
+        product = (gathered if block.code == GATHER else scattered)(operands[0], operands[1], block.shape)
+    elif isinstance(block.opaque, SparseMatrix):
+        product = inverses.product(block.opaque, operands[0].reshape(k, n))
+    else:
+        system = block.opaque if isinstance(block.opaque, SparseSystem) else None
+        references = references_in(block.operands[0])
+        references = references.reshape(k, k) if system is None else references
+        product = inverses.times(references, system, operands[1].reshape(k, n))
+    return product.reshape(-1)
 
 
 def matrix_product(left: Any, right: Any) -> Any:
     """Return a product of matrices of residues: by halves, as many terms at once as have exact sums."""
-    total = np.zeros((left.shape[0], right.shape[1]), np.uint64)
+    total = np.zeros((left.shape[0], right.shape[1]), np.int64)
     for first in range(0, right.shape[0], TERMS):
-        part = slice(first, first + TERMS)
+        terms = slice(first, first + TERMS)
         (high, low), (upper, lower) = (
-            ((each >> _HALF).astype(float), (each & _LOW).astype(float)) for each in (left[:, part], right[part])
+            ((each >> _HALF).astype(float), (each & _LOW).astype(float)) for each in (left[:, terms], right[terms])
         )
         parts = high @ upper, high @ lower + low @ upper, low @ lower
-        one, two, three = (reduced(each.astype(np.uint64)) for each in parts)
+        one, two, three = (reduced(each.astype(np.int64)) for each in parts)
         total = reduced(total + (reduced((one << _HALF) + two) << _HALF) + three)
     return total
 
@@ -330,27 +323,15 @@ def matrix_product(left: Any, right: Any) -> Any:
 def gathered(rows: Any, indices: Any, shape: tuple[int, int, int]) -> Any:
     """Return rows of k × n residues by m indices."""
     _, k, n = shape
-    return rows.reshape(k, n)[(indices % PRIME % k).astype(np.intp)].reshape(-1)
+    return rows.reshape(k, n)[indices % PRIME % k].reshape(-1)
 
 
 def scattered(terms: Any, indices: Any, shape: tuple[int, int, int]) -> Any:
     """Return the sums of k rows of n residues by their indices, in m rows."""
     m, k, n = shape
-    total = np.zeros((m, n), np.uint64)
-    np.add.at(total, (indices % PRIME % m).astype(np.intp), terms.reshape(k, n).astype(np.uint64))
+    total = np.zeros((m, n), np.int64)
+    np.add.at(total, indices % PRIME % m, terms.reshape(k, n))
     return reduced(total).reshape(-1)
-
-
-def _sum(block: Block, values: Residues, result: Residues) -> None:
-    assert block.offsets is not None
-    offsets, (terms,) = block.offsets, block.operands
-    total = np.zeros(block.count, np.uint64)
-    for part in chunks(len(terms)):
-        first, last = np.searchsorted(offsets, [part.start, part.stop - 1], side="right") - 1
-        begins = np.maximum(offsets[first : last + 1], part.start) - part.start
-        numbers = np.broadcast_to(at(values, terms, part), part.stop - part.start)
-        total[first : last + 1] += np.add.reduceat(numbers, begins)
-    result[:] = reduced(total)
 
 
 def _is_computed(body: Tape) -> bool:
@@ -368,25 +349,23 @@ def _scan(block: Block, values: Residues, result: Residues) -> None:
     body, count = block.body, block.count
     assert body is not None
 
-    def inputs(part: slice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        width = part.stop - part.start
+    def inputs(instances: slice) -> tuple[NDArray[Any], Integers]:
+        width = instances.stop - instances.start
         source = np.full((body.inputs, width), -1)
-        given = np.zeros((body.inputs, width), np.int64)
+        numbers = np.zeros((body.inputs, width), np.int32)
         for k, operands in enumerate(block.operands):
             if isinstance(operands, Range):
-                references = operands.start + operands.step * np.arange(part.start, part.stop)
+                references = operands.start + operands.step * np.arange(instances.start, instances.stop)
             else:
-                references = operands[part]
+                references = operands[instances]
             source[k] = np.where(references >= block.start, references - block.start, -1)
-            given[k] = values[references]  # of its own results nothing that is used
-        return given, source
+            numbers[k] = values[references]  # of its own results nothing that is used
+        return numbers, source
 
     result[:] = by_steps(body, count, inputs).reshape(-1)
 
 
-def by_steps(
-    body: Tape, count: int, inputs: Callable[[slice], tuple[NDArray[np.int64], NDArray[np.int64]]]
-) -> NDArray[np.int64]:
+def by_steps(body: Tape, count: int, inputs: Callable[[slice], tuple[NDArray[Any], Integers]]) -> Residues:
     """Return the residues of a recurrence, (outputs, count), instance by instance.
 
     Args:
@@ -398,14 +377,13 @@ def by_steps(
     size = len(body)
     arguments = np.zeros((size - body.inputs, 4), np.int64)
     for operation, reference in zip(arguments, range(body.inputs, size), strict=True):
-        code, given = body.codes[reference], body.arguments(reference)
-        taken: Sequence[int] = [max(given)] if code == _TRUTH else given
+        code, operands = body.codes[reference], body.arguments(reference)
+        taken: Sequence[int] = [max(operands)] if code == _TRUTH else operands
         operation[: 1 + len(taken)] = [_KINDS[code], *(a if a >= 0 else size - 1 - a for a in taken)]
     registers = np.zeros(size + len(body.constants), np.int64)
     registers[size:] = of_numbers(np.array(body.constants, np.float64))
-    results = np.zeros((len(body.outputs), count), np.int64)
+    results = np.zeros((len(body.outputs), count), np.int32)
     state = StepsState(
-        prime=PRIME,
         count=count,
         inputs=body.inputs,
         operations=arguments,
@@ -415,9 +393,10 @@ def by_steps(
         output_count=len(body.outputs),
         results=results.reshape(-1),
     )
-    for part in chunks(count):
-        numbers, source = inputs(part)
-        state.begin, state.end = part.start, part.stop
-        state.given, state.source = (np.ascontiguousarray(each, np.int64).reshape(-1) for each in (numbers, source))
+    for instances in chunks(count):
+        numbers, source = inputs(instances)
+        state.begin, state.end = instances.start, instances.stop
+        state.given = np.ascontiguousarray(numbers, np.int32).reshape(-1)
+        state.source = np.ascontiguousarray(source, np.int64).reshape(-1)
         kernel("arrays.steps")(state.address)
     return results

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.arrays.compiled.reach_kernel import BITS, ReachState
-from accumulus.arrays.entries import Entries, Products, distinct
+from accumulus.arrays.entries import Entries, Products, distinct, selected
 from accumulus.arrays.residues import Residues, at, by_steps, of_numbers, reduced
 from accumulus.elimination.emit import guarded
 from accumulus.native.machine import kernel
@@ -93,15 +93,15 @@ class Recurrence:
         #: For each operand and instance the result that it is, output · instances + instance; -1 for anything else.
         self._taken = np.full((len(operands), count), -1)
         for row, references in zip(self._taken, map(references_in, operands), strict=True):
-            own = (references >= start) & (references < start + (self.outputs[-1] + 1) * count)
-            row[own] = self._nodes(references[own])
+            is_result = (references >= start) & (references < start + (self.outputs[-1] + 1) * count)
+            row[is_result] = self._nodes(references[is_result])
 
     def _nodes(self, references: Integers) -> Integers:
         """Return results as output · instances + instance, counting outputs with derivatives; -1 for others."""
         output, instance = np.divmod(references - self.start, self.count)
-        place = np.searchsorted(self.outputs, output)
-        known = self.outputs[np.minimum(place, len(self.outputs) - 1)] == output
-        return np.where(known, place * self.count + instance, -1)
+        row = np.searchsorted(self.outputs, output)
+        is_listed = self.outputs[np.minimum(row, len(self.outputs) - 1)] == output
+        return np.where(is_listed, row * self.count + instance, -1)
 
     @property
     def columns(self) -> list[Column]:
@@ -118,26 +118,26 @@ class Recurrence:
         slots, results = len(self._taken), len(self.outputs)
         body = Tape(slots + results + len(self.factors))
         totals = list(range(slots, slots + results))
-        for place, (output, slot) in enumerate(self.factors, slots + results):
-            totals[output] = body.add(totals[output], body.multiply(place, slot))
+        for factor_slot, (output, slot) in enumerate(self.factors, slots + results):
+            totals[output] = body.add(totals[output], body.multiply(factor_slot, slot))
         body.outputs = totals
-        given = outside.reshape(-1, self.count)[self.outputs]
+        from_outside = outside.reshape(-1, self.count)[self.outputs]
 
-        def inputs(part: slice) -> tuple[Integers, Integers]:
-            width = part.stop - part.start
+        def inputs(instances: slice) -> tuple[Integers, Integers]:
+            width = instances.stop - instances.start
             source = np.full((body.inputs, width), -1)
-            source[:slots] = self._taken[:, part]
+            source[:slots] = self._taken[:, instances]
             numbers = np.zeros((body.inputs, width), np.int64)
-            numbers[slots : slots + results] = given[:, part]
+            numbers[slots : slots + results] = from_outside[:, instances]
             for row, factor in zip(numbers[slots + results :], self.factors.values(), strict=True):
                 row[:] = 1 if factor.number is None else int(of_numbers(np.array([factor.number]))[0])
                 for each in factor.columns:
-                    row[:] = reduced(row.astype(np.uint64) * at(values, each, part))
+                    row[:] = reduced(row * at(values, selected(each, Range(instances.start, 1, width))))
             return numbers, source
 
-        found = np.zeros((len(outside) // self.count, self.count), np.uint32)
-        found[self.outputs] = by_steps(body, self.count, inputs)
-        return found.reshape(-1)
+        rows = np.zeros((len(outside) // self.count, self.count), np.int32)
+        rows[self.outputs] = by_steps(body, self.count, inputs)
+        return rows.reshape(-1)
 
     def direction(self, is_reverse: bool) -> Direction | None:
         """Return derivatives as a recurrence; None where there is none."""
@@ -168,9 +168,9 @@ class Recurrence:
         direction = self.direction(is_reverse)
         if direction is None:
             return None
-        given, others = (above, below) if is_reverse else (below, above)
-        nodes = [self._nodes(references_in(each.tails if is_reverse else each.heads)) for each in given]
-        ends = np.concatenate([references_in(each.heads if is_reverse else each.tails) for each in given])
+        followed, joined = (above, below) if is_reverse else (below, above)
+        nodes = [self._nodes(references_in(each.tails if is_reverse else each.heads)) for each in followed]
+        ends = np.concatenate([references_in(each.heads if is_reverse else each.tails) for each in followed])
         rows = np.concatenate(nodes)
         if is_reverse:
             rows = self._turned(rows)
@@ -189,14 +189,14 @@ class Recurrence:
             return None
         alive = np.stack([np.bincount(reached.instances[reached.has(k)], minlength=self.count) for k in range(results)])
         costly = np.zeros((results, len(self._taken)), np.int64)
-        for place, factor in self.factors.items():
-            costly[place] = not factor.is_free
+        for factor_place, factor in self.factors.items():
+            costly[factor_place] = not factor.is_free
         if is_reverse:
             products = int(alive.sum(axis=1) @ costly.sum(axis=1))
             alive = alive[:, ::-1]
         else:
             products = int(np.count_nonzero(reached.operands >= 0, axis=0) @ costly.sum(axis=0))
-        for each in others:
+        for each in joined:
             nodes_of = self._nodes(references_in(each.heads if is_reverse else each.tails))
             products += int(alive.reshape(-1)[nodes_of].sum())
         return None if products > limit else Way(is_reverse, products, lists, order, first, different, reached)
@@ -239,9 +239,9 @@ class Recurrence:
         firsts = np.concatenate([[0], np.cumsum(users)])
         targets = np.repeat(np.arange(results), users)
         source, source_output = np.full((2, len(targets), count), -1)
-        place, turned = firsts[nodes // count] + rank, count - 1 - nodes % count
-        source[place, turned] = count - 1 - instance
-        source_output[place, turned] = results + slot
+        position, turned = firsts[nodes // count] + rank, count - 1 - nodes % count
+        source[position, turned] = count - 1 - instance
+        source_output[position, turned] = results + slot
         list_wakes = np.zeros((results, results + len(self._taken)), bool)
         list_wakes[:, :results] = np.eye(results)
         for k, s in self.factors:
@@ -315,9 +315,9 @@ class BodyLabel:
 def opened_labels(tape: Tape, places: Sequence[int]) -> tuple[Tape, list[BodyLabel]]:
     """Return a copy of a body's tape and of some outputs, choices between a value and 0 taken apart."""
     body, labels = tape.copy(), []
-    for output in [tape.outputs[place] for place in places]:
-        found = guarded(body, output)
-        value, conditions = (found, frozenset[int]()) if isinstance(found, int) else (found.value, found.on)
+    for output in [tape.outputs[position] for position in places]:
+        label = guarded(body, output)
+        value, conditions = (label, frozenset[int]()) if isinstance(label, int) else (label.value, label.on)
         labels.append(BodyLabel(value, body.value_of(value) if value < 0 else None, tuple(sorted(conditions))))
     return body, labels
 
@@ -334,8 +334,8 @@ class _Dependences(Domain):
 
 def dependences(body: Tape) -> list[set[int]]:
     """Return a truth value for each output and input: True if the output depends on the input."""
-    found = run(body, _Dependences(), [1 << k for k in range(body.inputs)])
-    return [{k for k in range(body.inputs) if on >> k & 1} for on in found]
+    depending = run(body, _Dependences(), [1 << k for k in range(body.inputs)])
+    return [{k for k in range(body.inputs) if on >> k & 1} for on in depending]
 
 
 # Entries that there will be ------------------------------------------------------------------------------------------
@@ -371,8 +371,8 @@ class Reached:
 
     def has(self, output: int) -> NDArray[np.bool_]:
         """Return the mask of the outputs that are not 0."""
-        found: NDArray[np.bool_] = (self.marks[:, output // BITS] >> (output % BITS)) & 1 != 0
-        return found
+        bits: NDArray[np.bool_] = (self.marks[:, output // BITS] >> (output % BITS)) & 1 != 0
+        return bits
 
 
 def reach(
@@ -418,15 +418,15 @@ def reach(
             return None
         if needed:
             _make_room(state, min(2 * needed, most + 1))
-    found = state.found
+    pairs = state.found
     tables = ((state.operands, slots), (state.lists, directs))
-    operands, own = (table[: found * width].reshape(found, width).astype(np.int32) for table, width in tables)
+    operands, list_table = (table[: pairs * width].reshape(pairs, width).astype(np.int32) for table, width in tables)
     return Reached(
         np.repeat(np.arange(count), np.diff(state.begins)),
-        state.columns[:found].copy(),
+        state.columns[:pairs].copy(),
         operands,
-        own,
-        state.marks[: found * words].reshape(found, words).copy(),
+        list_table,
+        state.marks[: pairs * words].reshape(pairs, words).copy(),
     )
 
 

@@ -73,12 +73,12 @@ class SeparableHessian:
 
 
 def separable_hessian(
-    given: Program, inputs: Integers, context: Context, points: NDArray[np.float64]
+    program: Program, inputs: Integers, context: Context, points: NDArray[np.float64]
 ) -> SeparableHessian | None:
     """Return the Hessian of a program's only output; None if it is no sum of loops over the inputs alone.
 
     Args:
-        given: program with one output.
+        program: program with one output.
         inputs: inputs to differentiate with respect to.
         context: options and deadline.
         points: points of the function's domain, (points, inputs).
@@ -86,17 +86,17 @@ def separable_hessian(
     Raises:
         VerificationError: if what was made of the Hessians of bodies is not the Hessian.
     """
-    maps = fuse(given)
-    if len(given.outputs) != 1 or not all(each.is_sum or each.is_body for each in maps):
+    maps = fuse(program)
+    if len(program.outputs) != 1 or not all(each.is_sum or each.is_body for each in maps):
         return None
-    found = _Sweep(given, inputs, context, maps)
-    if not all(map(found.add, reversed(maps))):
+    sweep = _Sweep(program, inputs, context, maps)
+    if not all(map(sweep.add, reversed(maps))):
         return None
-    hessian = found.hessian()
-    return hessian if _agrees(hessian, given, inputs, points) else None
+    hessian = sweep.hessian()
+    return hessian if _agrees(hessian, program, inputs, points) else None
 
 
-def _agrees(hessian: SeparableHessian, given: Program, inputs: Integers, points: NDArray[np.float64]) -> bool:
+def _agrees(hessian: SeparableHessian, program: Program, inputs: Integers, points: NDArray[np.float64]) -> bool:
     """Return True if differences of the function and of its gradient are those of the gradient and of the Hessian.
 
     Each has to be so at one of the steps; what is not finite agrees.
@@ -114,7 +114,7 @@ def _agrees(hessian: SeparableHessian, given: Program, inputs: Integers, points:
         with np.errstate(all="ignore"):
             here = (after + before) / 2  # in the middle, but for the square of the step
             slopes, entries = here[gradient], here[gradient.stop :]
-            differences = np.append(evaluate(given, ahead) - evaluate(given, behind), (after - before)[gradient])
+            differences = np.append(evaluate(program, ahead) - evaluate(program, behind), (after - before)[gradient])
             products = np.append(slopes @ tangent, hessian.times(tangent, entries))
             magnitudes = np.append(np.abs(slopes) @ np.abs(tangent), hessian.times(np.abs(tangent), np.abs(entries)))
             rounding = np.append(np.abs(here[0]), np.full(len(slopes), np.abs(slopes).max(initial=0.0)))
@@ -131,19 +131,19 @@ class _Sweep:
         inputs: that are differentiated by.
     """
 
-    def __init__(self, given: Program, inputs: Integers, context: Context, maps: list[Map]) -> None:
-        self.given, self.inputs, self.context = given, inputs, context
-        self.made = Program(given.inputs)
+    def __init__(self, program: Program, inputs: Integers, context: Context, maps: list[Map]) -> None:
+        self.given, self.inputs, self.context = program, inputs, context
+        self.made = Program(program.inputs)
         self.products = Products(self.made)
-        self.moving = Moving(given, self.made, np.arange(given.inputs))
-        self.active = np.zeros(len(given), bool)
+        self.moving = Moving(program, self.made, np.arange(program.inputs))
+        self.active = np.zeros(len(program), bool)
         self.active[inputs] = True
         for each in maps:
             self._copy(each)
             self._activate(each)
         one = np.array([self.made.constant(1.0)])
         #: Adjoints so far: of which results, and references of their terms.
-        self.adjoints: list[tuple[Integers, Integers]] = [(given.outputs.copy(), one)]
+        self.adjoints: list[tuple[Integers, Integers]] = [(program.outputs.copy(), one)]
         #: Second derivatives so far: by two references each, and the references of their values.
         self.entries: list[tuple[Integers, Integers, Integers]] = []
 
@@ -182,9 +182,9 @@ class _Sweep:
         order = np.argsort(heads, kind="stable")
         heads, values = heads[order], values[order]
         first = np.flatnonzero(np.diff(heads, prepend=-1))
-        found = np.full(count, self.made.constant(0.0), np.int64)
-        found[heads[first]] = self.products.grouped(values, first)
-        return found
+        adjoints = np.full(count, self.made.constant(0.0), np.int64)
+        adjoints[heads[first]] = self.products.grouped(values, first)
+        return adjoints
 
     def add(self, each: Map) -> bool:
         """Add the derivatives of the output through a map; False if its adjoints depend on the inputs."""
@@ -199,20 +199,20 @@ class _Sweep:
         weights: list[tuple[int, Column]] = []
         for row, start in enumerate(each.starts):
             if self.active[start : start + each.count].any():
-                found = self._taken(start, each.count)
-                if found is not None:
-                    weights.append((row, column(found)))
+                adjoints = self._taken(start, each.count)
+                if adjoints is not None:
+                    weights.append((row, column(adjoints)))
         return not weights or self._add_body(each, weights)
 
     def _add_sum(self, each: Map) -> bool:
         block = self.given.blocks[each.blocks[0]]
         if any(_inside(end, block.start, block.count).any() for *ends, _ in self.entries for end in ends):
             return False
-        found = self._taken(block.start, block.count)
-        if found is not None:
+        adjoints = self._taken(block.start, block.count)
+        if adjoints is not None:
             assert block.offsets is not None
             terms = self._is_active(block.operands[0])
-            values = np.repeat(found, np.diff(block.offsets))[terms]
+            values = np.repeat(adjoints, np.diff(block.offsets))[terms]
             self.adjoints.append((references_in(block.operands[0])[terms], values))
         return True
 
@@ -237,10 +237,10 @@ class _Sweep:
         tape = emit(plan.accumulation)
         second = sorted(plan.accumulation.entries)
         columns = [self.moving.column_at(leaf) for leaf in each.leaves]
-        found = self.made.loop(tape, [*columns, *(weight for _, weight in weights)], each.count)
+        outputs = self.made.loop(tape, [*columns, *(weight for _, weight in weights)], each.count)
         for k, leaf in enumerate(active):
-            self.adjoints.append((leaves[leaf][on[leaf]], references_in(found[1 + k])[on[leaf]]))
-        for (k, m), result in zip(second, found[1 + len(active) :], strict=True):
+            self.adjoints.append((leaves[leaf][on[leaf]], references_in(outputs[1 + k])[on[leaf]]))
+        for (k, m), result in zip(second, outputs[1 + len(active) :], strict=True):
             both = on[active[k]] & on[active[m]]
             one, other = (leaves[active[each]][both] for each in (k, m))
             self._enter(one, other, references_in(result)[both], is_diagonal=k == m)
@@ -255,19 +255,19 @@ class _Sweep:
 
     def _hand_on(self, each: Map, row: int, start: int) -> bool:
         """Put what a result of a map depends on in its place among the second derivatives; False if it is much."""
-        own = [
+        local = [
             (k, entry)
             for k, entry in enumerate(self.entries)
             if any(_inside(end, start, each.count).any() for end in entry[:2])
         ]
-        if not own:
+        if not local:
             return True
         slopes = self._slopes(each, row)
         if slopes is None:
             return False
-        for k, _ in own:
+        for k, _ in local:
             self.entries[k] = (np.empty(0, np.int64),) * 3
-        for _, (one, other, values) in own:
+        for _, (one, other, values) in local:
             first, second = (_inside(end, start, each.count) for end in (one, other))
             left = ~(first | second)
             self._enter(one[left], other[left], values[left], is_diagonal=True)
@@ -275,13 +275,13 @@ class _Sweep:
             for at, (leaf, on, slope) in enumerate(slopes):
                 for own_end, far_end, chosen in ((one, other, first & ~square), (other, one, second & ~first)):
                     n = own_end[chosen] - start
-                    found = self._product(values[chosen], slope, n)[on[n]]
-                    self._enter(leaf[n][on[n]], far_end[chosen][on[n]], found, is_diagonal=False)
+                    products = self._product(values[chosen], slope, n)[on[n]]
+                    self._enter(leaf[n][on[n]], far_end[chosen][on[n]], products, is_diagonal=False)
                 n = one[square] - start
                 for leaf_too, on_too, slope_too in slopes[at:]:
                     both = on[n] & on_too[n]
-                    found = self._product(self._product(values[square], slope, n), slope_too, n)[both]
-                    self._enter(leaf[n][both], leaf_too[n][both], found, is_diagonal=leaf is leaf_too)
+                    products = self._product(self._product(values[square], slope, n), slope_too, n)[both]
+                    self._enter(leaf[n][both], leaf_too[n][both], products, is_diagonal=leaf is leaf_too)
         self.entries = [entry for entry in self.entries if len(entry[0])]
         return True
 
@@ -289,9 +289,9 @@ class _Sweep:
         """Return values times the slopes of some instances."""
         if slope is None or not len(values):
             return values
-        found = self.products.product(column(values), column(references_in(slope)[instances]))
-        assert found is not None
-        return references_in(found)
+        products = self.products.product(column(values), column(references_in(slope)[instances]))
+        assert products is not None
+        return references_in(products)
 
     def _slopes(self, each: Map, row: int) -> list[tuple[Integers, NDArray[np.bool_], Column | None]] | None:
         """Return derivatives of a result: references of a leaf, which are active, and values; None if many."""
@@ -304,11 +304,11 @@ class _Sweep:
         entries = sorted(plan.accumulation.entries)
         if len(entries) > MOST_BEHIND:
             return None
-        found = self.made.loop(
+        outputs = self.made.loop(
             emit(plan.accumulation), [self.moving.column_at(leaf) for leaf in each.leaves], each.count
         )
         slopes = []
-        for (_, terminal), values in zip(entries, found[1:], strict=True):
+        for (_, terminal), values in zip(entries, outputs[1:], strict=True):
             leaf = linearization.columns[terminal]
             number = self.made.uniform(values)
             if number != 0.0:
@@ -317,18 +317,18 @@ class _Sweep:
 
     def hessian(self) -> SeparableHessian:
         """Return the Hessian that the sweep has summed, verified."""
-        given, inputs = self.given, self.inputs
-        gradient = self._taken(0, given.inputs)
+        program, inputs = self.given, self.inputs
+        gradient = self._taken(0, program.inputs)
         zero = self.made.constant(0.0)
         slopes = np.full(len(inputs), zero) if gradient is None else gradient[inputs]
-        size, position = len(inputs), np.zeros(given.inputs, np.int64)
+        size, position = len(inputs), np.zeros(program.inputs, np.int64)
         position[inputs] = np.arange(size)
         places = [(position[one], position[other], values) for one, other, values in self.entries]
         lower = [(np.maximum(one, other), np.minimum(one, other), values) for one, other, values in places]
         columns = [(column(one), column(other), column(values)) for one, other, values in lower]
         if columns:
-            found = sorted_entries(columns, 0, size, self.products.sums)
-            rows, below, values = found.rows(), found.columns, found.values
+            entries = sorted_entries(columns, 0, size, self.products.sums)
+            rows, below, values = entries.rows(), entries.columns, entries.values
         else:
             rows, below, values = (np.empty(0, np.int64) for _ in range(3))
         edges = [Entries(column(one + size), column(other), column(value)) for one, other, value in lower]
@@ -340,7 +340,7 @@ class _Sweep:
             self.products.rounded,
             self.context.options.seed,
         )
-        value = int(self.moving.at(given.outputs)[0])
+        value = int(self.moving.at(program.outputs)[0])
         self.made.outputs = np.concatenate([[value], slopes, values]).astype(np.int64)
         return SeparableHessian(self.made, value, slopes, rows, below, values, len(values))
 
@@ -351,7 +351,7 @@ def _inside(references: Integers, start: int, count: int) -> NDArray[np.bool_]:
 
 def _dependent(body: Tape, leaves: list[bool]) -> list[bool]:
     """Return True for each output of a body that depends on a marked leaf."""
-    found = [*leaves, *[False] * (len(body) - body.inputs)]
+    depends = [*leaves, *[False] * (len(body) - body.inputs)]
     for reference in range(body.inputs, len(body)):
-        found[reference] = any(a >= 0 and found[a] for a in body.arguments(reference))
-    return [output >= 0 and found[output] for output in body.outputs]
+        depends[reference] = any(a >= 0 and depends[a] for a in body.arguments(reference))
+    return [output >= 0 and depends[output] for output in body.outputs]

@@ -26,31 +26,31 @@ Integers = NDArray[np.int64]
 MOST_BODIES: Final = 512
 
 
-def through(recurrence: Recurrence, way: Way, given: Sequence[Entries], products: Products) -> Entries:
+def through(recurrence: Recurrence, way: Way, entries: Sequence[Entries], products: Products) -> Entries:
     """Return derivatives that go through the recurrence: those of its results, or in reverse, by its results.
 
     Args:
         recurrence: recurrence that is differentiated.
         way: direction of the differentiation, with its order of entries.
-        given: derivatives that enter it.
+        entries: derivatives that enter it.
         products: builder of the products.
     """
-    values = np.concatenate([references_in(products.values(each)) for each in given])
+    values = np.concatenate([references_in(products.values(each)) for each in entries])
     writer = _Writer(recurrence, way, products.grouped(values[way.order], way.first), products.tape)
     writer.write()
     reached = way.reached
     instances = recurrence.count - 1 - reached.instances if way.is_reverse else reached.instances
-    own, ends, found = [], [], []
+    at_results, ends, combined = [], [], []
     for k, output in enumerate(recurrence.outputs.tolist()):
         alive = reached.has(k)
-        own.append(recurrence.start + output * recurrence.count + instances[alive])
+        at_results.append(recurrence.start + output * recurrence.count + instances[alive])
         ends.append(way.ends[reached.columns[alive]])
-        found.append(writer.references[k, alive])
-    results, others = column(np.concatenate(own)), column(np.concatenate(ends))
-    references = np.concatenate(found)
+        combined.append(writer.references[k, alive])
+    results, at_ends = column(np.concatenate(at_results)), column(np.concatenate(ends))
+    references = np.concatenate(combined)
     one = products.tape.constant(1.0)
-    known = None if (references == one).all() else column(references)
-    return Entries(others, results, known) if way.is_reverse else Entries(results, others, known)
+    factor = None if (references == one).all() else column(references)
+    return Entries(at_ends, results, factor) if way.is_reverse else Entries(results, at_ends, factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,10 @@ def _joined(parts: Sequence[Column]) -> Column:
     """Return columns one after the other."""
     if len(parts) == 1:
         return parts[0]
-    starts = {part.start if isinstance(part, Range) and not part.step else None for part in parts}
+    starts = {piece.start if isinstance(piece, Range) and not piece.step else None for piece in parts}
     if len(starts) == 1 and (start := starts.pop()) is not None:
         return Range(start, 0, sum(map(len, parts)))
-    return column(np.concatenate([references_in(part) for part in parts]))
+    return column(np.concatenate([references_in(piece) for piece in parts]))
 
 
 class _Writer:
@@ -113,11 +113,11 @@ class _Writer:
         """Yield pairs whose terms are from the same lists."""
         if not len(pairs):
             return
-        kept = self.reached.lists[pairs] >= 0
-        if kept.shape[1] > 62:
+        continuing = self.reached.lists[pairs] >= 0
+        if continuing.shape[1] > 62:
             yield pairs
             return
-        _, kinds = np.unique(kept @ (1 << np.arange(kept.shape[1])), return_inverse=True)
+        _, kinds = np.unique(continuing @ (1 << np.arange(continuing.shape[1])), return_inverse=True)
         yield from _parted(pairs, kinds)
 
     def _columns_alike(self, pairs: Integers) -> Iterator[Integers]:
@@ -126,43 +126,43 @@ class _Writer:
             return
         columns = self.reached.columns[pairs]
         flags = np.zeros((len(self.way.ends), self.reached.operands.shape[1] + self.reached.lists.shape[1]), bool)
-        for place, taken in enumerate([*self.reached.operands.T, *self.reached.lists.T]):
-            flags[columns[taken[pairs] >= 0], place] = True
+        for index, taken in enumerate([*self.reached.operands.T, *self.reached.lists.T]):
+            flags[columns[taken[pairs] >= 0], index] = True
         _, kinds = np.unique(flags, axis=0, return_inverse=True)
         yield from _parted(pairs, kinds.reshape(-1)[columns])
 
     def _grouped(self, parts: Iterable[Integers]) -> list[list[_Group]]:
         """Return pairs with what computes them; those that have one body, of whatever terms, are together."""
-        found: dict[object, list[_Group]] = {}
+        groups: dict[object, list[_Group]] = {}
         for pairs in parts:
             slots, lists = (
                 np.flatnonzero((table[pairs] >= 0).any(axis=0)).tolist()
                 for table in (self.reached.operands, self.reached.lists)
             )
             body = _Body(self, slots, lists)
-            own = self._list_columns(pairs, lists)
-            group = _Group(pairs, slots, body, own, self._factor_columns(pairs, body))
-            found.setdefault((to_bytes(body.tape), len(slots), len(lists)), []).append(group)
-        return list(found.values())
+            list_columns = self._list_columns(pairs, lists)
+            group = _Group(pairs, slots, body, list_columns, self._factor_columns(pairs, body))
+            groups.setdefault((to_bytes(body.tape), len(slots), len(lists)), []).append(group)
+        return list(groups.values())
 
     def _write_first(self, groups: Sequence[_Group]) -> None:
         """Write entries that become nonzero here, since no operand is."""
         computed = len(groups[0].body.computed)
         if computed:
             columns = [_joined(parts) for parts in zip(*([*g.from_lists, *g.factors] for g in groups), strict=True)]
-            found = self.made.extend(groups[0].body.tape, columns)
-            self._keep(groups, [references_in(each) for each in found])
+            results = self.made.extend(groups[0].body.tape, columns)
+            self._keep(groups, [references_in(each) for each in results])
         self._follow(groups)
 
     def _write_rest(self, groups: Sequence[_Group]) -> None:
         """Write a recurrence, in which each pair takes earlier ones of its column."""
         step = self.direction.step_of[self.reached.instances[np.concatenate([group.pairs for group in groups])]]
         order = np.argsort(step, kind="stable") if len(groups) > 1 else np.arange(len(step))
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
+        inverse = np.empty_like(order)
+        inverse[order] = np.arange(len(order))
 
         def operands(results: list[Range]) -> list[Column]:
-            self._keep(groups, [own.references[place] for own in results])
+            self._keep(groups, [result.references[inverse] for result in results])
             self._follow(groups)
             parts = zip(*([*self._taken(g), *g.from_lists, *g.factors] for g in groups), strict=True)
             joined = map(_joined, parts)
@@ -179,14 +179,14 @@ class _Writer:
             return
         offsets = np.concatenate([[0], np.flatnonzero(np.diff(step[order])) + 1, [len(order)]])
         results = self.made.scan(body.tape, operands, offsets)
-        if self.references[body.computed[0], groups[0].pairs[0]] != results[0].start + place[0]:
+        if self.references[body.computed[0], groups[0].pairs[0]] != results[0].start + inverse[0]:
             operands(results)  # an equal one was there before
 
-    def _keep(self, groups: Sequence[_Group], found: Sequence[Integers]) -> None:
+    def _keep(self, groups: Sequence[_Group], results: Sequence[Integers]) -> None:
         """Note references of what bodies compute, for the pairs of all groups."""
         first = 0
         for group in groups:
-            for output, references in zip(group.body.computed, found, strict=True):
+            for output, references in zip(group.body.computed, results, strict=True):
                 self.references[output, group.pairs] = references[first : first + len(group.pairs)]
             first += len(group.pairs)
 
@@ -205,13 +205,13 @@ class _Writer:
         to: Integers | None = None
         for group in groups:
             pairs = group.pairs
-            for output, place in group.body.copies.items():
-                if place >= len(group.slots):
-                    self.references[output, pairs] = references_in(group.from_lists[place - len(group.slots)])
+            for output, copy in group.body.copies.items():
+                if copy >= len(group.slots):
+                    self.references[output, pairs] = references_in(group.from_lists[copy - len(group.slots)])
                     continue
                 if to is None:
                     to = np.full(self.references.size, -1)
-                slot = group.slots[place]
+                slot = group.slots[copy]
                 earlier = self.reached.operands[pairs, slot]
                 source = self.direction.source_output[slot, self.reached.instances[pairs]] * count + earlier
                 to[output * count + pairs[earlier >= 0]] = source[earlier >= 0]
@@ -234,14 +234,14 @@ class _Writer:
 
     def _factor_columns(self, pairs: Integers, body: _Body) -> list[Column]:
         instances = self.instances[pairs]
-        found: list[Column] = []
+        columns: list[Column] = []
         for factor in body.factors:
             for each in factor.columns:
                 if isinstance(each, Range) and each.step == 0:
-                    found.append(Range(each.start, 0, len(pairs)))
+                    columns.append(Range(each.start, 0, len(pairs)))
                 else:
-                    found.append(column(references_in(each)[instances]))
-        return found
+                    columns.append(column(references_in(each)[instances]))
+        return columns
 
 
 class _Body:
@@ -270,13 +270,13 @@ class _Body:
             begin += len(factor.columns)
         tape = self.tape = Tape(begin)
         terms: list[list[int]] = [[] for _ in range(direction.wakes.shape[1])]
-        place = {slot: k for k, slot in enumerate(slots)}
+        index_of = {slot: k for k, slot in enumerate(slots)}
         if is_reverse:
             for slot in slots:
-                terms[direction.targets[slot]].append(place[slot])
+                terms[direction.targets[slot]].append(index_of[slot])
         else:
             for (k, slot), factor in used.items():
-                terms[k].append(factor.times(tape, inputs[k, slot], place[slot]))
+                terms[k].append(factor.times(tape, inputs[k, slot], index_of[slot]))
         for position, k in enumerate(lists, len(slots)):
             terms[k].append(position)
         totals = {k: reduce(tape.add, terms[k]) for k in range(results) if terms[k]}

@@ -14,16 +14,17 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.arrays.compiled.residues_kernel import PRIME
+from accumulus.arrays.entries import positions
 from accumulus.arrays.inverses import Held, Slopes, Unformed
 from accumulus.arrays.residues import (
-    PRIME,
     RandomInverses,
     Residues,
-    at,
+    add_products,
     chunks,
     gathered,
-    half_reduced,
     matrix_product,
+    random_residues,
     reduced,
     residues,
     scattered,
@@ -32,7 +33,7 @@ from accumulus.arrays.scans import Recurrence
 from accumulus.arrays.structured import Dense, Edge, Lookup
 from accumulus.errors import VerificationError
 from accumulus.tape.blocks import GATHER
-from accumulus.tape.columns import Column, Range, column
+from accumulus.tape.columns import CHUNK, Column, column
 from accumulus.tape.program import Program
 
 Integers = NDArray[np.int64]
@@ -75,26 +76,25 @@ def verify_derivatives(
     first, count, *_ = edges[-1]
     taken = np.empty(0, np.int64) if taken is None else taken
     _check_places(rows, columns, count, inputs + len(taken))
-    wanted: list[Column] = [column(references)]
+    needed: list[Column] = [column(references)]
     local = [*(directions or ()), *(each for _, _, entries, _ in edges for each in entries)]
-    wanted += [each.values for each in local if not _is_unformed(each) and each.values is not None]
-    wanted += [each for *_, recurrence in edges if recurrence is not None for each in recurrence.columns]
+    needed += [each.values for each in local if not _is_unformed(each) and each.values is not None]
+    needed += [each for *_, recurrence in edges if recurrence is not None for each in recurrence.columns]
     inverses = RandomInverses(generator, calls or {})
-    values = residues(made, wanted, apart, generator, inverses)
-    tangents = np.zeros(max(begin + length for begin, length, *_ in edges), np.uint32)
-    ends = generator.integers(2, PRIME, inputs, np.uint32)
-    given = ends if directions is None else _tangents(0, made.inputs, directions, values, ends, inverses)
-    tangents[: len(given)] = given
+    values = residues(made, needed, apart, generator, inverses)
+    tangents = np.zeros(max(begin + length for begin, length, *_ in edges), np.int32)
+    ends = random_residues(generator, inputs)
+    tangents_of_inputs = ends if directions is None else _tangents(0, made.inputs, directions, values, ends, inverses)
+    tangents[: len(tangents_of_inputs)] = tangents_of_inputs
     for begin, length, entries, recurrence in edges:
         outside = _tangents(begin, length, entries, values, tangents, inverses)
         tangents[begin : begin + length] = outside if recurrence is None else recurrence.tangents(outside, values)
     ends = np.concatenate([ends, tangents[taken]])
-    found = np.zeros(count, np.uint64)
-    for part in chunks(len(rows)):
-        products = half_reduced(at(values, references, part) * at(ends, columns, part))
-        starts = np.flatnonzero(np.diff(rows[part], prepend=-1))
-        found[rows[part][starts]] += np.add.reduceat(products, starts)
-    wrong = reduced(found) % PRIME != tangents[first : first + count] % PRIME
+    products = np.zeros(count, np.int32)
+    for chunk in chunks(len(rows), CHUNK):
+        heads, tails = (each[chunk].astype(np.int64) for each in (rows, columns))
+        add_products(products, heads, (ends, tails), (values, references[chunk]))
+    wrong = products % PRIME != tangents[first : first + count] % PRIME
     if wrong.any():
         raise VerificationError(
             f"the program does not compute the derivatives of output {int(wrong.argmax())}: modulo a prime its row "
@@ -105,14 +105,14 @@ def verify_derivatives(
 
 def _check_places(rows: Integers, columns: Integers, count: int, inputs: int) -> None:
     """Refuse nonzeros that lie outside, that come twice, or that are not in order."""
-    for part in chunks(len(rows)):
-        reach = slice(part.start, min(part.stop + 1, len(rows)))
+    for chunk in chunks(len(rows), CHUNK):
+        reach = slice(chunk.start, min(chunk.stop + 1, len(rows)))
         down, right = np.diff(rows[reach]), np.diff(columns[reach])
-        inside = (rows[part] >= 0) & (rows[part] < count) & (columns[part] >= 0) & (columns[part] < inputs)
+        inside = (rows[chunk] >= 0) & (rows[chunk] < count) & (columns[chunk] >= 0) & (columns[chunk] < inputs)
         if not inside.all() or not ((down > 0) | ((down == 0) & (right > 0))).all():
             raise VerificationError(
-                f"nonzeros {part.start} to {part.stop} lie outside of {count} × {inputs}, or are not in order. This is "
-                "a mistake of accumulus; please report the function"
+                f"nonzeros {chunk.start} to {chunk.stop} lie outside of {count} × {inputs}, or are not in order. This "
+                "is a mistake of accumulus; please report the function"
             )
 
 
@@ -129,13 +129,13 @@ def _tangents(
     inverses: RandomInverses,
 ) -> Residues:
     """Return the tangents of an array by those of what it depends on."""
-    total = np.zeros(length, np.uint64)
+    total = np.zeros(length, np.int32)
     for each in entries:
         if isinstance(each, Lookup):
             move = gathered if each.code == GATHER else scattered
-            total += move(tangents[each.tails.references], values[each.indices].astype(np.uint64), each.shape)
-            continue
-        if isinstance(each, Dense):
+            moved = move(tangents[each.tails.references], values[each.indices], each.shape)
+            total = reduced(total.astype(np.int64) + moved).astype(np.int32)
+        elif isinstance(each, Dense):
             m, k = each.factor.shape
             taken = tangents[each.tails.transpose(1, 0, 2).reshape(k, -1)]
             if isinstance(each.factor, Slopes):
@@ -146,21 +146,9 @@ def _tangents(
                 products = inverses.times(each.factor.given, each.factor.direct, taken)
             else:
                 products = matrix_product(values[each.factor], taken)
-            total[each.heads.transpose(1, 0, 2).reshape(m, -1) - begin] += products
-            total = reduced(total)
-            continue
-        for part in chunks(len(each)):
-            products = at(tangents, each.tails, part)
-            if each.values is not None:
-                products = half_reduced(at(values, each.values, part) * products)
-            size = part.stop - part.start
-            heads = each.heads
-            if not isinstance(heads, Range):
-                np.add.at(total, heads[part] - begin, np.broadcast_to(products, size))
-            elif heads.step == 0:
-                total[heads.start - begin] += np.broadcast_to(products, size).sum()
-            else:
-                total[heads.start - begin + heads.step * np.arange(part.start, part.stop)] += products
-        total = reduced(total)
-    found: Residues = total.astype(np.uint32)
-    return found
+            places = each.heads.transpose(1, 0, 2).reshape(m, -1) - begin
+            total[places] = reduced(total[places] + products)
+        else:
+            factors = None if each.values is None else (values, each.values)
+            add_products(total, positions(each.heads, begin), (tangents, each.tails), factors)
+    return total

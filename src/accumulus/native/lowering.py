@@ -19,9 +19,9 @@ from numba.core.typeconv.castgraph import Conversion
 from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, register_model
 
-from accumulus.native.state import Field, Floats, Integers, Record, Records, State, Undoable
+from accumulus.native.state import Field, Floats, Halves, Integers, Record, Records, State, Undoable
 
-_WORD, _DOUBLE = ir.IntType(64), ir.DoubleType()
+_WORD, _HALF, _DOUBLE = ir.IntType(64), ir.IntType(32), ir.DoubleType()
 _NUMBERS: Final = {int: types.int64, float: types.float64, bool: types.boolean, type(None): types.void}
 
 
@@ -47,7 +47,11 @@ class _Array(types.Type):
         self.element = _NUMBERS[field.kind] if field.kind in _NUMBERS else _Fields(field.kind)
         self.axes, self.state = field.axes or (), state
         self.words = len(self.element.kind.fields) if isinstance(self.element, _Fields) else 1
-        super().__init__(f"Array({self.element}, {self.axes}{'' if state is None else f', logged by {state}'})")
+        self.is_half = field.is_half
+        assert not (self.is_half and state is not None), "the log has whole words"
+        #: What loads and stores of elements touch.
+        self.memory = "halves" if self.is_half else str(self.element)
+        super().__init__(f"Array({self.memory}, {self.axes}{'' if state is None else f', logged by {state}'})")
 
 
 @register_model(_Fields)
@@ -68,8 +72,8 @@ def type_of(annotation: Any) -> Any:
     """Return Numba's type for an annotation of a kernel's function."""
     if annotation in _NUMBERS:
         return _NUMBERS[annotation]
-    if annotation in (Integers, Floats):
-        return _Array(Field(0, int if annotation == Integers else float, ()))
+    if annotation in (Integers, Floats, Halves):
+        return _Array(Field(0, float if annotation == Floats else int, (), annotation == Halves))
     if get_origin(annotation) is Records:
         return _Array(Field(0, get_args(annotation)[0], ()))
     if get_origin(annotation) is tuple:
@@ -148,7 +152,8 @@ def _get_element(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
     place = _element(context, builder, array, arguments[0], index, arguments[1])
     if isinstance(array.element, _Fields):
         return builder.ptrtoint(place, _WORD)
-    return _apart(builder, builder.load(place), str(array.element))
+    value = _apart(builder, builder.load(place), array.memory)
+    return builder.sext(value, _WORD) if array.is_half else value
 
 
 @lower_builtin(operator.getitem, _Array, types.SliceType)
@@ -160,7 +165,7 @@ def _get_rest(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
     words = array.words
     for length in array.axes:
         words *= length
-    return builder.add(arguments[0], builder.mul(start, _WORD(8 * words)))
+    return builder.add(arguments[0], builder.mul(start, _WORD(4 if array.is_half else 8 * words)))
 
 
 @lower_builtin(operator.setitem, _Array, types.Any, types.Any)
@@ -169,8 +174,9 @@ def _set_element(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
     value = context.cast(builder, arguments[2], kind, array.element)
     place = _element(context, builder, array, arguments[0], index, arguments[1])
     if array.state is not None:
-        _log(builder, builder.extract_value(arguments[0], 1), place, str(array.element))
-    _apart(builder, builder.store(value, place), str(array.element))
+        _log(builder, builder.extract_value(arguments[0], 1), place, array.memory)
+    value = builder.trunc(value, _HALF) if array.is_half else value
+    _apart(builder, builder.store(value, place), array.memory)
     return context.get_dummy_value()
 
 
@@ -182,7 +188,7 @@ def _element(context: Any, builder: Any, array: _Array, value: Any, index: Any, 
     for length, kind, part in zip((1, *array.axes), kinds, parts, strict=True):
         place = builder.add(builder.mul(place, _WORD(length)), context.cast(builder, part, kind, types.int64))
     address = value if array.state is None else builder.extract_value(value, 0)
-    number = _DOUBLE if array.element is types.float64 else _WORD
+    number = _HALF if array.is_half else _DOUBLE if array.element is types.float64 else _WORD
     return _pointer(builder, address, builder.mul(place, _WORD(array.words)), number)
 
 

@@ -53,7 +53,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.arrays.residues import PRIME, matrix_product, reduced
+from accumulus.arrays.compiled.residues_kernel import PRIME
+from accumulus.arrays.residues import matrix_product, reduced
 from accumulus.errors import ExpressionError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.text import fresh, printable
@@ -655,15 +656,15 @@ def equivalent(
     return True
 
 
-def _evaluate(expression: Expression, references: Definitions, k: int, seed: str) -> NDArray[np.uint64]:
-    values: dict[Expression, NDArray[np.uint64]] = {}
+def _evaluate(expression: Expression, references: Definitions, k: int, seed: str) -> NDArray[np.int64]:
+    values: dict[Expression, NDArray[np.int64]] = {}
     order = list(nodes([expression], references))
     uses = Counter(child for node in order for child in inside(node, references))
     for node in order:
         if isinstance(node, Symbol):
             # a generator for each name, so that both sides see the same matrix
             generator = np.random.default_rng(random.Random(f"{seed}/{node.name}").getrandbits(64))
-            values[node] = generator.integers(PRIME, size=(k, k), dtype=np.uint64)
+            values[node] = generator.integers(PRIME, size=(k, k), dtype=np.int64)
         elif isinstance(node, Reference):
             values[node] = values[references[node.name]]
         else:
@@ -675,4 +676,4 @@ def _evaluate(expression: Expression, references: Definitions, k: int, seed: str
             uses[child] -= 1
             if not uses[child]:
                 del values[child]
-    return values[expression] % np.uint64(PRIME)  # several numbers stand for one residue
+    return values[expression] % PRIME  # several numbers stand for one residue

@@ -1,0 +1,244 @@
+"""Compiled arithmetic modulo the prime 2³¹ − 1: columns of operands, recurrences, and products with sparse matrices."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from accumulus.native.decorators import compiled
+from accumulus.native.state import NO_FLOATS, NO_HALVES, NOTHING, Axes, Floats, Halves, Integers, State
+from accumulus.native.words import bits_of, shifted_right
+
+#: A Mersenne prime: numbers are reduced by shifts, and products of two residues fit into 64 bits.
+PRIME: Final = 2**31 - 1
+_BITS: Final = 31
+#: Twice the prime: a residue is subtracted from it to have its negative.
+_TWICE: Final = 2 * PRIME
+#: Operations.
+ADD, SUBTRACT, MULTIPLY, NEGATIVE, SELECT, SAME = range(6)
+#: What else is done with columns: sums of segments, sums of products at places, residues of floating-point numbers.
+SUM, SCATTER, NUMBERS = range(6, 9)
+#: The step of a column that is given entry by entry.
+GIVEN: Final = 1 << 62
+# Of floating-point numbers: the bits of fractions, their leading one, the mask and the bias of exponents.
+_FRACTION: Final = (1 << 52) - 1
+_LEADING: Final = 1 << 52
+_EXPONENT: Final = (1 << 11) - 1
+#: The bias of exponents and the 52 bits of the fraction, less a multiple of 31, so that exponents stay positive.
+_SHIFT: Final = 1075 - 31 * 35
+#: Residue that stands for infinities and NaN.
+_NO_NUMBER: Final = 1234567891
+
+
+@compiled
+def reduced(number: int) -> int:
+    """Return the residue of a number from 0 to 2⁶³ − 1, at most the prime."""
+    number = (number & PRIME) + (number >> _BITS)
+    number = (number & PRIME) + (number >> _BITS)
+    return (number & PRIME) + (number >> _BITS)
+
+
+# Columns ------------------------------------------------------------------------------------------------------------
+
+
+class ColumnsState(State):
+    """One operation on columns of operands.
+
+    An operand is an array of residues and the place in it of each instance: the start, and `…_at[k]` more if the step
+    is `GIVEN`, else k steps more. Places below 0 count from the end.
+    """
+
+    kind: int  # what to do
+    count: int  # instances; of SUM segments
+    results: Halves  # of instance k at `result_start + k`; of SCATTER at the place that `third` gives, to be added to
+    result_start: int = 0
+    first: Halves = NO_HALVES
+    first_at: Integers = NOTHING
+    first_start: int = 0
+    first_step: int = 0
+    first_size: int = 0
+    second: Halves = NO_HALVES
+    second_at: Integers = NOTHING
+    second_start: int = 0
+    second_step: int = 0
+    second_size: int = 0
+    third: Halves = NO_HALVES
+    third_at: Integers = NOTHING
+    third_start: int = 0
+    third_step: int = 0
+    third_size: int = 0
+    offsets: Integers = NOTHING  # of SUM, where each segment begins, and the end of the last; (count + 1,)
+    numbers: Floats = NO_FLOATS  # of NUMBERS, floating-point numbers
+
+
+@compiled
+def first(state: ColumnsState, k: int) -> int:
+    """Return the first operand of an instance."""
+    place = state.first_start + (state.first_at[k] if state.first_step == GIVEN else state.first_step * k)
+    residue: int = state.first[place + (state.first_size if place < 0 else 0)]
+    return residue
+
+
+@compiled
+def second(state: ColumnsState, k: int) -> int:
+    """Return the second operand of an instance."""
+    place = state.second_start + (state.second_at[k] if state.second_step == GIVEN else state.second_step * k)
+    residue: int = state.second[place + (state.second_size if place < 0 else 0)]
+    return residue
+
+
+@compiled
+def third(state: ColumnsState, k: int) -> int:
+    """Return the third operand of an instance."""
+    place = state.third_start + (state.third_at[k] if state.third_step == GIVEN else state.third_step * k)
+    residue: int = state.third[place + (state.third_size if place < 0 else 0)]
+    return residue
+
+
+@compiled
+def residue_of(number: float) -> int:
+    """Return the residue of a floating-point number: a whole number times a power of two, whose residue is one of 2."""
+    bits = bits_of(number)
+    exponent = shifted_right(bits, 52) & _EXPONENT
+    fraction = bits & _FRACTION
+    if exponent == _EXPONENT:
+        return _NO_NUMBER
+    if exponent == 0:
+        exponent = 1
+    else:
+        fraction += _LEADING
+    residue = reduced(reduced(fraction) << ((exponent - _SHIFT) % _BITS))
+    return reduced(_TWICE - residue) if bits < 0 else residue
+
+
+@compiled
+def scatter(state: ColumnsState) -> None:
+    """Add products to results at places that are given, or that follow each other."""
+    results = state.results
+    for k in range(state.count):
+        place = state.third_start + (state.third_at[k] if state.third_step == GIVEN else state.third_step * k)
+        results[place] = reduced(results[place] + first(state, k) * second(state, k))
+
+
+@compiled
+def sums(state: ColumnsState) -> None:
+    """Add the first operands of each segment."""
+    for i in range(state.count):
+        total = 0
+        for k in range(state.offsets[i], state.offsets[i + 1]):
+            total += first(state, k)
+        state.results[state.result_start + i] = reduced(total)
+
+
+def perform_columns(state: ColumnsState) -> int:
+    """Compute the results of all instances."""
+    kind, results, start = state.kind, state.results, state.result_start
+    if kind == MULTIPLY:
+        for k in range(state.count):
+            results[start + k] = reduced(first(state, k) * second(state, k))
+    elif kind == SCATTER:
+        scatter(state)
+    elif kind == SUM:
+        sums(state)
+    elif kind == NUMBERS:
+        for k in range(state.count):
+            results[start + k] = residue_of(state.numbers[k])
+    elif kind == ADD:
+        for k in range(state.count):
+            results[start + k] = reduced(first(state, k) + second(state, k))
+    elif kind == SUBTRACT:
+        for k in range(state.count):
+            results[start + k] = reduced(first(state, k) + (_TWICE - second(state, k)))
+    elif kind == NEGATIVE:
+        for k in range(state.count):
+            results[start + k] = reduced(_TWICE - first(state, k))
+    elif kind == SAME:
+        for k in range(state.count):
+            results[start + k] = first(state, k)
+    else:
+        for k in range(state.count):
+            other = third(state, k)
+            results[start + k] = reduced(other + first(state, k) * reduced(second(state, k) + (_TWICE - other)))
+    return 0
+
+
+# Recurrences --------------------------------------------------------------------------------------------------------
+
+
+class StepsState(State):
+    """A recurrence, some instances at a time."""
+
+    # begin, end: the first of these instances, and the one after the last
+    begin: int = 0
+    end: int = 0
+    count: int = 0  # of all instances
+    inputs: int = 0  # of the body
+    operations: Annotated[Integers, Axes(4)]  # (operations, 4), kind of each and the registers of its arguments
+    operation_count: int = 0  # how many there are
+    registers: Integers = NOTHING  # inputs, then operations, then constants
+    outputs: Integers = NOTHING  # registers
+    output_count: int = 0  # how many there are
+    source: Integers = NOTHING  # (inputs, end - begin), the result that an input is, below 0 if it is given
+    given: Halves = NO_HALVES  # (inputs, end - begin), its value then
+    results: Halves = NO_HALVES  # (outputs, count)
+
+
+@compiled
+def operate(state: StepsState, k: int) -> int:
+    """Return the value of one operation."""
+    registers, kind = state.registers, state.operations[k, 0]
+    a: int = registers[state.operations[k, 1]]
+    if kind == SAME:
+        return a
+    if kind == NEGATIVE:
+        return reduced(_TWICE - a)
+    b: int = registers[state.operations[k, 2]]
+    if kind == ADD:
+        return reduced(a + b)
+    if kind == SUBTRACT:
+        return reduced(a + (_TWICE - b))
+    if kind == MULTIPLY:
+        return reduced(a * b)
+    c: int = registers[state.operations[k, 3]]
+    return reduced(c + a * reduced(b + (_TWICE - c)))
+
+
+def perform_steps(state: StepsState) -> int:
+    """Compute the results of some instances, one after the other."""
+    width, registers = state.end - state.begin, state.registers
+    for t in range(width):
+        for k in range(state.inputs):
+            source = state.source[k * width + t]
+            registers[k] = state.results[source] if source >= 0 else state.given[k * width + t]
+        for k in range(state.operation_count):
+            registers[state.inputs + k] = operate(state, k)
+        for k in range(state.output_count):
+            state.results[k * state.count + state.begin + t] = registers[state.outputs[k]]
+    return 0
+
+
+# Sparse matrices ----------------------------------------------------------------------------------------------------
+
+
+class SparseState(State):
+    """Two matrices, the first one sparse."""
+
+    # rows, width: of the product
+    rows: int
+    width: int
+    starts: Integers  # (rows + 1,), where the entries of each row begin
+    columns: Integers  # of each entry
+    entries: Halves  # their residues
+    taken: Halves  # (columns, width), the other matrix
+    results: Halves  # (rows, width), 0 before
+
+
+def perform_sparse(state: SparseState) -> int:
+    """Compute the product."""
+    width, results = state.width, state.results
+    for i in range(state.rows):
+        for k in range(state.starts[i], state.starts[i + 1]):
+            entry, row = state.entries[k], state.columns[k] * width
+            for j in range(width):
+                at = i * width + j
+                results[at] = reduced(results[at] + entry * state.taken[row + j])
+    return 0
