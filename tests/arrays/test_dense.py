@@ -12,8 +12,9 @@ from matrices import small_matrices
 
 import accumulus as acc
 from accumulus.arrays import residues
+from accumulus.arrays.compiled.residues_kernel import PRIME
 from accumulus.arrays.entries import Entries, Products, selected
-from accumulus.arrays.residues import PRIME, matrix_product
+from accumulus.arrays.residues import matrix_product
 from accumulus.arrays.structured import Dense, Structured, written_out
 from accumulus.frontends.record import record
 from accumulus.tape.blocks import MATMUL
@@ -85,6 +86,13 @@ def repeated(x):
     return np.broadcast_to(x[:3], (4, 3)) @ np.outer(x[:3], np.ones(2)) + np.tile(x[3], (4, 5)) @ x[5:15].reshape(5, 2)
 
 
+def triangular(x):
+    """Factors with zeros and with entries of two arrays in no order, one of them twice."""
+    L = np.concatenate([np.zeros(1), x[:6]])[[[0, 0, 0, 0], [1, 0, 0, 0], [2, 3, 0, 0], [4, 5, 6, 0]]]
+    both = np.where(np.eye(4, dtype=bool), np.sin(x[6:10]), x[10:26].reshape(4, 4))
+    return np.cos(L @ x[26:46].reshape(4, 5)).T @ both @ L.T @ both
+
+
 def contracted(x):
     T, M = x[:24].reshape(2, 3, 4), x[24:44].reshape(4, 5)
     return np.einsum("abc,cd->dab", T, M), np.einsum("abc,abd->cd", T, np.cos(T)), np.tensordot(T, T, ([0, 2], [0, 2]))
@@ -103,7 +111,7 @@ def strided(x):
 
 
 FUNCTIONS = [
-    layers, net, rectified, gated, gram, powers, residual, mixed, repeated, contracted, stacked, strided,
+    layers, net, rectified, gated, gram, powers, residual, mixed, repeated, triangular, contracted, stacked, strided,
     lambda x: (A @ x[:6]) @ (B @ np.sin(A @ x[6:12]))[0] * x[0] if False else B @ (A @ x[:6]),
     lambda x: x[:6] @ A.T @ B.T,
     lambda x: np.dot(x[:30], x[30:]) * x[:2],
@@ -194,7 +202,7 @@ def test_bounds_of_products_hold(m, k, n, seed):
 @given(st.integers(1, 4), st.integers(1, 40), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_products_of_residues_are_exact(m, k, n, seed):
     rng = np.random.default_rng(seed)
-    left, right = (rng.integers(PRIME - 3, PRIME + 5, shape, np.uint32) for shape in ((m, k), (k, n)))
+    left, right = (rng.integers(PRIME - 3, PRIME + 5, shape, np.int64) for shape in ((m, k), (k, n)))
     left[0], right[:, 0] = rng.integers(0, PRIME, k), rng.integers(0, PRIME, k)
     with mock.patch.object(residues, "TERMS", 16):
         found = matrix_product(left, right)
@@ -276,6 +284,26 @@ def test_a_jacobian_of_layers_is_one_product_of_matrices():
     with unrolled(0):
         program = acc.jacobian(layers, cache=False).compile(X)
     assert [each.shape for each in program.code.maps if each.shape is not None and each.shape[2] > 1] == [(4, 5, 6)]
+
+
+def test_a_factor_with_zeros_has_matrices_as_derivatives():
+    below = np.zeros((8, 8), int)
+    below[np.tril_indices(8, -1)] = 1 + np.arange(28)
+    data = RNG.normal(size=(8, 200))
+
+    def f(x):
+        return np.sum((np.concatenate([np.zeros(1), x])[below] @ data) ** 2)
+
+    def seldom(x):
+        known = data[:, :8].copy()
+        return np.sum((np.concatenate([x[:1], known.reshape(-1)[1:]]).reshape(8, 8) @ data) ** 2)
+
+    shapes = []
+    for function in (f, seldom):
+        with unrolled(0):
+            program = acc.gradient(function, cache=False).compile(np.ones(28))
+        shapes.append([each.shape for each in program.code.maps if each.shape is not None])
+    assert shapes == [[(8, 8, 200), (8, 200, 8)], [(8, 8, 200)]]  # one forward, one back; by one entry not all of them
 
 
 def test_few_inputs_go_forward_and_few_outputs_go_back():

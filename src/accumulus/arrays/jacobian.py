@@ -21,7 +21,18 @@ from accumulus.arrays.entries import Entries, Products, positions, selected, sor
 from accumulus.arrays.factors import RULES, Factored
 from accumulus.arrays.inverses import Held, Inverse, Slopes
 from accumulus.arrays.scans import Factor, Recurrence, Way, dependences, opened_labels
-from accumulus.arrays.structured import Dense, Edge, Lookup, Structured, of_product, parted, repeats, written_out
+from accumulus.arrays.structured import (
+    IN_MATRICES,
+    Dense,
+    Edge,
+    Lookup,
+    Structured,
+    of_product,
+    parted,
+    repeats,
+    separating_axis,
+    written_out,
+)
 from accumulus.arrays.through import through
 from accumulus.arrays.verification import AnyEdge, Heads, verify_derivatives
 from accumulus.context import Context
@@ -38,6 +49,7 @@ from accumulus.tape.blocks import (
     SOLVE,
     SPARSE_PRODUCT,
     SPARSE_SOLVE,
+    Block,
     Opaque,
 )
 from accumulus.tape.columns import Column, Range, column, owners_in, references_in
@@ -54,6 +66,8 @@ _INPUTS: Final = -1
 _OUTPUTS: Final = -2
 #: Owner of entries by directions, which the inputs depend on.
 _DIRECTIONS: Final = -3
+#: Owner of constants and of inputs that derivatives are not with respect to.
+_NO_ARRAY: Final = -4
 #: Arrays that derivatives go through and that are never computed: how many there are, by the code of a block.
 _RESIDUALS: Final = {
     **dict.fromkeys((SOLVE, SPARSE_SOLVE, SPARSE_PRODUCT, GATHER, SCATTER), 1),
@@ -135,7 +149,7 @@ def differentiate(
 def _parts(references: Integers, shapes: Sequence[tuple[int, ...]]) -> list[Integers]:
     """Return parts that follow each other, in their shapes."""
     ends = np.cumsum([math.prod(shape) for shape in shapes])
-    return [part.reshape(shape) for part, shape in zip(np.split(references, ends[:-1]), shapes, strict=True)]
+    return [segment.reshape(shape) for segment, shape in zip(np.split(references, ends[:-1]), shapes, strict=True)]
 
 
 class _Accumulating:
@@ -157,9 +171,15 @@ class _Accumulating:
         self.structured = Structured(self.products)
         #: Where what the given program computes is in the one that is made.
         self.moving = Moving(tape, self.made, np.arange(tape.inputs))
+        #: Inputs that derivatives are not with respect to.
+        self._held = np.ones(tape.inputs, bool)
+        self._held[inputs] = False
         #: Derivatives go through arrays that are never computed, whose references and numbers come after all others:
-        #: residuals of systems and factors, and what rows are taken of by indices, by the positions of these.
-        self._factors = [k for k, block in enumerate(tape.blocks) for _ in range(_RESIDUALS.get(block.code, 0))]
+        #: residuals of systems and factors, factors of products, and what rows are taken of by indices, by the
+        #: positions of these.
+        beside = [(k, size) for k, block in enumerate(tape.blocks) for size in self._sizes_beside(block)]
+        self._factors = [position for position, _ in beside]
+        self._residual_sizes = [size for _, size in beside]
         self._residuals: dict[int, list[int]] = {}
         for vertex, position in enumerate(self._factors, len(tape.blocks)):
             self._residuals.setdefault(position, []).append(vertex)
@@ -167,8 +187,7 @@ class _Accumulating:
         self._inverted = {
             references_in(block.operands[0]).tobytes() for block in tape.blocks if block.code == LOG_DETERMINANT
         }
-        sizes = map(self._size_beside, self._factors)
-        *self._residual_starts, end = accumulate(sizes, initial=len(tape) + len(tape.outputs))
+        *self._residual_starts, end = accumulate(self._residual_sizes, initial=len(tape) + len(tape.outputs))
         #: True if derivatives by each input are wanted, and then which results depend on any.
         self.active = np.zeros(end, bool)
         self.active[inputs] = True
@@ -209,7 +228,7 @@ class _Accumulating:
         ends = Range(len(self.given), 1, len(outputs))  # of rows, so that what is returned twice has two
         self._add_edges(_OUTPUTS, ends, column(outputs), None)
         vertices = [vertex for each in maps for block in each.results for vertex in self._vertices(block)]
-        given = self._heads([*vertices, _OUTPUTS])
+        heads = self._heads([*vertices, _OUTPUTS])
         opened, taken = self._opened()
         if self.directions:
             self.edges[_INPUTS, _DIRECTIONS] = self.directions
@@ -219,7 +238,7 @@ class _Accumulating:
         nonzeros = rows, columns, values
         seed, directions = self.context.options.seed, None if self.ends == _INPUTS else self.directions
         verify_derivatives(
-            self.made, self.end_count, given, nonzeros, self.products.rounded, seed, directions, taken, self.calls
+            self.made, self.end_count, heads, nonzeros, self.products.rounded, seed, directions, taken, self.calls
         )
         self.made.outputs = np.concatenate([self.moving.at(outputs), values])
         bodies = tuple(self.bodies)
@@ -238,15 +257,15 @@ class _Accumulating:
                 raise OpenIndicesError
             numbers = self.made.constant_array(rows.astype(np.float64))
             columns = self.made.gather(numbers, lookup.indices).reshape(-1)
-            own, several = np.repeat(np.arange(groups, groups + m), n), (m * n,)
+            group_of, several = np.repeat(np.arange(groups, groups + m), n), (m * n,)
             ends = [np.full(several, end, np.int64) for end in (rows.min(), rows.max())]
-            parts.append(Opened(columns, own, np.tile(ranks[0], m), *ends))
+            parts.append(Opened(columns, group_of, np.tile(ranks[0], m), *ends))
             taken.append(lookup.heads.references)
             groups += m
         if not parts:
             return None, np.empty(0, np.int64)
         fields = ("columns", "groups", "ranks", "first", "last")
-        whole = Opened(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
+        whole = Opened(*(np.concatenate([getattr(opened, name) for opened in parts]) for name in fields))
         return whole, np.concatenate(taken)
 
     # What bodies compute, and their derivatives ------------------------------------------------------------------
@@ -270,6 +289,35 @@ class _Accumulating:
         heads = np.repeat(np.arange(block.start, block.start + block.size), np.diff(block.offsets))
         self._add_edges(position, column(heads), terms, None)
 
+    def _sizes_beside(self, block: Block) -> list[int]:
+        """Return the lengths of the arrays that derivatives through a block go through and that are never computed."""
+        if block.code == MATMUL:
+            return [
+                len(operand) for operand, is_mixed in zip(block.operands, self._mixed(block), strict=True) if is_mixed
+            ]
+        length = len(block.operands[0]) if block.code in (GATHER, SCATTER, SPARSE_PRODUCT) else block.size
+        return [length] * _RESIDUALS.get(block.code, 0)
+
+    def _mixed(self, block: Block) -> list[bool]:
+        """Return True for factors of a product whose entries are of several arrays, or constants, in no order.
+
+        Derivatives by such a factor would be entries one by one. By an array that is the factor they are matrices; few
+        active entries cost less one by one.
+        """
+        mixed = []
+        for operand, shape in zip(block.operands, block.operand_shapes, strict=True):
+            is_range = isinstance(operand, Range) and (operand.step != 0 or operand.start < 0)
+            if is_range and len(owners_in(self.given.starts, operand)) == 1:
+                mixed.append(False)
+                continue
+            tails = references_in(operand).reshape(*shape, 1)
+            owners = np.searchsorted(self.given.starts, tails, side="right") - 1
+            is_input = (tails >= 0) & (owners == _INPUTS)
+            owners[(tails < 0) | (is_input & self._held[np.where(is_input, tails, 0)])] = _NO_ARRAY
+            is_full = bool(np.count_nonzero(owners != _NO_ARRAY) >= IN_MATRICES * tails.size)
+            mixed.append(is_full and separating_axis(owners, tails) is None)
+        return mixed
+
     def _vertices(self, block: int) -> list[int]:
         """Return the vertices of a block, in the order in which they can be computed."""
         return [*self._residuals.get(block, []), block]
@@ -280,14 +328,18 @@ class _Accumulating:
         assert block.shape is not None
         m, _, n = block.shape
         shapes = block.operand_shapes
-        factors = [references_in(part).reshape(shape) for part, shape in zip(block.operands, shapes, strict=False)]
+        factors = [
+            references_in(operand).reshape(shape) for operand, shape in zip(block.operands, shapes, strict=False)
+        ]
         matrices = [self.moving.at(factor) for factor in factors]
-        found = self.made.of_matrices(block.code, block.shape, matrices, block.opaque)
-        self.moving.note(block.start, found)
+        computed = self.made.of_matrices(block.code, block.shape, matrices, block.opaque)
+        self.moving.note(block.start, computed)
         if isinstance(block.opaque, SparseSystem):
-            self._add_system(position, (factors[0], factors[1]), matrices[0], found.reshape(m, n), block.opaque)
+            self._add_system(position, (factors[0], factors[1]), matrices[0], computed.reshape(m, n), block.opaque)
         elif isinstance(block.opaque, SparseMatrix):
-            self._add_sparse_product(position, factors[0], block.opaque)
+            (vertex,), taken = self._residuals[position], factors[0].reshape(1, -1, n)
+            results = block.results.references.reshape(1, -1, n)
+            self._add_through(position, vertex, taken, Dense(results, taken, Held(self.made, block.opaque)))
         elif block.opaque is not None:
             arguments = factors[0].reshape(-1)[1:]
             active = np.flatnonzero((arguments >= 0) & self.active[arguments])
@@ -298,13 +350,20 @@ class _Accumulating:
         elif block.code in (GATHER, SCATTER):
             self._add_lookup(position, factors[0], matrices[1].reshape(-1))
         elif block.code == MATMUL:
-            results = block.results.references.reshape(m, n)
-            for part in of_product(factors[0], factors[1], results, (matrices[0], matrices[1])):
-                self._add_dense(position, part)
+            parts = of_product(
+                factors[0], factors[1], block.results.references.reshape(m, n), (matrices[0], matrices[1])
+            )
+            vertices = iter(self._residuals.get(position, ()))
+            mixed = self._mixed(block) if position in self._residuals else [False, False]
+            for dense, factor, is_mixed in zip(parts, factors, mixed, strict=True):
+                if is_mixed:
+                    self._add_through(position, next(vertices), factor, dense)
+                else:
+                    self._add_dense(position, dense)
         elif block.code == SOLVE:
-            self._add_system(position, (factors[0], factors[1]), matrices[0], found.reshape(m, n))
+            self._add_system(position, (factors[0], factors[1]), matrices[0], computed.reshape(m, n))
         elif block.code in RULES:
-            self._add_factorisation(position, factors[0], matrices[0], found)
+            self._add_factorisation(position, factors[0], matrices[0], computed)
         elif self._is_active(column(factors[0])):
             inverse = self.made.solve(matrices[0], self.made.constant_array(np.eye(m)))
             logarithm = np.array([block.start + 1])
@@ -312,13 +371,13 @@ class _Accumulating:
 
     def _slopes(self, opaque: Opaque, numbers: Integers, by: Integers) -> Integers | Slopes:
         """Return columns of the Jacobian of an opaque function, by the arguments at some positions."""
-        found = Slopes(self.made, opaque, numbers, by, np.arange(len(by)), self.calls)
-        return found if self._by_products and found.has_products else found.formed
+        slopes = Slopes(self.made, opaque, numbers, by, np.arange(len(by)), self.calls)
+        return slopes if self._by_products and slopes.has_products else slopes.formed
 
     def _add_system(
         self,
         position: int,
-        given: tuple[Integers, Integers],
+        operands: tuple[Integers, Integers],
         matrix: Integers,
         solutions: Integers,
         system: SparseSystem | None = None,
@@ -328,8 +387,8 @@ class _Accumulating:
         By the residual R = B - A·X they are A⁻¹, and those of R are -Xᵀ by A and 1 by B, X being held constant. Of a
         sparse A those by stored entries are rows of -X.
         """
-        (by, sides), (vertex,) = given, self._residuals[position]
-        if not any(self._is_active(column(each)) for each in given):
+        (by, sides), (vertex,) = operands, self._residuals[position]
+        if not any(self._is_active(column(each)) for each in operands):
             return
         residuals = np.arange(solutions.size).reshape(solutions.shape) + self._place(vertex)[0]
         if self._is_active(column(by)):
@@ -348,17 +407,21 @@ class _Accumulating:
         factor = inverse.formed if is_formed else inverse
         self.edges[position, vertex] = [Dense(results[np.newaxis], residuals[np.newaxis], factor)]
 
-    def _add_sparse_product(self, position: int, taken: Integers, matrix: SparseMatrix) -> None:
-        """Add the derivatives of a product with a constant sparse matrix: that, by an array that is the other."""
+    def _add_through(self, position: int, vertex: int, taken: Integers, dense: Dense) -> None:
+        """Add derivatives by an operand through an array that is the operand, which is never computed.
+
+        Args:
+            position: block that the derivatives are of.
+            vertex: the array.
+            taken: references of the operand.
+            dense: derivatives by the operand; its tails have the operand's entries in order.
+        """
         if not self._is_active(column(taken)):
             return
-        block, (vertex,) = self.given.blocks[position], self._residuals[position]
-        results, other = block.results.references, self._all(vertex)
-        self._add_edges(vertex, column(other), column(taken), None)
-        self.active[results] = True
-        n = taken.shape[1]
-        dense = Dense(results.reshape(1, -1, n), other.reshape(1, -1, n), Held(self.made, matrix))
-        self.edges[position, vertex] = [dense]
+        every = self._all(vertex)
+        self._add_edges(vertex, column(every), column(taken), None)
+        self.active[dense.heads] = True
+        self.edges.setdefault((position, vertex), []).append(replace(dense, tails=every.reshape(dense.tails.shape)))
 
     def _add_lookup(self, position: int, rows: Integers, indices: Integers) -> None:
         """Add the derivatives of rows by indices, or of their sums: by an array that is the rows."""
@@ -379,15 +442,15 @@ class _Accumulating:
                 raise OpenIndicesError
             self.open[position] = lookup, rows
 
-    def _add_factorisation(self, position: int, given: Integers, matrix: Integers, found: Integers) -> None:
+    def _add_factorisation(self, position: int, references: Integers, matrix: Integers, parts: Integers) -> None:
         """Add the derivatives of a factorisation by its rule, if it depends on any input."""
-        if not self._is_active(column(given)):
+        if not self._is_active(column(references)):
             return
         block = self.given.blocks[position]
         vertices, inner = self._vertices(position), [self._all(vertex) for vertex in self._residuals.get(position, [])]
-        shapes = FACTORISATIONS[block.code].shapes(*given.shape) if block.code in FACTORS else [given.shape]
-        values, results = (_parts(each, shapes) for each in (found.reshape(-1), block.results.references))
-        for head, tail, edge in RULES[block.code][1](Factored(self.made, given, matrix, values, results, inner)):
+        shapes = FACTORISATIONS[block.code].shapes(*references.shape) if block.code in FACTORS else [references.shape]
+        values, results = (_parts(each, shapes) for each in (parts.reshape(-1), block.results.references))
+        for head, tail, edge in RULES[block.code][1](Factored(self.made, references, matrix, values, results, inner)):
             if tail is not None:
                 self.edges.setdefault((vertices[head], vertices[tail]), []).append(edge)
             elif isinstance(edge, Dense):
@@ -413,43 +476,43 @@ class _Accumulating:
         else:
             outputs = self.made.extend(tape, leaves)
         for start, values in zip(each.starts, outputs, strict=False):
-            self.moving.note(start, references_in(values))
+            self.moving.note(start, values)
         for row, leaf, output in entries:
             position = each.results[row]
             number = self.made.uniform(outputs[output])
             if number != 0.0:
-                known = None if number == 1.0 else outputs[output]
-                self._add_edges(position, blocks[position].results, each.leaves[leaf], known)
+                factor = None if number == 1.0 else outputs[output]
+                self._add_edges(position, blocks[position].results, each.leaves[leaf], factor)
 
     def _add_recurrence(self, each: Map) -> None:
         (position,) = each.blocks
         block, count = self.given.blocks[position], each.count
         assert each.steps is not None
-        own = [(r >= block.start) & (r < block.start + block.size) for r in map(references_in, each.leaves)]
-        rows, active = self._active_parts(each, own)
+        from_itself = [(r >= block.start) & (r < block.start + block.size) for r in map(references_in, each.leaves)]
+        rows, active = self._active_parts(each, from_itself)
         tape, entries = self._accumulate(each.body, tuple(active))
         self.bodies.append((count, tape.operations))
-        body, opened = opened_labels(tape, [place for _, _, place in entries])
-        kept = sorted({reference for label in opened for reference in label.references if reference >= body.inputs})
-        body.outputs = [*body.outputs[: len(each.starts)], *kept]
+        body, opened = opened_labels(tape, [output for _, _, output in entries])
+        labels = sorted({reference for label in opened for reference in label.references if reference >= body.inputs})
+        body.outputs = [*body.outputs[: len(each.starts)], *labels]
 
         def operands(results: list[Range]) -> list[Column]:
-            for start, found in zip(each.starts, results, strict=False):
-                self.moving.note(start, found.references)
+            for start, result in zip(each.starts, results, strict=False):
+                self.moving.note(start, result)
             return [self.moving.column_at(leaf) for leaf in each.leaves]
 
         results = self.made.scan(body, operands, each.steps)
         columns = operands(results)  # an equal one may have been there before
         places: dict[int, Column] = dict(enumerate(columns))
-        places.update(zip(kept, results[len(each.starts) :], strict=True))
-        slots = [leaf for leaf in active if own[leaf].any()]
+        places.update(zip(labels, results[len(each.starts) :], strict=True))
+        slots = [leaf for leaf in active if from_itself[leaf].any()]
         inner: dict[tuple[int, int], Factor] = {}
         single: list[tuple[int, int, Column | None]] = []
         for (row, leaf, _), label in zip(entries, opened, strict=True):
             factor = label.factor(self.made, places, count)
             if factor.number == 0.0:
                 continue
-            start, outside = each.starts[row], ~own[leaf]
+            start, outside = each.starts[row], ~from_itself[leaf]
             if outside.any():
                 heads, values = Range(start, 1 if count > 1 else 0, count), factor.closed(self.products, count)
                 chosen = Range(0, 1, count) if outside.all() else outside
@@ -478,15 +541,16 @@ class _Accumulating:
             values = np.array([one if value is None else references_in(value)[0] for *_, value in derivatives])
         self._add_edges(position, column(heads), column(tails), None if values is None else column(values))
 
-    def _active_parts(self, each: Map, own: Sequence[NDArray[np.bool_]]) -> tuple[list[int], list[int]]:
+    def _active_parts(self, each: Map, from_itself: Sequence[NDArray[np.bool_]]) -> tuple[list[int], list[int]]:
         """Return outputs and leaves of a recurrence that depend on what derivatives are wanted by."""
         leaves = [references_in(leaf) for leaf in each.leaves]
         count, first = each.count, each.starts[0]
-        outside = [r[~mine & (r >= 0)] for r, mine in zip(leaves, own, strict=True)]
+        outside = [r[~mine & (r >= 0)] for r, mine in zip(leaves, from_itself, strict=True)]
         active = {k for k, references in enumerate(outside) if self.active[references].any()}
         # results lie one after the other, those of all instances together
         from_own = [
-            set((first + (r[mine] - first) // count * count).tolist()) for r, mine in zip(leaves, own, strict=True)
+            set((first + (r[mine] - first) // count * count).tolist())
+            for r, mine in zip(leaves, from_itself, strict=True)
         ]
         depends = dependences(each.body)
         while True:
@@ -498,6 +562,9 @@ class _Accumulating:
             active |= further
 
     def _is_active(self, leaf: Column) -> bool:
+        stretch = _stretch(leaf)
+        if stretch is not None:
+            return bool(self.active[stretch].any())
         references = references_in(leaf)
         return bool(self.active[references[references >= 0]].any())
 
@@ -509,12 +576,12 @@ class _Accumulating:
             plan = find_plan(linearization.graph, self.context.planning(len(linearization.graph.sources)))
             tape = emit(plan.accumulation)
             of_root: dict[int, list[tuple[int, int]]] = {}
-            for place, (root, terminal) in enumerate(sorted(plan.accumulation.entries), len(body.outputs)):
-                of_root.setdefault(root, []).append((linearization.columns[terminal], place))
+            for position, (root, terminal) in enumerate(sorted(plan.accumulation.entries), len(body.outputs)):
+                of_root.setdefault(root, []).append((linearization.columns[terminal], position))
             entries = [
-                (row, leaf, place)
+                (row, leaf, position)
                 for row, root in enumerate(linearization.rows)
-                for leaf, place in of_root.get(root, [])
+                for leaf, position in of_root.get(root, [])
             ]
             self._accumulated[key] = tape, entries
         return self._accumulated[key]
@@ -537,13 +604,8 @@ class _Accumulating:
         blocks = self.given.blocks
         if vertex >= len(blocks):
             k = vertex - len(blocks)
-            return self._residual_starts[k], self._size_beside(self._factors[k])
+            return self._residual_starts[k], self._residual_sizes[k]
         return blocks[vertex].start, blocks[vertex].size
-
-    def _size_beside(self, position: int) -> int:
-        """Return the length of each array that derivatives through a block go through and that is never computed."""
-        block = self.given.blocks[position]
-        return len(block.operands[0]) if block.code in (GATHER, SCATTER, SPARSE_PRODUCT) else block.size
 
     def _rank(self, vertex: int) -> float:
         """Return the position of a vertex in the order in which arrays can be computed."""
@@ -557,6 +619,13 @@ class _Accumulating:
 
     def _add_edges(self, head: int, heads: Column, tails: Column, values: Column | None) -> None:
         """Add entries, separated by the arrays of their tails, without those of constants."""
+        sources = owners_in(self.given.starts, tails)  # the first, -1, are inputs and constants
+        stretch, marked = _stretch(tails), _stretch(heads)
+        if stretch is not None and marked is not None and len(sources) == 1 and self.active[stretch].all():
+            if head >= 0:
+                self.active[marked] = True
+            self.edges.setdefault((head, sources[0]), []).append(Entries(heads, tails, values))
+            return
         references = references_in(tails)
         active = self.active[np.maximum(references, 0)]
         if self.moving.has_constants:
@@ -565,7 +634,6 @@ class _Accumulating:
             return
         if head >= 0:
             self.active[references_in(heads)[active]] = True
-        sources = owners_in(self.given.starts, tails)  # the first, -1, are inputs and constants
         for source in sources:
             if len(sources) == 1:
                 inside = active
@@ -603,14 +671,14 @@ class _Accumulating:
             entries = dense.entries
             self._add_edges(head, entries.heads, entries.tails, entries.values)
             return
-        for source, part in parts:
-            self.active[part.heads] = True
-            self.edges.setdefault((head, source), []).append(part)
+        for source, piece in parts:
+            self.active[piece.heads] = True
+            self.edges.setdefault((head, source), []).append(piece)
 
     def _sources(self, references: Integers) -> Integers:
-        """Return the arrays that references are in, and -3 where they depend on no input."""
+        """Return the arrays that references are in, and `_NO_ARRAY` where they depend on no input."""
         inside = (references >= 0) & self.active[np.maximum(references, 0)]
-        return np.where(inside, np.searchsorted(self.given.starts, references, side="right") - 1, -3)
+        return np.where(inside, np.searchsorted(self.given.starts, references, side="right") - 1, _NO_ARRAY)
 
     def _eliminate(self, vertices: set[int]) -> None:
         for head, tail in self.edges:
@@ -655,8 +723,8 @@ class _Accumulating:
                     self._tried[vertex] = limit
                     if way is not None:
                         self._ways[vertex] = way
-            known = {vertex: self._ways[vertex].products for vertex in recurrent & self._ways.keys()}
-            costs.update({vertex: (products, products) for vertex, products in known.items()})
+            ways = {vertex: self._ways[vertex].products for vertex in recurrent & self._ways.keys()}
+            costs.update({vertex: (products, products) for vertex, products in ways.items()})
             if costs or limit == MOST:
                 break
             limit = min(8 * limit, MOST)
@@ -722,13 +790,13 @@ class _Accumulating:
             self._look_up(head, tail, self.lookups.pop((head, tail)), going_back=vertex == head)
         above, below = self._edges_at(vertex)
         for neighbour in {vertex for ends in (*above, *below) for vertex in ends}:
-            for known in (self._ways, self._tried, self._costs):
-                known.pop(neighbour, None)
+            for cache in (self._ways, self._tried, self._costs):
+                cache.pop(neighbour, None)
         for head, _ in above:
             for _, tail in below:
                 made, (first, size) = list(self.edges.get((head, tail), [])), self._place(vertex)
-                given = Range(first, 1 if size > 1 else 0, size)
-                for outer in self.structured.together(self.edges[head, vertex], self.edges[vertex, tail], given):
+                whole = Range(first, 1 if size > 1 else 0, size)
+                for outer in self.structured.together(self.edges[head, vertex], self.edges[vertex, tail], whole):
                     for inner in self.edges[vertex, tail]:
                         made += self.structured.chained(outer, inner, first, size)
                 if made:
@@ -773,17 +841,29 @@ class _Accumulating:
             if rectangle is not None:
                 return rectangle
         entries = [written_out(each) for each in edges]
-        given = [(each.heads, each.tails, self.products.values(each)) for each in entries]
-        found = sorted_entries(given, len(self.given), len(self.given.outputs), self.products.sums)
-        return found.rows(np.int32), found.columns, found.values
+        columns = [(each.heads, each.tails, self.products.values(each)) for each in entries]
+        nonzeros = sorted_entries(columns, len(self.given), len(self.given.outputs), self.products.sums)
+        return nonzeros.rows(np.int32), nonzeros.columns, nonzeros.values
 
     def _collected_dense(self, edges: Sequence[Edge]) -> tuple[Integers, Integers, Integers] | None:
         """Return the nonzeros as `_collected` does if they are one rectangle; else None."""
-        found = self.structured.rectangle(edges)
-        if found is None:
+        rectangle = self.structured.rectangle(edges)
+        if rectangle is None:
             return None
-        m, k = found.matrix.shape
-        return np.repeat(found.rows - len(self.given), k), np.tile(found.columns, m), found.matrix.reshape(-1)
+        m, k = rectangle.matrix.shape
+        return (
+            np.repeat(rectangle.rows - len(self.given), k),
+            np.tile(rectangle.columns, m),
+            rectangle.matrix.reshape(-1),
+        )
+
+
+def _stretch(operands: Column) -> slice | None:
+    """Return the references of a column as a slice, in any order; None for tables, constants, and empty columns."""
+    if not isinstance(operands, Range) or not operands.count:
+        return None
+    low, high = sorted((operands.start, operands.start + operands.step * (operands.count - 1)))
+    return slice(low, high + 1, max(abs(operands.step), 1)) if low >= 0 else None
 
 
 def _are_equal(numbers: Integers) -> bool:

@@ -142,6 +142,23 @@ def of_product(left: Integers, right: Integers, results: Integers, matrices: tup
     return [by_left, by_right]
 
 
+def separating_axis(owners: Integers, tails: Integers) -> int | None:
+    """Return an axis along which all tails of one position have one owner; None if there is none, or tails repeat.
+
+    Args:
+        owners: array that each tail belongs to, (p, k, q); below -1 for tails that are left out, which may repeat.
+        tails: references, in the same shape.
+    """
+    active = tails[owners >= -1]
+    if len(active) and not _are_distinct(active):
+        return None
+    for axis in (1, 0, 2):
+        along = np.moveaxis(owners, axis, 0).reshape(owners.shape[axis], -1)
+        if (along == along[:, :1]).all():
+            return axis
+    return None
+
+
 def parted(dense: Dense, owner: Callable[[Integers], Integers]) -> list[tuple[int, Dense]] | None:
     """Return derivatives for each array of the tails; None if no axis separates the arrays, or tails repeat.
 
@@ -149,31 +166,26 @@ def parted(dense: Dense, owner: Callable[[Integers], Integers]) -> list[tuple[in
         dense: derivatives to separate.
         owner: function from references to the array of each; entries with values below -1 are left out.
     """
-    flat = dense.tails.reshape(-1)
-    if not _are_distinct(flat):
+    owners = owner(dense.tails)
+    axis = separating_axis(owners, dense.tails)
+    if axis is None:
         return None
-    owners = owner(flat).reshape(dense.tails.shape)
-    for axis in (1, 0, 2):
-        along = np.moveaxis(owners, axis, 0).reshape(owners.shape[axis], -1)
-        if (along == along[:, :1]).all():
-            break
-    else:
-        return None
+    along = np.moveaxis(owners, axis, 0).reshape(owners.shape[axis], -1)
     parts = []
     for source in np.unique(along[:, 0]).tolist():
         chosen = np.flatnonzero(along[:, 0] == source)
         if source < -1:
             continue
-        part = dense
+        piece = dense
         if len(chosen) < len(along):
             tails = dense.tails.take(chosen, axis)
             if axis == 1:
                 held = dense.factor
                 factor = held.columns(chosen) if isinstance(held, Slopes) else dense.matrix[:, chosen]
-                part = replace(dense, tails=tails, factor=factor)
+                piece = replace(dense, tails=tails, factor=factor)
             else:
-                part = replace(dense, tails=tails, heads=dense.heads.take(chosen, axis))
-        parts.append((source, part))
+                piece = replace(dense, tails=tails, heads=dense.heads.take(chosen, axis))
+        parts.append((source, piece))
     return parts
 
 
@@ -196,21 +208,21 @@ def repeats(references: Integers) -> Integers:
     """Return, for each entry, the number of equal ones before it."""
     order = _order(references)
     _, first, lengths = np.unique(references[order], return_index=True, return_counts=True)
-    found = np.empty(len(references), np.int64)
-    found[order] = np.arange(len(references)) - np.repeat(first, lengths)
-    return found
+    counts = np.empty(len(references), np.int64)
+    counts[order] = np.arange(len(references)) - np.repeat(first, lengths)
+    return counts
 
 
-def places(wanted: Integers, among: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+def places(references: Integers, among: Integers) -> tuple[Integers, NDArray[np.bool_]]:
     """Return places of references among others, none of which is twice; and which of them are there at all."""
     if len(among) and int(among[-1]) - int(among[0]) == len(among) - 1 and (np.diff(among) == 1).all():
-        found = wanted - among[0]
-        known = (found >= 0) & (found < len(among))
-        return np.where(known, found, 0), known
+        positions = references - among[0]
+        is_there = (positions >= 0) & (positions < len(among))
+        return np.where(is_there, positions, 0), is_there
     order = _order(among)
-    at = np.minimum(np.searchsorted(among[order], wanted), max(len(among) - 1, 0))
-    found = order[at] if len(among) else np.zeros(len(wanted), np.int64)
-    return found, (among[found] == wanted) if len(among) else np.zeros(len(wanted), bool)
+    at = np.minimum(np.searchsorted(among[order], references), max(len(among) - 1, 0))
+    positions = order[at] if len(among) else np.zeros(len(references), np.int64)
+    return positions, (among[positions] == references) if len(among) else np.zeros(len(references), bool)
 
 
 def rectangle(entries: Entries, values: Callable[[Entries], Column]) -> Dense | None:
@@ -218,8 +230,8 @@ def rectangle(entries: Entries, values: Callable[[Entries], Column]) -> Dense | 
     count = len(entries)
     for one, other in ((entries.heads, entries.tails), (entries.tails, entries.heads)):
         if isinstance(one, Range) and one.step == 1 and isinstance(other, Range) and other.step == 0:
-            found = Dense.of(one.references, np.array([other.start]), references_in(values(entries)).reshape(-1, 1))
-            return found if one is entries.heads else found.transposed
+            edge = Dense.of(one.references, np.array([other.start]), references_in(values(entries)).reshape(-1, 1))
+            return edge if one is entries.heads else edge.transposed
         # each head is there once: so all tails have to be one
         if isinstance(one, Range) and one.step and count > 1 and not (isinstance(other, Range) and other.step == 0):
             return None
@@ -227,10 +239,10 @@ def rectangle(entries: Entries, values: Callable[[Entries], Column]) -> Dense | 
     rows, row = np.unique(heads, return_inverse=True)
     if count % max(len(rows), 1):
         return None
-    columns, place = np.unique(tails, return_inverse=True)
+    columns, column_of = np.unique(tails, return_inverse=True)
     if len(rows) * len(columns) != count:
         return None
-    keys = row * len(columns) + place
+    keys = row * len(columns) + column_of
     matrix = np.empty(count, np.int64)
     matrix[keys] = references_in(values(entries))
     if not (np.bincount(keys, minlength=count) == 1).all():
@@ -242,14 +254,14 @@ def beside(parts: Sequence[Dense]) -> Dense | None:
     """Return rectangles of the same rows and adjacent columns, joined, in order; None if they are anything else."""
     rows = np.sort(parts[0].rows)
     matrices = []
-    for part in parts:
-        if not part.is_rectangle or len(part.rows) != len(rows):
+    for edge in parts:
+        if not edge.is_rectangle or len(edge.rows) != len(rows):
             return None
-        order = _order(part.rows)
-        if not np.array_equal(part.rows[order], rows):
+        order = _order(edge.rows)
+        if not np.array_equal(edge.rows[order], rows):
             return None
-        matrices.append(part.matrix[order])
-    columns = np.concatenate([part.columns for part in parts])
+        matrices.append(edge.matrix[order])
+    columns = np.concatenate([edge.columns for edge in parts])
     order = _order(columns)
     if (np.diff(columns[order]) == 0).any():
         return None
@@ -319,11 +331,11 @@ class Structured:
     def _cost_of_entries(self, outer: Entries, inner: Dense) -> tuple[float, int]:
         if isinstance(inner.factor, Unformed) and _renames(outer, inner):
             return 0.0, 0
-        known = self._rectangle(outer)
-        if _is_held(inner) and (known is None or FILLED * len(known.columns) < inner.heads.size):
+        rectangle = self._rectangle(outer)
+        if _is_held(inner) and (rectangle is None or FILLED * len(rectangle.columns) < inner.heads.size):
             return self._cost_one_by_one(outer, inner)
-        if known is not None:
-            return self.cost(known, inner)
+        if rectangle is not None:
+            return self.cost(rectangle, inner)
         count = len(outer) * inner.factor.shape[1]
         if inner.is_rectangle:
             return IN_ROWS * count, 0
@@ -341,38 +353,38 @@ class Structured:
         self._rectangles.clear()
 
     def _rectangle(self, entries: Entries) -> Dense | None:
-        known = self._rectangles.get(id(entries))
-        if known is None:
-            known = self._rectangles[id(entries)] = entries, rectangle(entries, self.products.values)
-        return known[1]
+        cached = self._rectangles.get(id(entries))
+        if cached is None:
+            cached = self._rectangles[id(entries)] = entries, rectangle(entries, self.products.values)
+        return cached[1]
 
     # Products ----------------------------------------------------------------------------------------------------
 
     def chained(self, outer: Edge, inner: Edge, first: int, size: int) -> list[Edge]:
         """Return derivatives through an array, see `Products.chained`."""
-        found: Edge | None
+        product: Edge | None
         if isinstance(outer, Entries) and isinstance(inner, Entries):
-            found = self.products.chained(outer, inner, first, size)
-            return [] if found is None else [found]
+            product = self.products.chained(outer, inner, first, size)
+            return [] if product is None else [product]
         if isinstance(outer, Dense) and isinstance(inner, Dense):
-            found = self._of_dense(outer, inner)
+            product = self._of_dense(outer, inner)
         elif isinstance(inner, Dense):
             assert isinstance(outer, Entries)
-            found = self._of_entries(outer, inner)
+            product = self._of_entries(outer, inner)
         else:
             assert isinstance(outer, Dense)
-            found = self._of_entries(_transposed(inner), outer.transposed)
-            found = None if found is None else found.transposed
-        if found is not None:
-            return [found] if len(found) else []
+            product = self._of_entries(_transposed(inner), outer.transposed)
+            product = None if product is None else product.transposed
+        if product is not None:
+            return [product] if len(product) else []
         return self.chained(written_out(outer), written_out(inner), first, size)
 
     def _of_dense(self, outer: Dense, inner: Dense) -> Dense | None:
         if outer.is_rectangle and not (isinstance(outer.factor, Unformed) and inner.is_rectangle):
             return self._by_rectangle(outer, inner)
         if inner.is_rectangle:
-            found = self._by_rectangle(inner.transposed, outer.transposed)
-            return None if found is None else found.transposed
+            transposed = self._by_rectangle(inner.transposed, outer.transposed)
+            return None if transposed is None else transposed.transposed
         if (
             _is_aligned(outer, inner)
             and not (_is_held(outer) and _is_held(inner))
@@ -384,14 +396,14 @@ class Structured:
     def _of_entries(self, outer: Entries, inner: Dense) -> Dense | None:
         if isinstance(inner.factor, Unformed) and _renames(outer, inner):
             return _renamed(outer, inner)
-        known = self._rectangle(outer)
+        rectangle = self._rectangle(outer)
         if _is_held(inner):  # where few of its rows are taken, what they have is
-            enough = known is not None and FILLED * len(known.columns) >= inner.heads.size
-            return self._by_rectangle(known, inner) if known is not None and enough else None
-        if known is None and isinstance(inner.factor, Unformed) and inner.is_rectangle:
-            known = self._filled(outer)
-        if known is not None:
-            return self._by_rectangle(known, inner)
+            enough = rectangle is not None and FILLED * len(rectangle.columns) >= inner.heads.size
+            return self._by_rectangle(rectangle, inner) if rectangle is not None and enough else None
+        if rectangle is None and isinstance(inner.factor, Unformed) and inner.is_rectangle:
+            rectangle = self._filled(outer)
+        if rectangle is not None:
+            return self._by_rectangle(rectangle, inner)
         if inner.is_rectangle:
             return self._by_rows(outer, inner)
         return _renamed(outer, inner) if _renames(outer, inner) else None
@@ -402,14 +414,14 @@ class Structured:
             return None
         p, m, q = inner.heads.shape
         rows, k = len(outer.rows), inner.factor.shape[1]
-        at, known = places(inner.heads.reshape(-1), outer.columns)
-        if not known.any():
+        at, is_there = places(inner.heads.reshape(-1), outer.columns)
+        if not is_there.any():
             return Dense(outer.heads, inner.tails.reshape(1, -1, 1)[:, :0], outer.matrix[:, :0])
         if self._is_guarded(outer, inner):
             return None
         factor = outer.matrix[:, at]
-        if not known.all():
-            factor[:, ~known] = self.tape.constant(0.0)
+        if not is_there.all():
+            factor[:, ~is_there] = self.tape.constant(0.0)
         factor = factor.reshape(rows, p, m, q)
         tails = inner.tails
         if p == 1 and q > 1 and rows <= FEW_ROWS:
@@ -417,14 +429,14 @@ class Structured:
             return Dense.of(outer.rows, tails.reshape(-1), np.stack(parts))
         if q > 1:
             factor, tails = factor.transpose(0, 1, 3, 2), tails.transpose(0, 2, 1)
-        found = self._multiplied(factor.reshape(rows * p * q, m), inner.factor)
-        return Dense.of(outer.rows, tails.reshape(-1), found.reshape(rows, p * q * k))
+        product = self._multiplied(factor.reshape(rows * p * q, m), inner.factor)
+        return Dense.of(outer.rows, tails.reshape(-1), product.reshape(rows, p * q * k))
 
     def _filled(self, entries: Entries) -> Dense | None:
         """Return single derivatives as a rectangle with zeros; None if one comes twice, or if few of them are there."""
         heads, row = np.unique(references_in(entries.heads), return_inverse=True)
-        tails, place = np.unique(references_in(entries.tails), return_inverse=True)
-        keys, size = row * len(tails) + place, len(heads) * len(tails)
+        tails, column_of = np.unique(references_in(entries.tails), return_inverse=True)
+        keys, size = row * len(tails) + column_of, len(heads) * len(tails)
         if size > FILLED * len(entries) or len(np.unique(keys)) < len(entries):
             return None
         matrix = np.full(size, self.tape.constant(0.0))
@@ -433,9 +445,9 @@ class Structured:
 
     def _by_rows(self, outer: Entries, inner: Dense) -> Dense | None:
         """Return single derivatives times a rectangle: rows that are scaled, and added where they come to one place."""
-        at, known = places(references_in(outer.tails), inner.rows)
-        heads = references_in(outer.heads)[known]
-        matrix = inner.matrix[at[known]]
+        at, is_there = places(references_in(outer.tails), inner.rows)
+        heads = references_in(outer.heads)[is_there]
+        matrix = inner.matrix[at[is_there]]
         count, width = matrix.shape
         order, rows, lengths = np.arange(count), heads, np.ones(count, np.int64)
         if (np.diff(heads) <= 0).any():
@@ -445,20 +457,20 @@ class Structured:
                 return None
         if outer.values is not None and count:
             self.products.count += count * width
-            scales = np.repeat(references_in(outer.values)[known], width)
+            scales = np.repeat(references_in(outer.values)[is_there], width)
             matrix = self._scaled(scales.reshape(count, width), matrix)
         if len(rows) == count:
             return Dense.of(heads, inner.columns, matrix)
-        found = np.empty((len(rows), width), np.int64)
+        sums = np.empty((len(rows), width), np.int64)
         for length in np.unique(lengths).tolist():
             chosen = np.flatnonzero(lengths == length)
             terms = matrix[order[first[chosen, np.newaxis] + np.arange(length)]].transpose(0, 2, 1)
             if length == 1:
-                found[chosen] = terms[:, :, 0]
+                sums[chosen] = terms[:, :, 0]
             else:
                 offsets = np.arange(0, terms.size + 1, length)
-                found[chosen] = self.tape.sums(terms.reshape(-1), offsets).reshape(len(chosen), width)
-        return Dense.of(rows, inner.columns, found)
+                sums[chosen] = self.tape.sums(terms.reshape(-1), offsets).reshape(len(chosen), width)
+        return Dense.of(rows, inner.columns, sums)
 
     def _multiplied(self, left: Integers | Unformed, right: Integers | Unformed) -> Integers:
         """Multiply two matrices of references, or one that is not formed and such a matrix."""
@@ -480,9 +492,9 @@ class Structured:
 
     def _scaled(self, left: Integers, right: Integers) -> Integers:
         """Return the products of entries of two matrices."""
-        found = self.products.product(column(left.copy()), column(right.copy()))
-        assert found is not None
-        return references_in(found).reshape(left.shape)
+        products = self.products.product(column(left.copy()), column(right.copy()))
+        assert products is not None
+        return references_in(products).reshape(left.shape)
 
     # Rows by indices ---------------------------------------------------------------------------------------------
 
@@ -492,9 +504,9 @@ class Structured:
         m, k, n = lookup.shape
         count = len(rows)
         terms = matrix.reshape(count, m, n).transpose(1, 0, 2).reshape(m, count * n)
-        found = self._by_indices(SCATTER if lookup.code == GATHER else GATHER, terms, lookup.indices, k)
+        moved = self._by_indices(SCATTER if lookup.code == GATHER else GATHER, terms, lookup.indices, k)
         return Dense.of(
-            rows, lookup.tails.references, found.reshape(k, count, n).transpose(1, 0, 2).reshape(count, k * n)
+            rows, lookup.tails.references, moved.reshape(k, count, n).transpose(1, 0, 2).reshape(count, k * n)
         )
 
     def below_lookup(self, lookup: Lookup, inner: Sequence[Edge]) -> Dense:
@@ -503,20 +515,35 @@ class Structured:
         m, k, n = lookup.shape
         count = len(columns)
         terms = matrix.T.reshape(k, n * count)
-        found = self._by_indices(lookup.code, terms, lookup.indices, m)
-        return Dense.of(lookup.heads.references, columns, found.reshape(m * n, count))
+        moved = self._by_indices(lookup.code, terms, lookup.indices, m)
+        return Dense.of(lookup.heads.references, columns, moved.reshape(m * n, count))
 
     def together(self, outer: Sequence[Edge], inner: Sequence[Edge], vertex: Range) -> Sequence[Edge]:
-        """Make one rectangle of derivatives by an array, if their product with a Jacobian is a call."""
-        slopes = [each.factor for each in inner if isinstance(each, Dense) and isinstance(each.factor, Slopes)]
-        if len(outer) < 2 or not slopes:
+        """Make one rectangle of derivatives by an array, if their product with a Jacobian is a call, or of matrices."""
+        if len(outer) < 2:
             return outer
-        known = [self.products.guard(each.values) for each in outer if each.values is not None]
-        heads = {head for each in outer for head in references_in(written_out(each).heads).tolist()}
-        if slopes[0].T.product(len(heads)) is None or any(guard is not None for guard in known):
+        dense = [each for each in inner if isinstance(each, Dense)]
+        slopes = [each.factor for each in dense if isinstance(each.factor, Slopes)]
+        if slopes:
+            heads = {head for each in outer for head in references_in(written_out(each).heads).tolist()}
+            is_call = slopes[0].T.product(len(heads)) is not None
+        else:
+            is_call = False
+        if not is_call and (all(each.is_rectangle for each in dense) or not self._have_equal_rows(outer)):
+            return outer
+        if any(each.values is not None and self.products.guard(each.values) is not None for each in outer):
             return outer
         rows, matrix = self._as_matrix(outer, vertex)
         return [Dense.of(rows, vertex.references, matrix)]
+
+    def _have_equal_rows(self, edges: Sequence[Edge]) -> bool:
+        """Return True if all these derivatives are rectangles of the same rows."""
+        if any(isinstance(each, Dense) and isinstance(each.factor, Unformed) for each in edges):
+            return False
+        parts = [each if isinstance(each, Dense) else self._rectangle(each) for each in edges]
+        rows = [rectangle.rows if rectangle is not None and rectangle.is_rectangle else None for rectangle in parts]
+        first = rows[0]
+        return first is not None and all(each is not None and np.array_equal(each, first) for each in rows)
 
     def _by_indices(self, code: int, terms: Integers, indices: Integers, rows: int) -> Integers:
         if code == GATHER:
@@ -569,30 +596,34 @@ class Structured:
         """Return these derivatives, those of equal places added."""
         held = [each for each in edges if _is_held(each)]
         if 0 < len(held) <= FEW_PARTS:
-            others = [each for each in edges if not _is_held(each)]
-            return [*held, *(self.added(others) if others else [])]
+            rest = [each for each in edges if not _is_held(each)]
+            return [*held, *(self.added(rest) if rest else [])]
         edges = [written_out(each) if _is_held(each) else each for each in edges]
         dense: list[Dense] = []
         marks: list[tuple[int, ...]] = []
         single: list[Entries] = []
         for each in edges:
-            known: Dense | None = None
+            rectangle: Dense | None = None
             if isinstance(each, Dense):
-                known = each
-            elif any(len(part) == len(each) for part in dense):
-                known = self._rectangle(each)
-            if known is None:
+                rectangle = each
+            elif any(len(previous) == len(each) for previous in dense):
+                rectangle = self._rectangle(each)
+            if rectangle is None:
                 single.append(written_out(each))
                 continue
-            mark = _mark(known)
-            for k, part in enumerate(dense):
-                matrix = _aligned_matrix(known, part) if marks[k] == mark else None
+            mark = _mark(rectangle)
+            for k, previous in enumerate(dense):
+                matrix = _aligned_matrix(rectangle, previous) if marks[k] == mark else None
                 if matrix is not None:
-                    total = self.products.sum(part.values, column(matrix))
-                    dense[k] = Dense(part.heads, part.tails, references_in(total).reshape(part.matrix.shape))
+                    total = self.products.sum(previous.values, column(matrix))
+                    dense[k] = Dense(
+                        previous.heads,
+                        previous.tails,
+                        references_in(total).reshape(previous.matrix.shape),
+                    )
                     break
             else:
-                dense.append(known)
+                dense.append(rectangle)
                 marks.append(mark)
         if len(dense) > FEW_PARTS:
             one = beside(dense)
@@ -606,8 +637,8 @@ class Structured:
         if any(map(_is_held, edges)):
             return None
         parts = [each if isinstance(each, Dense) else self._rectangle(each) for each in edges]
-        known = [part for part in parts if part is not None]
-        return beside(known) if len(known) == len(parts) else None
+        rectangles = [edge for edge in parts if edge is not None]
+        return beside(rectangles) if len(rectangles) == len(parts) else None
 
 
 def written_out(edge: Edge) -> Entries:
@@ -652,7 +683,9 @@ def _renamed(outer: Entries, inner: Dense) -> Dense:
 def _mark(edge: Dense) -> tuple[int, ...]:
     """Return a key that dense derivatives at the same positions share; others may share it, too."""
     heads, tails = edge.heads, edge.tails
-    ends = (int(each) for part in (heads, tails) for each in (part.min(), part.max(), part.sum())) if len(edge) else ()
+    if not len(edge):
+        return *heads.shape, *tails.shape
+    ends = (int(each) for side in (heads, tails) for each in (side.min(), side.max(), side.sum()))
     return (*heads.shape, *tails.shape, *ends)
 
 
@@ -664,6 +697,6 @@ def _aligned_matrix(edge: Dense, other: Dense) -> Integers | None:
         return edge.matrix
     if not (edge.is_rectangle and other.is_rectangle):
         return None
-    down, known = places(other.rows, edge.rows)
+    down, is_there = places(other.rows, edge.rows)
     along, there = places(other.columns, edge.columns)
-    return edge.matrix[down[:, np.newaxis], along] if known.all() and there.all() else None
+    return edge.matrix[down[:, np.newaxis], along] if is_there.all() and there.all() else None

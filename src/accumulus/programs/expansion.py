@@ -365,7 +365,7 @@ class _Writing:
         found = self.made.extend(self._expanded(each, active), columns)
         count = len(each.starts)
         for k, start in enumerate(each.starts):
-            self.moving.note(start, references_in(found[k]))
+            self.moving.note(start, found[k])
             rows = found[count + self.order * k : count + self.order * (k + 1)]
             if any(self.made.uniform(row) != 0.0 for row in rows):
                 self.note(np.arange(start, start + each.count), [references_in(row) for row in rows])
@@ -382,7 +382,7 @@ class _Writing:
 
         def operands(results: list[Range]) -> list[Column]:
             for k, start in enumerate(each.starts):
-                self.moving.note(start, results[k].references)
+                self.moving.note(start, results[k])
                 rows = results[outputs + self.order * k : outputs + self.order * (k + 1)]
                 self.note(np.arange(start, start + count), [row.references for row in rows])
             return self._columns(each, active)

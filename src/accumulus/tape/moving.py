@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -54,21 +55,34 @@ class Moving:
         self.given, self.made = given, made
         # counted from `_NOWHERE`, so that what is never moved takes no memory
         self._moved = np.zeros(len(given), np.int64)
-        self.note(0, inputs)
+        #: Stretches of references that are stretches in the other program, too: where each begins, in order; where it
+        #: ends, and where it begins there.
+        self._firsts: list[int] = []
+        self._stretches: dict[int, tuple[int, int]] = {}
+        self.note(0, column(inputs))
         #: References of the constants there by those here, as indices.
         self._constants = np.zeros(len(given.constants), np.int64)
         kept = np.ones(len(given.constants), bool) if used is None else _constants_in(used, len(given.constants))
         if kept.any():
             self._constants[kept] = made.constant_array(given.constants[::-1][kept])
+        if kept.all() and isinstance(constants := column(self._constants), Range) and constants.step == 1:
+            self._add_stretch(-len(constants), constants)
 
     @property
     def has_constants(self) -> bool:
         """Return True if there are any."""
         return len(self._constants) > 0
 
-    def note(self, start: int, references: References) -> None:
+    def note(self, start: int, references: Column) -> None:
         """Note where results of the given program, from one on, are in the one that is made."""
-        self._moved[start : start + len(references)] = references - _NOWHERE
+        self._moved[start : start + len(references)] = references_in(references) - _NOWHERE
+        if isinstance(references, Range) and references.step == 1:
+            self._add_stretch(start, references)
+
+    def _add_stretch(self, start: int, references: Range) -> None:
+        if start not in self._stretches:
+            insort(self._firsts, start)
+        self._stretches[start] = start + references.count, references.start
 
     def place(self, these: References, references: References) -> None:
         """Note where any references of the given program are in the one that is made."""
@@ -87,6 +101,11 @@ class Moving:
         """Return a column of the program that is made."""
         if isinstance(operands, Range) and operands.step == 0:
             return Range(int(self.at(np.array([operands.start]))[0]), 0, operands.count)
+        if isinstance(operands, Range):
+            low, high = sorted((operands.start, operands.start + operands.step * (operands.count - 1)))
+            k = bisect_right(self._firsts, low) - 1
+            if k >= 0 and high < (stretch := self._stretches[self._firsts[k]])[0]:
+                return Range(operands.start - self._firsts[k] + stretch[1], operands.step, operands.count)
         return column(self.at(references_in(operands)))
 
     def copy(self, block: Block) -> None:
@@ -98,7 +117,7 @@ class Moving:
 
             def operands(results: list[Range]) -> list[Column]:
                 for k, found in enumerate(results):
-                    self.note(block.start + k * block.count, found.references)
+                    self.note(block.start + k * block.count, found)
                 return [self.column_at(each) for each in block.operands]
 
             operands(made.scan(body, operands, block.steps))  # an equal one may have been there before
@@ -109,7 +128,7 @@ class Moving:
             self.note(block.start, made.of_matrices(block.code, block.shape, matrices, block.opaque))
         else:
             columns = [self.column_at(each) for each in block.operands]
-            self.note(block.start, made.apply_code(block.code, columns).references)
+            self.note(block.start, made.apply_code(block.code, columns))
 
 
 def _constants_in(used: Sequence[Column], count: int) -> NDArray[np.bool_]:
