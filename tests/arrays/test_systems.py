@@ -13,11 +13,13 @@ from looped import unrolled
 import accumulus as acc
 from accumulus.frontends.numpy.linalg import systems
 from accumulus.frontends.record import record
-from accumulus.tape.blocks import MATMUL, OF_MATRICES
+from accumulus.tape.blocks import CHOLESKY, MATMUL, OF_MATRICES, SOLVE
+from accumulus.tape.columns import references_in
 from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.moving import narrowed, unroll
 from accumulus.tape.program import Program
+from accumulus.targets.nests import nests_of
 
 N = 4
 RNG = np.random.default_rng(0)
@@ -219,6 +221,31 @@ def test_long_triangular_systems(turn):
     np.testing.assert_allclose(jacobian[:, :2], np.stack([-f(X) / X[0], f(X) / X[1]], axis=1), rtol=1e-12, atol=1e-12)
     with pytest.raises(np.linalg.LinAlgError, match="singular"):
         acc.compile(f, cache=False, check=False)(0.0 * X)
+
+
+def test_long_factors():
+    n, rng = 80, np.random.default_rng(1)
+    known, y = np.cov(rng.normal(size=(n, 4 * n))), rng.normal(size=n)
+
+    def likelihood(p):
+        factor = np.linalg.cholesky(p[0] * known + p[1] * np.eye(n))
+        return 0.5 * y @ scipy.linalg.cho_solve((factor, True), y) + np.sum(np.log(np.diag(factor)))
+
+    gradient = acc.gradient(likelihood, cache=False)
+    p = np.array([0.7, 0.4])
+    inverse = np.linalg.inv(p[0] * known + p[1] * np.eye(n))
+    solved = inverse @ y
+    expected = [0.5 * (np.sum(inverse * by) - solved @ by @ solved) for by in (known, np.eye(n))]
+    np.testing.assert_allclose(gradient(p), expected, rtol=1e-11)
+    with pytest.raises(np.linalg.LinAlgError, match="positive definite"):
+        gradient(np.array([0.1, -1.0]))
+    code = gradient.compile(p).code
+    nests = [nest for nest in nests_of(code.tape, code.maps) if nest.shape == (n, n, n)]
+    # products by the factor are one, and the factor with its zeros is read where it is
+    assert [nest.code for nest in nests] == [CHOLESKY, MATMUL, SOLVE, SOLVE]
+    for nest in nests[1:]:
+        factor = references_in(nest.loads[0]).reshape(n, n)
+        assert np.ptp(np.diff(factor, axis=0)) == np.ptp(np.diff(factor, axis=1)) == 0
 
 
 def test_determinants_of_singular_matrices(as_equations):

@@ -100,9 +100,38 @@ def nests_of(tape: Program, maps: Sequence[Map]) -> list[Nest]:
             nest = replace(nest, body=each.body, sensitive=each.sensitive, steps=each.steps)
         else:
             block = tape.blocks[each.blocks[0]]
-            nest = replace(nest, offsets=block.offsets, shape=block.shape, code=block.code, opaque=block.opaque)
+            if block.shape is not None:
+                loads = tuple(_with_zeros_in_memory(tape, operands) for operands in loads)
+            nest = replace(
+                nest, loads=loads, offsets=block.offsets, shape=block.shape, code=block.code, opaque=block.opaque
+            )
         found.append(nest)
     return found
+
+
+def _with_zeros_in_memory(tape: Program, operands: Column) -> Column:
+    """Return a column in which a triangular matrix and zeros beside it are Cholesky's factor, as it is in memory.
+
+    The factor is 0 above its diagonal; where operands have a constant 0 there, they are a table of references else.
+    """
+    if isinstance(operands, Range) or operands[0] < tape.inputs:
+        return operands
+    block = tape.blocks[int(np.searchsorted(tape.starts, operands[0], side="right")) - 1]
+    if block.code != CHOLESKY or len(operands) != block.size or operands[0] != block.start:
+        return operands
+    assert block.shape is not None
+    n = block.shape[0]
+    factor = block.results.references.reshape(n, n)
+    constant = operands < 0
+    is_zero = constant.copy()
+    values = tape.values_of(operands[constant])
+    is_zero[constant] = (values == 0.0) & ~np.signbit(values)
+    above = ~np.tri(n, dtype=bool)
+    for whole, outside in ((factor, above), (factor.T, above.T)):
+        found = np.where(is_zero & outside.reshape(-1), whole.reshape(-1), operands)
+        if np.array_equal(found, whole.reshape(-1)):
+            return column(found)
+    return operands
 
 
 def check_written(nests: Sequence[Nest], language: str, has_factors: bool = False) -> None:
@@ -294,13 +323,36 @@ _SIZE: Final = 8
 
 def _solve(matrix: Floats, sides: Floats, out: Floats) -> None:
     if len(matrix) >= TRIANGULAR:
-        for lower, corner, other in ((True, matrix[0, -1], np.triu), (False, matrix[-1, 0], np.tril)):
-            if corner == 0.0 and not other(matrix, 1 if lower else -1).any():
-                from scipy.linalg import solve_triangular  # not what every process needs
-
-                out[...] = solve_triangular(matrix, sides, lower=lower, check_finite=False)
-                return
+        for lower, corner, turned in ((True, matrix[0, -1], matrix), (False, matrix[-1, 0], matrix.T)):
+            if corner == 0.0 and _is_lower(turned):
+                return _solve_triangular(matrix, sides, out, lower=lower)
     out[...] = np.linalg.solve(matrix, sides)
+    return None
+
+
+def _is_lower(matrix: Floats) -> bool:
+    """Return True if all entries above the diagonal are 0."""
+    half = len(matrix) // 2
+    if half < TRIANGULAR:
+        return not np.triu(matrix, 1).any()
+    return not matrix[:half, half:].any() and _is_lower(matrix[:half, :half]) and _is_lower(matrix[half:, half:])
+
+
+def _solve_triangular(matrix: Floats, sides: Floats, out: Floats, *, lower: bool) -> None:
+    """Solve a triangular system in place: fresh memory for large matrices takes longer than the arithmetic."""
+    from scipy.linalg.blas import dtrsm  # not what every process needs
+
+    diagonal = matrix.diagonal()
+    if not diagonal.all():
+        raise np.linalg.LinAlgError(f"singular matrix: its diagonal is 0 in row {int(np.argmin(diagonal != 0.0))}")
+    out[...] = sides
+    # rows are columns in Fortran's order, in which A·X = B is Xᵀ·Aᵀ = Bᵀ
+    if matrix.flags.f_contiguous:
+        solved = dtrsm(1.0, matrix, out.T, side=1, lower=lower, trans_a=1, overwrite_b=1)
+    else:
+        solved = dtrsm(1.0, matrix.T, out.T, side=1, lower=not lower, overwrite_b=1)
+    if not np.may_share_memory(solved, out):
+        out[...] = solved.T
 
 
 def _log_determinant(matrix: Floats, out: Floats) -> None:
@@ -308,7 +360,18 @@ def _log_determinant(matrix: Floats, out: Floats) -> None:
 
 
 def _cholesky(matrix: Floats, out: Floats) -> None:
-    out[...] = np.linalg.cholesky(matrix)
+    if len(matrix) < TRIANGULAR:
+        out[...] = np.linalg.cholesky(matrix)
+        return
+    from scipy.linalg.lapack import dpotrf
+
+    out[...] = matrix
+    # the lower triangle is the upper one in Fortran's order
+    factor, failed = dpotrf(out.T, lower=0, clean=1, overwrite_a=1)
+    if failed:
+        raise np.linalg.LinAlgError("Matrix is not positive definite")
+    if not np.may_share_memory(factor, out):
+        out[...] = factor.T
 
 
 def _gather(rows: Floats, indices: Floats, out: Floats) -> None:
