@@ -60,18 +60,21 @@ class Moving:
         self._firsts: list[int] = []
         self._stretches: dict[int, tuple[int, int]] = {}
         self.note(0, column(inputs))
-        #: References of the constants there by those here, as indices.
-        self._constants = np.zeros(len(given.constants), np.int64)
-        kept = np.ones(len(given.constants), bool) if used is None else _constants_in(used, len(given.constants))
+        #: References of the constants there by those here, as indices; None if they are the same.
+        self._constants: References | None = None
+        count = len(given.constants)
+        if used is None and made.adopt_constants(given):
+            self._add_stretch(-count, Range(-count, 1, count))
+            return
+        self._constants = np.zeros(count, np.int64)
+        kept = np.ones(count, bool) if used is None else _constants_in(used, count)
         if kept.any():
             self._constants[kept] = made.constant_array(given.constants[::-1][kept])
-        if kept.all() and isinstance(constants := column(self._constants), Range) and constants.step == 1:
-            self._add_stretch(-len(constants), constants)
 
     @property
     def has_constants(self) -> bool:
         """Return True if there are any."""
-        return len(self._constants) > 0
+        return len(self.given.constants) > 0
 
     def note(self, start: int, references: Column) -> None:
         """Note where results of the given program, from one on, are in the one that is made."""
@@ -94,7 +97,7 @@ class Moving:
         found = self._moved[np.maximum(references, 0)]
         found += _NOWHERE
         if constant.any():
-            found[constant] = self._constants[references[constant]]
+            found[constant] = references[constant] if self._constants is None else self._constants[references[constant]]
         return found
 
     def column_at(self, operands: Column) -> Column:

@@ -472,6 +472,14 @@ class Program:
         self._constant_count += 1
         return -self._constant_count
 
+    def adopt_constants(self, given: Program) -> bool:
+        """Take over the constants of another program with their references; return False if there are any already."""
+        if self.scalars is not None or given.scalars is not None or self._constant_count:
+            return False
+        self._values, self._constant_count = [given.constants], given._constant_count
+        self._references = dict(given._references)
+        return True
+
     def constant_array(self, values: NDArray[np.float64] | np.float64) -> References:
         """Return references of many constants, in their shape, ascending; of equal arrays the same."""
         numbers = np.ascontiguousarray(values, np.float64)

@@ -78,8 +78,8 @@ def _transform(function: FunctionType, runtime: Mapping[str, object]) -> CodeTyp
     lines = linecache.getlines(code.co_filename, function.__globals__)
     if not lines or len(lines) > MOST_LINES:
         return None
-    functions, imported = _tree("".join(lines))
-    for node, around in _candidates(functions, code):
+    module, imported = _tree("".join(lines))
+    for node, around in _candidates(module, code):
         if is_refused(node):
             continue
         plain = _compiled(node, around, code, imported, ())
@@ -97,12 +97,11 @@ def _transform(function: FunctionType, runtime: Mapping[str, object]) -> CodeTyp
 
 
 @lru_cache(maxsize=64)
-def _tree(source: str) -> tuple[list[tuple[ast.FunctionDef | ast.Lambda, str]], ast.stmt]:
-    """Return all functions of a file with their classes, and an import of what the file imports.
+def _tree(source: str) -> tuple[ast.Module, ast.stmt]:
+    """Return the syntax tree of a file, and an import of what the file imports.
 
     Python compiles the attributes of what is imported in another way.
     """
-    found: list[tuple[ast.FunctionDef | ast.Lambda, str]] = []
     module = ast.parse(source)
     names = {
         (alias.asname or alias.name).partition(".")[0]
@@ -110,28 +109,28 @@ def _tree(source: str) -> tuple[list[tuple[ast.FunctionDef | ast.Lambda, str]], 
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
+    return module, ast.Import([ast.alias(name) for name in sorted(names - {"*"})]) if names - {"*"} else ast.Pass()
+
+
+def _candidates(module: ast.Module, code: CodeType) -> Iterator[tuple[ast.FunctionDef | ast.Lambda, str]]:
+    """Yield the functions of a file that begin where a code object does, each with the name of its class."""
+    line = code.co_firstlineno
     waiting: list[tuple[ast.AST, str]] = [(module, "")]
     while waiting:
         node, owner = waiting.pop()
-        if isinstance(node, ast.FunctionDef | ast.Lambda):
-            found.append((node, owner))
+        decorators = getattr(node, "decorator_list", ())
+        first, last = getattr(node, "lineno", line), getattr(node, "end_lineno", None) or line
+        first = min([first, *(decorator.lineno for decorator in decorators)])
+        if not first <= line <= last:
+            continue
+        if isinstance(node, ast.Lambda):
+            if code.co_name == "<lambda>" and node.lineno == line:
+                yield node, owner
+        elif isinstance(node, ast.FunctionDef) and code.co_name == node.name and first == line:
+            yield node, owner
         if isinstance(node, ast.ClassDef):
             owner = node.name
         waiting.extend((child, owner) for child in ast.iter_child_nodes(node))
-    return found, ast.Import([ast.alias(name) for name in sorted(names - {"*"})]) if names - {"*"} else ast.Pass()
-
-
-def _candidates(
-    functions: list[tuple[ast.FunctionDef | ast.Lambda, str]], code: CodeType
-) -> Iterator[tuple[ast.FunctionDef | ast.Lambda, str]]:
-    for node, owner in functions:
-        if isinstance(node, ast.Lambda):
-            if code.co_name == "<lambda>" and node.lineno == code.co_firstlineno:
-                yield node, owner
-        elif code.co_name == node.name:
-            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            if first == code.co_firstlineno:
-                yield node, owner
 
 
 def _compiled(
