@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import accumulus as acc
-from accumulus.programs import derivation, rewritten
+from accumulus.programs import rewritten
 from accumulus.resubstitution import optimise, relations, resubstitute
 from functions import Example, held_out
 from groups import Settings
@@ -30,7 +30,6 @@ WITHOUT: Mapping[str, list[tuple[Any, str, Any]]] = {
     "sums of angles": [(relations, "with_sums_of_angles", _none), (rewritten, "with_sums_of_angles", _none)],
     "laws of exponentials": [(resubstitute, "EXPONENTIALS", {})],
     "multiplied out": [(optimise, "FACTORS", ())],
-    "other orders": [(derivation, "others_for", lambda *_: iter(()))],
 }
 
 
@@ -49,7 +48,7 @@ def table(settings: Settings) -> Table:
                 name: _operations(example) / whole[name] for each in sets.values() for name, example in _named(each)
             }
         for of, functions in sets.items():
-            cells[of] = geometric_mean(lost[name] for name, _ in _named(functions))
+            cells[of] = f"{geometric_mean(lost[name] for name, _ in _named(functions)):.4f}"
         most = sorted(lost, key=lambda name: -lost[name])[:3]
         rows.append(Row(cells | {"most": ", ".join(f"{name} {lost[name]:.3f}" for name in most)}))
     notes = [f"effort='thorough', time_limit={PATIENCE:g}; above 1, operations without it are more"]
