@@ -61,6 +61,7 @@ from groups import (
     several_arguments,
     size,
     solvers,
+    sources,
     special,
     structure,
     symbolic,
@@ -124,6 +125,7 @@ SEARCH: dict[str, Callable[[Settings], Table]] = {
     "search-start": search.start,
     "search-random": search.random,
     "search-shared": search.shared,
+    "sources": sources.table,
 }
 
 GROUPS_HELP = f"of {', '.join(GROUPS)}, which are the default; of {', '.join(SEARCH)}, or search for all of these"

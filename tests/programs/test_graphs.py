@@ -1,4 +1,4 @@
-"""Products with directions and weights of functions that are rewritten first, against differences in 50 digits."""
+"""Derivatives of functions that are rewritten first, against differences in 50 digits."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import accumulus as acc
+from accumulus.programs import graphs
 from accumulus.programs.graphs import cheapest
 from accumulus.tape.tape import Tape
 
@@ -52,6 +53,14 @@ def function(steps, of=np):
         return np.array([values[-1] + values[-2], values[-1] * values[-3]])
 
     return f
+
+
+@pytest.fixture(scope="module")
+def all_are_long():
+    """Let each Jacobian be long enough for its function to be rewritten first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graphs, "LONG", 0)
+        yield
 
 
 @settings(max_examples=3)
@@ -131,6 +140,45 @@ class TestShorter:
         x, vs = np.array([0.3, -0.8, 1.1]), np.random.default_rng(1).uniform(-1, 1, (count, 3))
         _, products = acc.jvp(f, cache=False)((x,), (vs,))
         np.testing.assert_allclose(products, vs @ acc.jacobian(f)(x).T, rtol=1e-11)
+
+
+@pytest.mark.usefixtures("all_are_long")
+class TestLongJacobians:
+    @settings(max_examples=5)
+    @given(steps=STEPS, seed=st.integers(0, 2**31))
+    def test_they_are_those_of_the_function(self, steps, seed):
+        x = np.random.default_rng(seed).uniform(-1.2, 1.2, INPUTS)
+        found = acc.jacobian(function(steps), cache=False)(x)
+        exact = function(steps, OfNumbers)
+        with mpmath.workdps(50):
+            at = [mpmath.mpf(each) for each in x]
+            true = [
+                [mpmath.diff(lambda t, i=i, k=k: exact([*at[:i], t, *at[i + 1 :]])[k], at[i]) for i in range(INPUTS)]
+                for k in range(RESULTS)
+            ]
+        numbers = np.array(true, float)
+        np.testing.assert_allclose(found, numbers, rtol=1e-9, atol=1e-10 * (1.0 + np.abs(numbers).max()))
+
+    @pytest.mark.parametrize("effort", ["balanced", "thorough"])
+    def test_their_function_has_fewer_operations(self, effort):
+        def f(x):
+            return np.array([x[0] * x[i] + x[0] * x[j] * x[i] + x[j] * x[0] for i in range(4) for j in range(i)])
+
+        x = np.linspace(0.5, 2.0, 4)
+        found = acc.value_and_jacobian(f, effort=effort, cache=False)
+        plain = acc.value_and_jacobian(f, optimise=False, cache=False)
+        graph, before = (each.compile(x).facts.linearization.graph for each in (found, plain))
+        assert len(graph.sources) < len(before.sources)
+        for one, other in zip(found(x), plain(x), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12)
+
+    def test_their_pattern_stays_where_dependences_cancel(self):
+        def f(x):
+            return np.array([np.sin(x[0]) ** 2 + np.cos(x[0]) ** 2 + x[1] * x[2], x[0] * x[2] + x[0] * x[1]])
+
+        found = acc.jacobian(f, sparse="csr", cache=False)(np.ones(3))
+        assert found.nnz == 6
+        np.testing.assert_allclose(found.toarray(), [[0.0, 1.0, 1.0], [2.0, 1.0, 1.0]], atol=1e-15)
 
 
 def test_starts_are_compared_by_what_becomes_of_them():

@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 import test_angles
 import test_by_value
-import test_exact_choice
 import test_helpers
 import test_identities
 import test_linear_relations
 import test_proofs
 from test_stage_mutants import blind_to_digits, blind_to_excess, never_worse, no_excess
 
-from accumulus.resubstitution import extraction, identities, proofs, relations, resubstitute
+from accumulus.resubstitution import identities, proofs, relations, resubstitute
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.universe import Divisors, Rounding
 from accumulus.resubstitution.values import RealPoints
@@ -105,13 +104,6 @@ MUTANTS = {
     "extraction: the first choice stays": Mutant(
         ((Extraction, "anneal", as_it_began),),
         partial(test_helpers.test_programs_are_cheaper_by_them, "sum"),
-    ),
-    "exact choice: circles are programs": Mutant(
-        (
-            (extraction._Program, "_support", lambda self, circle: None),
-            (extraction._Program, "_circles", lambda self, _: []),
-        ),
-        test_exact_choice.test_larger_circles_are_no_programs,
     ),
     "proofs: roots have one sign": Mutant(
         ((proofs._Comparison, "_counted", lambda self: []),),

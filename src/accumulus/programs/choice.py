@@ -22,6 +22,7 @@ from accumulus.programs.graphs import (
     Start,
     along_seeds,
     in_directions,
+    jacobian_start,
     linearize_arguments,
     linearized,
     shortened,
@@ -119,6 +120,8 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
         recording = recording.as_scalars()
     if kind.has_seeds and not starts:
         starts = _products(recording, kind, selection, preparation)
+    elif kind.derivatives and kind.first is None:
+        starts = [jacobian_start(recording, kind, selection, preparation, given and given[0])]
     recording = replace(recording, other=None, unrolled=0)
     found = straight_line(recording, kind, selection, preparation, given=given, starts=starts)
     return CompiledProgram.of(found, preparation, first, shared)

@@ -235,9 +235,9 @@ def _optimised(
     kept = values if options.exact_order else 0
     recalled, by_value = False, None
     if options.rewrites:
-        tape, recalled, least = rewritten(given, preparation.context, rounds, preparation.points, kept, others)
+        tape, recalled = rewritten(given, preparation.context, rounds, preparation.points, kept, others)
         if is_by_value(given, options.effort):
-            by_value = ByValue(given, tape, kept, least)
+            by_value = ByValue(given, tape, kept)
     else:
         tape = canonical(given, kept)
     primal: frozenset[int] = frozenset()

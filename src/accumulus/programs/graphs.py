@@ -11,6 +11,11 @@ rewritten likewise. A shorter f need not have the shorter product, nor is the ch
 the rewriter has been there: several starts are emitted, and the one that comes to least in a short search is kept. Two
 orders are compared: one runs from the directions (the weights) through the graph, the other forms the Jacobian first,
 which is shorter where its entries share most of what they are made of.
+
+**Starts of Jacobians.** Long Jacobians are those of the rewritten function, too: the time of the rewriter is too short
+for all of a long program, and what it removes from the function before is not there to be differentiated. A result that
+no longer depends on an argument after rewriting would have fewer nonzeros than the pattern says; then the function is
+differentiated as recorded.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ from numpy.typing import NDArray
 from accumulus.context import Context
 from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.recorder import Recording
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.graph import DifferentiationGraph, are_wanted
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.native.machine import prepare
 from accumulus.options import Options
@@ -33,6 +38,7 @@ from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.rewritten import rewritten
 from accumulus.programs.selection import Selection
+from accumulus.programs.sparse import Nonzeros
 from accumulus.rewriting.optimise import MOVES, Rounds, preview
 from accumulus.search.elimination import sweep_counts
 from accumulus.search.find import find_plan
@@ -212,9 +218,11 @@ def counts_of(linearization: Linearization, plan: Plan | None = None) -> tuple[i
     return graph.tape.operations + steps, steps if FEW * conditional > len(labels) else conditional
 
 
-# Starts of products ---------------------------------------------------------------------------------------------------
+# Starts ---------------------------------------------------------------------------------------------------------------
 
 
+#: Operations of a Jacobian and its function, as estimated, from which on the function is rewritten first.
+LONG: Final = 2_500
 #: How a function is rewritten before it is differentiated once or twice, and afterwards its gradient and its products,
 #: which then have less to win.
 BEFORE: Final = {1: Rounds(MOVES // 2), 2: Rounds(MOVES // 2, (0.35, 0.6, 0.45))}
@@ -268,6 +276,47 @@ def shortened(recording: Recording, preparation: Preparation, rounds: Rounds) ->
     if _with_tangents(made) >= _with_tangents(tape):
         return None
     return recording.computing(made)
+
+
+def jacobian_start(
+    recording: Recording, kind: Kind, selection: Selection, preparation: Preparation, given: Linearization | None
+) -> Start:
+    """Return the graph of a Jacobian: a long one is that of the function with fewer operations, if its pattern stays.
+
+    Args:
+        recording: recording of the function.
+        kind: kind of the derivatives, without seeds.
+        selection: differentiated arguments, and the selected entries.
+        preparation: name, options, deadline and stages.
+        given: graph of the recording, if there is one already.
+    """
+    with preparation.stage("linearize"):
+        found = given or linearized(recording, kind, selection, preparation.name)
+    if counts_of(found)[0] < LONG:
+        return Start(found)
+    short = shortened(recording, preparation, BEFORE[1])
+    if short is None:
+        return Start(found)
+    with preparation.stage("linearize"):
+        shorter = linearized(short, kind, selection, preparation.name)
+        one, other = (Nonzeros.of(each, connected(each)) for each in (found, shorter))
+    is_same = np.array_equal(one.rows, other.rows) and np.array_equal(one.columns, other.columns)
+    return Start(shorter if is_same else found)
+
+
+def connected(linearization: Linearization) -> list[tuple[int, int]]:
+    """Return the roots and terminals, by position, that a path joins; with a mirror, those of one triangle."""
+    from accumulus.graph.degrees import index_domains  # not what every process needs
+
+    graph = linearization.graph
+    domains, size = index_domains(graph), len(graph.terminals) // 8 + 1
+    pairs = []
+    for row, root in enumerate(graph.roots):
+        bits = np.frombuffer(domains[root].to_bytes(size, "little"), np.uint8)
+        columns = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
+        pairs.append(np.stack([np.full(len(columns), row), columns], axis=1))
+    places = np.concatenate([*pairs, np.zeros((0, 2), np.int64)]).astype(np.int64)
+    return [(row, column) for row, column in places[are_wanted(graph, places)].tolist()]
 
 
 def starts_of(

@@ -9,15 +9,14 @@ import numpy as np
 
 from accumulus.errors import ArgumentError, SizeError
 from accumulus.frontends.recorder import Recording
-from accumulus.graph.degrees import index_domains
-from accumulus.graph.graph import DifferentiationGraph, are_wanted
+from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Linearization
 from accumulus.options import Options
 from accumulus.programs.choice import Recorded, graph_of
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import differentiated, straight_line
 from accumulus.programs.derived import derived_as_loops
-from accumulus.programs.graphs import inputs_of
+from accumulus.programs.graphs import connected, inputs_of
 from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.results import Results
@@ -101,21 +100,8 @@ def _of_loops(recorded: Recorded) -> tuple[Recording, Nonzeros] | None:
 def _of_scalars(recorded: Recorded) -> tuple[Recording, Nonzeros]:
     """Return recording that is differentiated, and its nonzeros, written out entry by entry."""
     recording, found = graph_of(recorded)
-    nonzeros = Nonzeros.of(found, _connected(found))
+    nonzeros = Nonzeros.of(found, connected(found))
     if found.graph.mirror is None:
         return recording, nonzeros
     inputs = inputs_of(recording, recorded.selection.positions)
     return recording, nonzeros.mirrored(inputs, recording.results - len(inputs))
-
-
-def _connected(linearization: Linearization) -> list[tuple[int, int]]:
-    """Return the roots and terminals, by position, that a path joins; with a mirror, those of one triangle."""
-    graph = linearization.graph
-    domains, size = index_domains(graph), len(graph.terminals) // 8 + 1
-    pairs = []
-    for row, root in enumerate(graph.roots):
-        bits = np.frombuffer(domains[root].to_bytes(size, "little"), np.uint8)
-        columns = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
-        pairs.append(np.stack([np.full(len(columns), row), columns], axis=1))
-    places = np.concatenate([*pairs, np.zeros((0, 2), np.int64)]).astype(np.int64)
-    return [(row, column) for row, column in places[are_wanted(graph, places)].tolist()]

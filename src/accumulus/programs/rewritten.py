@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,10 +35,6 @@ from accumulus.tape.live import as_written, needed, signed_rows
 from accumulus.tape.passes import extended, moved
 from accumulus.tape.tape import Tape
 
-if TYPE_CHECKING:
-    from accumulus.resubstitution.extraction import Least
-
-
 #: Orders whose programs have values that the best one's does not.
 _ORDERS: Final = ("markowitz", "forward", "reverse")
 #: How derivatives of a function that is written in another way are accumulated.
@@ -50,7 +46,6 @@ class Rewritten(NamedTuple):
 
     tape: Tape  # it
     recalled: bool  # True if it was in the cache
-    least: Least | None  # what is known of all choices of definitions, if it was rewritten by value and that is known
 
 
 def rewritten(
@@ -77,18 +72,14 @@ def rewritten(
     if known is not None:
         found, notes = known
         context.recall(notes["work"])
-        if "least" not in notes:
-            return Rewritten(found, True, None)
-        from accumulus.resubstitution.extraction import Least  # not what every process needs
-
-        return Rewritten(found, True, Least(*notes["least"]))
+        return Rewritten(found, True)
     notes = {}
     before = context.spent
     made = rewrite(tape, context, kept_outputs=kept_outputs, rounds=rounds, points=points, others=others, notes=notes)
     # what is refused at these points only may be taken at others
     if cached and not context.cut_short and notes.get("multiplied", True):
         store_tape(key, made, notes | {"work": context.spent - before})
-    return Rewritten(made, False, notes.get("least"))
+    return Rewritten(made, False)
 
 
 def others_for(linearization: Linearization, context: Context) -> Iterator[Tape]:

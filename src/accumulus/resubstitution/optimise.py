@@ -31,7 +31,6 @@ from accumulus.rewriting.polynomials import TERMS, multiplied_out
 from accumulus.tape.tape import NEGATIVE, Tape, from_bytes, to_bytes
 
 if TYPE_CHECKING:
-    from accumulus.resubstitution.extraction import Least
     from accumulus.resubstitution.identities import Identity
     from accumulus.resubstitution.proofs import Proof
     from accumulus.tape.fusion import Map
@@ -46,8 +45,8 @@ GROWTH: Final = 1.3
 PATIENCE: Final = 16
 #: Number of rounds without a gain after which every other round adds values that no program has.
 STALLED: Final = 3
-#: Approximate seconds of work of a round for each operation; no round is begun with less work left. The last round, in
-#: which definitions are chosen exactly, counts as `LAST` rounds.
+#: Approximate seconds of work of a round for each operation; no round is begun with less work left. With less than
+#: `LAST` rounds left, the last one begins.
 ROUND: Final = 4e-4
 LAST: Final = 2.0
 #: Most terms of one factor of a product that is multiplied out, tried in turn.
@@ -149,8 +148,8 @@ def rewrite(
         rounds: rounds of the search; by default those of the effort.
         points: points of the domain, (points, inputs).
         others: function that yields other programs with the same outputs, whose values are candidates, time permitting.
-        notes: dict that receives facts fit for JSON: "least", a lower bound on the cost of any choice of definitions;
-            "multiplied", True if by default the tape was multiplied out, False if rounding at the points forbids it.
+        notes: dict that receives facts fit for JSON: "multiplied", True if by default the tape was multiplied out,
+            False if rounding at the points forbids it.
     """
     notes = {} if notes is None else notes
     effort, seed, dtype = context.options.effort, context.options.seed, context.options.dtype
@@ -206,7 +205,7 @@ def rewrite(
             is_last = misses >= PATIENCE or left < LAST * ROUND * tape.operations
             before = cost(best)
             has_helpers = misses >= STALLED and misses % 2 == 1
-            found = by_value.cheapest(known, moves, context, seed + turn, is_exact=is_last, has_helpers=has_helpers)
+            found = by_value.cheapest(known, moves, context, seed + turn, is_last=is_last, has_helpers=has_helpers)
             again = rewritten("balanced", found, turn)
             best = min(best, found, again, key=cost)
             pool[turn % len(pool)] = rewritten("balanced", sources[turn % len(pool)], turn + 2)
@@ -215,8 +214,6 @@ def rewrite(
             moves, turn = int(GROWTH * moves), turn + 1
             if is_last and misses:
                 break
-        if by_value.least is not None:
-            notes["least"] = by_value.least
     best = min(best, rewritten("thorough", best, 0), first, key=cost)
     # fewer divisions may take more operations than there were
     return best if best.operations <= start.operations else first
@@ -392,25 +389,10 @@ class ByValue:
         given: a tape as it was given to the optimiser.
         tape: what the optimiser made of it.
         kept_outputs: that many of the first outputs are computed as they were.
-        least: what is known of all choices among the definitions of the last round.
     """
 
-    def __init__(self, given: Tape, tape: Tape, kept_outputs: int = 0, least: Least | None = None) -> None:
-        self.least = least
+    def __init__(self, given: Tape, tape: Tape, kept_outputs: int = 0) -> None:
         self._given, self._tape, self._kept_outputs = given, tape, kept_outputs
-
-    @property
-    def excess(self) -> float | None:
-        """Excess of the program's cost over any choice of definitions, as a part of that; None if not known.
-
-        An addition is 1, a division or root 3, a function 5, a change of sign nothing.
-        """
-        if self.least is None or not self.least.bound:
-            return None
-        from accumulus.resubstitution.values import PRICES
-
-        cost = sum(PRICES[code] for code in self._tape.codes[self._tape.inputs :])
-        return max(0.0, cost / self.least.bound - 1.0)
 
     @cached_property
     def base(self) -> Tape:

@@ -20,7 +20,6 @@ from accumulus.native.machine import kernel
 from accumulus.native.state import Integers, Records
 from accumulus.resubstitution.compiled.definitions_kernel import CODE, COPY, SECOND
 from accumulus.resubstitution.compiled.pairs_kernel import DIFFERENCE, PRODUCT, Helper, HelpersState, WantedPair
-from accumulus.resubstitution.extraction import Least
 from accumulus.resubstitution.proofs import MOST_COMPARISONS
 from accumulus.resubstitution.universe import WORSE, Candidates
 from accumulus.resubstitution.values import PRICES, Definition, Reading, RealPoints, Values, points_of
@@ -49,9 +48,8 @@ UNIVERSE: Final = (2e-3, 1e-5, 2.5e-8)
 #: Seconds of work to select definitions, write the program and check it, without moves: a fixed part, and a part for
 #: each value.
 ATTEMPT: Final = (3e-3, 1e-5)
-#: Parts of the remaining work: for the search before an exact choice, and for that choice.
-ANNEALED: Final = 0.3
-EXACT: Final = 0.8
+#: Part of the remaining work for the search in the last round.
+OF_LAST: Final = 0.3
 #: Points of a universe: seeds of checks that are not those of the verification.
 SEEDS: Final = (101, 102)
 TOLD, VERIFIED = range(2)
@@ -72,9 +70,6 @@ class Resubstitution:
         seed: seed of points.
         told: complex points where values are told, at least.
         sums_of_angles: True if some values are sines and cosines of sums.
-
-    Attributes:
-        least: of the last round that was exact, what no choice of its definitions is cheaper than.
     """
 
     def __init__(
@@ -89,7 +84,6 @@ class Resubstitution:
         sums_of_angles: bool,
     ) -> None:
         self._base, self._kept_outputs, self._points, self._seed = base, kept_outputs, points, seed
-        self.least: Least | None = None
         self._choices = [[*choices] * -(-each // len(choices)) for each in (told, FEWEST_POINTS)]
         # laws of functions are not seen without these, values that overflow or lose their digits not with them
         with_laws = WITH_LAWS if sums_of_angles else WITH_EXPONENTIALS
@@ -148,7 +142,7 @@ class Resubstitution:
         deadline: Deadline,
         seed: int,
         *,
-        is_exact: bool = False,
+        is_last: bool = False,
         has_helpers: bool = False,
     ) -> Tape:
         """Return the cheapest program found by resubstitution; one of the given ones if none is cheaper.
@@ -158,7 +152,7 @@ class Resubstitution:
             moves: number of moves of the search.
             deadline: end of the search.
             seed: seed of the search; identities of functions are used at every other one.
-            is_exact: if True, spend most of the remaining work on choices that the search missed, and on a lower bound.
+            is_last: if True, leave most of the work to the rules that follow.
             has_helpers: if True, also search values that no program has and that make several others cheaper.
         """
         costs = [cost(tape) for tape in programs]
@@ -167,8 +161,8 @@ class Resubstitution:
         for tolerance in TOLERANCES:
             candidates.tolerate(*tolerance)
             for _ in range(ATTEMPTS):
-                chosen = self._chosen(candidates, moves, deadline, seed, is_exact=is_exact)
-                is_exact = False  # choices of fewer definitions say less
+                chosen = self._chosen(candidates, moves, deadline, seed, OF_LAST if is_last else 1.0)
+                is_last = False  # where that fails, less is left
                 found = self._written(candidates, chosen, lowest)
                 if found is None or cost(found) >= lowest:
                     return best
@@ -234,17 +228,13 @@ class Resubstitution:
         return Candidates(values, start, known)
 
     def _chosen(
-        self, candidates: Candidates, moves: int, deadline: Deadline, seed: int, *, is_exact: bool = False
+        self, candidates: Candidates, moves: int, deadline: Deadline, seed: int, share: float = 1.0
     ) -> dict[int, Definition]:
         """Return the cheapest choice of definitions that is found, by value."""
         extraction = candidates.extraction(seed)
         deadline.spend(ATTEMPT[0] + ATTEMPT[1] * len(candidates.values))
-        extraction.anneal(moves, deadline.part(ANNEALED) if is_exact else deadline)
-        if not is_exact:
-            return extraction.best()
-        chosen, least = extraction.exact(deadline.part(EXACT))
-        self.least = least or self.least
-        return chosen
+        extraction.anneal(moves, deadline.part(share))
+        return extraction.best()
 
     def _written(
         self, candidates: Candidates, chosen: dict[int, Definition], lowest: int, *, is_last: bool = True

@@ -163,8 +163,6 @@ class ByValueFacts:
         outputs: of the program, and how many of them are `proved` to be what they were.
         error: the probability that one of these is not, at most.
         tested: complex points at which all outputs were tested.
-        values, definitions: that programs were chosen from, if the cheapest of these is known or bounded.
-        excess: by which part the program costs more than any of them, at most.
         identities: that the program relies on.
         unexplained: values for which none was found.
     """
@@ -173,9 +171,6 @@ class ByValueFacts:
     proved: int
     error: float
     tested: int
-    values: int = 0
-    definitions: int = 0
-    excess: float | None = None
     identities: tuple[Identity, ...] = ()
     unexplained: int = 0
 
@@ -183,10 +178,9 @@ class ByValueFacts:
     def of(cls, by_value: ByValue) -> ByValueFacts:
         """Return the facts; proves and tests the program, which takes a moment."""
         proof = by_value.proof
-        values, definitions = (0, 0) if by_value.least is None else by_value.least[:2]
         counts = len(proof.outputs), sum(proof.outputs), proof.error, by_value.tested
         found = tuple(by_value.identities)
-        return cls(*counts, values, definitions, by_value.excess, found, by_value.unexplained)
+        return cls(*counts, found, by_value.unexplained)
 
     def rows(self) -> list[tuple[str, str]]:
         """Names and texts for the report."""
@@ -195,10 +189,6 @@ class ByValueFacts:
             which = "proved" if self.proved == self.outputs else f"{self.proved} of {self.outputs} proved"
             same = f"{which} (error < {_power(self.error)}), all {same}"
         rows = [("same results", same)]
-        if self.excess is not None:
-            among = f"by {counted(self.definitions, 'definition')} of {counted(self.values, 'value')}"
-            dearer = f"at most {100 * self.excess:.1f} % dearer than the cheapest program {among}"
-            rows.append(("by value", dearer if self.excess else f"no program {among} is cheaper"))
         return [*rows, *self._identities()]
 
     def _identities(self) -> list[tuple[str, str]]:
