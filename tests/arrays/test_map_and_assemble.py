@@ -340,7 +340,8 @@ def _checked(residual, expected, arguments, argnums):
             values, jacobian = derivative(*arguments)
             np.testing.assert_allclose(values, expected, rtol=1e-12)
             found.append([each.toarray() for each in leaves_of(jacobian)])
-            assert acc.check(residual, *arguments).passed
+    with unrolled(0):
+        assert acc.check(residual, *arguments).passed
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
 

@@ -159,7 +159,7 @@ def test_steps_compute_what_is_written_out(function):
     both(function, X)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4, each="is_reverse")
 @pytest.mark.parametrize("is_reverse", [False, True])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_each_way_computes_what_is_written_out(function, is_reverse, monkeypatch):
