@@ -1,7 +1,7 @@
 # Everything happens in .venv, which the first target that needs it makes; nothing else on the machine is touched.
 #
 #   make demo     the main job on real functions
-#   make test     the tests
+#   make test     the tests; with ARGS=--durations=40 the slowest of them
 #   make test-browser  the tests of explorer pages in Chromium, with Playwright and axe-core, which needs npm
 #   make check    linter, formatter's check, strict type check, and which package imports which
 #   make bench    measurements against CasADi, JAX and SymPy
@@ -32,7 +32,7 @@ demo: $(STAMPS)/runtime $(STAMPS)/kernels
 	@$(BIN)/python benchmarks/demo.py
 
 test: $(STAMPS)/test $(STAMPS)/kernels
-	$(BIN)/python -m pytest --numprocesses $(JOBS)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) $(ARGS)
 
 test-browser: $(STAMPS)/test $(STAMPS)/browser $(STAMPS)/kernels
 	@command -v $${CHROMIUM:-chromium} >/dev/null || { echo "no chromium found: apt-get install chromium, or name \

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 
 # for processes that tests start, too; those that test the cache switch it on again
 os.environ["ACCUMULUS_CACHE_PLANS"] = "0"
+# so do these share bytecode: without it each of them would compile the sources anew, for longer than most of them run
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @pytest.fixture(autouse=True)

@@ -2,11 +2,14 @@
 
 A plain run draws the same examples every time and everywhere, so that it tells of a change and not of luck;
 ``--hypothesis-profile fuzz`` draws many more, new ones at every run. It also runs all cases of tests that are marked
-``sampled(n)``, of which a plain run takes one in n. ``pytest --hypothesis-seed=N`` repeats the run that printed N.
+``sampled(n)``, of which a plain run takes one in n, the same ones every time; of ``sampled(n, each="function target")``
+as many more as it takes to have each function and each target, say. ``pytest --hypothesis-seed=N`` repeats the run that
+printed N.
 """
 
 from __future__ import annotations
 
+import gc
 import random
 import signal
 from collections import defaultdict
@@ -40,19 +43,27 @@ settings.register_profile(
 settings.register_profile("fuzz", settings.get_profile("default"), max_examples=2000)
 settings.load_profile("default")
 
-# Some of what is drawn are constants from the sources of all modules that are imported by then. With all of accumulus
-# imported now, and nothing else looked at, a test draws the same alone, after any other test and in any worker process.
-for module in walk_packages(accumulus.__path__, "accumulus."):
-    with suppress(ImportError):  # of what is not installed
-        import_module(module.name)
-with suppress(ImportError):  # not public; Hypotheses that do not have it draw no such constants
-    from hypothesis.internal.conjecture import providers
 
-    providers.is_local_module_file = lambda path: Path(path).is_relative_to(Path(accumulus.__file__).parent)
+def import_everything():
+    """Import all of accumulus, and let Hypothesis look at nothing else.
+
+    Some of what is drawn are constants from the sources of all modules that are imported by then. So a test draws the
+    same alone, after any other test and in any worker process.
+    """
+    for module in walk_packages(accumulus.__path__, "accumulus."):
+        with suppress(ImportError):  # of what is not installed
+            import_module(module.name)
+    with suppress(ImportError):  # not public; Hypotheses that do not have it draw no such constants
+        from hypothesis.internal.conjecture import providers
+
+        providers.is_local_module_file = lambda path: Path(path).is_relative_to(Path(accumulus.__file__).parent)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
+    if not getattr(config.option, "numprocesses", None):  # else workers run the tests, this process none
+        import_everything()
+        gc.freeze()  # of what is imported nothing is garbage
     # a shell lets what it starts in the background ignore Ctrl-C, which some tests wait for
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -69,13 +80,31 @@ def pytest_collection_modifyitems(config, items):
     cases = defaultdict(list)
     for item in items:
         if mark := item.get_closest_marker("sampled"):
-            cases[item.nodeid.partition("[")[0], mark.args[0]].append(item)
+            cases[item.nodeid.partition("[")[0], mark.args[0], mark.kwargs.get("each", "")].append(item)
     left_out = set()
-    for (_, n), several in cases.items():
-        by_chance = sorted(several, key=lambda item: crc32(item.nodeid.encode()))
-        left_out.update(by_chance[-(-len(several) // n) :])
+    for (_, n, each), several in cases.items():
+        left_out.update(set(several) - sample(several, -(-len(several) // n), each.split()))
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=list(left_out))
+
+
+def told_apart(value):
+    """Return what two values of a parameter differ in: themselves if they are text or numbers, else which object."""
+    return value if isinstance(value, str | int | float) else id(value)
+
+
+def sample(cases, count, parameters):
+    """Return so many of the cases, and as many more as it takes to have each value of the parameters at least once."""
+    by_chance = sorted(cases, key=lambda item: crc32(item.nodeid.encode()))
+    values = {item: {(name, told_apart(item.callspec.params[name])) for name in parameters} for item in by_chance}
+    missing, chosen = set().union(*values.values()), set()
+    # first cases with values that are missing yet, those with most of them before others
+    for wanted in range(len(parameters), 0, -1):
+        for item in by_chance:
+            if len(values[item] & missing) >= wanted:
+                chosen.add(item)
+                missing -= values[item]
+    return chosen | set([item for item in by_chance if item not in chosen][: max(0, count - len(chosen))])
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ from functions import all_examples, suite
 from groups.accuracy import EPSILON, FACTOR, PROGRAMS, Truth, factors
 
 FUNCTIONS = {function.name: function for function in (*all_examples(), *suite())}
-POINTS = 40
+POINTS = 16
 DIGITS = 300  # terms of 1e70 and 1e-70 in one sum
 every_program = pytest.mark.parametrize("program", [name for name in PROGRAMS if name != "plain"])
 

@@ -115,7 +115,7 @@ FUNCTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4, each="function sparse")
 @pytest.mark.parametrize("sparse", [None, "csr", "csc", "coo"])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_loops_compute_what_is_written_out(function, sparse):
@@ -124,6 +124,7 @@ def test_loops_compute_what_is_written_out(function, sparse):
     assert_same(found, expected)
 
 
+@pytest.mark.sampled(3, each="function options")
 @pytest.mark.parametrize("options", [{"target": "numpy"}, {"optimise": False}, {"threads": 2}, {"effort": "fast"}])
 @pytest.mark.parametrize("function", [brusselator, volumes, masked, jumping, structured])
 def test_every_option_computes_the_same(function, options):
@@ -327,7 +328,7 @@ def test_extremes_have_second_derivatives_as_loops(function):
         hessian = acc.hessian(lambda x: weighted(x, function), cache=False)
         found = product((x,), (x[::-1],)), hessian(x)
     with jax.enable_x64(True):
-        wanted = np.asarray(jax.hessian(lambda x: weighted(x, by_jax))(x))
+        wanted = np.asarray(jax.jit(jax.hessian(lambda x: weighted(x, by_jax)))(x))
     np.testing.assert_allclose(found[1], wanted, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(found[0], [wanted @ x[::-1]], rtol=1e-12, atol=1e-12)
     for each in (product.compile((x,), (x,)), hessian.compile(x)):

@@ -80,6 +80,7 @@ def test_every_array_function(source, long, monkeypatch):
     assert not np.isfinite(bounds).any() or (abs(values[:, 0] - expected) <= bounds[:, 0] + 1e-13).all()
 
 
+@pytest.mark.sampled(2, each="function")
 @pytest.mark.parametrize("long", [2, 10**9])
 @pytest.mark.parametrize(
     "function",

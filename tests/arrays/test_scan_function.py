@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from looped import unrolled
+from looped import PLAIN, unrolled
 
 import accumulus as acc
 from accumulus.arrays.scans import Recurrence
@@ -27,7 +27,7 @@ def both(function, *arguments, argnums=0):
         rolled = acc.value_and_jacobian(function, argnums, cache=False, effort="fast")
         found = rolled(*arguments)
     with unrolled(10**9):
-        expected = acc.value_and_jacobian(function, argnums, cache=False, optimise=False)(*arguments)
+        expected = acc.value_and_jacobian(function, argnums, **PLAIN)(*arguments)
     np.testing.assert_allclose(flat(found), flat(expected), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(flat(found[0]), flat(function(*arguments)), rtol=1e-9, atol=1e-9)
     return rolled
@@ -159,7 +159,7 @@ def test_steps_compute_what_is_written_out(function):
     both(function, X)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4, each="is_reverse")
 @pytest.mark.parametrize("is_reverse", [False, True])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_each_way_computes_what_is_written_out(function, is_reverse, monkeypatch):

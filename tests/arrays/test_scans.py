@@ -238,7 +238,7 @@ def force(monkeypatch, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings.default.max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1))
 def test_derivatives_are_those_of_what_is_written_out(way, monkeypatch, seed):
     with monkeypatch.context() as patch:

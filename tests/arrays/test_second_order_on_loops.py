@@ -72,6 +72,7 @@ def references(f):
     return dict(zip(KINDS, map(np.asarray, found), strict=True))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_they_stay_loops_and_are_those_of_jax(name):
     write = FUNCTIONS[name]
@@ -83,7 +84,7 @@ def test_they_stay_loops_and_are_those_of_jax(name):
         expected = references(lambda x: write(jax.numpy, IN_JAX, x))
     with unrolled(0):
         for kind, make in KINDS.items():
-            derivative, arguments = make(f, target="numpy", effort="fast", cache=False)
+            derivative, arguments = make(f, target="numpy", effort="fast", cache=False, check=False)
             found = derivative(*arguments)
             found = found.toarray() if kind == "sparse hessian" else found[0] if kind == "hvp" else found
             np.testing.assert_allclose(found, expected[kind], rtol=1e-8, atol=1e-9, err_msg=f"{kind} of {name}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import numpy as np
 import pytest
@@ -50,7 +51,10 @@ def rules_of(jax, function, order):
 
 
 class Compiled:
-    """JAX, whose derivatives are compiled as a whole: one by one their operations take seconds to be compiled."""
+    """JAX, whose derivatives are compiled as a whole: one by one their operations take seconds to be compiled.
+
+    Those of one function are compiled once.
+    """
 
     def __init__(self, jax):
         self.jax = jax
@@ -59,7 +63,9 @@ class Compiled:
         found = getattr(self.jax, name)
         if name not in ("grad", "jacobian", "hessian"):
             return found
-        return lambda *given, **options: self.jax.jit(found(*given, **options))
+        made = cache(lambda *given, **options: self.jax.jit(found(*given, **options)))
+        setattr(self, name, made)
+        return made
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +92,11 @@ def energy(p, inner=FIRST, np=np):
     return np.sum(model(p, inner, np) ** 2)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def written_out(jax):
     """The same functions without anything opaque, for JAX."""
 
+    @cache
     def opened(function):
         return lambda p: function(p, lambda x, y: force(x, y, jax.numpy), jax.numpy)
 
@@ -138,15 +145,22 @@ def test_second_derivatives_need_and_take_a_second_rule(target, jax, third, writ
     close(acc.hvp(own, target=target)((P,), (V,))[0], expected @ V)
 
 
+def taylor_coefficients(jax, function, t):
+    """Return the coefficients of orders 1 to 3."""
+    first = jax.grad(function)
+    second = jax.grad(first)
+    return first(t), second(t) / 2, jax.grad(second)(t) / 6
+
+
 def test_third_derivatives_by_nesting_and_taylor_coefficients(jax, third, written_out):
     def along(t):
         return written_out(energy)(P + t * V)
 
-    slopes = [jax.grad(along), jax.grad(jax.grad(along)), jax.grad(jax.grad(jax.grad(along)))]
-    expected = [float(slope(0.0)) / factorial for slope, factorial in zip(slopes, (1, 2, 6), strict=True)]
-    _, coefficients = acc.taylor(lambda t: energy(P + t * V, third))((0.0,), ([1.0, 0.0, 0.0],))
+    expected = jax.jit(lambda t: taylor_coefficients(jax.jax, along, t))(0.0)
+    quick = {"effort": "fast", "check": False}  # by a comparison, derivatives within would be prepared for each point
+    _, coefficients = acc.taylor(lambda t: energy(P + t * V, third), **quick)((0.0,), ([1.0, 0.0, 0.0],))
     close(coefficients, expected, 1e-11)
-    nested = acc.jacobian(lambda p: acc.hessian(lambda q: energy(q, third))(p) @ V, effort="fast")
+    nested = acc.jacobian(lambda p: acc.hessian(lambda q: energy(q, third), **quick)(p) @ V, **quick)
     close(nested(P), jax.jacobian(lambda p: jax.hessian(written_out(energy))(p) @ V)(P), 1e-11)
 
 

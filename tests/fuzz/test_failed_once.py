@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).resolve().parent))
 import arrays
 import checking
 import with_jax
-from looped import unrolled
+from looped import PLAIN, unrolled
 from rolling import rolling
 from scalars import Scalars
 
@@ -281,7 +281,7 @@ def test_looped_programs_that_failed_once(name, tmp_path):
         looped = acc.value_and_jacobian(scope["f"], (0, 1, 2, 3), cache=False, effort="fast")
         found = looped(*point)
     with unrolled(10**9):
-        expected = acc.value_and_jacobian(scope["f"], (0, 1, 2, 3), cache=False, optimise=False)(*point)
+        expected = acc.value_and_jacobian(scope["f"], (0, 1, 2, 3), **PLAIN)(*point)
     np.testing.assert_allclose(arrays.flat(found), arrays.flat(expected), rtol=1e-9, atol=1e-9)
     acc.save(looped, tmp_path / "f.accumulus")
     loaded = acc.load(tmp_path / "f.accumulus")
@@ -290,7 +290,7 @@ def test_looped_programs_that_failed_once(name, tmp_path):
     names = {}
     exec(looped.compile(*point).source("jax"), names)
     with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
-        results = names["f"](*point)
+        results = jax.jit(names["f"])(*point)
     entries = np.concatenate([np.ravel(each) for each in results])
     np.testing.assert_allclose(np.sort(entries), np.sort(arrays.flat(found)), rtol=1e-9, atol=1e-9)  # in another order
 

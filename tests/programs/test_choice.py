@@ -162,7 +162,10 @@ def chain(x, np=np):
 class TestHessians:
     def test_rows_and_columns(self):
         x = np.linspace(0.3, 1.7, 6)
-        slope, whole = jax.jit(jax.grad(lambda x: chain(x, jnp)))(x), np.array(jax.hessian(lambda x: chain(x, jnp))(x))
+        slope, whole = (
+            jax.jit(jax.grad(lambda x: chain(x, jnp)))(x),
+            np.array(jax.jit(jax.hessian(lambda x: chain(x, jnp)))(x)),
+        )
         for rows, columns in (([3, 0], slice(None)), (slice(None), slice(1, 4)), ([0], [2, 0])):
             choice, expected = {"rows": rows, "columns": columns}, taken(whole, rows, columns)
             np.testing.assert_allclose(acc.hessian(chain, **choice, **QUICK)(x), expected, rtol=1e-13)
@@ -280,7 +283,7 @@ class TestSparsity:
     @pytest.mark.parametrize("make", [acc.hessian, acc.value_gradient_hessian])
     def test_of_hessians(self, make):
         x = np.linspace(0.3, 1.7, 6)
-        expected = np.array(jax.hessian(lambda x: chain(x, jnp))(x)) != 0.0
+        expected = np.array(jax.jit(jax.hessian(lambda x: chain(x, jnp)))(x)) != 0.0
         np.testing.assert_array_equal(make(chain, rows=[0], **QUICK).sparsity(x).toarray(), expected)
 
     def test_of_gradients_and_decisions(self):

@@ -105,7 +105,7 @@ def test_gradients_are_those_of_jax():
         return np.sum(np.cos(states))
 
     p = np.array([1.5, 1.0, 0.8, 1.2])
-    close(acc.gradient(loss)(p), jax.grad(lambda p: loss(p, jax.numpy))(p))
+    close(acc.gradient(loss)(p), jax.jit(jax.grad(lambda p: loss(p, jax.numpy)))(p))
 
 
 def mixed(t, state, p):
@@ -115,7 +115,7 @@ def mixed(t, state, p):
     return {"y": rate, "z": -0.5 * z * y[0]}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3, each="method times")
 @pytest.mark.parametrize("method", ["LSODA", "RK23", "DOP853", "Radau", "BDF"])
 @pytest.mark.parametrize("times", [[0.0, 0.4, 0.4, 1.0], [1.0, 0.2], [0.5, 0.5]], ids=["up", "down", "at once"])
 def test_adjoint_equations_are_the_variational_ones_backward(method, times, monkeypatch):

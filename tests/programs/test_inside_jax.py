@@ -48,9 +48,9 @@ def test_inside_of_compiled_functions():
     def around(x, k):
         return jax.tree.map(lambda leaf: 2.0 * leaf, derivative(x + 0.1, k))
 
-    wanted = jax.jacfwd(same, argnums=(0, 1))(jnp.asarray(X) + 0.1, 2.0)
+    wanted = jax.jit(jax.jacfwd(same, argnums=(0, 1)))(jnp.asarray(X) + 0.1, 2.0)
     close(around(X, 2.0), jax.tree.map(lambda leaf: 2.0 * leaf, wanted))
-    close(derivative(X, 2.0), jax.jacfwd(same, argnums=(0, 1))(jnp.asarray(X), 2.0))
+    close(derivative(X, 2.0), jax.jit(jax.jacfwd(same, argnums=(0, 1)))(jnp.asarray(X), 2.0))
     assert "accumulus_2_4_0" in around.lower(X, 2.0).as_text()  # XLA calls the machine code itself
 
 
@@ -76,7 +76,7 @@ def test_in_loops_of_jax():
 
 def test_jax_differentiates_them_once_more():
     derivative = acc.jax.jacobian(f, **FAST)
-    wanted = jax.jacfwd(jax.jacfwd(same))(jnp.asarray(X), 2.0)
+    wanted = jax.jit(jax.jacfwd(jax.jacfwd(same)))(jnp.asarray(X), 2.0)
     close(jax.jit(jax.jacfwd(derivative))(jnp.asarray(X), 2.0), wanted)
     total = jax.grad(lambda x: derivative(x, 2.0)["a"].sum())(jnp.asarray(X))
     np.testing.assert_allclose(total, wanted["a"].sum((0, 1)), rtol=1e-12)
@@ -88,7 +88,7 @@ def test_functions_of_jax_and_structures_of_arguments():
 
     parameters = {"w": np.arange(6.0).reshape(2, 3) / 5.0, "b": (np.array([0.1, -0.2]), 0.5)}
     got = jax.jit(acc.jax.gradient(loss, **FAST))(parameters, jnp.ones(3))
-    close(got, jax.grad(loss)(jax.tree.map(jnp.asarray, parameters), jnp.ones(3)))
+    close(got, jax.jit(jax.grad(loss))(jax.tree.map(jnp.asarray, parameters), jnp.ones(3)))
     listed = acc.jax.jacobian(lambda x: x[0] * np.sin(x[1]), **FAST)([2.0, jnp.float64(0.5)])
     np.testing.assert_allclose(jnp.stack([jnp.asarray(x) for x in jax.tree.leaves(listed)]).ravel(),
                                [np.sin(0.5), 2.0 * np.cos(0.5)])  # fmt: skip
@@ -104,7 +104,9 @@ def test_single_precision_where_arguments_are():
         derivative = jax.jit(acc.jax.jacobian(f, **FAST))
         found = derivative(jnp.asarray(X), 2.0)
         assert found["a"].dtype == np.float32
-        np.testing.assert_allclose(found["a"], jax.jacfwd(same)(jnp.asarray(X), 2.0)["a"], rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            found["a"], jax.jit(jax.jacfwd(same))(jnp.asarray(X), 2.0)["a"], rtol=1e-6, atol=1e-6
+        )
 
 
 def test_long_arrays_are_computed_in_place():

@@ -62,7 +62,7 @@ def test_products_are_those_of_fifty_digits(program, point):
 def test_all_products_are_those_of_jax(target, dtype, tolerance):
     with jax.enable_x64(True):
         expected = np.array(
-            jax.jacobian(lambda x: 4.0 * x + 0.1 * jnp.sin(x) + 0.1 * WEIGHTS * jnp.tanh(WEIGHTS @ x))(POINT)
+            jax.jit(jax.jacobian(lambda x: 4.0 * x + 0.1 * jnp.sin(x) + 0.1 * WEIGHTS * jnp.tanh(WEIGHTS @ x)))(POINT)
         )
     operator = acc.linear_operator(coupled, target=target, dtype=dtype, **QUICK)(POINT)
     assert isinstance(operator, LinearOperator)
@@ -100,7 +100,7 @@ def test_hessians_are_jacobians_of_gradients():
 
     hessian = acc.linear_operator(acc.gradient(f, **QUICK), **QUICK)(POINT)
     with jax.enable_x64(True):
-        expected = jax.hessian(lambda x: jnp.log(jnp.sum(jnp.exp(WEIGHTS * x))) + 2.0 * jnp.sum(x**4))(POINT)
+        expected = jax.jit(jax.hessian(lambda x: jnp.log(jnp.sum(jnp.exp(WEIGHTS * x))) + 2.0 * jnp.sum(x**4)))(POINT)
     np.testing.assert_allclose(hessian @ np.eye(12), expected, rtol=1e-11, atol=1e-12)
     assert hessian.multiplications < hessian.nonzeros / 2
     np.testing.assert_allclose(cg(hessian, hessian.value, rtol=1e-12)[0], np.linalg.solve(expected, hessian.value))

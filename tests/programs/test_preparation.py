@@ -284,7 +284,7 @@ def test_estimates_count_what_is_written_out(asks, function, arguments, monkeypa
 
     monkeypatch.setattr(Preparation, "expect", noted)
     monkeypatch.setattr(derivation, "emit", counted)
-    asks(function, cache=False, time_limit=0).compile(*arguments)
+    asks(function, cache=False, target="numpy", time_limit=0).compile(*arguments)
     assert all(max(written) / 3 < each < 3 * max(written) for each in estimated)
 
 

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from looped import PLAIN
 from rolling import rolling
 
 import accumulus as acc
@@ -35,7 +36,7 @@ def assert_rolled_is_written_out(function, x=X, sparse=None):
         jac = acc.value_and_jacobian(function, cache=False, sparse=sparse)
         values, found = jac(x)
         assert isinstance(jac.compile(x).code, LoopNest)
-    expected_values, expected = acc.value_and_jacobian(function, cache=False, optimise=False)(x)
+    expected_values, expected = acc.value_and_jacobian(function, **PLAIN)(x)
     found = found.toarray() if scipy.sparse.issparse(found) else found
     np.testing.assert_allclose(values, expected_values, rtol=1e-11, atol=1e-12)
     np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-8, atol=1e-9)

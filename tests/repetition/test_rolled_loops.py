@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import PLAIN
 from rolling import rolling
 
 import accumulus as acc
@@ -31,7 +32,7 @@ def assert_rolled_is_written_out(function, *arguments, is_rolled=True, **options
         jac = acc.value_and_jacobian(function, cache=False, **options)
         values, found = jac(*arguments)
     assert isinstance(jac.compile(*arguments).code, LoopNest) == is_rolled
-    expected_values, expected = acc.value_and_jacobian(function, cache=False, optimise=False)(*arguments)
+    expected_values, expected = acc.value_and_jacobian(function, **PLAIN)(*arguments)
     np.testing.assert_allclose(values, expected_values, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(dense(found).reshape(expected.shape), expected, rtol=1e-9, atol=1e-9)
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import loops
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from programs import programs
 
+from accumulus.tape import live
 from accumulus.tape.live import needed, unattached
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
 
-@given(programs(), st.data())
-def test_what_outputs_depend_on(program, data):
+@pytest.mark.parametrize("few", [0, live._FEW], ids=["by the kernel", "in Python"])
+@given(program=programs(), data=st.data())
+def test_what_outputs_depend_on(few, program, data):
     tape = program.tape()
     some = data.draw(st.lists(st.sampled_from(tape.outputs)))
     for outputs in (None, some):
-        marks = needed(tape, outputs)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(live, "_FEW", few)
+            marks = needed(tape, outputs)
         assert len(marks) == len(tape)
         assert {r for r in range(tape.inputs, len(tape)) if marks[r]} == loops.needed(tape, outputs)
 

@@ -95,7 +95,7 @@ def test_machine_code_does_what_python_does(program):
     assert same.tolist() == references.tolist()
 
 
-@settings(max_examples=300)
+@settings(max_examples=max(100, settings.default.max_examples))
 @given(programs(), st.sampled_from([1, -1]))
 def test_many_operations_at_once_are_those_of_the_builders(program, turn):
     tape, given_values, rows = program

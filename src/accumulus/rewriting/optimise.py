@@ -107,7 +107,7 @@ class Network:
             credit=weights.get(FUSED, 0),
             table=np.zeros(1 << table_bits, np.int64),
             table_bits=table_bits,
-            log=np.zeros(2 * log, np.int64),
+            log=np.empty(2 * log, np.int64),  # long, and written before it is read
             log_limit=log,
             thresholds=THRESHOLDS,
             random=np.array([(0x9E3779B97F4A7C15 * (seed + 1) & (1 << 63) - 1) | 1]),

@@ -7,7 +7,7 @@ tape, builders with `signed_zeros` have to record them. Everywhere else, in deri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -30,6 +30,8 @@ _HANDS_ON: Final = np.array(
 )
 _SIN, _COS = BY_NAME["sin"].code, BY_NAME["cos"].code
 _ATTACH: Final = BY_NAME["attach"].code
+#: Operations of a tape that is walked in Python: a kernel takes as long to be called.
+_FEW: Final = 200
 
 
 def needed(tape: Tape, outputs: Sequence[int] | None = None, *, values: bool = True) -> bytearray:
@@ -40,6 +42,8 @@ def needed(tape: Tape, outputs: Sequence[int] | None = None, *, values: bool = T
         outputs: references of the outputs; None for all.
         values: if False, the x of ``attach(x, d)`` does not count, which derivatives do not need.
     """
+    if values and 0 < tape.inputs and tape.operations <= _FEW:
+        return _walked(tape, tape.outputs if outputs is None else outputs)
     rows, roots = rows_of(tape, tape.inputs), np.array(tape.outputs if outputs is None else outputs, np.int64)
     if values:
         return _marked(tape, rows, roots)
@@ -51,6 +55,22 @@ def needed(tape: Tape, outputs: Sequence[int] | None = None, *, values: bool = T
     constant = attached & (rows[:, 2] < 0)
     handed[constant, 0] &= tape.values_of(rows[constant, 2]) == 0.0  # what others hold constant lasts
     return bytearray(_spread(tape, rows, marks, handed).tobytes())
+
+
+def _walked(tape: Tape, roots: Iterable[int]) -> bytearray:
+    """Return `_marked` of a short tape with inputs."""
+    inputs, first, second, third = tape.inputs, tape.first, tape.second, tape.third
+    marks = bytearray(len(tape))
+    for root in roots:
+        if root >= 0:
+            marks[root] = 1
+    for k in range(len(marks) - 1, inputs - 1, -1):
+        if marks[k]:
+            # where an operation takes fewer arguments, a reference of 0 stands for an input
+            for argument in (first[k], second[k], third.get(k, 0)):
+                if argument >= inputs:
+                    marks[argument] = 1
+    return marks
 
 
 def as_written(tape: Tape, kept_outputs: int = 0) -> bytearray:
@@ -67,10 +87,10 @@ def as_written(tape: Tape, kept_outputs: int = 0) -> bytearray:
     roots = np.array(tape.outputs[:kept_outputs], np.int64)
     jumps = _JUMPS[np.frombuffer(tape.codes, np.uint8)[tape.inputs :]]
     if not jumps.any():
-        return _marked(tape, rows_of(tape, tape.inputs), roots) if len(roots) else bytearray(len(tape))
+        return needed(tape, roots.tolist()) if len(roots) else bytearray(len(tape))
     rows = rows_of(tape, tape.inputs)
-    jumps &= np.frombuffer(_marked(tape, rows, np.array(tape.outputs, np.int64)), bool)[tape.inputs :]
-    return _marked(tape, rows, np.concatenate([roots, rows[jumps, 1], rows[jumps, 2]]))
+    jumps &= np.frombuffer(needed(tape), bool)[tape.inputs :]
+    return needed(tape, np.concatenate([roots, rows[jumps, 1], rows[jumps, 2]]).tolist())
 
 
 def _marked(tape: Tape, rows: Integers, roots: Integers) -> bytearray:

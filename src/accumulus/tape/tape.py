@@ -219,7 +219,10 @@ class Tape:
 
     def emptied(self) -> Tape:
         """Return a tape with the same inputs and references of constants, and no operations."""
-        return Tape.of_rows(self.inputs, np.zeros((self.inputs, 4), np.int64), self.constants, ())
+        other = Tape(self.inputs)
+        other.constants = self.constants[:]
+        del other._constant_references  # made when asked for
+        return other
 
     # Writing ---------------------------------------------------------------------------------------------------
 

@@ -197,7 +197,7 @@ def test_derivatives_of_expressions_are_jaxs(source, sixteenths):
 
     with np.errstate(all="ignore"):
         value = program(np)(point)
-        expected = np.asarray(jax.jacfwd(program(jax.numpy))(point))
+        expected = np.asarray(jax.jit(jax.jacfwd(program(jax.numpy)))(point))
     if not (np.isfinite(value).all() and np.isfinite(expected).all()) or np.abs(expected).max() > 1e6:
         return
     found = acc.jacobian(program(np), target="numpy", time_limit=0.0, optimise=False)(point)

@@ -151,12 +151,11 @@ def test_tensor_equations():
     assert_agrees(lambda a: np.linalg.tensorsolve(a, np.arange(6.0).reshape(2, 3)), [a], rtol=1e-10, example=[a])
 
 
-@pytest.mark.parametrize("target", ["numpy", "llvm"])
-def test_targets(target):
+def test_targets():
     a = drawn(4, 4, 3)
     f = lambda a: np.linalg.pinv(a) @ np.linalg.qr(a)[0]  # noqa: E731
     by_default = acc.jacobian(f)(a)
-    np.testing.assert_allclose(acc.jacobian(f, target=target)(a), by_default, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(acc.jacobian(f, target="numpy")(a), by_default, rtol=1e-10, atol=1e-12)
 
 
 def test_what_is_refused_says_why():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -164,13 +165,19 @@ def _of_rank(n, rank, kind):
     return found.astype(float)
 
 
+@cache
+def _derivatives_of_determinants():
+    return [
+        kind(np.linalg.det, effort="fast", time_limit=0.0)
+        for kind in (accumulus.taylor, accumulus.gradient, accumulus.hvp)
+    ]
+
+
 @pytest.mark.parametrize(
     ("n", "kind"), [*((n, kind) for n in (4, 6) for kind in ("dense", "diagonal", "first columns")), (8, "dense")]
 )
 def test_derivatives_of_determinants_of_singular_matrices(n, kind):
-    expand = accumulus.taylor(np.linalg.det, effort="fast", time_limit=0.0)
-    gradient = accumulus.gradient(np.linalg.det, effort="fast", time_limit=0.0)
-    product = accumulus.hvp(np.linalg.det, effort="fast", time_limit=0.0)
+    expand, gradient, product = _derivatives_of_determinants()
     for rank in range(n - 4, n + 1):
         A = _of_rank(n, rank, kind)
         for V in (np.ones((n, n)), np.random.default_rng(rank).integers(-2, 3, (n, n)).astype(float)):

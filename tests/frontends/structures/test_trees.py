@@ -139,7 +139,7 @@ def test_structures_are_those_of_jax(name):
     jax = pytest.importorskip("jax")
     f, p = STRUCTURES[name]
     with jax.enable_x64(True):
-        wanted = jax.jacobian(lambda p: jax.tree_util.tree_map(jax.numpy.asarray, f(p)))(
+        wanted = jax.jit(jax.jacobian(lambda p: jax.tree_util.tree_map(jax.numpy.asarray, f(p))))(
             jax.tree_util.tree_map(jax.numpy.asarray, p)
         )
         found = jacobian(f)(p)
