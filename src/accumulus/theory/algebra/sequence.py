@@ -83,8 +83,8 @@ class LineReplay(FaceElimination):
         Raises:
             OrderError: if they do not have the same P and S.
         """
-        first, *others = terms
-        for v in others:
+        first, *rest = terms
+        for v in rest:
             if first not in self or v not in self or not self._equal(first, v, v):
                 raise OrderError(f"{self.name(first)} and {self.name(v)} do not have the same P and S")
         k = self._made(reduce(self.steps.sum, sorted(self.labels[v] for v in terms)), first, first)
@@ -133,7 +133,7 @@ class LineReplay(FaceElimination):
         return k
 
     def _settle(self) -> None:
-        """Remove what is isolated; nothing is in the index, so nothing is found there to absorb or merge."""
+        """Remove isolated vertices; the index is empty, so none is absorbed or merged."""
         while self._queue:
             v = self._queue.popleft()
             if v in self._changed and not (self.predecessors[v] and self.successors[v]):
@@ -196,9 +196,9 @@ def elimination_sequence(
     >>> print(*elimination_sequence(expressions).products)
     ⟨e3, e7⟩ ⟨e4, e8⟩ ⟨e18, e3*e7 + e4*e8⟩ ⟨e18*(e3*e7 + e4*e8), e15⟩
     """
-    found = running_order(value_program(subject, graph))
-    program = found.program
-    if not found.complete:
+    order = running_order(value_program(subject, graph))
+    program = order.program
+    if not order.complete:
         cycle = program_dependencies(program).explain_cycle()
         raise ExpressionError(
             f"the elimination dependencies are circular, so no face elimination computes exactly this set:\n{cycle}\n"
@@ -264,8 +264,8 @@ def _by_naumann(program: ValueProgram) -> tuple[list[tuple[int, int]], Accumulat
                 needed.drop(v)
             settle()
         else:
-            (kept,) = operands  # the others have merged with it
-            vertex[v] = vertex[kept]
+            (survivor,) = operands  # the others have merged with it
+            vertex[v] = vertex[survivor]
             holds[vertex[v]] = v
     return faces, elimination.finish()
 
@@ -373,9 +373,9 @@ def least_splits(
     """
     program = bracketed(value_program(subject, graph))
     for number in range(most + 1):
-        found = _searched(_State.start(program), number, iter(range(states)))
-        if found is not None:
-            return found.result()
+        state = _searched(_State.start(program), number, iter(range(states)))
+        if state is not None:
+            return state.result()
     raise ExpressionError(
         f"no way with at most {most} splits was found within {states} states each; allow more with most=…, states=…"
     )
@@ -395,9 +395,9 @@ def _searched(state: _State, splits: int, budget: Iterator[int]) -> _State | Non
             return None
         child = state.copy()
         child.split(vertex, side, moved)
-        found = _searched(child, splits - 1, budget)
-        if found is not None:
-            return found
+        final = _searched(child, splits - 1, budget)
+        if final is not None:
+            return final
     return None
 
 
@@ -510,7 +510,7 @@ class _State:
                 merged = self._new(target)
                 vertices = [terms[term] for term in self.program.operands[target]]
                 self.operations.append(methodcaller("merge", vertices))
-                for path, at in (place for vertex in vertices for place in all_places[vertex]):
+                for path, at in (occurrence for vertex in vertices for occurrence in all_places[vertex]):
                     parent = path[at][1].parent
                     assert parent is not None
                     path[at] = (merged, parent)
@@ -542,22 +542,22 @@ class _State:
         self.splits.append((vertex, side, moved))
 
     def candidates(self) -> Iterator[tuple[int, Side, frozenset[int]]]:
-        """Return splits worth trying: first those that part the paths of what is in the way."""
+        """Yield splits worth trying, first those that separate paths by the value that uses them next."""
         natural: dict[tuple[int, Side, frozenset[int]], None] = {}
         single: dict[tuple[int, Side, frozenset[int]], None] = {}
         sides: tuple[tuple[Side, int], ...] = (("predecessors", -1), ("successors", 1))
         for vertex, places in self._places().items():
-            # by what they go into next, and with which neighbour
+            # by the value that uses them next, and the neighbour there
             ways: dict[int, _Places] = {}
             for path, at in places:
                 parent = path[at][1].parent
                 ways.setdefault(parent.value if parent else -1, []).append((path, at))
             for side, step in sides if len(ways) > 1 else ():
                 whole = _neighbours(places, step)
-                reach = {way: _neighbours(found, step) for way, found in ways.items()}
-                for way, found in reach.items():
-                    others = frozenset().union(*(found for other, found in reach.items() if other != way))
-                    for moved in (found - others, others - found, found):
+                reach = {way: _neighbours(occurrences, step) for way, occurrences in ways.items()}
+                for way, neighbours in reach.items():
+                    rest = frozenset().union(*(neighbours for other, neighbours in reach.items() if other != way))
+                    for moved in (neighbours - rest, rest - neighbours, neighbours):
                         if moved and moved < whole:
                             natural[vertex, side, moved] = None
                 for neighbour in sorted(whole) if len(whole) > 1 else ():
@@ -566,7 +566,7 @@ class _State:
         yield from (candidate for candidate in single if candidate not in natural)
 
     def result(self) -> Splitting:
-        """Run what was found in a line graph that knows nothing of paths."""
+        """Return the splitting, after replaying its operations in a line graph without paths."""
         program, graph = self.program, self.program.graph
         line = LineReplay(graph)
         for operation in self.operations:
@@ -574,9 +574,9 @@ class _State:
         accumulation = line.finish()
         accumulation.verify()
         shown: dict[int, Expression | str] = {v: program.expression(value) for v, value in self.value.items()}
-        for what, first, ends in (("root", 0, graph.roots), ("terminal", len(graph.roots), graph.terminals)):
+        for role, first, ends in (("root", 0, graph.roots), ("terminal", len(graph.roots), graph.terminals)):
             for k, v in enumerate(ends, len(graph.sources) + first):
-                shown[k] = f"{what} {graph.vertices[v]}"
+                shown[k] = f"{role} {graph.vertices[v]}"
         splits = (
             Split(program.expression(self.value[vertex]), side, tuple(shown[neighbour] for neighbour in sorted(moved)))
             for vertex, side, moved in self.splits

@@ -62,7 +62,7 @@ LEVELS: Final[tuple[Level, ...]] = ("vertex", "edge", "face")
 
 @dataclass(slots=True)
 class _KnownPart:
-    """An independent part: its vertices in the best order that is known, and what is known beyond that."""
+    """An independent part: its vertices in the best order so far, with its costs, bounds and sequences."""
 
     order: tuple[int, ...]
     cost: dict[Level, int]  # of the best elimination that is known, by level; of a wider class never more
@@ -107,13 +107,13 @@ class OptimumProof:
         costs = np.zeros(len(order), np.int64)
         VertexElimination(graph, objective, deadline=deadline).follow(np.array(order, np.int64), costs=costs)
         prices = dict(zip(order, costs.tolist(), strict=True))
-        for part in independent_parts(self._state):
-            cost = sum(prices[v] for v in part)
-            in_order = tuple(sorted(part, key=position.__getitem__))
+        for vertices in independent_parts(self._state):
+            cost = sum(prices[v] for v in vertices)
+            in_order = tuple(sorted(vertices, key=position.__getitem__))
             self._parts.append(_KnownPart(in_order, dict.fromkeys(LEVELS, cost)))
         least = least_costs(self._unmerged)
-        for known in self._parts:
-            known.raise_bound("face", sum(least[v] for v in known.order))
+        for part in self._parts:
+            part.raise_bound("face", sum(least[v] for v in part.order))
 
     def cost(self, level: Level) -> int:
         """Return the cost of the best known elimination."""
@@ -390,13 +390,13 @@ class _Run:
                 yield
 
     def _repairs(self, patience: Patience) -> Generator[None]:
-        """Run the level's heuristic method once more, thoroughly: it finds what a search from nothing does not."""
+        """Run the level's heuristic method again with thorough effort: it finds plans that the search misses."""
         if patience == Patience():
-            found = _BASES[self.level](self.best.graph, self._context.having(effort="thorough").part(_SHARE))
-            cost = found.cost(self._context.options.objective)
+            repaired = _BASES[self.level](self.best.graph, self._context.having(effort="thorough").part(_SHARE))
+            cost = repaired.cost(self._context.options.objective)
             if cost < self.cost:
-                self.best, self.cost = found, cost
-            if found.interrupted:
+                self.best, self.cost = repaired, cost
+            if repaired.interrupted:
                 raise KeyboardInterrupt
             yield
 

@@ -131,13 +131,13 @@ class OrderSearch(PartSearch):
         vertices = len(self._state.intermediates)
         pairs: NDArray[np.int64] = np.zeros((vertices + 1, vertices), np.int64)
         self._fill((), pairs.reshape(-1), vertices + 1, _PAIRS // vertices, _PAIR_SECONDS * vertices)
-        known = set[tuple[tuple[int, ...], ...]]()
+        seen = set[tuple[tuple[int, ...], ...]]()
         best = -1
         for affinity in _AFFINITIES[: 1 if self._most_block == SMALL_BLOCK else None]:
             blocks = self._blocks(pairs, affinity)
-            if blocks in known:
+            if blocks in seen:
                 continue
-            known.add(blocks)
+            seen.add(blocks)
             tables, bound = {}, 0
             for block in blocks:
                 table: NDArray[np.int64] = np.full(1 << len(block), UNREACHED, np.int64)
@@ -265,10 +265,10 @@ class OrderSearch(PartSearch):
             nodes=max(1, _NODES // vertices),
         )
 
-    def _solve(self, part: int, limit: int) -> Iterator[int]:
+    def _solve(self, subset: int, limit: int) -> Iterator[int]:
         """Look for an order of a set that costs no more than the limit."""
         encoded, search, vertices = self._encoded, kernel("theory.orders"), len(self._state.intermediates)
-        encoded.sets[: encoded.inner] = _words(part, encoded.inner)
+        encoded.sets[: encoded.inner] = _words(subset, encoded.inner)
         encoded.frames[0].limit, encoded.depth = limit, -1
         more = True
         while more:
@@ -278,19 +278,19 @@ class OrderSearch(PartSearch):
             yield new
 
     def _found(self, everything: int, least: int) -> Generator[int, None, tuple[int, ...]]:
-        """Return the order that was found; what is forgotten of it is searched once more."""
+        """Return the best order; subsets whose results are no longer stored are searched again."""
         encoded, reverse, left = self._encoded, list[int](), [everything]
         near = [
             sum(word << 64 * k for k, word in enumerate(row)) for row in encoded.neighbours.view(np.uint64).tolist()
         ]
         while left:
-            part, limit, found = left.pop(), 0, False
-            while not found:
-                for _ in self._solve(part, limit):
+            subset, limit, solved = left.pop(), 0, False
+            while not solved:
+                for _ in self._solve(subset, limit):
                     yield self.cost
-                found, limit = encoded.result & 1 == 1, encoded.result >> 1
+                solved, limit = encoded.result & 1 == 1, encoded.result >> 1
             reverse.append(encoded.last)
-            rest = part & ~(1 << encoded.last)
+            rest = subset & ~(1 << encoded.last)
             while rest:
                 joined, waiting = 0, rest & -rest
                 while waiting:
