@@ -107,7 +107,7 @@ def from_networkx(
     loose = next((v for v, _ in vertices if v not in touched), None)
     if loose is not None:
         raise GraphError(f"vertex {loose!r} has no edges; remove it, or make it a root or a terminal")
-    # with sizes of all: what is declared as a vertex is not misspelt
+    # with sizes of all: a declared vertex is not misspelt
     sizes = {v: about.get("size", 1) for v, about in vertices}
     for v, size in sizes.items():
         if type(size) is not int:
@@ -133,7 +133,7 @@ def _label(attributes: Mapping[str, Any], edge: tuple[Hashable, Hashable]) -> An
 
 #: Elements inside of each other; those of graph editors stay below twenty.
 _DEEPEST: Final = 100
-#: Numbers as text: what Python takes besides (1_000, other digits) is refused.
+#: Numbers as text: further spellings that Python takes (1_000, other digits) are refused.
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,4000}")
 _REAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(INF|inf)|NaN|nan")
 _WHOLE_NAME: Final = re.compile(r"0|-?[1-9][0-9]{0,4000}")

@@ -399,8 +399,8 @@ def _listed(ends: Iterable[str]) -> str:
 #
 # JSON from files that anybody may have written: read whole, within limits, as strictly as the format is defined.
 #
-# Besides what the parser itself refuses: an object with one key twice, of which a parser keeps one silently; numbers
-# that no float64 holds; files larger than `LARGEST_FILE`, and what is no file.
+# Refused besides the parser's own errors: an object with one key twice, of which a parser keeps one silently; numbers
+# that no float64 holds; files larger than `LARGEST_FILE`, and paths that are no file.
 
 #: Bytes of a file; a graph of a million edges takes about a tenth.
 LARGEST_FILE: Final = 1 << 28

@@ -626,7 +626,7 @@ def with_labels(
     same_size = graph.sizes[graph.sources] == graph.sizes[graph.targets]
     left = 1.0
     for kind, share in zip((Kind.ONE, Kind.MINUS_ONE, Kind.CONSTANT), shares, strict=True):
-        # of the labels that are still free, so many as make the share of all
+        # of the labels that are still free, the number that makes the share of all
         free = draws.chances(min(1.0, share / left) if left > 0 else 0.0, count) & (kinds == Kind.VARIABLE)
         # units are numbers, which join vertices of one size
         kinds[free & (same_size if kind < Kind.CONSTANT else True)] = kind

@@ -173,7 +173,7 @@ def local_partials(tape: Tape, columns: Integers, *, keeping: bool = False) -> t
         cancelled = counting[operations] & (arguments[operations] == edges.arguments[zero, np.newaxis])
         if not cancelled.any():
             return result, Edges(*(column[~zero] for column in edges))
-        # what depends on a column through such an argument only does not depend on it
+        # a value that depends on a column through such arguments only does not depend on it
         np.logical_and.at(counting, operations, ~cancelled)  # an operation may come twice
 
 

@@ -174,7 +174,7 @@ _SCHEDULE: Final = {
     "balanced": Schedule(30, growth=1.0, stalls=0),
     "thorough": Schedule(100, growth=1.5, stalls=2),
 }
-#: Orders of more than this, as a multiple of what the cheapest costs, are not counted on the tape.
+#: Orders of more than this, as a multiple of the cheapest one's cost, are not counted on the tape.
 _MORE: Final = 1.3
 #: Part of the time for these; the rest is for orders of vertices.
 _OWN: Final = 0.6

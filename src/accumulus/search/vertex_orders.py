@@ -343,7 +343,7 @@ MOST_EDGES: Final = 50_000
 SWEEPS: Final = 15
 #: Parts of the windows that are searched in the passes of a round, the dearest first.
 PASSES: Final = (1 / 16, 1 / 4, 1.0)
-#: Part of the cost below which a round gains too little, and so many such rounds in a row end the search.
+#: Part of the cost below which a round gains too little, and the number of such rounds in a row that end the search.
 _GAIN: Final = {"fast": 1.0, "balanced": 0.005, "thorough": 0.0}
 _STALLS: Final = {"fast": 1, "balanced": 2, "thorough": 9}
 

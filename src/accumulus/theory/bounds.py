@@ -127,7 +127,7 @@ class _Flow:
         self.into: dict[int, dict[int, int]] = {}
 
     def fill(self, firsts: Iterable[int]) -> None:
-        """Push what goes to those of `firsts` that are ends: the shortest augmenting paths, all at once."""
+        """Push flow to those of `firsts` that are ends: the shortest augmenting paths, all at once."""
         for u in firsts:
             room = self.sizes[u] - self.through.get(u, 0)
             if room and not self.neighbours[u]:

@@ -127,7 +127,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """A place in a program where two values are neighbours, with what each of them goes into next.
+    """A place in a program where two values are neighbours, with the values that use them next.
 
     `left_next` and `right_next` are the values that take `left` and `right` up; `product` is where the two
     sides meet: one of the three, if they are factors of it themselves. `left_factor` and `right_factor` are what
@@ -224,7 +224,7 @@ Node = Face | TermMerge
 
 @dataclass(frozen=True)
 class Dependencies:
-    """A digraph of what waits for what.
+    """A digraph of elimination dependencies: faces and merges, and those that each awaits.
 
     Attributes:
         awaits: by face or merge, its conditions: each a tuple of faces and merges of which one has to go before.
@@ -267,7 +267,7 @@ class Dependencies:
 
     @cached_property
     def cycle(self) -> tuple[Node, ...]:
-        """A shortest cycle among what is stuck, each waiting for the next and the last for the first; () if none."""
+        """A shortest cycle of nodes, each waiting for the next and the last for the first; () if there is none."""
         gone = set(self.order)
         stuck = {
             node: tuple(dict.fromkeys(other for group in conditions if gone.isdisjoint(group) for other in group))
@@ -472,7 +472,7 @@ def lemma1_violations(
 
 def _rewritten(program: ValueProgram, joint: Joint) -> ValueProgram:
     """Return the program without the product of the joint's two values, which the product with the sums replaces."""
-    # both products on their own, whatever else they are factors of
+    # both products on their own, even if they are factors of others
     wide = _only_added(program, joint)
     assert wide is not None
     result = ValueProgram(program.graph)

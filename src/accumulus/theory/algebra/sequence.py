@@ -66,7 +66,7 @@ class LineReplay(FaceElimination):
         super().__init__(graph, _Steps(len(graph.sources), ones=ones))
 
     def eliminate(self, i: int, j: int) -> int:
-        """Replace face ⟨i,j⟩ by a vertex with P_i and S_j, and return it; what is isolated then goes.
+        """Replace face ⟨i,j⟩ by a vertex with P_i and S_j, and return it; isolated vertices are removed.
 
         Raises:
             OrderError: if there is no such face.
@@ -113,7 +113,7 @@ class LineReplay(FaceElimination):
         self._settle()
 
     def finish(self) -> Accumulation:
-        """Return the Jacobian, what runs between the same root and terminal added up.
+        """Return the Jacobian; vertices between the same root and terminal are added up.
 
         Raises:
             OrderError: if a face is left.
@@ -218,7 +218,7 @@ def elimination_sequence(
 
 
 def _exactly(program: ValueProgram) -> Accumulation:
-    """Run the program in the line graph as it stands; its sums merge what has the same P and S, which is checked."""
+    """Return the program run in the line graph, step by step; its sums merge vertices of equal P and S, as checked."""
     line = LineReplay(program.graph)
     vertex: dict[int, int] = {}
     for v in range(len(program)):
@@ -284,7 +284,7 @@ class _Needed:
         self.gone: set[int] = set()
 
     def drop(self, v: int) -> None:
-        """Send the paths of v another way, with those of all that needs it; what only these need is not needed."""
+        """Drop v, all values that cannot do without it, and all values that only these need."""
         stack = [v]
         while stack:
             v = stack.pop()
@@ -402,7 +402,7 @@ def _searched(state: _State, splits: int, budget: Iterator[int]) -> _State | Non
 
 
 class _Node:
-    """A value at a place of a path, and what it goes into there; nothing at the ends of a path, and for an entry."""
+    """A value at a place of a path, and its parent: the value that uses it there; None at ends and for entries."""
 
     __slots__ = ("parent", "value")
 
@@ -434,7 +434,7 @@ class _State:
 
     @classmethod
     def start(cls, program: ValueProgram) -> _State:
-        """Return every path of every entry, its edges linked upwards to what they are computed into."""
+        """Return the state of every path of every entry, with each edge linked to the values computed from it."""
         graph, counts = program.graph, program.path_counts()
         if sum(counts[entry] for entry in program.entries.values()) > _PATHS:
             raise ExpressionError(

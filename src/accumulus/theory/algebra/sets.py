@@ -184,7 +184,7 @@ class ExpressionSet:
         return cls._written(simple_accumulation(graph), edge_names(graph, apart=False), bracketed=False)
 
     def to_accumulation(self, graph: DifferentiationGraph) -> Accumulation:
-        """Return the accumulation of `graph` that computes what is written, products from left to right.
+        """Return the accumulation of `graph` that computes the expressions, products from left to right.
 
         Symbols are labels of the graph's edges, by the names of `edge_names`; a unit edge on a path may be left out.
 
@@ -302,7 +302,7 @@ class ExpressionSet:
 
 
 def expressions(plan: Plan) -> ExpressionSet:
-    """Return a plan as mathematics: an expression for every nonzero, references for what is computed once.
+    """Return a plan as mathematics: an expression for every nonzero, references for values used more than once.
 
     >>> import accumulus as acc
     >>> graph = acc.DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")])

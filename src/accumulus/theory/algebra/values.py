@@ -176,7 +176,7 @@ class ValueProgram:
         return ExpressionSet(references, entries)
 
     def _express(self) -> None:
-        # a value counts once for each place, however often what it stands in is used
+        # a value counts once for each use, however often its user is used
         counts = Counter(self.entries.values())
         live = self.live()
         for value in live:
@@ -357,7 +357,7 @@ class _Run:
         self.live = program.live()
         # values of the result by values of the given program, for those that are computed
         self.value: dict[int, int] = {v: v for v in self.live if program.kinds[v] == LABEL}
-        # what is left of the factors of every product: values of the result, ~v for values v still to be computed
+        # remaining factors of every product: values of the result, ~v for values v still to be computed
         self.lists: dict[int, list[int]] = {}
         self.sums: dict[int, tuple[int, ...]] = {}
         for v in self.live:

@@ -52,7 +52,7 @@ from accumulus.theory.compiled.orders_kernel import FLOW, UNREACHED, BlocksState
 from accumulus.theory.exact.searches import PartSearch
 from accumulus.theory.graphs.traversal import topological_order
 
-#: Vertices of a part, and sum of all sizes, at most: what memory there is for.
+#: Most vertices of a part, and largest sum of all sizes, that memory allows.
 MOST_VERTICES: Final = 512
 _WIDEST: Final = 1 << FLOW
 #: Vertices of a block: for a brief look, and as far as memory goes.
@@ -166,9 +166,9 @@ class OrderSearch(PartSearch):
             self._state.deadline.check(seconds * encoded.budget * self._words)
 
     def _blocks(self, pairs: NDArray[np.int64], affinity: tuple[float, float, float]) -> tuple[tuple[int, ...], ...]:
-        """Join those groups of vertices that affect each other most, for their size, as long as they are small."""
+        """Return blocks of vertices: small groups that affect each other most for their size are joined."""
         vertices = pairs.shape[1]
-        more = pairs[1:] - pairs[0]  # what the second of a pair costs more once the first is gone
+        more = pairs[1:] - pairs[0]  # additional cost of the second of a pair once the first is gone
         np.fill_diagonal(more, 0)
         both, one, joined = affinity
         affinities = both * np.minimum(more, more.T) + one * np.maximum(more, more.T) + joined * self._joined()
@@ -309,7 +309,7 @@ def _words(bits: int, count: int) -> NDArray[np.int64]:
 
 
 def _price(state: Elimination, order: Iterable[int]) -> int:
-    """Return the cost of an order, counted as it is followed."""
+    """Return the cost of an order, counted by eliminating in it."""
     left, total = state.copy(), 0
     for v in order:
         total += left.cost(v)[0]

@@ -71,9 +71,9 @@ _ROUNDS: Final = 20
 class ReducedPart:
     """An independent part of a graph, reduced."""
 
-    state: Elimination  # what is left, with numbers of its own; nothing eliminated
+    state: Elimination  # the remaining graph, with numbers of its own; nothing eliminated
     members: list[tuple[int, ...]]  # the vertices of the graph that each of its vertices stands for
-    first: list[int]  # vertices that are eliminated before, and what that costs
+    first: list[int]  # vertices that are eliminated before, and the cost of that
     cost: int
 
     def named(self, order: Iterable[int]) -> tuple[int, ...]:

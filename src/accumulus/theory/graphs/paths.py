@@ -285,8 +285,8 @@ class LocalJacobian:
     #: The sets, as vertices by number, ascending.
     rows: tuple[int, ...]
     columns: tuple[int, ...]
-    #: Steps (is a product, left, right) that form what is not a label of the graph; the left factor is nearer to
-    #: the root.
+    #: Steps (is a product, left, right) that form values besides the labels of the graph; the left factor is nearer
+    #: to the root.
     steps: tuple[tuple[bool, int, int], ...]
     #: Reference by (position in rows, position in columns) of every structural nonzero; `UNIT` (−1) is the label 1
     #: between a vertex and itself, where the sets share it.
@@ -370,7 +370,7 @@ def local_jacobian(
 def _between(
     graph: DifferentiationGraph, rows: tuple[int, ...], columns: tuple[int, ...], *, through: bool
 ) -> tuple[DifferentiationGraph, list[int]]:
-    """Return the graph of the paths from rows, its roots, to columns, its terminals, and what each edge is in `graph`.
+    """Return the graph of the paths from rows, its roots, to columns, its terminals, and each edge's origin in `graph`.
 
     Every row has a place of its own that nothing is above, every column one that nothing is below: a row or column
     that paths go through, and one that is both, stands at two places joined by a unit edge.

@@ -327,7 +327,7 @@ def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, 
     annealing = MixedAnnealing(Elimination.of(graph, options.objective), start.order)
     # the order's own items: the best sequence can be hard to leave
     items, schedule = annealing.best[1], _EFFORTS[options.effort].annealing
-    # faces go on from what edges found
+    # the search of faces starts from the best edge sequence
     for level in levels:
         until = context.part(_EDGES) if level == "edge" and "face" in levels else context
         annealing.faces = level == "face"
@@ -365,7 +365,7 @@ def _is_least(result: SearchResult, objective: Objective, deadline: Deadline) ->
 #
 # The further face rules of the notes (section 1), each behind the condition under which it keeps the Jacobian.
 #
-# All three are an interior vertex split followed by what face elimination does anyway; that is their proof, and their
+# All three are an interior vertex split followed by ordinary steps of face elimination; that is their proof, and their
 # implementation. A split sends every path through exactly one of the two copies; elimination of a face replaces the
 # paths through it by paths through its product; vertices with equal P and S merge. None of these changes the sum over
 # all paths between any root and any terminal.

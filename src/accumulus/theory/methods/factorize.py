@@ -100,7 +100,7 @@ def factorization_order(graph: DifferentiationGraph, direction: Direction = "bac
 def factorization_steps(
     graph: DifferentiationGraph, direction: Direction = "backward", *, references: bool = True, limit: int = 10_000
 ) -> Iterator[DifferentiationGraph]:
-    """Draw the graph as it is, after every level of splits, and where a level needs references, after naming them.
+    """Yield the graph before and after every level of splits, and after naming the references that a level needs.
 
     Raises:
         GraphError: if more labels than `limit` would be written out.
@@ -143,7 +143,7 @@ class _Factorization(EdgeElimination):
         self._written = 0
         self._note_steps(-1)
         self._write(int(graph.live_edges.sum()))
-        #: Neighbours of what disappeared since the last level began.
+        #: Neighbours of the edges and vertices removed since the last level began.
         self._touched: dict[int, None] = {}
         self._reduce([v for v in reversed(graph.topological_order) if self.intermediate[v]])
 
@@ -274,7 +274,7 @@ class _Factorization(EdgeElimination):
         self._note_steps(v)
 
     def _note_steps(self, v: int) -> None:
-        """Take note of the steps that are new: the vertex they go through, and the labels that they write out."""
+        """Record for each new step the vertex that it goes through, and the labels that it writes out."""
         steps, noted = self.steps, len(self._through)
         self._through += [v] * (len(steps) - noted)
         if self._limit is not None:

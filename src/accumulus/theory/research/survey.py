@@ -392,7 +392,7 @@ def shortest_faces(graph: DifferentiationGraph, at_least: int = 0, moves: int = 
     >>> shortest_faces(DifferentiationGraph(lion))[0]
     11
     """
-    if (graph.sizes > 1).any():  # faces are counted, whatever they cost
+    if (graph.sizes > 1).any():  # the number of faces counts, not their cost
         edges = zip(graph.sources.tolist(), graph.targets.tolist(), range(len(graph.sources)), strict=True)
         graph = derive(graph, graph.vertices, graph.roots, graph.terminals, edges)
     order = get("markowitz")(graph, Context(Options(objective=Objective.FMA))).order
