@@ -1,1 +1,1 @@
-"""Ways to accumulate a Jacobian, what they cost, and the way back to a tape."""
+"""Ways to accumulate a Jacobian, their costs, and the way back to a tape."""

@@ -130,7 +130,7 @@ class SharedSteps(Steps):
     (3, 4, 3, 4)
     """
 
-    #: References by what they are: is a product, left, right; in the order of their making.
+    #: References by step (is a product, left, right), in the order of their making.
     known: dict[tuple[bool, int, int], int] = field(default_factory=dict)
 
     def product(self, left: int, right: int) -> int:
@@ -196,8 +196,8 @@ class Entries(Mapping[tuple[int, int], int]):
             self._by_place = dict(zip(places, self.references.tolist(), strict=True))
         return self._by_place
 
-    def __getitem__(self, place: tuple[int, int]) -> int:
-        return self._entries[place]
+    def __getitem__(self, key: tuple[int, int]) -> int:
+        return self._entries[key]
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return iter(self._entries)
@@ -289,7 +289,7 @@ def _chunks(steps: Steps, state: LabelsState) -> Iterator[int]:
     """Feed the kernel one chunk of steps after the other; yield the chunk's first reference."""
     for reference, is_product, left, right in steps.chunks():
         wrong = (np.minimum(left, right) < 0) | (np.maximum(left, right) >= reference + np.arange(len(left)))
-        if wrong.any():  # the kernel reads whatever it is told to
+        if wrong.any():  # the kernel does not check its indices
             k = int(wrong.argmax())
             raise VerificationError(
                 f"step {reference + k} uses {left[k]} and {right[k]}; expected references below {reference + k}"
@@ -324,7 +324,7 @@ def _verify(graph: DifferentiationGraph, steps: Steps, entries: Mapping[tuple[in
         places = np.concatenate([places, places[above][:, ::-1]])
         references = np.concatenate([references, references[above]])
     rng = random.Random(seed)
-    # what stands for −1 in turn: −1, and 1 if units might cancel each other otherwise
+    # values for −1 in turn: −1, and 1 if units might cancel each other otherwise
     may_cancel = (graph.kinds == Kind.MINUS_ONE).any() and (graph.kinds == Kind.ONE).any()
     for minus_one in (PRIME - 1, 1) if may_cancel else (PRIME - 1,):
         _check_rows(graph, steps, places, references, rng, minus_one)
@@ -371,14 +371,14 @@ def _check_sizes(graph: DifferentiationGraph, steps: Steps, places: Integers, re
             f"step {labels.misfit} is the {'product' if steps.is_product[k] else 'sum'} of a {rows} × {inner} and a "
             f"{other} × {columns} label; expected sizes that match"
         )
-    found = np.stack(shape(references), axis=1)
+    actual = np.stack(shape(references), axis=1)
     roots, terminals = (np.array(ends, np.int64) for ends in (graph.roots, graph.terminals))
     expected = np.stack([sizes[roots[places[:, 0]]], sizes[terminals[places[:, 1]]]], axis=1)
-    wrong = (found != expected).any(axis=1)
+    wrong = (actual != expected).any(axis=1)
     if wrong.any():
         k = int(wrong.argmax())
         raise VerificationError(
-            f"entry {tuple(places[k].tolist())} is a label of sizes {tuple(found[k].tolist())}; expected "
+            f"entry {tuple(places[k].tolist())} is a label of sizes {tuple(actual[k].tolist())}; expected "
             f"{tuple(expected[k].tolist())}"
         )
 
@@ -404,7 +404,7 @@ def _check_rows(
     turn = np.empty(len(graph.vertices), np.int64)
     turn[np.array(graph.topological_order, np.int64)] = np.arange(len(turn))
     order = np.argsort(turn[graph.sources], kind="stable")
-    given = values[:edges].copy()
+    labels = values[:edges].copy()
     state = LabelsState(values=values)
     for _ in _chunks(steps, state):
         _perform(state, EVALUATE)
@@ -412,7 +412,7 @@ def _check_rows(
         probed = np.where(columns[:, np.newaxis], weights, 0)
         expected = np.zeros((len(graph.vertices), 2), np.int64)
         expected[list(graph.terminals)] = probed
-        _add_products((graph.sources[order], order, graph.targets[order]), given, expected, expected)
+        _add_products((graph.sources[order], order, graph.targets[order]), labels, expected, expected)
         rows = np.zeros((len(graph.roots), 2), np.int64)
         _add_products((places[:, 0], references, places[:, 1]), values, probed, rows)
         wrong = (rows != expected[list(graph.roots)]).any(axis=1) & compared
@@ -435,8 +435,8 @@ def _probes(graph: DifferentiationGraph) -> Iterator[tuple[NDArray[np.bool_], ND
     for row, column in graph.wanted.tolist():
         of_row.setdefault(row, []).append(column)
     alike: dict[tuple[int, ...], list[int]] = {}
-    for row, wanted in of_row.items():
-        alike.setdefault(tuple(wanted), []).append(row)
+    for row, selected in of_row.items():
+        alike.setdefault(tuple(selected), []).append(row)
     for wanted_columns, chosen in alike.items():
         yield np.isin(np.arange(rows), chosen), np.isin(np.arange(columns), wanted_columns)
 
@@ -465,10 +465,12 @@ class Accumulation:
     entries: Mapping[tuple[int, int], int]
 
     @classmethod
-    def between(cls, graph: DifferentiationGraph, steps: Steps, found: Mapping[tuple[int, int], int]) -> Accumulation:
-        """Return the accumulation of entries that are given by their vertices, root and terminal."""
+    def between(
+        cls, graph: DifferentiationGraph, steps: Steps, references: Mapping[tuple[int, int], int]
+    ) -> Accumulation:
+        """Return the accumulation of entries by their vertices, root and terminal."""
         rows, columns = ({v: k for k, v in enumerate(ends)} for ends in (graph.roots, graph.terminals))
-        entries = {(rows[j], columns[i]): reference for (j, i), reference in found.items()}
+        entries = {(rows[j], columns[i]): reference for (j, i), reference in references.items()}
         return cls(graph, steps, dict(sorted(entries.items())))
 
     def ordered_entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -484,13 +486,13 @@ class Accumulation:
         if self.graph.wants_all:
             return self
         places, references = columns_of(self.entries)
-        kept = are_wanted(self.graph, places)
-        places, references = places[kept], references[kept]
+        selected = are_wanted(self.graph, places)
+        places, references = places[selected], references[selected]
         edges, (is_product, left, right) = self.steps.edges, self.steps.columns()
         needed = np.zeros(edges + len(self.steps), bool)
         needed[references] = True
-        own = edges + np.arange(len(self.steps))[::-1]
-        needed = spread(needed, np.repeat(own, 2), np.stack([left, right], axis=1)[::-1].reshape(-1))
+        results = edges + np.arange(len(self.steps))[::-1]
+        needed = spread(needed, np.repeat(results, 2), np.stack([left, right], axis=1)[::-1].reshape(-1))
         made = needed[edges:]
         number = np.concatenate([np.arange(edges), edges + np.cumsum(made) - 1])
         steps = Steps.of(edges, is_product[made], number[left[made]], number[right[made]])

@@ -127,17 +127,17 @@ class EdgeElimination:
         if left := self.edges():
             names = some_of(self._name(j, i) for j, i in left)
             raise OrderError(f"edges {names} are left; expected a sequence that eliminates every inner edge")
-        found = {(root, i): label for root in self.graph.roots for i, label in self.successors[root].items()}
-        return Accumulation.between(self.graph, self.steps, found)
+        entries = {(root, i): label for root in self.graph.roots for i, label in self.successors[root].items()}
+        return Accumulation.between(self.graph, self.steps, entries)
 
     def _add(self, j: int, i: int, reference: int) -> None:
         row = self.successors[j]
-        known = row.get(i)
-        if known is None:
+        previous = row.get(i)
+        if previous is None:
             row[i] = reference
             self.predecessors[i][j] = None
         else:
-            row[i] = self.steps.sum(known, reference)
+            row[i] = self.steps.sum(previous, reference)
 
     def _remove_dead(self, j: int, i: int) -> None:
         above, below = [j], [i]
@@ -240,7 +240,7 @@ class FaceElimination:
         #: P and S of every vertex, as dicts, so that their order is that in which members came.
         self.predecessors: list[dict[int, None]] = []
         self.successors: list[dict[int, None]] = []
-        #: Reference of every vertex's label; -1 for roots, terminals, and what is gone.
+        #: Reference of every vertex's label; -1 for roots, terminals, and removed vertices.
         self.labels: list[int] = []
         #: Vertices that were merged away, and into which.
         self.merged: dict[int, int] = {}
@@ -449,10 +449,10 @@ class FaceElimination:
             self._changed.discard(v)
             twin = self._index.setdefault((self._hash_p[v], self._hash_s[v]), v)
             if twin != v and self._equal(twin, v, v):
-                kept, gone = min(v, twin), max(v, twin)
-                self.labels[kept] = self.steps.sum(self.labels[kept], self.labels[gone])
-                self.merged[gone] = kept
-                self._index[self._hash_p[v], self._hash_s[v]] = kept
+                survivor, gone = min(v, twin), max(v, twin)
+                self.labels[survivor] = self.steps.sum(self.labels[survivor], self.labels[gone])
+                self.merged[gone] = survivor
+                self._index[self._hash_p[v], self._hash_s[v]] = survivor
                 self._remove(gone)
 
     def _remove(self, v: int) -> None:

@@ -90,8 +90,8 @@ def guarded_labels(tape: Tape, references: Sequence[int]) -> dict[int, Guarded]:
     inner = np.where((labels >= 0) & (codes[at] == NEGATIVE), first[at], labels)
     chosen = np.flatnonzero((inner >= 0) & (codes[np.maximum(inner, 0)] == SELECT)).tolist()
     del codes, first  # a tape cannot grow while these look at it
-    found = {k: guarded(tape, references[k]) for k in chosen}
-    return {k: label for k, label in found.items() if isinstance(label, Guarded)}
+    candidates = {k: guarded(tape, references[k]) for k in chosen}
+    return {k: label for k, label in candidates.items() if isinstance(label, Guarded)}
 
 
 def _open(label: int | Guarded) -> Guarded:
@@ -135,9 +135,9 @@ def closed(tape: Tape, label: int | Guarded) -> int:
 
 
 def _all(tape: Tape, conditions: frozenset[int]) -> int:
-    # the last first, so that what goes backward through a chain of branches shares what it has joined
-    first, *others = sorted(conditions, reverse=True)
-    for condition in others:
+    # the last first, so that backward passes through a chain of branches share joined conditions
+    first, *rest = sorted(conditions, reverse=True)
+    for condition in rest:
         first = tape.logical_and(first, condition)
     return first
 
@@ -164,20 +164,20 @@ def emit(accumulation: Accumulation) -> Tape:
     edges = len(references)
     guards: dict[int, int | Guarded] = {**guarded_labels(tape, references)}
 
-    # what no condition reaches, which is all of nearly all functions, is recorded at once
+    # steps that no condition reaches, in most functions all of them, are recorded at once
     conditional = np.zeros(edges + len(steps), bool)
     if guards:
         conditional[list(guards)] = True
-        own = edges + np.arange(len(steps))
-        conditional = spread(conditional, np.stack([left, right], axis=1).reshape(-1), np.repeat(own, 2))
+        results = edges + np.arange(len(steps))
+        conditional = spread(conditional, np.stack([left, right], axis=1).reshape(-1), np.repeat(results, 2))
     free = np.flatnonzero(~conditional[edges:])
-    place = np.arange(edges + len(steps))
-    place[edges + free] = edges + np.arange(len(free))
+    position = np.arange(edges + len(steps))
+    position[edges + free] = edges + np.arange(len(free))
     codes = np.where(is_product[free], MULTIPLY, ADD)
-    tape, values = extended(tape, commands(len(free), codes, place[left[free]], place[right[free]]), references)
+    tape, values = extended(tape, commands(len(free), codes, position[left[free]], position[right[free]]), references)
 
     def label(k: int) -> int | Guarded:
-        return guards[k] if conditional[k] else int(values[place[k]])
+        return guards[k] if conditional[k] else int(values[position[k]])
 
     for k in np.flatnonzero(conditional[edges:]).tolist():
         combine = product if is_product[k] else total
@@ -186,7 +186,7 @@ def emit(accumulation: Accumulation) -> Tape:
     if guards:
         tape.outputs.extend(closed(tape, label(k)) for k in entries.tolist())
     else:
-        tape.outputs.extend(values[place[entries]].tolist())
+        tape.outputs.extend(values[position[entries]].tolist())
     return tape
 
 
@@ -217,13 +217,13 @@ def parted(graph: DifferentiationGraph, eliminated: Collection[int]) -> tuple[Di
     """Return the graph whose Jacobian's entries are the labels that remain after the elimination of intermediates.
 
     Returns:
-        The graph, and the intermediates that are kept: the last of its roots, and of its terminals.
+        The graph, and the retained intermediates: the last of its roots, and of its terminals.
 
     >>> tape = Tape(2)
     >>> tape.outputs = [tape.apply("sin", tape.multiply(0, 1)), tape.apply("cos", tape.multiply(0, 1))]
     >>> from accumulus.graph.linearize import linearize
-    >>> found, kept = parted(linearize(tape).graph, [])
-    >>> [found.vertices[k] for k in kept], [found.vertices[k] for k in found.terminals]
+    >>> remainder, retained = parted(linearize(tape).graph, [])
+    >>> [remainder.vertices[k] for k in retained], [remainder.vertices[k] for k in remainder.terminals]
     (['v2'], ['x0', 'x1', 'v2 as an argument'])
     """
     assert graph.tape is not None
@@ -233,19 +233,19 @@ def parted(graph: DifferentiationGraph, eliminated: Collection[int]) -> tuple[Di
     count = len(graph.vertices)
     argument = np.arange(count)
     argument[inner] = count + np.arange(len(inner))
-    kept = tuple(inner.tolist())
-    names = [*graph.vertices, *(f"{graph.vertices[k]} as an argument" for k in kept)]
-    found = DifferentiationGraph.from_tape(
+    retained = tuple(inner.tolist())
+    names = [*graph.vertices, *(f"{graph.vertices[k]} as an argument" for k in retained)]
+    remainder = DifferentiationGraph.from_tape(
         graph.tape,
         np.array(graph.labels, np.int64)[live],
         names,
-        (*graph.roots, *kept),
+        (*graph.roots, *retained),
         (*graph.terminals, *argument[inner].tolist()),
         sources,
         argument[targets],
         name=graph.name,
     )
-    return found, kept
+    return remainder, retained
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +303,7 @@ class Factors:
         cls,
         linearization: Linearization,
         arguments: NDArray[np.int64],
-        kept: tuple[int, ...],
+        retained: tuple[int, ...],
         places: NDArray[np.int64],
         references: NDArray[np.int64],
         tape: Tape,
@@ -313,21 +313,21 @@ class Factors:
         Args:
             linearization: linearization of the whole function.
             arguments: inputs of its tape that are the entries of v, in their order.
-            kept: intermediates that are kept.
+            retained: intermediates that are not eliminated.
             places: (root, terminal) of the labels of the graph that `parted` returns, row by row.
             references: references of these labels on the tape.
             tape: tape with the labels.
         """
         graph = linearization.graph
-        ends = [np.array([*first, *kept], np.int64) for first in (graph.roots, graph.terminals)]
+        ends = [np.array([*first, *retained], np.int64) for first in (graph.roots, graph.terminals)]
         sources, targets = ends[0][places[:, 0]], ends[1][places[:, 1]]
         turn = np.empty(len(graph.vertices), np.int64)
         turn[list(graph.topological_order)] = np.arange(len(turn))
         order = np.argsort(turn[sources], kind="stable")
         sources, targets, references = sources[order], targets[order], references[order]
         constants = tuple(tape.value_of(r) if r < 0 else None for r in references.tolist())
-        given, labels = np.unique(references, return_inverse=True)
-        known = int(np.count_nonzero(given < 0))
+        distinct, labels = np.unique(references, return_inverse=True)
+        constant_count = int(np.count_nonzero(distinct < 0))
         vertex = dict(zip(linearization.columns, graph.terminals, strict=True))
         made = cls(
             len(linearization.rows),
@@ -337,10 +337,10 @@ class Factors:
             tuple(sources.tolist()),
             tuple(targets.tolist()),
             constants,
-            tuple((labels.reshape(-1) - known).tolist()),
-            len(given) - known,
+            tuple((labels.reshape(-1) - constant_count).tolist()),
+            len(distinct) - constant_count,
         )
-        return made, given[known:].tolist()
+        return made, distinct[constant_count:].tolist()
 
 
 def _add(tape: Tape, value: dict[int, int], vertex: int, term: int) -> None:

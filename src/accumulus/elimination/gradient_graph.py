@@ -101,11 +101,11 @@ def linearize_gradient(
 
     zero = recorded.constant(0.0)
     recorded.outputs = [*tape.outputs, *(closed(recorded, adjoints.get(k, zero)) for k in columns)]
-    kept = len(tape.outputs)
+    output_count = len(tape.outputs)
     recorded, places = unattached(recorded)
     labels, cross = (_nonzeros(recorded, each, places) for each in (labels, cross))
 
-    # what no path from the gradient to an input goes through is left out, with its mirror
+    # values on no path from the gradient to an input are left out, with their mirrors
     live = {v for pair in cross for v in pair}
     for k, i in reversed(labels):
         if k in live:
@@ -136,13 +136,13 @@ def linearize_gradient(
         mirror=[*range(count, 2 * count), *range(count)],
         wanted=wanted,
     )
-    return Linearization(graph, (*(-1,) * kept, *range(len(columns))), columns)
+    return Linearization(graph, (*(-1,) * output_count, *range(len(columns))), columns)
 
 
 def _nonzeros(tape: Tape, labels: _Labels, places: Integers) -> _Labels:
     """Return labels moved to their places on a tape, without those that are 0 there."""
-    found = zip(labels, moved(np.fromiter(labels.values(), np.int64, len(labels)), places).tolist(), strict=True)
-    return {pair: label for pair, label in found if not is_zero(tape, label)}
+    moved_labels = zip(labels, moved(np.fromiter(labels.values(), np.int64, len(labels)), places).tolist(), strict=True)
+    return {pair: label for pair, label in moved_labels if not is_zero(tape, label)}
 
 
 def is_mirrored(tape: Tape) -> bool:
@@ -162,14 +162,14 @@ _Adjoints = dict[int, int | Guarded]
 
 def _adjoints(tape: Tape, edges: Edges, output: int) -> _Adjoints:
     """Return the adjoints of the output and of its dependencies, written onto the tape in reverse mode."""
-    found: _Adjoints = {output: tape.constant(1.0)} if output >= 0 else {}
+    adjoints: _Adjoints = {output: tape.constant(1.0)} if output >= 0 else {}
     guards = guarded_labels(tape, edges.labels.tolist())
     columns = (edges.operations.tolist(), edges.arguments.tolist(), edges.labels.tolist())
     for e, (k, i, label) in reversed([*enumerate(zip(*columns, strict=True))]):
-        if k in found:
-            term = product(tape, found[k], guards.get(e, label))
-            found[i] = total(tape, found[i], term) if i in found else term
-    return found
+        if k in adjoints:
+            term = product(tape, adjoints[k], guards.get(e, label))
+            adjoints[i] = total(tape, adjoints[i], term) if i in adjoints else term
+    return adjoints
 
 
 def _cross_labels(
@@ -180,7 +180,7 @@ def _cross_labels(
     solutions: Mapping[int, int],
 ) -> _Labels:
     """Return nonzero labels of the edges between adjoints and values, by pairs of values, the earlier one first."""
-    found: dict[tuple[int, int], int | Guarded] = {}
+    cross: dict[tuple[int, int], int | Guarded] = {}
     for k in dict.fromkeys(k for k, _ in labels):
         if k not in adjoints:
             continue
@@ -197,8 +197,8 @@ def _cross_labels(
             # by two arguments that are one value it is derived twice, in either order
             if p < q and u == w:
                 label = total(recorded, label, label)
-            found[u, w] = total(recorded, found[u, w], label) if (u, w) in found else label
-    ends = {pair: closed(recorded, label) for pair, label in found.items()}
+            cross[u, w] = total(recorded, cross[u, w], label) if (u, w) in cross else label
+    ends = {pair: closed(recorded, label) for pair, label in cross.items()}
     return {pair: label for pair, label in ends.items() if not is_zero(recorded, label)}
 
 
@@ -225,14 +225,14 @@ class SymmetricGraph:
         self.dependents: list[dict[int, None]] = [{} for _ in range(count)]
         self.crossing: list[dict[int, int]] = [{} for _ in range(count)]
         mirror, is_value = graph.mirror.tolist(), self.values
-        own = np.minimum(np.arange(len(graph.sources)), mirrored_edges(graph)).tolist()
+        representative = np.minimum(np.arange(len(graph.sources)), mirrored_edges(graph)).tolist()
         for e in graph.live_edges.nonzero()[0].tolist():
             j, i = int(graph.sources[e]), int(graph.targets[e])
             if is_value[j]:
-                self.arguments[j][i] = own[e]
+                self.arguments[j][i] = representative[e]
                 self.dependents[i][j] = None
             elif is_value[i]:
-                self.crossing[mirror[j]][i] = own[e]
+                self.crossing[mirror[j]][i] = representative[e]
 
     @cached_property
     def values(self) -> list[bool]:
@@ -256,7 +256,7 @@ class SymmetricGraph:
 
     @cached_property
     def inner(self) -> tuple[int, ...]:
-        """Values that are eliminated, each after what it depends on."""
+        """Values to eliminate, each after the values that it depends on."""
         ends = set(self.graph.terminals)
         return tuple(v for v in self.graph.topological_order if self.values[v] and v not in ends)
 
@@ -284,7 +284,7 @@ def eliminate_pairs(graph: DifferentiationGraph, order: Sequence[int]) -> Accumu
     for k in order:
         below, above, across = arguments[k], dependents[k], crossing[k]
         arguments[k], dependents[k], crossing[k] = {}, {}, {}
-        own = across.pop(k, None)
+        diagonal = across.pop(k, None)
         for i in below:
             del dependents[i][k]
         for m in across:
@@ -300,25 +300,25 @@ def eliminate_pairs(graph: DifferentiationGraph, order: Sequence[int]) -> Accumu
 
         # h_km + h_kk · a_km
         whole = {m: across[m] for m in below if m in across}
-        if own is not None:
+        if diagonal is not None:
             for m, a_km in below.items():
-                add(whole, m, steps.product(own, a_km))
+                add(whole, m, steps.product(diagonal, a_km))
         # of a pair the first is i, the second m: first those of which h_ki is 0, of these first where a_ki is ±1
         turn = sorted(below, key=lambda i: (i in across, below[i] not in units))
         for at, i in enumerate(turn):
             for m in turn[at:]:
-                found: dict[int, int] = {}
+                sums: dict[int, int] = {}
                 if i == m:
                     if i in whole:
                         twice = steps.sum(whole[i], across[i]) if i in across else whole[i]
-                        add(found, i, steps.product(below[i], twice))
+                        add(sums, i, steps.product(below[i], twice))
                 else:
                     if m in whole:
-                        add(found, i, steps.product(below[i], whole[m]))
+                        add(sums, i, steps.product(below[i], whole[m]))
                     if i in across:
-                        add(found, i, steps.product(below[m], across[i]))
-                if found:
-                    add(crossing[i], m, found[i])
+                        add(sums, i, steps.product(below[m], across[i]))
+                if sums:
+                    add(crossing[i], m, sums[i])
                     crossing[m][i] = crossing[i][m]
         for m, h_km in across.items():
             if m not in below:

@@ -60,10 +60,10 @@ def second_partial(code: int, first: int, second: int) -> Tape | None:
     template, label = partial_of(code, first)
     template = template.copy()
     template.outputs = [label]
-    found = linearize(template, [second])
-    if found.rows[0] < 0:
+    linearization = linearize(template, [second])
+    if linearization.rows[0] < 0:
         return None
-    graph = found.graph
+    graph = linearization.graph
     reverse = [v for v in reversed(graph.topological_order) if v in set(graph.intermediates)]
     made = emit(eliminate_vertices(graph, reverse))
     del made.outputs[0]
@@ -73,16 +73,16 @@ def second_partial(code: int, first: int, second: int) -> Tape | None:
 def instantiated(tape: Tape, template: Tape, arguments: Sequence[int]) -> int:
     """Return the output of a template, recorded with these arguments."""
     before = len(tape)
-    found = copied(template, tape, arguments)[0]
+    output = copied(template, tape, arguments)[0]
     check_orders(tape, before)
-    return found
+    return output
 
 
 # Solutions -----------------------------------------------------------------------------------------------------------
 
 
 _ATTACH: Final = BY_NAME["attach"].code
-#: Points at which steps are examined, of which so many have to have finite values.
+#: Points at which steps are examined, and how many of them have to have finite values.
 _POINTS: Final = 4
 _FINITE: Final = 2
 _CLOSE: Final = 1e-7
@@ -91,12 +91,12 @@ _CLOSE: Final = 1e-7
 def fixed_solutions(tape: Tape) -> dict[int, int] | None:
     """Return the steps as `newton_steps` does; None, too, if one takes solutions in another way than linear systems do.
 
-    The graph of a gradient has vertices for solutions, not for what residuals compute of them.
+    The graph of a gradient has vertices for solutions, not for values that residuals compute from them.
     """
-    found, weights = _parted(tape) or (None, [])
-    if found is None or not _are_direct(tape, found, set(weights)):
+    solution_of, weights = _parted(tape) or (None, [])
+    if solution_of is None or not _are_direct(tape, solution_of, set(weights)):
         return None
-    return found if not found or _are_steps(tape, found, weights) else None
+    return solution_of if not solution_of or _are_steps(tape, solution_of, weights) else None
 
 
 def newton_steps(tape: Tape, points: NDArray[np.float64] | None = None) -> dict[int, int] | None:
@@ -108,10 +108,10 @@ def newton_steps(tape: Tape, points: NDArray[np.float64] | None = None) -> dict[
         tape: tape with attached derivatives.
         points: points where the steps are examined first, (points, inputs), before random ones.
     """
-    found, weights = _parted(tape) or (None, [])
-    if not found:
-        return found
-    return found if _are_steps(tape, found, weights, points, within=True) else None
+    solution_of, weights = _parted(tape) or (None, [])
+    if not solution_of:
+        return solution_of
+    return solution_of if _are_steps(tape, solution_of, weights, points, within=True) else None
 
 
 def _parted(tape: Tape) -> tuple[dict[int, int], list[int]] | None:
@@ -126,35 +126,35 @@ def _parted(tape: Tape) -> tuple[dict[int, int], list[int]] | None:
         fixed = [k for k in attached if k in constant and need[k]]
         held = {tape.first[k] for k in fixed}
         # a step that is needed may hold solutions constant that are not needed themselves
-        known = len(solutions)
+        count = len(solutions)
         solutions = [k for k in attached if k not in constant and (need[k] or tape.first[k] in held)]
-        if len(solutions) == known:
+        if len(solutions) == count:
             break
     by_value = {tape.first[x]: x for x in solutions}
-    found = {k: by_value[tape.first[k]] for k in fixed if tape.first[k] in by_value}
-    if len(found) != len(solutions) or len(by_value) != len(solutions):
+    solution_of = {k: by_value[tape.first[k]] for k in fixed if tape.first[k] in by_value}
+    if len(solution_of) != len(solutions) or len(by_value) != len(solutions):
         return None
-    return found, [k for k in fixed if k not in found]
+    return solution_of, [k for k in fixed if k not in solution_of]
 
 
 def _attached(tape: Tape) -> list[int]:
     """Return values with attached derivatives, without those that last, which are ordinary operations."""
-    kept = lasting(tape)
-    return [k for k in range(tape.inputs, len(tape)) if tape.codes[k] == _ATTACH and not kept[k]]
+    lasts = lasting(tape)
+    return [k for k in range(tape.inputs, len(tape)) if tape.codes[k] == _ATTACH and not lasts[k]]
 
 
-def _are_direct(tape: Tape, found: dict[int, int], weights: set[int]) -> bool:
+def _are_direct(tape: Tape, solution_of: dict[int, int], weights: set[int]) -> bool:
     """Return True if nonlinear operations take fixed solutions, and nothing else that depends on them."""
     depends, varies = bytearray(len(tape)), bytearray(b"\1" * tape.inputs) + bytearray(len(tape) - tape.inputs)
     attached = set(_attached(tape))
     for k in range(tape.inputs, len(tape)):
         arguments = tape.arguments(k)
         if k in attached:
-            depends[k], varies[k] = k in found, k not in weights
+            depends[k], varies[k] = k in solution_of, k not in weights
             continue
         depends[k] = any(a >= 0 and depends[a] for a in arguments)
         varies[k] = any(a >= 0 and varies[a] for a in arguments)
-        indirect = [p for p, a in enumerate(arguments) if a >= 0 and depends[a] and a not in found]
+        indirect = [p for p, a in enumerate(arguments) if a >= 0 and depends[a] and a not in solution_of]
         partials = tape.operation(k).partials
         smooth = [p for p, a in enumerate(arguments) if a >= 0 and varies[a] and partials[p] is not None]
         for p, q in combinations_with_replacement(smooth, 2):
@@ -165,7 +165,7 @@ def _are_direct(tape: Tape, found: dict[int, int], weights: set[int]) -> bool:
 
 def _are_steps(
     tape: Tape,
-    found: dict[int, int],
+    solution_of: dict[int, int],
     weights: Sequence[int],
     points: NDArray[np.float64] | None = None,
     *,
@@ -175,12 +175,12 @@ def _are_steps(
 
     Args:
         tape: tape with attached derivatives.
-        found: solution for each copy that is held constant, by reference.
+        solution_of: solution for each copy that is held constant, by reference.
         weights: references of the inverses' entries.
         points: points where the steps are examined first, (points, inputs).
         within: if True, equations may contain solutions of others, which depend on the values held constant in these.
     """
-    solutions, fixed = sorted(found.values()), list(found)
+    solutions, fixed = sorted(solution_of.values()), list(solution_of)
     steps = _steps(tape, solutions, fixed, weights, within=within)
     values = tape.copy()
     values.outputs = [tape.first[k] for k in (*solutions, *fixed, *weights)]
@@ -189,7 +189,7 @@ def _are_steps(
     accumulation = eliminate_vertices(derivatives.graph, derivatives.graph.intermediates)
     slopes, (places, _) = emit(accumulation), accumulation.ordered_entries()
     expected = np.array([[-float(tape.first[x] == tape.first[f]) for f in fixed] for x in solutions])
-    counts = ~_nested(tape, solutions, [found[f] for f in fixed]) if within else np.ones(expected.shape, bool)
+    counts = ~_nested(tape, solutions, [solution_of[f] for f in fixed]) if within else np.ones(expected.shape, bool)
     rng = np.random.default_rng(0)
     finite = 0
     for point in [*([] if points is None else points), *rng.uniform(0.5, 1.5, (_POINTS, tape.inputs))]:
@@ -205,8 +205,8 @@ def _are_steps(
             wrong = np.where(counts, rows - expected, 0.0)
             moved = at.copy()  # with weights at random in the place of their own
             moved[len(at) - len(weights) :] = rng.uniform(-1.0, 1.0, len(weights))
-            others = np.array(evaluate(steps, moved.tolist()))
-            errors = [results[: len(solutions)] / size**2, wrong, others / size**2]
+            perturbed = np.array(evaluate(steps, moved.tolist()))
+            errors = [results[: len(solutions)] / size**2, wrong, perturbed / size**2]
         error = max(float(np.abs(each).max(initial=0.0)) for each in errors)
         if math.isfinite(error):
             finite += 1
@@ -215,11 +215,11 @@ def _are_steps(
     return finite >= _FINITE
 
 
-def _nested(tape: Tape, solutions: Sequence[int], others: Sequence[int]) -> NDArray[np.bool_]:
-    """Return True for pairs of which one solution is part of the equations of the other, (solutions, others)."""
+def _nested(tape: Tape, solutions: Sequence[int], counterparts: Sequence[int]) -> NDArray[np.bool_]:
+    """Return True for pairs of which one solution is part of the equations of the other, (solutions, counterparts)."""
     uses = {x: np.frombuffer(needed(tape, [x]), bool) for x in solutions}
-    found = [[x != y and bool(uses[x][y] or uses[y][x]) for y in others] for x in solutions]
-    return np.array(found, bool).reshape(len(solutions), len(others))
+    nested = [[x != y and bool(uses[x][y] or uses[y][x]) for y in counterparts] for x in solutions]
+    return np.array(nested, bool).reshape(len(solutions), len(counterparts))
 
 
 def _steps(tape: Tape, solutions: Sequence[int], fixed: Sequence[int], weights: Sequence[int], *, within: bool) -> Tape:
@@ -232,18 +232,22 @@ def _steps(tape: Tape, solutions: Sequence[int], fixed: Sequence[int], weights: 
         weights: references of the inverses' entries.
         within: if True, solutions have the derivatives of their steps; else they are constants.
     """
-    given = {k: tape.inputs + place for place, k in enumerate((*solutions, *fixed, *weights))}
-    steps = Tape(tape.inputs + len(given))
-    values, own, attached = list(range(tape.inputs)), set(solutions) if within else set(), set(_attached(tape))
+    input_of = {k: tape.inputs + offset for offset, k in enumerate((*solutions, *fixed, *weights))}
+    steps = Tape(tape.inputs + len(input_of))
+    values, with_derivatives, attached = (
+        list(range(tape.inputs)),
+        set(solutions) if within else set(),
+        set(_attached(tape)),
+    )
 
     def reference(k: int) -> int:
         return steps.constant(tape.value_of(k)) if k < 0 else values[k]
 
     for k in range(tape.inputs, len(tape)):
-        if k in own:
-            values.append(steps.apply("attach", given[k], reference(tape.second[k])))
-        elif k in given:
-            values.append(given[k])
+        if k in with_derivatives:
+            values.append(steps.apply("attach", input_of[k], reference(tape.second[k])))
+        elif k in input_of:
+            values.append(input_of[k])
         elif k in attached:  # nobody needs it
             values.append(reference(tape.first[k]))
         else:
@@ -274,7 +278,7 @@ def with_steps(tape: Tape, steps: dict[int, int], emitted: Tape, places: Sequenc
     if min(places) < emitted.inputs or len(set(places)) < len(places):
         return None
     writer = _Writer(tape, steps)
-    solutions = {place: writer.write(x) for place, x in zip(places, steps.values(), strict=True)}
+    solutions = {position: writer.write(x) for position, x in zip(places, steps.values(), strict=True)}
     result, values, need = writer.result, list(range(emitted.inputs)), needed(emitted)
 
     def reference(k: int) -> int:
@@ -296,13 +300,15 @@ class _Writer:
 
     def __init__(self, tape: Tape, steps: dict[int, int]) -> None:
         self._tape, self._steps, self.result = tape, steps, tape.copy()
-        attached, kept = BY_NAME["attach"].code, lasting(tape)
+        attached, lasts = BY_NAME["attach"].code, lasting(tape)
         self._markers = {
-            k for k in range(tape.inputs, len(tape)) if tape.codes[k] == attached and not kept[k] and tape.second[k] < 0
+            k
+            for k in range(tape.inputs, len(tape))
+            if tape.codes[k] == attached and not lasts[k] and tape.second[k] < 0
         }
         self._solutions = set(steps.values())
         self._uses = {x: np.frombuffer(needed(tape, [x]), bool) for x in self._solutions}
-        #: True if values depend on a marker; what does not is written as it is.
+        #: True if values depend on a marker; other values are copied.
         self._marked = bytearray(len(tape))
         for k in range(tape.inputs, len(tape)):
             self._marked[k] = k in self._markers or any(a >= 0 and self._marked[a] for a in tape.arguments(k))
@@ -359,7 +365,7 @@ class _Writer:
     def _system(self, solution: int) -> Held:
         """Return the solutions that are found together with one, and held constant in its step."""
         if solution not in self._systems:
-            tape, found, seen = self._tape, {solution}, set()
+            tape, system, seen = self._tape, {solution}, set()
             waiting = [tape.second[solution]]
             while waiting:
                 k = waiting.pop()
@@ -369,8 +375,8 @@ class _Writer:
                 if k in self._steps:
                     other = self._steps[k]
                     if not self._uses[other][solution]:  # else its equation is around this one
-                        found.add(other)
+                        system.add(other)
                 elif k not in self._markers and k not in self._solutions:
                     waiting += tape.arguments(k)
-            self._systems[solution] = frozenset(found)
+            self._systems[solution] = frozenset(system)
         return self._systems[solution]

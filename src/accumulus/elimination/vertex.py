@@ -59,14 +59,14 @@ LEVELS: Final = {Kind.ONE: 1, Kind.MINUS_ONE: 1, Kind.CONSTANT: 2, Kind.VARIABLE
 #: seconds of work of each.
 _SLICE: Final = 50_000
 _PRODUCT: Final = 2e-7
-#: Steps that wait to be taken from the kernel: so many at first, and no more than a vertex needs from then on.
+#: Room for steps that wait in the kernel: the least, and the most by growth; a vertex may need more.
 _WAITING: Final = (1 << 10, 1 << 20)
 _NO_LIMIT: Final = 1 << 62
 _FIRST: Final = 1 << 10
 
 
 class Priced(NamedTuple):
-    """Counts of an order: its cost, products of labels whatever they cost, and additions of labels."""
+    """Counts of an order: its cost, all products of labels, and additions of labels."""
 
     cost: Cost
     products: int
@@ -338,11 +338,11 @@ def eliminate_vertices(graph: DifferentiationGraph, order: Sequence[int]) -> Acc
     steps = Steps(len(graph.sources))
     state = VertexElimination(graph, Objective.FMA, steps)
     state.follow(np.fromiter(order, np.int64))
-    place = np.zeros(len(graph.vertices), np.int64)
+    position = np.zeros(len(graph.vertices), np.int64)
     for ends in (graph.roots, graph.terminals):  # no vertex is both
-        place[list(ends)] = np.arange(len(ends))
+        position[list(ends)] = np.arange(len(ends))
     sources, targets, references = state.left()
-    return Accumulation(graph, steps, Entries(place[sources], place[targets], references)).wanted()
+    return Accumulation(graph, steps, Entries(position[sources], position[targets], references)).wanted()
 
 
 def check_order(graph: DifferentiationGraph, order: Sequence[int]) -> None:

@@ -166,14 +166,14 @@ def terminal_degrees(graph: DifferentiationGraph) -> NDArray[np.int64]:
 
 
 def _counted(count: int, ends: Sequence[int], start: NDArray[np.int32], to: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Count the ends that each vertex is reached from, along edges in an order in which marks can be handed on."""
-    found = np.zeros(count, np.int64)
+    """Return the number of ends that reach each vertex; edges are in an order in which marks can be handed on."""
+    counts = np.zeros(count, np.int64)
     for k in range(0, len(ends), _BITS):
         some = list(ends[k : k + _BITS])
         marks = np.zeros(count, np.int64)
         marks[some] = 1 << np.arange(len(some))
-        found += np.bitwise_count(spread_sets(marks, start, to))
-    return found
+        counts += np.bitwise_count(spread_sets(marks, start, to))
+    return counts
 
 
 # Levels --------------------------------------------------------------------------------------------------------------
@@ -272,14 +272,14 @@ def segmented(
             edges.append((j, i, e))
             continue
         tail = side == "tail"
-        near = own = j if tail else i
+        near = end = j if tail else i
         units: list[tuple[int, int, int]] = []
         for depth in range(level[j] + 1, level[i]) if tail else range(level[i] - 1, level[j], -1):
-            known = copies.get((own, depth)) if shared else None
-            if known is None:
-                known = copies[own, depth] = copied(own)
-                units.append((near, known, UNIT) if tail else (known, near, UNIT))
-            near = known
+            copy = copies.get((end, depth)) if shared else None
+            if copy is None:
+                copy = copies[end, depth] = copied(end)
+                units.append((near, copy, UNIT) if tail else (copy, near, UNIT))
+            near = copy
         edges += [*units, (near, i, e)] if tail else [(j, near, e), *reversed(units)]
     return derive(graph, names, graph.roots, graph.terminals, edges, sizes)
 

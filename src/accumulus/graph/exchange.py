@@ -48,9 +48,9 @@ def to_networkx(graph: DifferentiationGraph) -> Any:
     made = networkx.MultiDiGraph(name=graph.name, roots=len(graph.roots), terminals=len(graph.terminals))
     for name, size in zip(graph.vertices, graph.sizes.tolist(), strict=True):
         made.add_node(name, **({} if size == 1 else {"size": size}))
-    for what, ends in (("root", graph.roots), ("terminal", graph.terminals)):
+    for role, ends in (("root", graph.roots), ("terminal", graph.terminals)):
         for position, v in enumerate(ends):
-            made.nodes[graph.vertices[v]][what] = position
+            made.nodes[graph.vertices[v]][role] = position
     for e, (j, i) in enumerate(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)):
         attributes: dict[str, str | float] = {"kind": Kind(int(graph.kinds[e])).name.lower()}
         symbol = graph.symbols[e]
@@ -92,22 +92,22 @@ def from_networkx(
             edges = [edge for _, edge in sorted(zip(keys, edges, strict=True), key=lambda pair: pair[0])]
     vertices = list(given.nodes(data=True))
     ends = {"root": roots, "terminal": terminals}
-    for what, names in ends.items():
-        marked = [(about[what], k, v) for k, (v, about) in enumerate(vertices) if what in about]
+    for role, names in ends.items():
+        marked = [(about[role], k, v) for k, (v, about) in enumerate(vertices) if role in about]
         for position, _, v in marked:
             if type(position) is not int or position < 0:
                 raise GraphError(
-                    f"vertex {v!r} has the {what} {shortened(position)}; expected its position, a whole number from 0"
+                    f"vertex {v!r} has the {role} {shortened(position)}; expected its position, a whole number from 0"
                 )
         if names is not None:
-            ends[what] = list(names)
-        elif marked or given.graph.get(f"{what}s") == 0:
-            ends[what] = [v for *_, v in sorted(marked, key=lambda mark: mark[:2])]
+            ends[role] = list(names)
+        elif marked or given.graph.get(f"{role}s") == 0:
+            ends[role] = [v for *_, v in sorted(marked, key=lambda mark: mark[:2])]
     touched = {v for edge in edges for v in edge[:2]}.union(ends["root"] or (), ends["terminal"] or ())
     loose = next((v for v, _ in vertices if v not in touched), None)
     if loose is not None:
         raise GraphError(f"vertex {loose!r} has no edges; remove it, or make it a root or a terminal")
-    # with sizes of all: what is declared as a vertex is not misspelt
+    # with sizes of all: a declared vertex is not misspelt
     sizes = {v: about.get("size", 1) for v, about in vertices}
     for v, size in sizes.items():
         if type(size) is not int:
@@ -133,7 +133,7 @@ def _label(attributes: Mapping[str, Any], edge: tuple[Hashable, Hashable]) -> An
 
 #: Elements inside of each other; those of graph editors stay below twenty.
 _DEEPEST: Final = 100
-#: Numbers as text: what Python takes besides (1_000, other digits) is refused.
+#: Numbers as text: further spellings that Python takes (1_000, other digits) are refused.
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,4000}")
 _REAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(INF|inf)|NaN|nan")
 _WHOLE_NAME: Final = re.compile(r"0|-?[1-9][0-9]{0,4000}")
@@ -258,20 +258,20 @@ def _read(content: bytes) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ports, and attributes without types
         try:
-            given = next(reader(string=content))
+            digraph = next(reader(string=content))
         except (networkx.NetworkXError, KeyError, AttributeError, StopIteration) as error:
             raise GraphError(f"NetworkX finds no graph in it: {error}") from None
-    defaults = {kind: given.graph.get(f"{kind}_default", {}) for kind in ("node", "edge")}
+    defaults = {kind: digraph.graph.get(f"{kind}_default", {}) for kind in ("node", "edge")}
     names: dict[str, Hashable] = {}
-    for text, attributes in given.nodes(data=True):
+    for text, attributes in digraph.nodes(data=True):
         attributes.update(defaults["node"] | attributes)
         whole = attributes.pop("integer", False)
         if whole and not _WHOLE_NAME.fullmatch(text):
             raise GraphError(f"node {shortened(text)} is said to be a whole number; expected one")
         names[text] = int(text) if whole else text
-    for *_, attributes in given.edges(data=True):
+    for *_, attributes in digraph.edges(data=True):
         attributes.update(defaults["edge"] | attributes)
-    return networkx.relabel_nodes(given, names)
+    return networkx.relabel_nodes(digraph, names)
 
 
 def _whole(text: str) -> int:

@@ -248,17 +248,17 @@ def graph_from_data(data: Any) -> DifferentiationGraph:
 
 
 def _read_chosen(data: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Return the mirror of a graph and the entries that are wanted, if they are given."""
-    found: dict[str, Any] = {}
+    """Return the mirror and the selected entries of a graph, as far as the file has them."""
+    selection: dict[str, Any] = {}
     if "mirror" in data:
-        found["mirror"] = whole_numbers(data["mirror"], "mirror", count, GraphError, length=count)
+        selection["mirror"] = whole_numbers(data["mirror"], "mirror", count, GraphError, length=count)
     if "wanted" in data:
         if not isinstance(data["wanted"], list):
             raise GraphError(f"'wanted' is {shortened(data['wanted'])}; expected a list of [root, terminal]")
-        found["wanted"] = [
-            whole_numbers(place, f"wanted[{k}]", count, GraphError, length=2) for k, place in enumerate(data["wanted"])
+        selection["wanted"] = [
+            whole_numbers(pair, f"wanted[{k}]", count, GraphError, length=2) for k, pair in enumerate(data["wanted"])
         ]
-    return found
+    return selection
 
 
 def _read_label(label: Any, edge: int) -> Kind | str | float:
@@ -284,15 +284,15 @@ def _read_tape(data: Any) -> Tape:
     constants, operations, outputs = (data.get(key) for key in _TAPE_KEYS[1:])
     if not (isinstance(constants, list) and isinstance(operations, list) and isinstance(outputs, list)):
         raise GraphError("expected lists 'constants', 'operations' and 'outputs' of the tape")
-    # those that keep the signs of zeros leave what the others have written, too
+    # builders that keep the signs of zeros leave the operations of the others unchanged, too
     tape = Tape(inputs, signed_zeros=True)
-    for k, given in enumerate(constants):
-        value = _read_number(given)
+    for k, entry in enumerate(constants):
+        value = _read_number(entry)
         if value is None or tape.constant(value) != -1 - k:
-            raise GraphError(f"constants[{k}] is {shortened(given)}; expected a number that is not there before")
+            raise GraphError(f"constants[{k}] is {shortened(entry)}; expected a number that is not there before")
 
-    def is_reference(given: Any) -> bool:
-        return type(given) is int and -len(constants) <= given < len(tape)
+    def is_reference(number: Any) -> bool:
+        return type(number) is int and -len(constants) <= number < len(tape)
 
     for k, operation in enumerate(operations):
         if not (isinstance(operation, list) and operation and isinstance(operation[0], str)) or not all(
@@ -314,14 +314,14 @@ def _read_tape(data: Any) -> Tape:
 
 
 def _written_number(value: Any) -> Any:
-    """Return a number that JSON does not have as text; everything else as it is."""
+    """Return a number that JSON cannot express as text, anything else unchanged."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _read_number(given: Any) -> float | None:
-    if type(given) is float or (type(given) is int and abs(given) <= 1 << 53):
-        return float(given)
-    return float(given) if given in ("inf", "-inf", "nan") else None
+def _read_number(data: Any) -> float | None:
+    if type(data) is float or (type(data) is int and abs(data) <= 1 << 53):
+        return float(data)
+    return float(data) if data in ("inf", "-inf", "nan") else None
 
 
 # All forms -----------------------------------------------------------------------------------------------------------
@@ -399,8 +399,8 @@ def _listed(ends: Iterable[str]) -> str:
 #
 # JSON from files that anybody may have written: read whole, within limits, as strictly as the format is defined.
 #
-# Besides what the parser itself refuses: an object with one key twice, of which a parser keeps one silently; numbers
-# that no float64 holds; files larger than `LARGEST_FILE`, and what is no file.
+# Refused besides the parser's own errors: an object with one key twice, of which a parser keeps one silently; numbers
+# that no float64 holds; files larger than `LARGEST_FILE`, and paths that are no file.
 
 #: Bytes of a file; a graph of a million edges takes about a tenth.
 LARGEST_FILE: Final = 1 << 28
@@ -457,34 +457,36 @@ def read_bytes(path: str | PathLike[str], error: type[AccumulusError]) -> bytes:
     return content
 
 
-def check_keys(data: Mapping[str, Any], known: tuple[str, ...], what: str, error: type[AccumulusError]) -> None:
-    """Refuse keys that are not known, since one that is misspelt would be overlooked."""
+def check_keys(data: Mapping[str, Any], expected: tuple[str, ...], subject: str, error: type[AccumulusError]) -> None:
+    """Refuse unexpected keys: a misspelt one would be ignored silently."""
     for key in data:
-        if key not in known:
-            raise error(f"{what} has the unknown key {shortened(key)}; expected {', '.join(known)}")
+        if key not in expected:
+            raise error(f"{subject} has the unknown key {shortened(key)}; expected {', '.join(expected)}")
 
 
 def whole_numbers(
-    given: Any, what: str, below: int, error: type[AccumulusError], length: int | None = None
+    numbers: Any, subject: str, below: int, error: type[AccumulusError], length: int | None = None
 ) -> list[int]:
     """Return a list of whole numbers from 0 to below − 1."""
     if (
-        not isinstance(given, list)
-        or (length is not None and len(given) != length)
-        or not all(type(number) is int and 0 <= number < below for number in given)
+        not isinstance(numbers, list)
+        or (length is not None and len(numbers) != length)
+        or not all(type(number) is int and 0 <= number < below for number in numbers)
     ):
         many = "" if length is None else f"{length} "
-        raise error(f"'{what}' is {shortened(given)}; expected a list of {many}whole numbers from 0 to {below - 1}")
-    return given
+        raise error(
+            f"'{subject}' is {shortened(numbers)}; expected a list of {many}whole numbers from 0 to {below - 1}"
+        )
+    return numbers
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object of a file, each of whose keys is there once."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         key, times = Counter(key for key, _ in pairs).most_common(1)[0]
         raise _OddError(f"the key {shortened(key)} is there {times} times in one object; expected once")
-    return found
+    return members
 
 
 def _finite(text: str) -> float:

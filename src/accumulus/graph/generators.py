@@ -162,7 +162,7 @@ class Generator:
     @property
     def parameters(self) -> dict[str, Any]:
         """Names of the arguments, and their defaults."""
-        return {name: given.default for name, given in inspect.signature(self.function).parameters.items()}
+        return {name: parameter.default for name, parameter in inspect.signature(self.function).parameters.items()}
 
     def __call__(self, **arguments: Any) -> DifferentiationGraph:
         """Return the graph for these arguments; `ArgumentError` for one that the function does not have."""
@@ -183,8 +183,8 @@ def generator(function: Callable[P, DifferentiationGraph]) -> Callable[P, Differ
     @functools.wraps(function)
     def made(*arguments: P.args, **options: P.kwargs) -> DifferentiationGraph:
         graph = function(*arguments, **options)
-        given = signature.bind(*arguments, **options).arguments
-        graph.name = f"{name}({', '.join(f'{key}={value}' for key, value in given.items())})"
+        bound = signature.bind(*arguments, **options).arguments
+        graph.name = f"{name}({', '.join(f'{key}={value}' for key, value in bound.items())})"
         return graph
 
     summary = (inspect.getdoc(function) or name).splitlines()[0].removeprefix("Return ")
@@ -213,7 +213,7 @@ def generate(name: str, **arguments: Any) -> DifferentiationGraph:
 
 
 def generators() -> dict[str, str]:
-    """Return the registered generators: name → what it makes."""
+    """Return the registered generators: name → description of the graph."""
     return {made.name: made.description for made in _GENERATORS.values()}
 
 
@@ -343,7 +343,7 @@ def random_dag(
     reach[:inputs] = 0
     before = np.concatenate([[0], np.cumsum(reach)])
     pairs = int(before[-1])
-    wanted = whole_number("edges", edges, least=inner + 1, most=pairs)
+    total = whole_number("edges", edges, least=inner + 1, most=pairs)
     draws = Draws(seed)
 
     dependents = np.arange(inputs, count)
@@ -353,11 +353,11 @@ def random_dag(
     lonely = np.flatnonzero(~entered)
     lowest = np.maximum(lonely + 1, inputs)
     chosen = np.concatenate([chosen, before[lowest + draws.below(count - lowest)] + lonely])
-    if 2 * wanted > pairs:
-        chosen = _first(np.concatenate([chosen, draws.permutation(pairs)]), max(wanted, len(chosen)))
-    while len(chosen) < wanted:
-        more = draws.below(pairs, wanted - len(chosen) + 64)
-        chosen = _first(np.concatenate([chosen, more]), wanted)
+    if 2 * total > pairs:
+        chosen = _first(np.concatenate([chosen, draws.permutation(pairs)]), max(total, len(chosen)))
+    while len(chosen) < total:
+        more = draws.below(pairs, total - len(chosen) + 64)
+        chosen = _first(np.concatenate([chosen, more]), total)
     chosen.sort()
     sources = np.searchsorted(before, chosen, "right") - 1
     return assembled(sources, chosen - before[sources], count)
@@ -377,10 +377,10 @@ def layered(layers: int = 8, width: int = 8, degree: int = 2, seed: int = 0) -> 
     degree = whole_number("degree", degree, most=width)
     draws = Draws(seed)
     times = layers + 1
-    own = np.concatenate([draws.permutation(width) for _ in range(times)])
-    others = draws.distinct(width - 1, degree - 1, times * width)
-    others += others >= own[:, None]
-    columns = np.sort(np.concatenate([own[:, None], others], axis=1), axis=1)
+    first = np.concatenate([draws.permutation(width) for _ in range(times)])
+    rest = draws.distinct(width - 1, degree - 1, times * width)
+    rest += rest >= first[:, None]
+    columns = np.sort(np.concatenate([first[:, None], rest], axis=1), axis=1)
     vertices = width + np.arange(times * width)
     layer_below = width * (vertices // width - 1)
     return assembled(np.repeat(vertices, degree), (columns + layer_below[:, None]).ravel(), (times + 1) * width)
@@ -388,7 +388,7 @@ def layered(layers: int = 8, width: int = 8, degree: int = 2, seed: int = 0) -> 
 
 @generator
 def banded(intermediates: int = 50, bandwidth: int = 4, density: float = 1.0, seed: int = 0) -> DifferentiationGraph:
-    """Each vertex depends on the one before it, and on others before that within the bandwidth, by chance.
+    """Return a graph in which each vertex depends on the one before it, and by chance on others in the bandwidth.
 
     Args:
         intermediates: number of intermediates.
@@ -402,15 +402,15 @@ def banded(intermediates: int = 50, bandwidth: int = 4, density: float = 1.0, se
     vertices = np.arange(last + 1)
     sources, targets = [vertices[1:]], [vertices[:-1]]
     for distance in range(2, min(bandwidth, last) + 1):
-        kept = vertices[distance:][draws.chances(density, last + 1 - distance)]
-        sources.append(kept)
-        targets.append(kept - distance)
+        drawn = vertices[distance:][draws.chances(density, last + 1 - distance)]
+        sources.append(drawn)
+        targets.append(drawn - distance)
     return assembled(np.concatenate(sources), np.concatenate(targets), last + 1)
 
 
 @generator
 def series_parallel(edges: int = 100, noise: int = 0, seed: int = 0) -> DifferentiationGraph:
-    """Return a series-parallel graph of one output and one input, grown at random, and edges that spoil it, if wanted.
+    """Return a random series-parallel graph of one output and one input, with edges of noise that spoil it.
 
     The optimum without noise is one product for each intermediate. The graph grows from one edge: each step puts a
     vertex on an edge or beside it, with probability 1/2 each.
@@ -426,10 +426,10 @@ def series_parallel(edges: int = 100, noise: int = 0, seed: int = 0) -> Differen
     beside: list[bool] = draws.chances(0.5, edges).tolist()
     sources, targets, count = [0], [1], 2
     following = [1, 0]  # all vertices from the output to the input, each before those that it depends on
-    for place, strand in zip(places, beside, strict=True):
+    for position, strand in zip(places, beside, strict=True):
         if len(sources) == edges:
             break
-        k = place % len(sources)
+        k = position % len(sources)
         j, i = sources[k], targets[k]
         if strand and len(sources) + 2 <= edges:
             sources.append(j)
@@ -441,31 +441,31 @@ def series_parallel(edges: int = 100, noise: int = 0, seed: int = 0) -> Differen
         following.append(following[j])
         following[j] = count
         count += 1
-    wanted = edges + whole_number("noise", noise, least=0, most=count * (count - 1) // 2 - edges)
+    total = edges + whole_number("noise", noise, least=0, most=count * (count - 1) // 2 - edges)
     number = [0] * count
     v = 0
     for k in range(count - 1, -1, -1):
         number[v] = k
         v = following[v]
     renumbered = np.array(number)
-    return _with_more(renumbered[sources] * count + renumbered[targets], count, wanted, draws)
+    return _with_more(renumbered[sources] * count + renumbered[targets], count, total, draws)
 
 
-def _with_more(codes: Integers, count: int, wanted: int, draws: Draws) -> DifferentiationGraph:
+def _with_more(codes: Integers, count: int, total: int, draws: Draws) -> DifferentiationGraph:
     """Return more edges, each from a vertex to one of a smaller number, up to the requested number."""
-    if 4 * wanted > count * (count - 1) // 2:
+    if 4 * total > count * (count - 1) // 2:
         above, below = np.tril_indices(count, -1)
         every = above * count + below
-        codes = _first(np.concatenate([codes, every[draws.permutation(len(every))]]), wanted)
-    while len(codes) < wanted:
-        ends = draws.below(count, 2 * (wanted - len(codes) + 64)).reshape(2, -1)
+        codes = _first(np.concatenate([codes, every[draws.permutation(len(every))]]), total)
+    while len(codes) < total:
+        ends = draws.below(count, 2 * (total - len(codes) + 64)).reshape(2, -1)
         ends = ends[:, ends[0] != ends[1]]
-        codes = _first(np.concatenate([codes, ends.max(axis=0) * count + ends.min(axis=0)]), wanted)
+        codes = _first(np.concatenate([codes, ends.max(axis=0) * count + ends.min(axis=0)]), total)
     return assembled(codes // count, codes % count, count)
 
 
 def _first(codes: Integers, count: int) -> Integers:
-    """Return the first so many different ones, in their order."""
+    """Return the first distinct numbers, up to `count`, in their order."""
     _, places = np.unique(codes, return_index=True)
     return codes[np.sort(places)[:count]]
 
@@ -579,14 +579,14 @@ def dense_layers(widths: int | Sequence[int] = 6, largest: int = 8, seed: int = 
     return assembled(np.concatenate(sources), np.concatenate(targets), first[-1])
 
 
-def _lengths(name: str, given: int | Sequence[int], largest: int, seed: int) -> list[int]:
-    if isinstance(given, (int, np.integer)):
-        count = whole_number(name, given, least=2)
+def _lengths(name: str, requested: int | Sequence[int], largest: int, seed: int) -> list[int]:
+    if isinstance(requested, (int, np.integer)):
+        count = whole_number(name, requested, least=2)
         drawn: list[int] = (1 + Draws(seed).below(whole_number("largest", largest), count)).tolist()
         return drawn
-    lengths = [whole_number(f"{name}[{k}]", length) for k, length in enumerate(given)]
+    lengths = [whole_number(f"{name}[{k}]", length) for k, length in enumerate(requested)]
     if len(lengths) < 2:
-        raise ArgumentError(f"{name} is {given!r}; expected at least two, of the output and of the input")
+        raise ArgumentError(f"{name} is {requested!r}; expected at least two, of the output and of the input")
     return lengths
 
 
@@ -626,7 +626,7 @@ def with_labels(
     same_size = graph.sizes[graph.sources] == graph.sizes[graph.targets]
     left = 1.0
     for kind, share in zip((Kind.ONE, Kind.MINUS_ONE, Kind.CONSTANT), shares, strict=True):
-        # of the labels that are still free, so many as make the share of all
+        # of the labels that are still free, the number that makes the share of all
         free = draws.chances(min(1.0, share / left) if left > 0 else 0.0, count) & (kinds == Kind.VARIABLE)
         # units are numbers, which join vertices of one size
         kinds[free & (same_size if kind < Kind.CONSTANT else True)] = kind

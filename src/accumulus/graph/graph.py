@@ -42,7 +42,7 @@ LARGEST_SIZE: Final = 1 << 16
 
 
 class Kind(IntEnum):
-    """Kind of a label as it is known when the plan is made; it decides which products are free."""
+    """Kind of a label when the plan is made; it decides which products are free."""
 
     ABSENT = 0
     ONE = 1
@@ -100,9 +100,13 @@ class DifferentiationGraph:
         kinds: list[Kind] = []
         symbols: list[str | None] = []
         constants: dict[int, float] = {}
-        for what, given in (("edges", edges), ("roots", roots), ("terminals", terminals)):
-            if isinstance(given, str) or not (isinstance(given, Iterable) or (given is None and what != "edges")):
-                raise GraphError(f"{what} is {given!r}; expected a list of {'edges' if what == 'edges' else 'names'}")
+        for parameter, argument in (("edges", edges), ("roots", roots), ("terminals", terminals)):
+            if isinstance(argument, str) or not (
+                isinstance(argument, Iterable) or (argument is None and parameter != "edges")
+            ):
+                raise GraphError(
+                    f"{parameter} is {argument!r}; expected a list of {'edges' if parameter == 'edges' else 'names'}"
+                )
         if not isinstance(sizes, Mapping | None):
             raise GraphError(f"sizes is {sizes!r}; expected a dictionary from names to whole numbers")
         for edge in edges:
@@ -189,11 +193,13 @@ class DifferentiationGraph:
             GraphError: if `mirror` is no symmetry of the graph, or `wanted` names an entry that it does not have.
         """
         references = np.array(labels, np.int64)
-        known = np.flatnonzero(references < 0)
-        values = np.array(tape.constants)[-1 - references[known]]
+        constant_edges = np.flatnonzero(references < 0)
+        values = np.array(tape.constants)[-1 - references[constant_edges]]
         kinds = np.full(len(references), Kind.VARIABLE, np.uint8)
-        kinds[known] = np.where(values == 1.0, Kind.ONE, np.where(values == -1.0, Kind.MINUS_ONE, Kind.CONSTANT))
-        constants = dict(zip(known.tolist(), values.tolist(), strict=True))
+        kinds[constant_edges] = np.where(
+            values == 1.0, Kind.ONE, np.where(values == -1.0, Kind.MINUS_ONE, Kind.CONSTANT)
+        )
+        constants = dict(zip(constant_edges.tolist(), values.tolist(), strict=True))
         graph = cls.__new__(cls)
         widths = np.ones(len(vertices), np.int64)
         symbols = (None,) * len(labels)
@@ -335,12 +341,12 @@ class DifferentiationGraph:
 
     @cached_property
     def out_edges(self) -> list[list[int]]:
-        """Edges that leave each vertex (to what it depends on)."""
+        """Edges that leave each vertex, to the vertices that it depends on."""
         return _grouped(self.sources, len(self.vertices))
 
     @cached_property
     def in_edges(self) -> list[list[int]]:
-        """Edges that enter each vertex (from what depends on it)."""
+        """Edges that enter each vertex, from the vertices that depend on it."""
         return _grouped(self.targets, len(self.vertices))
 
     @cached_property
@@ -375,7 +381,7 @@ class DifferentiationGraph:
 
     @cached_property
     def live_edges(self) -> NDArray[np.bool_]:
-        """Edges on a path from a root to a terminal whose entry is wanted; all others do not matter."""
+        """Edges on a path from a root to a terminal of a selected entry; the others have no effect."""
         sources, targets = self.edges_in_order
         below, above = np.zeros((2, len(self.vertices)), bool)
         below[list(self.terminals)] = True
@@ -388,11 +394,11 @@ class DifferentiationGraph:
 
     @cached_property
     def live_intermediates(self) -> Integers:
-        """Intermediates on a path from a root to a terminal whose entry is wanted, dependencies before dependents."""
-        order, found = np.array(self.topological_order, np.int64), np.zeros(len(self.vertices), bool)
-        found[self.sources[self.live_edges]] = True
-        found[list(self.roots)] = False
-        return order[found[order]]
+        """Intermediates on a path from a root to a terminal of a selected entry, dependencies before dependents."""
+        order, is_live = np.array(self.topological_order, np.int64), np.zeros(len(self.vertices), bool)
+        is_live[self.sources[self.live_edges]] = True
+        is_live[list(self.roots)] = False
+        return order[is_live[order]]
 
     @property
     def wants_all(self) -> bool:
@@ -425,18 +431,20 @@ def _fixed(numbers: Sequence[int] | NDArray[Any], dtype: type) -> NDArray[Any]:
     return array
 
 
-def _whole(what: str, numbers: Sequence[int] | NDArray[Any], length: int, least: int, most: int) -> NDArray[np.int64]:
+def _whole(
+    subject: str, numbers: Sequence[int] | NDArray[Any], length: int, least: int, most: int
+) -> NDArray[np.int64]:
     """Return an array of that many whole numbers in a range, or `GraphError`."""
     try:
-        given = np.asarray(numbers)
+        array = np.asarray(numbers)
     except (ValueError, OverflowError):
-        given = np.array([None])
-    whole = given.dtype.kind in "iu" or given.size == 0
-    if given.shape != (length,) or not whole or (length and not (least <= given.min() and given.max() <= most)):
+        array = np.array([None])
+    whole = array.dtype.kind in "iu" or array.size == 0
+    if array.shape != (length,) or not whole or (length and not (least <= array.min() and array.max() <= most)):
         raise GraphError(
-            f"{what} is {_shortened(numbers)}; expected {length} whole numbers from {int(least)} to {int(most)}"
+            f"{subject} is {_shortened(numbers)}; expected {length} whole numbers from {int(least)} to {int(most)}"
         )
-    return given.astype(np.int64)
+    return array.astype(np.int64)
 
 
 def _shortened(value: object) -> str:
@@ -456,20 +464,20 @@ def _grouped(ends: NDArray[np.int32], vertices: int) -> list[list[int]]:
 
 
 def _check_ends(
-    what: str, given: Sequence[int] | None, connected: int, names: Sequence[Hashable], sizes: Mapping[Any, int]
+    role: str, ends: Sequence[int] | None, connected: int, names: Sequence[Hashable], sizes: Mapping[Any, int]
 ) -> None:
     """Refuse roots or terminals if none of them has an edge or a size: the names may be misspelt.
 
     Args:
-        what: the word for the vertices in the message.
-        given: the roots or terminals, by number.
+        role: the word for the vertices in the message.
+        ends: the roots or terminals, by number.
         connected: number of vertices that have edges; they come first.
         names: names of the vertices, by number.
         sizes: sizes by name.
     """
-    if given and connected and min(given) >= connected and not any(names[v] in sizes for v in given):
+    if ends and connected and min(ends) >= connected and not any(names[v] in sizes for v in ends):
         raise GraphError(
-            f"{what} {names[given[0]]!r} has no edge; expected names of vertices, of which at least one is on an edge"
+            f"{role} {names[ends[0]]!r} has no edge; expected names of vertices, of which at least one is on an edge"
         )
 
 
@@ -509,22 +517,22 @@ def mirrored_edges(graph: DifferentiationGraph) -> Integers:
     mirrored = mirror[graph.targets] * count + mirror[graph.sources]
     order = np.argsort(keys, kind="stable")
     places = np.minimum(np.searchsorted(keys[order], mirrored), max(0, len(keys) - 1))
-    found: Integers = order[places] if len(keys) else np.zeros(0, np.int64)
-    if (keys[found] != mirrored).any() or len(np.unique(found)) < len(found):
+    mirrors: Integers = order[places] if len(keys) else np.zeros(0, np.int64)
+    if (keys[mirrors] != mirrored).any() or len(np.unique(mirrors)) < len(mirrors):
         raise GraphError("mirror: an edge has no mirror among the edges; expected one for each")
-    return found
+    return mirrors
 
 
 def check_mirror(graph: DifferentiationGraph) -> None:
     """Refuse a mirror that is no symmetry of a graph from a tape.
 
     Raises:
-        GraphError: saying what is not mirrored.
+        GraphError: naming the vertices or edges without a mirror.
     """
     mirror = graph.mirror
     assert mirror is not None
-    own = np.arange(len(mirror))
-    if (mirror[mirror] != own).any() or (mirror == own).any():
+    identity = np.arange(len(mirror))
+    if (mirror[mirror] != identity).any() or (mirror == identity).any():
         raise GraphError("mirror: expected another vertex for each, whose mirror is that vertex again")
     if len(graph.roots) != len(graph.terminals) or (mirror[list(graph.terminals)] != list(graph.roots)).any():
         raise GraphError("mirror: expected the root of the same position for each terminal")
@@ -533,17 +541,17 @@ def check_mirror(graph: DifferentiationGraph) -> None:
         raise GraphError("mirror: two edges that mirror each other have different labels; expected the same")
 
 
-def sorted_places(wanted: Sequence[Sequence[int]] | NDArray[Any], rows: int, columns: int) -> Integers:
+def sorted_places(entries: Sequence[Sequence[int]] | NDArray[Any], rows: int, columns: int) -> Integers:
     """Return distinct places (root, terminal) of a matrix of that size in row-major order, (n, 2).
 
     Raises:
         GraphError: if there are others.
     """
-    places = np.asarray(wanted)
+    places = np.asarray(entries)
     if places.size == 0:
         return np.zeros((0, 2), np.int64)
     if places.ndim != 2 or places.shape[1] != 2 or places.dtype.kind not in "iu":
-        raise GraphError(f"wanted is {wanted!r:.60}; expected pairs of positions, of a root and a terminal")
+        raise GraphError(f"wanted is {entries!r:.60}; expected pairs of positions, of a root and a terminal")
     if places.min() < 0 or (places.max(axis=0) >= (rows, columns)).any():
         raise GraphError(f"wanted names an entry outside of {rows} × {columns}; expected positions from 0 on")
     return np.unique(places.astype(np.int64), axis=0)
@@ -551,38 +559,38 @@ def sorted_places(wanted: Sequence[Sequence[int]] | NDArray[Any], rows: int, col
 
 def are_wanted(graph: DifferentiationGraph, places: Integers) -> NDArray[np.bool_]:
     """Return a truth value for each of the places (root, terminal), (n, 2): True for selected entries."""
-    found = np.ones(len(places), bool)
+    selected = np.ones(len(places), bool)
     if graph.mirror is not None:
-        found &= places[:, 0] >= places[:, 1]
+        selected &= places[:, 0] >= places[:, 1]
     if graph.wanted is not None:
         columns = max(1, len(graph.terminals))
         keys = graph.wanted[:, 0] * columns + graph.wanted[:, 1]
-        found &= np.isin(places[:, 0] * columns + places[:, 1], keys)
-    return found
+        selected &= np.isin(places[:, 0] * columns + places[:, 1], keys)
+    return selected
 
 
 def on_wanted_paths(graph: DifferentiationGraph, edges: Integers) -> NDArray[np.bool_]:
     """Return a truth value for each edge: True if it is on a path from a root to a terminal of a selected entry.
 
-    Time: a set operation of as many bits as there are terminals for each edge and wanted entry.
+    Time: for each edge and selected entry, a set operation on as many bits as there are terminals.
     """
     assert graph.wanted is not None
     places = graph.wanted
     if graph.mirror is not None:  # a path and its mirror are eliminated together, so both have to be there
         places = np.concatenate([places, places[:, ::-1]])
-    # terminals, as bits, that are wanted of a root above each vertex, and that are below each vertex
-    wanted, below = [0] * len(graph.vertices), [0] * len(graph.vertices)
+    # terminals, as bits: those selected with a root above each vertex, and those below it
+    selected, below = [0] * len(graph.vertices), [0] * len(graph.vertices)
     for row, column in places.tolist():
-        wanted[graph.roots[row]] |= 1 << column
+        selected[graph.roots[row]] |= 1 << column
     for column, terminal in enumerate(graph.terminals):
         below[terminal] = 1 << column
     sources, targets = (ends.tolist() for ends in graph.edges_in_order)
     for j, i in zip(sources, targets, strict=True):
         below[j] |= below[i]
     for j, i in zip(reversed(sources), reversed(targets), strict=True):
-        wanted[i] |= wanted[j]
+        selected[i] |= selected[j]
     ends = zip(graph.sources[edges].tolist(), graph.targets[edges].tolist(), strict=True)
-    return np.array([wanted[j] & below[i] != 0 for j, i in ends], bool)
+    return np.array([selected[j] & below[i] != 0 for j, i in ends], bool)
 
 
 # Derived graphs ------------------------------------------------------------------------------------------------------
@@ -627,8 +635,8 @@ def derive(
         )
     kinds = [Kind.ONE if e == UNIT else Kind(int(graph.kinds[e])) for e in origins]
     symbols = [None if e == UNIT else graph.symbols[e] for e in origins]
-    known = {UNIT, *graph.constants}
-    constants = {k: 1.0 if e == UNIT else graph.constants[e] for k, e in enumerate(origins) if e in known}
+    constant_edges = {UNIT, *graph.constants}
+    constants = {k: 1.0 if e == UNIT else graph.constants[e] for k, e in enumerate(origins) if e in constant_edges}
     derived = DifferentiationGraph.__new__(DifferentiationGraph)
     widths = np.ones(len(vertices), np.int64) if sizes is None else np.asarray(sizes, np.int64)
     # the public constructor numbers vertices by their names, which a derived graph must not depend on
@@ -651,15 +659,15 @@ def subgraph(graph: DifferentiationGraph, edges: Iterable[int]) -> Differentiati
     chosen = edge_numbers(graph, edges)
     used = {*graph.roots, *graph.terminals}
     used.update(graph.sources[list(chosen)].tolist(), graph.targets[list(chosen)].tolist())
-    kept = sorted(used)
-    number = {v: k for k, v in enumerate(kept)}
+    vertices = sorted(used)
+    number = {v: k for k, v in enumerate(vertices)}
     return derive(
         graph,
-        [graph.vertices[v] for v in kept],
+        [graph.vertices[v] for v in vertices],
         [number[v] for v in graph.roots],
         [number[v] for v in graph.terminals],
         [(number[int(graph.sources[e])], number[int(graph.targets[e])], e) for e in chosen],
-        graph.sizes[kept].tolist(),
+        graph.sizes[vertices].tolist(),
     )
 
 
@@ -681,12 +689,14 @@ def edge_numbers(graph: DifferentiationGraph, edges: int | Iterable[int]) -> tup
     return _numbers(edges, len(graph.sources), "edge")
 
 
-def _numbers(given: int | Iterable[int], count: int, what: str) -> tuple[int, ...]:
-    several: Iterable[object] = given if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+def _numbers(requested: int | Iterable[int], count: int, kind: str) -> tuple[int, ...]:
+    several: Iterable[object] = (
+        requested if isinstance(requested, Iterable) and not isinstance(requested, str) else (requested,)
+    )
     numbers = set()
     for number in several:
         if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or not 0 <= number < count:
-            known = f"a number out of 0 … {count - 1}" if count else "none at all"
-            raise GraphError(f"the graph has no {what} {number!r}; expected {known}")
+            expected = f"a number out of 0 … {count - 1}" if count else "none at all"
+            raise GraphError(f"the graph has no {kind} {number!r}; expected {expected}")
         numbers.add(int(number))
     return tuple(sorted(numbers))

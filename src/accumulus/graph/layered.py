@@ -1,4 +1,4 @@
-"""Layered drawings: where vertices are, and what edges go through, roots on top.
+"""Layered drawings: positions of vertices and routes of edges, roots on top.
 
 After Sugiyama, Tagawa and Toda (Methods for Visual Understanding of Hierarchical System Structures, 1981): an edge over
 several levels has a bend on each between; vertices and bends of a level are ordered by the mean of their neighbours,
@@ -63,10 +63,10 @@ def drawn(level: Sequence[int], edges: Sequence[tuple[int, int]], widths: Sequen
     x = _placed(order, above, below, widths, len(level))
     left = min(x.values(), default=0.0)
     points = {v: (x[v] - left, DOWN * depth) for depth, row in enumerate(order) for v in row}
-    found = [[points[v] for v in way] for way in ways]
+    polylines = [[points[v] for v in way] for way in ways]
     vertices = {v: point for v, point in points.items() if v < len(level)}
     width = max((x for x, _ in points.values()), default=0.0)
-    return Drawing(vertices, found, width, DOWN * max(len(order) - 1, 0))
+    return Drawing(vertices, polylines, width, DOWN * max(len(order) - 1, 0))
 
 
 _Neighbours = dict[int, list[int]]
@@ -75,7 +75,7 @@ _Neighbours = dict[int, list[int]]
 def _ordered(
     level: Sequence[int], edges: Sequence[tuple[int, int]]
 ) -> tuple[list[list[int]], list[list[int]], _Neighbours, _Neighbours]:
-    """Return the order on each level, what edges go through, and neighbours above and below; bends behind vertices."""
+    """Return the order on each level, the vertices and bends of each edge, and neighbours above and below."""
     order: list[list[int]] = [[] for _ in range(1 + max(level, default=-1))]
     for v, depth in enumerate(level):
         if depth >= 0:
@@ -98,13 +98,13 @@ def _ordered(
         for upper, lower in pairwise(way):
             below.setdefault(upper, []).append(lower)
             above.setdefault(lower, []).append(upper)
-    place = {v: (k + 0.5) / len(row) for row in order for k, v in enumerate(row)}
+    position = {v: (k + 0.5) / len(row) for row in order for k, v in enumerate(row)}
     for turn in range(TURNS):
         neighbours = below if turn % 2 else above
         for row in reversed(order) if turn % 2 else order:
-            means = {v: _mean([place[u] for u in neighbours.get(v, [v])]) for v in row}
+            means = {v: _mean([position[u] for u in neighbours.get(v, [v])]) for v in row}
             row.sort(key=means.__getitem__)
-            place.update((v, (k + 0.5) / len(row)) for k, v in enumerate(row))
+            position.update((v, (k + 0.5) / len(row)) for k, v in enumerate(row))
     if number <= LARGEST_SWAPPED:
         _swap(order, above, below)
     return order, ways, above, below
@@ -112,10 +112,12 @@ def _ordered(
 
 def _swap(order: list[list[int]], above: _Neighbours, below: _Neighbours) -> None:
     """Swap neighbours on a level where that leaves fewer crossings, until none does."""
-    place = {v: k for row in order for k, v in enumerate(row)}
+    position = {v: k for row in order for k, v in enumerate(row)}
 
     def crossings(v: int, w: int) -> int:
-        return sum(place[a] > place[b] for side in (above, below) for a in side.get(v, ()) for b in side.get(w, ()))
+        return sum(
+            position[a] > position[b] for side in (above, below) for a in side.get(v, ()) for b in side.get(w, ())
+        )
 
     for _ in range(TURNS):
         changed = False
@@ -124,7 +126,7 @@ def _swap(order: list[list[int]], above: _Neighbours, below: _Neighbours) -> Non
                 v, w = row[k], row[k + 1]
                 if crossings(v, w) > crossings(w, v):
                     row[k], row[k + 1] = w, v
-                    place[v], place[w] = k + 1, k
+                    position[v], position[w] = k + 1, k
                     changed = True
         if not changed:
             return
@@ -153,18 +155,18 @@ def _placed(
     return x
 
 
-def _nearest(wanted: Sequence[float], gaps: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Return the places nearest to those that are wanted, in the least-squares sense, that keep the gaps."""
+def _nearest(targets: Sequence[float], gaps: Sequence[float], weights: Sequence[float]) -> list[float]:
+    """Return the positions that keep the gaps and are nearest to the targets, by weighted least squares."""
     offsets = [0.0]
     for gap in gaps:
         offsets.append(offsets[-1] + gap)
     pools: list[tuple[float, float, int]] = []  # mean, weight, members
-    for place, offset, own in zip(wanted, offsets, weights, strict=False):
-        mean, weight, members = place - offset, own, 1
+    for target, offset, w in zip(targets, offsets, weights, strict=False):
+        mean, weight, members = target - offset, w, 1
         while pools and pools[-1][0] > mean:
-            other, more, others = pools.pop()
+            other, more, absorbed = pools.pop()
             mean = (mean * weight + other * more) / (weight + more)
-            weight, members = weight + more, members + others
+            weight, members = weight + more, members + absorbed
         pools.append((mean, weight, members))
     means = [mean for mean, _, members in pools for _ in range(members)]
     return [mean + offset for mean, offset in zip(means, offsets, strict=False)]

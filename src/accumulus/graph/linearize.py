@@ -24,7 +24,7 @@ from accumulus.tape.partials import check_orders, partial
 from accumulus.tape.passes import commands, extended, moved, rows_of, spread
 from accumulus.tape.tape import ADD, Tape
 
-#: Of what is no vertex, or depends on no input.
+#: Number of a value that is no vertex, or depends on no input.
 _NONE: Final = -1
 #: True if an operation has a derivative by each of its arguments that is not 0 wherever it exists.
 _SMOOTH: Final = np.array([[k < row.arity and row.partials[k] is not None for k in range(3)] for row in OPERATIONS])
@@ -82,7 +82,7 @@ def linearize(
             wanted = sorted_places(wanted, len(outputs), len(columns))
         except GraphError as error:
             raise ArgumentError(str(error)) from None
-        # what nobody wants the derivatives of is as good as constant
+        # an output without selected derivatives counts as constant
         outputs[~np.isin(np.arange(len(outputs)), wanted[:, 0])] = _NONE
     differentiated = np.array(columns, np.int64)
     recorded, edges = local_partials(tape, differentiated, keeping=keeping)
@@ -98,25 +98,25 @@ def linearize(
     vertex = np.full(len(tape), _NONE)
     vertex[differentiated] = np.arange(len(columns))
     vertex[inner] = len(columns) + np.arange(len(inner))
-    kept = reached[edges.operations]
-    sources, targets = vertex[edges.operations[kept]], vertex[edges.arguments[kept]]
+    live = reached[edges.operations]
+    sources, targets = vertex[edges.operations[live]], vertex[edges.arguments[live]]
 
-    # one root for all outputs that are equal, in the order of the first; what others depend on, and what is an input
-    # itself, has a root of its own
+    # one root for all equal outputs, in the order of the first; an output that is an input, or that others depend on,
+    # gets a root of its own
     ends = np.where(outputs >= 0, moved(outputs, vertex), _NONE)
-    found, first, rows = np.unique(ends, return_index=True, return_inverse=True)
-    turn = np.argsort(np.where(found >= 0, first, len(outputs)), kind="stable")[: np.count_nonzero(found >= 0)]
-    roots = found[turn]
-    root_of = np.full(len(found), _NONE)
+    distinct, first, rows = np.unique(ends, return_index=True, return_inverse=True)
+    turn = np.argsort(np.where(distinct >= 0, first, len(outputs)), kind="stable")[: np.count_nonzero(distinct >= 0)]
+    roots = distinct[turn]
+    root_of = np.full(len(distinct), _NONE)
     root_of[turn] = np.arange(len(turn))
     depended_on = np.zeros(len(columns) + len(inner), bool)
     depended_on[targets] = True
     depended_on[: len(columns)] = True
     shared = np.flatnonzero(depended_on[roots])
-    own = len(depended_on) + np.arange(len(shared))
-    sources, targets = np.concatenate([sources, own]), np.concatenate([targets, roots[shared]])
-    labels = np.concatenate([edges.labels[kept], np.full(len(shared), recorded.constant(1.0))])
-    roots[shared] = own
+    new_roots = len(depended_on) + np.arange(len(shared))
+    sources, targets = np.concatenate([sources, new_roots]), np.concatenate([targets, roots[shared]])
+    labels = np.concatenate([edges.labels[live], np.full(len(shared), recorded.constant(1.0))])
+    roots[shared] = new_roots
     names = [f"x{k}" for k in columns] + [f"v{k}" for k in inner.tolist()] + [f"y{k}" for k in shared.tolist()]
 
     recorded, references = unattached(recorded, keeping=keeping)
@@ -173,7 +173,7 @@ def local_partials(tape: Tape, columns: Integers, *, keeping: bool = False) -> t
         cancelled = counting[operations] & (arguments[operations] == edges.arguments[zero, np.newaxis])
         if not cancelled.any():
             return result, Edges(*(column[~zero] for column in edges))
-        # what depends on a column through such an argument only does not depend on it
+        # a value that depends on a column through such arguments only does not depend on it
         np.logical_and.at(counting, operations, ~cancelled)  # an operation may come twice
 
 
@@ -188,7 +188,7 @@ def _are_zero(tape: Tape, labels: Integers) -> NDArray[np.bool_]:
 
 
 def _recorded(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Tape, Edges]:
-    """Return the tape with the partial derivatives by the arguments that are chosen, (operations, 3)."""
+    """Return the tape with the partial derivatives with respect to the chosen arguments, (operations, 3)."""
     operations, positions = np.nonzero(chosen)
     arguments = rows[operations, 1 + positions]
     # an argument that comes twice, as in x * x, has the sum of both derivatives
@@ -205,10 +205,10 @@ def _recorded(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Ta
     labels = np.empty(len(operations), np.int64)
     for k, (template, label) in enumerate(templates):
         entries = np.flatnonzero(kind == k)
-        own = operations[entries]
+        of_kind = operations[entries]
         start = ends[entries] - again[entries] - sizes[k]
-        # what stands for the template's references: arguments, value, operations after that; at the end, constants
-        places: list[Any] = [*rows[own, 1 : 1 + template.inputs].T, own + tape.inputs]
+        # references for those of the template: arguments, value, operations after that; at the end, constants
+        places: list[Any] = [*rows[of_kind, 1 : 1 + template.inputs].T, of_kind + tape.inputs]
         places += [start + j for j in range(sizes[k])]
         places += [base.constant(value) for value in reversed(template.constants)]
         for j, (code, *operands) in enumerate(rows_of(template, template.inputs + 1).tolist()):

@@ -224,9 +224,9 @@ class Picture:
           \node[root, minimum width=21.0bp] at (17.2,-16.5) {$y$};
         """
         colours = [
-            rf"  \definecolor{{{name}{part}}}{{HTML}}{{{colour[1:].upper()}}}"
+            rf"  \definecolor{{{name}{role}}}{{HTML}}{{{colour[1:].upper()}}}"
             for name, colours in (*_FILLS.items(), ("edge", ("#7f8a95", "#b3622d")))
-            for part, colour in zip(("fill", "line"), colours, strict=False)
+            for role, colour in zip(("fill", "line"), colours, strict=False)
         ]
         shape = rf"draw, inner sep=0, minimum height={_bp(HIGH)}bp, rounded corners={_bp(self.corner)}bp"
         styles = ", ".join(
@@ -260,8 +260,8 @@ def picture_of(graph: DifferentiationGraph, names: Sequence[str] | None = None) 
         graph: graph to draw.
         names: names of its vertices; its own if not given.
     """
-    given = map(str, graph.vertices) if names is None else names
-    shown = [_shown(name, size) for name, size in zip(given, graph.sizes.tolist(), strict=True)]
+    vertex_names = map(str, graph.vertices) if names is None else names
+    shown = [_shown(name, size) for name, size in zip(vertex_names, graph.sizes.tolist(), strict=True)]
     edges = [
         (j, i, _shown(label, 1), kind == Kind.ONE)
         for j, i, label, kind in zip(
@@ -338,7 +338,7 @@ def _tex(text: str) -> str:
 
 
 def _shown(name: str, size: int) -> str:
-    """Return a name as it is drawn: short, and with the size of a vector."""
+    """Return a name for drawing: shortened, and with the size of a vector."""
     text = typeset(printable(name))
     text = text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
     return f"{text} ×{size}" if size > 1 else text

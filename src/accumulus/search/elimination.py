@@ -200,10 +200,10 @@ def cheapest_sweep(graph: DifferentiationGraph) -> Greedy:
 
     If the steps cannot be counted, return the one that starts from fewer roots or terminals.
     """
-    known, _ = sweep_counts(graph)
-    if known:
-        name = min(known, key=lambda name: known[name].steps)
-        priced = known[name]
+    counts, _ = sweep_counts(graph)
+    if counts:
+        name = min(counts, key=lambda name: counts[name].steps)
+        priced = counts[name]
     else:
         roots, terminals = len(graph.roots), len(graph.terminals)
         name = "forward" if terminals < roots else "reverse"

@@ -50,11 +50,11 @@ def options_of_parts(options: Options) -> list[Options]:
     """
     higher = EFFORTS[min(EFFORTS.index(options.effort) + 1, len(EFFORTS) - 1)]
     alone = options.alone
-    others = (
+    rest = (
         replace(alone, seed=seed_of(int(options.seed), k), effort=higher if k % 2 else options.effort)
         for k in range(1, PARTS[options.effort])
     )
-    return [alone, *others]
+    return [alone, *rest]
 
 
 class OtherParts:
@@ -97,26 +97,26 @@ class OtherParts:
         except Exception as error:
             self._failed(error)
 
-    def best(self, own: Plan, interrupted: bool) -> tuple[Plan, bool]:
+    def best(self, local: Plan, interrupted: bool) -> tuple[Plan, bool]:
         """Return the cheapest plan of all parts, and whether Ctrl-C ended the search.
 
         Args:
-            own: the plan of part 0.
-            interrupted: True if Ctrl-C ended part 0, so that the others are not waited for.
+            local: the plan of part 0.
+            interrupted: True if Ctrl-C ended part 0, so that the other parts are not waited for.
         """
         try:
             interrupted |= self._take(0)
-            while self._pending and not interrupted and not _is_optimal(own, self._context):
+            while self._pending and not interrupted and not _is_optimal(local, self._context):
                 left = self._context.clock_left
                 if left == 0:
                     self.complete = False
                     break
                 interrupted = self._take(min(left, _REPORTS))
-                self._context.tell("plan", min([own.cost, *(cost for cost, *_ in self._done)]))
+                self._context.tell("plan", min([local.cost, *(cost for cost, *_ in self._done)]))
         except KeyboardInterrupt:
             interrupted = True
-        for cost, number, data in sorted(self._done, key=lambda part: part[:2]):
-            if cost >= own.cost:
+        for cost, number, data in sorted(self._done, key=lambda answer: answer[:2]):
+            if cost >= local.cost:
                 break
             try:
                 plan = plan_from_data(data, self._graph)
@@ -125,10 +125,10 @@ class OtherParts:
             else:
                 # lower bounds of workers are not verified, so only this process's own counts
                 method = plan.method if self._options.method == "auto" else self._options.method
-                bound = None if own.lower_bound is None else min(own.lower_bound, plan.cost)
-                won = replace(own, accumulation=plan.accumulation, order=plan.order, cost=plan.cost)
+                bound = None if local.lower_bound is None else min(local.lower_bound, plan.cost)
+                won = replace(local, accumulation=plan.accumulation, order=plan.order, cost=plan.cost)
                 return replace(won, method=method, lower_bound=bound), interrupted
-        return own, interrupted
+        return local, interrupted
 
     def close(self) -> None:
         """Cancel the parts that have not started, and shut down the executor that was made for a Dask client."""
@@ -144,8 +144,8 @@ class OtherParts:
         """Return the message about all failures."""
         first = self.failures[0]
         said = f"{type(first).__name__}: {first}" if str(first) else type(first).__name__
-        others = len(self.failures) - 1
-        more = f", and {others} more" if others else ""
+        further = len(self.failures) - 1
+        more = f", and {further} more" if further else ""
         return (
             f"{type(self._options.executor).__name__} failed in parts of the search ({said}{more}); the plan is there "
             "all the same, the best of all other parts. It is not stored in the cache"
@@ -194,10 +194,10 @@ def _search_part(
         return None
     context = Context(options, left, work=work)
     graph = graph_from_data(graph_data)
-    found = get(method)(graph, context)
-    cost = found.cost(options.objective)
-    plan = Plan(graph, found.accumulation, found.method, options.objective, cost, found.order)
-    return plan_as_data(plan), not (found.interrupted or context.cut_short)
+    result = get(method)(graph, context)
+    cost = result.cost(options.objective)
+    plan = Plan(graph, result.accumulation, result.method, options.objective, cost, result.order)
+    return plan_as_data(plan), not (result.interrupted or context.cut_short)
 
 
 def _is_optimal(plan: Plan, deadline: Deadline) -> bool:
@@ -305,9 +305,9 @@ def find_plan(
     options = context.options
     with context.paused():
         key = plan_key(graph, context) if options.caches and order is None else None
-        known = stored_plan(key, graph) if key else None
-    if known is not None:
-        made, work = known
+        stored = stored_plan(key, graph) if key else None
+    if stored is not None:
+        made, work = stored
         context.recall(work)
         return replace(made, recalled=True, effort=options.effort, time_limit=options.time_limit)
     if before is not None:
@@ -315,45 +315,45 @@ def find_plan(
     start, before_search = time.perf_counter(), context.spent
     if order is not None and options.method != "auto":
         raise ArgumentError(f"both method={options.method!r} and an order are given; expected one of them")
-    others = OtherParts(graph, context if order is None else context.having(executor=None))
+    other_parts = OtherParts(graph, context if order is None else context.having(executor=None))
     try:
-        found = _search(graph, context) if order is None else SearchResult(graph, "order", _numbered(graph, order))
+        result = _search(graph, context) if order is None else SearchResult(graph, "order", _numbered(graph, order))
         with context.paused():
-            found.accumulation.verify()
-            cost = found.cost(options.objective)
-        own = Plan(
+            result.accumulation.verify()
+            cost = result.cost(options.objective)
+        local = Plan(
             graph,
-            found.accumulation,
-            found.method,
+            result.accumulation,
+            result.method,
             options.objective,
             cost,
-            found.order,
-            # bounds are for whole Jacobians, whose products are told apart
-            found.lower_bound if graph.wants_all else None,
+            result.order,
+            # bounds are for Jacobians without a mirror, all entries selected
+            result.lower_bound if graph.wants_all else None,
             seed=options.seed,
             effort=options.effort,
             time_limit=options.time_limit,
         )
-        best, interrupted = others.best(own, found.interrupted)
+        best, interrupted = other_parts.best(local, result.interrupted)
     finally:
-        others.close()
+        other_parts.close()
     if interrupted and not keep_best:
         raise KeyboardInterrupt
     made = replace(
         best,
         seconds=time.perf_counter() - start,
-        cut_short=bool(context.cut_short) or not (others.complete or others.failures),
+        cut_short=bool(context.cut_short) or not (other_parts.complete or other_parts.failures),
     )
-    if found.unfinished:
+    if result.unfinished:
         warnings.warn(
-            f"{options.method} did not finish within {options.time_limit:g} s; the plan is that of {found.method}. "
+            f"{options.method} did not finish within {options.time_limit:g} s; the plan is that of {result.method}. "
             "Give it a longer time_limit",
             TimeLimitWarning,
             stacklevel=3,
         )
-    if others.failures:
-        warnings.warn(others.complaint(), ExecutorWarning, stacklevel=3)
-    if key and others.complete and not (interrupted or found.unfinished or made.cut_short):
+    if other_parts.failures:
+        warnings.warn(other_parts.complaint(), ExecutorWarning, stacklevel=3)
+    if key and other_parts.complete and not (interrupted or result.unfinished or made.cut_short):
         store_plan(key, made, context.spent - before_search)
     return made
 
@@ -363,10 +363,10 @@ def _search(graph: DifferentiationGraph, context: Context) -> SearchResult:
     options = context.options
     with context.paused():  # imports its module
         method = get(options.method)
-    found = method(graph, context)
-    if options.method == "auto" or found.unfinished:
-        return found
-    return replace(found, method=options.method, _accumulation=found.accumulation)
+    result = method(graph, context)
+    if options.method == "auto" or result.unfinished:
+        return result
+    return replace(result, method=options.method, _accumulation=result.accumulation)
 
 
 def _numbered(graph: DifferentiationGraph, order: Iterable[Hashable]) -> tuple[int, ...]:

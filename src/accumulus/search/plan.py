@@ -170,7 +170,7 @@ class Plan:
         Raises:
             ArgumentError: if the file cannot be written; the message names a file that has the page instead.
         """
-        # by name: what shows plans stands on them
+        # by name: modules that show plans import this one
         return import_module("accumulus.show.explorer").show_plan(self, path)
 
     def __str__(self) -> str:
@@ -248,8 +248,8 @@ def load_plan(path: str | PathLike[str], graph: DifferentiationGraph | None = No
                 f"its form has version {version}, this accumulus reads up to {VERSION}; install a newer one"
             )
         check_keys(data, _KEYS, "the file", PlanError)
-        found = plan_from_data(data, graph_from_data(data.get("graph")))
-        return found if graph is None else _moved(found, graph)
+        loaded = plan_from_data(data, graph_from_data(data.get("graph")))
+        return loaded if graph is None else _moved(loaded, graph)
     except (GraphError, PlanError) as error:
         raise PlanError(f"{path}: {error}") from None
 
@@ -288,12 +288,12 @@ def plan_from_data(data: Mapping[str, Any], graph: DifferentiationGraph) -> Plan
     """Return the plan for `graph` that plain data describe, checked and verified.
 
     Raises:
-        PlanError: naming what is wrong.
+        PlanError: naming the wrong item.
     """
     method, objective = data.get("method"), data.get("objective")
     if not isinstance(method, str) or not method:
         raise PlanError(f"'method' is {shortened(method)}; expected a name")
-    names = [known.value for known in COUNTED]
+    names = [member.value for member in COUNTED]
     if objective == "time":
         raise PlanError(f"{TIME_WAS_REMOVED}, and make the plan again")
     if objective not in names:
@@ -320,8 +320,9 @@ def plan_from_data(data: Mapping[str, Any], graph: DifferentiationGraph) -> Plan
     cut_short = data.get(_CUT_SHORT, False)
     if not isinstance(cut_short, bool):
         raise PlanError(f"'{_CUT_SHORT}' is {shortened(cut_short)}; expected true or false")
-    found = Objective(objective)
-    return Plan(graph, accumulation, method, found, cost, order, bound, float(seconds), seed, cut_short=cut_short)
+    return Plan(
+        graph, accumulation, method, Objective(objective), cost, order, bound, float(seconds), seed, cut_short=cut_short
+    )
 
 
 def _read_accumulation(
@@ -376,7 +377,7 @@ def _read_entries(data: Any) -> dict[tuple[int, int], int]:
 def _moved(plan: Plan, graph: DifferentiationGraph) -> Plan:
     """Return the plan for another graph of the same structure."""
     mine = plan.graph
-    for what, a, b in (
+    for aspect, a, b in (
         ("number of vertices", len(mine.vertices), len(graph.vertices)),
         ("number of edges", len(mine.sources), len(graph.sources)),
         ("roots", mine.roots, graph.roots),
@@ -390,7 +391,7 @@ def _moved(plan: Plan, graph: DifferentiationGraph) -> Plan:
     ):
         if a != b:
             raise PlanError(
-                f"the plan is for another graph than the one given: the {what} differ, {shortened(a)} and "
+                f"the plan is for another graph than the one given: the {aspect} differ, {shortened(a)} and "
                 f"{shortened(b)}; make a plan for this graph"
             )
     accumulation = Accumulation(graph, plan.accumulation.steps, plan.accumulation.entries)
@@ -430,17 +431,17 @@ def graph_hash(graph: DifferentiationGraph) -> str:
     >>> graph_hash(named) == graph_hash(DifferentiationGraph([(2, 1), (1, 0, 2.0)]))
     False
     """
-    known = sorted(graph.constants.items())
+    constants = sorted(graph.constants.items())
     parts: list[Any] = [
-        array("q", [len(graph.vertices), len(graph.sources), len(known)]),
+        array("q", [len(graph.vertices), len(graph.sources), len(constants)]),
         array("q", graph.roots),
         array("q", graph.terminals),
         np.ascontiguousarray(graph.sources, "<i4"),
         np.ascontiguousarray(graph.targets, "<i4"),
         np.ascontiguousarray(graph.kinds, "u1"),
         np.ascontiguousarray(graph.sizes, "<i8"),
-        array("q", [e for e, _ in known]),
-        array("d", [value for _, value in known]),
+        array("q", [e for e, _ in constants]),
+        array("d", [value for _, value in constants]),
         array("q", _numbered_symbols(graph.symbols)),
     ]
     if graph.tape is not None:
@@ -465,16 +466,16 @@ def _numbered_symbols(symbols: tuple[str | None, ...]) -> list[int]:
 def plan_key(graph: DifferentiationGraph, context: Context) -> str:
     """Return the key under which the cache stores the plan of a search in this context."""
     options = context.options
-    given = {name: getattr(options, name) for name in OF_PLANS}
-    given["rewritten"] = options.counts_rewritten
-    # that a search is shared decides its parts; who does which does not matter
-    given["executor"] = options.executor is not None
-    given["work"] = context.left
-    # 1 second and 1.0 are one, as they are equal
-    given["time_limit"] = float(options.time_limit)
-    # numbers of NumPy are written as the numbers that they are
-    given = {name: value.item() if hasattr(value, "item") else value for name, value in given.items()}
-    everything = json.dumps([VERSION, graph_hash(graph), given], sort_keys=True)
+    settings = {name: getattr(options, name) for name in OF_PLANS}
+    settings["rewritten"] = options.counts_rewritten
+    # parts depend on whether the search is shared, not on which worker has which
+    settings["executor"] = options.executor is not None
+    settings["work"] = context.left
+    # 1 second and 1.0 have the same key, as they are equal
+    settings["time_limit"] = float(options.time_limit)
+    # scalars of NumPy are written as numbers of Python
+    settings = {name: value.item() if hasattr(value, "item") else value for name, value in settings.items()}
+    everything = json.dumps([VERSION, graph_hash(graph), settings], sort_keys=True)
     return cache.key_of("plans", everything.encode())
 
 

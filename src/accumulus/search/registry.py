@@ -153,8 +153,8 @@ def get(name: str) -> Method:
 SMALL: Final = 100
 #: Part of the time limit that is left to the deterministic methods.
 _DETERMINISTIC: Final = 0.2
-#: Part of the estimated time of the vertex search that all deterministic methods together may take; at least so many
-#: seconds.
+#: Part of the estimated time of the vertex search that all deterministic methods together may take, and the least time
+#: in seconds.
 _SHARE: Final = 0.1
 _MINIMUM: Final = 1e-3
 #: Edges beyond which no estimates are made, unless the effort is thorough.
@@ -178,19 +178,19 @@ def auto(graph: DifferentiationGraph, context: Context) -> SearchResult:
     if best.interrupted or not options.searches or context.passed:
         return best
     included = {"face", *_included("face")}  # `face` has run all of these
-    others = [get(name) for name in METHODS if name not in {"auto", *included}]
-    deterministic = [method for method in others if method.seconds is not None]
+    rest = [get(name) for name in METHODS if name not in {"auto", *included}]
+    deterministic = [method for method in rest if method.seconds is not None]
     try:
         for method, seconds in _affordable(graph, options, deterministic, best):
             if 2 * seconds > context.left:
                 continue
             try:
-                found = method.find(graph, context)
+                result = method.find(graph, context)
             except OutOfTimeError:
                 break
             context.spend(seconds)
-            if found.cost(options.objective) < best.cost(options.objective):
-                best = found
+            if result.cost(options.objective) < best.cost(options.objective):
+                best = result
             context.tell("plan", best.cost(options.objective))
     except KeyboardInterrupt:
         return replace(best, interrupted=True)

@@ -144,8 +144,8 @@ def _conditional(graph: DifferentiationGraph) -> frozenset[int]:
     below, above = np.zeros((2, len(graph.vertices)), bool)
     below[graph.targets[labels]] = True
     above[graph.sources[labels]] = True
-    found = spread(below, sources[::-1], targets[::-1]) | spread(above, targets, sources)
-    return frozenset(np.flatnonzero(found).tolist())
+    conditional = spread(below, sources[::-1], targets[::-1]) | spread(above, targets, sources)
+    return frozenset(np.flatnonzero(conditional).tolist())
 
 
 def _greedy(
@@ -153,31 +153,31 @@ def _greedy(
 ) -> tuple[frozenset[int], _Cost]:
     """Return the best graph on the way to the Jacobian, eliminating the vertex that adds least next."""
     turn = random.Random(context.options.seed)
-    known = {k: _added(left, k) for k in free}
-    waiting = [(added, turn.random(), k) for k, added in known.items()]
+    scores = {k: _added(left, k) for k in free}
+    waiting = [(added, turn.random(), k) for k, added in scores.items()]
     heapq.heapify(waiting)
     gone: list[int] = []
     best, cost = 0, (now_cost := _cost(left))
     while waiting and not context.passed and now_cost[0] <= max(_SMALL, _FILL * cost[0]):
         added, order, k = heapq.heappop(waiting)
-        if known.get(k) != added:
+        if scores.get(k) != added:
             continue
         now = _added(left, k)
         if now > added:  # edges that it would have shared are gone
-            known[k] = now
+            scores[k] = now
             heapq.heappush(waiting, (now, order, k))
             continue
-        del known[k]
+        del scores[k]
         changed = {*left.predecessors[k], *left.successors[k]}
         left.eliminate(k)
         now_cost = now_cost[0] + now[0], now_cost[1] + now[1]
         gone.append(k)
         if now_cost < cost:
             best, cost = len(gone), now_cost
-        for v in changed & known.keys():
-            known[v] = _added(left, v)
+        for v in changed & scores.keys():
+            scores[v] = _added(left, v)
             context.spend(_LOOK * (4 + left.cost(v)[0]))
-            heapq.heappush(waiting, (known[v], turn.random(), v))
+            heapq.heappush(waiting, (scores[v], turn.random(), v))
     return always.union(gone[:best]), cost
 
 
@@ -209,11 +209,11 @@ def _annealed(
         k = turn.choice(free)
         tried = now ^ {k}
         left, joined = _without(whole, tried)
-        found = _cost(left)
+        tried_cost = _cost(left)
         context.spend(work + _JOIN * joined)
         heat = _HOT * (_COLD / _HOT) ** (move / moves)
-        if found <= now_cost or turn.random() < math.exp((now_cost[0] - found[0] - _TIE) / heat):
-            now, now_cost = tried, found
-            if found < cost:
-                best, cost = tried, found
+        if tried_cost <= now_cost or turn.random() < math.exp((now_cost[0] - tried_cost[0] - _TIE) / heat):
+            now, now_cost = tried, tried_cost
+            if tried_cost < cost:
+                best, cost = tried, tried_cost
     return best, cost

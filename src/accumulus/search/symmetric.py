@@ -62,8 +62,8 @@ class PairsAnnealing(Annealing):
     def __init__(self, graph: SymmetricGraph, objective: Objective) -> None:
         self._values = graph.inner
         count = self.count = len(self._values)
-        others = [v for v, is_value in enumerate(graph.values) if is_value and v in set(graph.graph.terminals)]
-        number = {v: k for k, v in enumerate([*self._values, *others])}
+        terminals = [v for v, is_value in enumerate(graph.values) if is_value and v in set(graph.graph.terminals)]
+        number = {v: k for k, v in enumerate([*self._values, *terminals])}
         words = -(-len(number) // 64)
         rows = _rows(graph, number, count, words)
         inner = np.zeros((1, 64 * words), np.uint8)
@@ -160,8 +160,8 @@ def _rows(graph: SymmetricGraph, number: dict[int, int], count: int, words: int)
 def _words(bits: NDArray[np.uint8]) -> Integers:
     """Return the last axis, of bits, as words of 64."""
     packed = np.packbits(bits, axis=-1, bitorder="little")
-    found: Integers = packed.view(np.dtype(np.int64).newbyteorder("<")).astype(np.int64)
-    return found
+    words: Integers = packed.view(np.dtype(np.int64).newbyteorder("<")).astype(np.int64)
+    return words
 
 
 # Methods -------------------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ _SCHEDULE: Final = {
     "balanced": Schedule(30, growth=1.0, stalls=0),
     "thorough": Schedule(100, growth=1.5, stalls=2),
 }
-#: Orders of more than this, as a multiple of what the cheapest costs, are not counted on the tape.
+#: Orders of more than this, as a multiple of the cheapest one's cost, are not counted on the tape.
 _MORE: Final = 1.3
 #: Part of the time for these; the rest is for orders of vertices.
 _OWN: Final = 0.6
@@ -208,13 +208,13 @@ def symmetric(graph: DifferentiationGraph, context: Context) -> SearchResult:
     except KeyboardInterrupt:
         interrupted = True
         candidates = candidates or [edge_pushing(graph, context)]
-    found = _cheapest(candidates, context)
+    cheapest = _cheapest(candidates, context)
     if callable(options.progress) and not interrupted:
         try:
-            context.tell("plan", found.cost(options.objective))
+            context.tell("plan", cheapest.cost(options.objective))
         except KeyboardInterrupt:
             interrupted = True
-    return replace(found, interrupted=True) if interrupted else found
+    return replace(cheapest, interrupted=True) if interrupted else cheapest
 
 
 def _orders(pairs: SymmetricGraph, context: Context) -> list[tuple[str, tuple[int, ...]]]:
@@ -244,21 +244,21 @@ def _orders(pairs: SymmetricGraph, context: Context) -> list[tuple[str, tuple[in
         costs[order] = cost
     # one alone, where there is little time: each is to be eliminated, and its program counted
     limit = min(costs.values()) * (1.0 if options.effort == "fast" else _MORE)
-    found = [order for order, cost in costs.items() if cost <= limit]
+    close = [order for order, cost in costs.items() if cost <= limit]
     names = {pushing: "edge-pushing"}
-    return [(names.get(order, "symmetric"), order) for order in (found[-1:] if options.effort == "fast" else found)]
+    return [(names.get(order, "symmetric"), order) for order in (close[-1:] if options.effort == "fast" else close)]
 
 
 def _eliminated(graph: DifferentiationGraph, method: str, order: tuple[int, ...]) -> SearchResult:
     return SearchResult(graph, method, _accumulation=eliminate_pairs(graph, order))
 
 
-def _cheapest(found: list[SearchResult], context: Context) -> SearchResult:
+def _cheapest(results: list[SearchResult], context: Context) -> SearchResult:
     """Return the cheapest result under the objective; the first among equals."""
     options = context.options
     if not options.objective.on_tape:
-        return min(found, key=lambda result: result.cost(options.objective))
+        return min(results, key=lambda result: result.cost(options.objective))
     candidates = [
-        Candidate(result, (result.cost(Objective.MULTIPLICATIONS), result.cost(Objective.FMA))) for result in found
+        Candidate(result, (result.cost(Objective.MULTIPLICATIONS), result.cost(Objective.FMA))) for result in results
     ]
     return cheapest_program(candidates, context.unless_searched())

@@ -73,7 +73,7 @@ from accumulus.search.elimination import (
 from accumulus.search.registry import SearchResult, register
 from accumulus.tape.tape import SELECT
 
-#: Number of products up to which all greedy orders are compared, whatever the best one makes.
+#: Number of products up to which all greedy orders are compared, regardless of the best one's number.
 CHEAP: Final = 10_000
 #: An order is given up after `MANY` times the products of the better sweep. Where sweeps cannot be counted, the first
 #: limit is `FEW` products for each edge, and each further limit `MANY` times the last.
@@ -95,38 +95,38 @@ def greedy_orders(graph: DifferentiationGraph, objective: Objective, deadline: D
         prepare("elimination.vertex", "elimination.labels")  # side by side, where they have to be compiled
     least = min((priced.products for priced in counted.values()), default=FEW * len(graph.sources) // MANY)
     most = max(CHEAP, MANY * least)
-    found: dict[str, Greedy] = {}
+    completed: dict[str, Greedy] = {}
 
     def limit() -> Limit:
         """Return the limit of the next order."""
-        known = [greedy.priced for greedy in found.values()]
-        if not known:
+        prices = [greedy.priced for greedy in completed.values()]
+        if not prices:
             return Limit(products=most)
         if objective.on_tape:
-            return Limit(products=min(most, max(CHEAP, 2 * min(priced.products for priced in known))))
-        return Limit(min(priced.cost[0] for priced in known), most)
+            return Limit(products=min(most, max(CHEAP, 2 * min(priced.products for priced in prices))))
+        return Limit(min(priced.cost[0] for priced in prices), most)
 
     def priced_sweep(name: str) -> Priced | None:
         if not exact:
             return price(graph, orders[name], objective, limit(), deadline)
-        known, within = counted[name], limit()
-        return known if known.cost[0] <= within.cost and known.products <= within.products else None
+        sweep, within = counted[name], limit()
+        return sweep if sweep.cost[0] <= within.cost and sweep.products <= within.products else None
 
     try:
-        while not found:
+        while not completed:
             for name in sorted(orders, key=lambda name: counted[name].products if counted else 0):
                 priced = priced_sweep(name)
                 if priced is not None:
-                    found[name] = Greedy(name, orders[name], priced)
+                    completed[name] = Greedy(name, orders[name], priced)
             # of one vertex there is one order
             markowitz = markowitz_order(graph, objective, limit(), deadline) if some_choice else None
             if markowitz is not None:
-                found["markowitz"] = Greedy("markowitz", markowitz[1], markowitz[0])
+                completed["markowitz"] = Greedy("markowitz", markowitz[1], markowitz[0])
             most *= MANY
     except OutOfTimeError:
-        if not found:
-            found["sweep"] = cheapest_sweep(graph)
-    return [found[name] for name in ("forward", "reverse", "markowitz", "sweep") if name in found]
+        if not completed:
+            completed["sweep"] = cheapest_sweep(graph)
+    return [completed[name] for name in ("forward", "reverse", "markowitz", "sweep") if name in completed]
 
 
 @register("forward", seconds=lambda work: 2e-6 * work.forward)
@@ -144,9 +144,9 @@ def reverse(graph: DifferentiationGraph, context: Context) -> SearchResult:
 @register("markowitz", seconds=lambda work: 20e-6 * work.fewest)
 def markowitz(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Eliminate the cheapest vertex of those left, under the objective."""
-    found = markowitz_order(graph, context.options.objective, UNLIMITED, context)
-    assert found is not None
-    return SearchResult(graph, "markowitz", found[1])
+    priced_order = markowitz_order(graph, context.options.objective, UNLIMITED, context)
+    assert priced_order is not None
+    return SearchResult(graph, "markowitz", priced_order[1])
 
 
 # Programs ------------------------------------------------------------------------------------------------------------
@@ -157,8 +157,8 @@ def markowitz(graph: DifferentiationGraph, context: Context) -> SearchResult:
 #: of two branches is one select.
 _MORE_STEPS: Final = 1.3
 _MANY_MORE_STEPS: Final = 2.5
-#: Where labels have conditions, programs of so many times the operations of the shortest are swept by the rewriter
-#: before one is chosen: products of choices come to less where these are the same.
+#: Where labels have conditions, programs with up to this multiple of the shortest one's operations are swept by the
+#: rewriter before one is chosen: products of choices come to less where these are the same.
 _CLOSE: Final = 1.1
 #: Steps beyond which a program is too long for the rewriter to say much about it in a short run.
 _SCORED: Final = 50_000
@@ -202,19 +202,19 @@ def cheapest_program(candidates: Sequence[Candidate], context: Context) -> Searc
     if len(likeliest) == 1:
         return likeliest[0]
 
-    def program_cost(found: SearchResult) -> int:
-        return found.cost(options.objective)
+    def program_cost(result: SearchResult) -> int:
+        return result.cost(options.objective)
 
-    def rewritten_cost(found: SearchResult) -> int:
-        return preview(emit(found.accumulation), context)
+    def rewritten_cost(result: SearchResult) -> int:
+        return preview(emit(result.accumulation), context)
 
-    def swept_cost(found: SearchResult) -> int:
-        return preview(emit(found.accumulation), context, 0)
+    def swept_cost(result: SearchResult) -> int:
+        return preview(emit(result.accumulation), context, 0)
 
     counted = _counted(likeliest, rewritten_cost if rewritten else program_cost, context)
     least = min(cost for cost, _ in counted)
     if conditional and options.counts_rewritten and not rewritten and least <= _SCORED:
-        close = [found for cost, found in counted if cost <= _CLOSE * least]
+        close = [result for cost, result in counted if cost <= _CLOSE * least]
         if len(close) > 1:
             counted = _counted(close, swept_cost, context)
     return min(counted, key=lambda pair: pair[0])[1]
@@ -343,7 +343,7 @@ MOST_EDGES: Final = 50_000
 SWEEPS: Final = 15
 #: Parts of the windows that are searched in the passes of a round, the dearest first.
 PASSES: Final = (1 / 16, 1 / 4, 1.0)
-#: Part of the cost below which a round gains too little, and so many such rounds in a row end the search.
+#: Part of the cost below which a round gains too little, and the number of such rounds in a row that end the search.
 _GAIN: Final = {"fast": 1.0, "balanced": 0.005, "thorough": 0.0}
 _STALLS: Final = {"fast": 1, "balanced": 2, "thorough": 9}
 
@@ -373,8 +373,8 @@ class Windows:
         state = self._whole()
         matters = np.zeros(len(graph.vertices), bool)
         matters[state.intermediates] = True
-        given = np.array(order, np.int64)
-        self._order, self._dead = given[matters[given]], state.dead
+        numbers = np.array(order, np.int64)
+        self._order, self._dead = numbers[matters[numbers]], state.dead
         self._sizes: list[int] = graph.sizes.tolist()
         self.cost = cost
 
@@ -404,8 +404,8 @@ class Windows:
             # a window of one product for each vertex cannot gain, and larger costs do not fit the kernel
             dear = dear[((cost_of > np.diff(bounds)) & (cost_of < DEAREST))[dear]]
             done = 0
-            for part in PASSES:
-                until = math.ceil(part * len(dear))
+            for share in PASSES:
+                until = math.ceil(share * len(dear))
                 chosen, done = np.sort(dear[done:until]).tolist(), until
                 for visits, cost in self._sweep(bounds.tolist(), chosen, (seed, round_)):
                     yield cost
@@ -511,15 +511,15 @@ def vertex(graph: DifferentiationGraph, context: Context) -> SearchResult:
         except KeyboardInterrupt:
             interrupted = True
     if options.objective.on_tape:
-        found = cheapest_program(candidates, until)
+        result = cheapest_program(candidates, until)
         if callable(options.progress) and not interrupted:
             try:
-                context.tell("plan", found.cost(options.objective))
+                context.tell("plan", result.cost(options.objective))
             except KeyboardInterrupt:
                 interrupted = True
     else:
-        found = _cheapest(candidates).found
-    return replace(found, interrupted=True) if interrupted else found
+        result = _cheapest(candidates).found
+    return replace(result, interrupted=True) if interrupted else result
 
 
 def _searchable(graph: DifferentiationGraph, candidates: list[Candidate], options: Options) -> bool:
@@ -546,8 +546,8 @@ def _search(graph: DifferentiationGraph, context: Context, candidates: list[Cand
                 candidates.append(Candidate(SearchResult(graph, "vertex", windows.order), windows.cost))
         return
     on_tape = options.objective.on_tape
-    # progress tells the objective's cost, which is counted once: annealing lowers products, not that
-    told = start.found.cost(options.objective) if on_tape and callable(options.progress) else None
+    # progress reports the objective's cost, counted once: annealing lowers products instead
+    report = start.found.cost(options.objective) if on_tape and callable(options.progress) else None
     orders, schedule = (_ORDERS[options.effort], _BRIEF) if on_tape else (1, _ANNEALING[options.effort])
     iterations = None if options.iterations is None else -(-options.iterations // orders)
     state = Elimination.of(graph, options.objective)
@@ -557,7 +557,7 @@ def _search(graph: DifferentiationGraph, context: Context, candidates: list[Cand
         seed = seed_of(options.seed, number) if number else options.seed
         try:
             for best in annealing.until_stalled(schedule, seed, sweeps, iterations, deadline=context):
-                yield best if told is None else told
+                yield best if report is None else report
         finally:
             cost, order = annealing.best
             if cost < start.cost:

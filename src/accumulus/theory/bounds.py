@@ -127,7 +127,7 @@ class _Flow:
         self.into: dict[int, dict[int, int]] = {}
 
     def fill(self, firsts: Iterable[int]) -> None:
-        """Push what goes to those of `firsts` that are ends: the shortest augmenting paths, all at once."""
+        """Push flow to those of `firsts` that are ends: the shortest augmenting paths, all at once."""
         for u in firsts:
             room = self.sizes[u] - self.through.get(u, 0)
             if room and not self.neighbours[u]:
@@ -192,7 +192,7 @@ class _Flow:
         for u, row in self.into.items():
             for origin, amount in row.items():
                 out.setdefault(origin, {})[u] = amount
-        found = []
+        flow_paths = []
         while out.get(self.start):
             vertices = [self.start]
             while self.neighbours[vertices[-1]]:
@@ -203,8 +203,8 @@ class _Flow:
                 out[a][b] -= width
                 if not out[a][b]:
                     del out[a][b]
-            found.append(Path(tuple(vertices[1:]), width, self.neighbours[self.start][vertices[1]]))
-        return found
+            flow_paths.append(Path(tuple(vertices[1:]), width, self.neighbours[self.start][vertices[1]]))
+        return flow_paths
 
 
 # Flow bound ----------------------------------------------------------------------------------------------------------
@@ -286,9 +286,11 @@ def least_costs(
     return least
 
 
-def disjoint_pairs(state: Elimination, part: Iterable[int]) -> Iterator[tuple[int, Path, Path, tuple[int, ...]]]:
+def disjoint_pairs(
+    state: Elimination, intermediates: Iterable[int]
+) -> Iterator[tuple[int, Path, Path, tuple[int, ...]]]:
     """Yield for each vertex each disjoint path up with each one down, and both as one path from a root."""
-    for v in part:
+    for v in intermediates:
         below = disjoint_paths(state, v, state.successors)
         for p in disjoint_paths(state, v, state.predecessors):
             for q in below:
@@ -333,7 +335,7 @@ def _forest_ways(
     sizes, fma = state.sizes, state.objective.every_product
     tree: dict[int, int] = {}
     width: dict[int, int] = {}
-    found = {}
+    forest = {}
     for v in order:
         row = neighbours[v]
         if not row:
@@ -350,8 +352,8 @@ def _forest_ways(
             if way > best.get(tree[u], (False, 0)):
                 best[tree[u]] = way
         variable = sum(wide for varies, wide in best.values() if varies)
-        found[v] = Ways(variable, sum(wide for _, wide in best.values()))
-    return found
+        forest[v] = Ways(variable, sum(wide for _, wide in best.values()))
+    return forest
 
 
 # Bracketing bound ----------------------------------------------------------------------------------------------------
@@ -374,24 +376,24 @@ _RELATIVE: Final = 1e-6
 
 
 def bracketing_bound(
-    state: Elimination, part: Sequence[int], work: float, columns: int = MOST_COLUMNS, *, partial: bool = True
+    state: Elimination, intermediates: Sequence[int], work: float, columns: int = MOST_COLUMNS, *, partial: bool = True
 ) -> int:
     """Return a lower bound on the products at the vertices of an independent part, in any program.
 
     Args:
         state: the graph, nothing eliminated.
-        part: its intermediates.
-        work: seconds of it, by what it takes an integer program of so many rows to be solved.
-        columns: columns of the integer program, at most; paths beyond are left out.
-        partial: True if to try at all if paths are left out.
+        intermediates: vertices of the part.
+        work: seconds that the integer program may take, estimated from its number of rows.
+        columns: largest number of columns of the integer program; further paths are left out.
+        partial: True to compute a bound even if paths are left out.
     """
-    paths = chosen_paths(state, part, columns) if partial else all_paths(state, part, columns)
+    paths = chosen_paths(state, intermediates, columns) if partial else all_paths(state, intermediates, columns)
     program = _Program(state)
     for path in () if paths is None or work <= 0 else paths:
         state.deadline.check()
         program.add(path)
-    own = _ROW[0] * len(program.low) + _ROW[1] * len(program.low) ** 2
-    if not program.rows or own > work:
+    node_work = _ROW[0] * len(program.low) + _ROW[1] * len(program.low) ** 2
+    if not program.rows or node_work > work:
         return 0
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
@@ -406,40 +408,40 @@ def bracketing_bound(
         constraints=LinearConstraint(matrix, np.array(program.low), np.array(program.high)),
         options={
             "time_limit": state.deadline.clock_left / 2,
-            "node_limit": int(min(work / own, _MOST_NODES)),
+            "node_limit": int(min(work / node_work, _MOST_NODES)),
             "mip_rel_gap": 0.0,
         },
     )
-    state.deadline.spend(own * max(1, result.mip_node_count or 1))
+    state.deadline.spend(node_work * max(1, result.mip_node_count or 1))
     if result.status == _TIME:
         state.deadline.cut()
     bound = result.mip_dual_bound
     if bound is None or not math.isfinite(bound):
         return 0
-    # costs are whole multiples of what they have in common
+    # costs are multiples of their greatest common divisor
     common = math.gcd(*program.cost) or 1
     total = bound * scale
     least: int = math.ceil((total - max(_TOLERANCE, _RELATIVE * total)) / common) * common
     return max(0, least)
 
 
-def chosen_paths(state: Elimination, part: Sequence[int], columns: int) -> list[tuple[int, ...]]:
+def chosen_paths(state: Elimination, intermediates: Sequence[int], columns: int) -> list[tuple[int, ...]]:
     """Return paths from roots to terminals through a part of the graph.
 
     They are all paths if these are few, else disjoint ones through each vertex, and random ones while there is room.
     """
-    found = all_paths(state, part, columns)
-    if found is not None:
-        return found
+    complete = all_paths(state, intermediates, columns)
+    if complete is not None:
+        return complete
     chosen: dict[tuple[int, ...], None] = {}
-    for _, _, _, path in disjoint_pairs(state, part):
+    for _, _, _, path in disjoint_pairs(state, intermediates):
         if path not in chosen and _columns(path) <= columns:
             columns -= _columns(path)
             chosen[path] = None
-    rng, misses = random.Random(len(part)), 0
+    rng, misses = random.Random(len(intermediates)), 0
     while misses < _MOST_MISSES:
         state.deadline.check()
-        path = _random_path(state, rng.choice(part), rng)
+        path = _random_path(state, rng.choice(intermediates), rng)
         if path in chosen or _columns(path) > columns:
             misses += 1
             continue
@@ -458,10 +460,10 @@ def _random_path(state: Elimination, v: int, rng: random.Random) -> tuple[int, .
     return (*reversed(up), *down[1:])
 
 
-def all_paths(state: Elimination, part: Iterable[int], columns: int) -> list[tuple[int, ...]] | None:
+def all_paths(state: Elimination, intermediates: Iterable[int], columns: int) -> list[tuple[int, ...]] | None:
     """Return all paths through a part, unless they need too many columns."""
-    inner = set(part)
-    found: list[tuple[int, ...]] = []
+    inner = set(intermediates)
+    paths: list[tuple[int, ...]] = []
     roots = sorted({j for v in inner for j in state.predecessors[v] if not state.predecessors[j]})
     stack: list[tuple[int, ...]] = [(root,) for root in reversed(roots)]
     looked_at = 0
@@ -471,12 +473,12 @@ def all_paths(state: Elimination, part: Iterable[int], columns: int) -> list[tup
         looked_at += 1
         below = state.successors[path[-1]]
         if not below:
-            found.append(path)
+            paths.append(path)
             columns -= _columns(path)
-        if columns < 0 or looked_at > _MOST_PATHS * 4 or len(found) > _MOST_PATHS:
+        if columns < 0 or looked_at > _MOST_PATHS * 4 or len(paths) > _MOST_PATHS:
             return None
         stack += [(*path, s) for s in below if s in inner or (len(path) > 1)]
-    return found
+    return paths
 
 
 def _columns(path: Sequence[int]) -> int:

@@ -87,10 +87,10 @@ class Expression:
     _digest: bytes
     _leading: tuple[Any, ...]
 
-    def _identify(self, mark: bytes, parts: Iterable[bytes], leading: tuple[Any, ...]) -> None:
+    def _identify(self, mark: bytes, chunks: Iterable[bytes], leading: tuple[Any, ...]) -> None:
         digest = blake2b(mark, digest_size=16)
-        for part in parts:
-            digest.update(part)
+        for chunk in chunks:
+            digest.update(chunk)
         object.__setattr__(self, "_digest", digest.digest())
         object.__setattr__(self, "_leading", leading)
 
@@ -202,15 +202,15 @@ class Sum(Expression):
 
 
 def product_of_factors(factors: Iterable[Expression]) -> Expression:
-    """Return the product of the factors in order; of one, that factor itself."""
-    given = tuple(factors)
-    return given[0] if len(given) == 1 else Product(given)
+    """Return the product of the factors in order; a single factor is returned unchanged."""
+    factors = tuple(factors)
+    return factors[0] if len(factors) == 1 else Product(factors)
 
 
 def sum_of_terms(terms: Iterable[Expression]) -> Expression:
-    """Sum of the terms; of one, that term itself."""
-    given = tuple(terms)
-    return given[0] if len(given) == 1 else Sum(given)
+    """Return the sum of the terms; a single term is returned unchanged."""
+    terms = tuple(terms)
+    return terms[0] if len(terms) == 1 else Sum(terms)
 
 
 def operands(expression: Expression) -> tuple[Expression, ...]:
@@ -253,12 +253,12 @@ def folded(
     """
     values: dict[Expression, Value] = {}
     for node in nodes(expressions, references):
-        values[node] = combine(node, [values[part] for part in inside(node, references)])
+        values[node] = combine(node, [values[child] for child in inside(node, references)])
     return values
 
 
 def inside(node: Expression, references: Mapping[str, Expression] | None) -> tuple[Expression, ...]:
-    """Return the operands of an expression; of a reference, what it stands for, if definitions are given."""
+    """Return the operands of an expression; the operand of a reference is its definition, if definitions are given."""
     if isinstance(node, Reference) and references is not None:
         return (references[node.name],)
     return operands(node)
@@ -269,12 +269,12 @@ def nodes(expressions: Iterable[Expression], references: Mapping[str, Expression
     return postorder(expressions, lambda node: inside(node, references))
 
 
-def _flattened(given: Sequence[Expression], kind: type[Product] | type[Sum]) -> tuple[Expression, ...]:
+def _flattened(expressions: Sequence[Expression], kind: type[Product] | type[Sum]) -> tuple[Expression, ...]:
     parts: list[Expression] = []
-    for part in given:
-        if not isinstance(part, Expression):
-            raise ExpressionError(f"{part!r} in a {kind.__name__}: expected an expression; Symbol(name) makes one")
-        parts += operands(part) if isinstance(part, kind) else (part,)
+    for operand in expressions:
+        if not isinstance(operand, Expression):
+            raise ExpressionError(f"{operand!r} in a {kind.__name__}: expected an expression; Symbol(name) makes one")
+        parts += operands(operand) if isinstance(operand, kind) else (operand,)
     if len(parts) < 2:
         raise ExpressionError(f"a {kind.__name__} of {len(parts)} expressions; expected at least two")
     return tuple(parts)
@@ -282,8 +282,8 @@ def _flattened(given: Sequence[Expression], kind: type[Product] | type[Sum]) -> 
 
 def _leading(parts: Sequence[Expression]) -> tuple[Any, ...]:
     leading: tuple[Any, ...] = ()
-    for part in parts:
-        leading += part._leading
+    for operand in parts:
+        leading += operand._leading
         if len(leading) >= _LEADING:
             break
     return leading[:_LEADING]
@@ -298,8 +298,8 @@ def _encoded(name: str) -> bytes:
 @lru_cache(maxsize=65536)
 def natural(name: str) -> tuple[Any, ...]:
     """Return a sort key that puts e2 before e10: text and numbers alternate."""
-    parts = re.split(r"([0-9]+)", name)
-    return tuple(int(part) if k % 2 else part for k, part in enumerate(parts))
+    tokens = re.split(r"([0-9]+)", name)
+    return tuple(int(token) if k % 2 else token for k, token in enumerate(tokens))
 
 
 def _written(expression: Expression, name: Callable[[str], str], times: str) -> str:
@@ -310,7 +310,7 @@ def _written(expression: Expression, name: Callable[[str], str], times: str) -> 
             return " + ".join(parts)
         assert isinstance(node, Product)
         factors = zip(node.factors, parts, strict=True)
-        return times.join(f"({part})" if isinstance(factor, Sum) else part for factor, part in factors)
+        return times.join(f"({text})" if isinstance(factor, Sum) else text for factor, text in factors)
 
     return folded([expression], combine)[expression]
 
@@ -424,7 +424,7 @@ _HINTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One line of a set: what is defined, and where in the text its expression stands."""
+    """One line of a set: the name or entry it defines, and the position of its expression in the text."""
 
     #: Name of a reference, root and terminal of an entry, or None where there is an expression only.
     key: str | tuple[str, str] | None
@@ -573,32 +573,32 @@ def expand(expression: Expression, references: Definitions | None = None, limit:
     >>> sorted(expand(parse("(e1*e3 + e2*e4)*e5")))
     [('e1', 'e3', 'e5'), ('e2', 'e4', 'e5')]
     """
-    known = references or {}
-    words = word_counts([expression], known)[expression]
+    definitions = references or {}
+    words = word_counts([expression], definitions)[expression]
     if words > limit:
         raise ExpressionError(f"the expression stands for {words} products of labels; expected at most {limit}")
 
     def label(name: str) -> Counter[Word]:
         return Counter({(name,): 1})
 
-    return _values([expression], known, label, multiplied_out, added_up)[expression]
+    return _values([expression], definitions, label, multiplied_out, added_up)[expression]
 
 
-def added_up(parts: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, ...]]:
-    """Add up a sum: every word as often as all parts together have it."""
+def added_up(summands: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, ...]]:
+    """Return the sum: each word with the total of its counts."""
     value: Counter[tuple[T, ...]] = Counter()
-    for part in parts:
-        value.update(part)
+    for summand in summands:
+        value.update(summand)
     return value
 
 
-def multiplied_out(parts: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, ...]]:
-    """Multiply out a product: every word of each part, followed by every word of the next."""
+def multiplied_out(factors: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, ...]]:
+    """Return the product: each word of a factor followed by each word of the next."""
     value: Counter[tuple[T, ...]] = Counter({(): 1})
-    for part in parts:
+    for factor in factors:
         longer: Counter[tuple[T, ...]] = Counter()
         for word, times in value.items():
-            for end, more in part.items():
+            for end, more in factor.items():
                 longer[word + end] += times * more
         value = longer
     return value
@@ -645,12 +645,12 @@ def equivalent(
     (True, False)
     """
     sides = [(left, left_references or {}), (right, right_references or {})]
-    if all(word_counts([side], known)[side] <= _CHEAP for side, known in sides):
+    if all(word_counts([side], references)[side] <= _CHEAP for side, references in sides):
         return expand(*sides[0]) == expand(*sides[1])
-    degree = max(degrees([side], known)[side] for side, known in sides)
+    degree = max(degrees([side], references)[side] for side, references in sides)
     k = min(degree // 2 + 1, _LARGEST)
     for attempt in range(_ROUNDS):
-        one, other = (_evaluate(side, known, k, f"{seed}/{attempt}") for side, known in sides)
+        one, other = (_evaluate(side, references, k, f"{seed}/{attempt}") for side, references in sides)
         if not np.array_equal(one, other):
             return False
     return True
@@ -668,8 +668,8 @@ def _evaluate(expression: Expression, references: Definitions, k: int, seed: str
         elif isinstance(node, Reference):
             values[node] = values[references[node.name]]
         else:
-            value, *others = (values[operand] for operand in operands(node))
-            for other in others:
+            value, *rest = (values[operand] for operand in operands(node))
+            for other in rest:
                 value = matrix_product(value, other) if isinstance(node, Product) else reduced(value + other)
             values[node] = value
         for child in inside(node, references):

@@ -76,7 +76,7 @@ _PATHS: Final = 10_000
 def match(
     references: Mapping[str, Expression], entries: Mapping[Entry, Expression], graph: DifferentiationGraph
 ) -> Accumulation:
-    """Return the verified accumulation of `graph` that computes what is written; see `to_accumulation`."""
+    """Return the verified accumulation of `graph` that computes the expressions; see `to_accumulation`."""
     matching = Matching(references, entries, graph)
     # one computation for each definition of a reference, not for each occurrence: different edges of one name apart
     computed: dict[Hashable, int] = {}
@@ -91,8 +91,8 @@ def match(
                 combine = steps.product if task[0] == "product" else steps.sum
                 *before, last = results[-task[1] :]
                 del results[-task[1] :]
-                first, *others = [*before, last]
-                for other in others:
+                first, *rest = [*before, last]
+                for other in rest:
                     first = combine(first, other)
                 results.append(first)
             elif isinstance(task[0], Symbol):
@@ -110,12 +110,12 @@ def match(
     if sum(sizes[root] for root in roots) > _LARGEST:
         raise ExpressionError(f"more than {_LARGEST} products are written; expressions.shared() writes each once")
     position = {name: k for k, name in enumerate(references)}
-    found = [
+    occurrences = [
         (position[where[0].name], where)
         for where in postorder(matching.entries.values(), matching.parts)
         if isinstance(where[0], Reference)
     ]
-    for _, where in sorted(found, key=lambda item: item[0]):
+    for _, where in sorted(occurrences, key=lambda item: item[0]):
         identity = matching.identity(where)
         if identity not in computed:
             computed[identity] = compute(matching.parts(where)[0])
@@ -145,9 +145,9 @@ class Matching:
         for e, name in enumerate(self.names):
             self.edges.setdefault(name, []).append(e)
         live = graph.live_edges.tolist()
-        for name, known in self.edges.items():
+        for name, edges in self.edges.items():
             # a dead edge is meant only where no other has the name
-            self.edges[name] = [e for e in known if live[e]] or known
+            self.edges[name] = [e for e in edges if live[e]] or edges
         self._sources: list[int] = graph.sources.tolist()
         self._targets: list[int] = graph.targets.tolist()
         self._units: list[bool] = [kind == Kind.ONE for kind in graph.kinds.tolist()]
@@ -155,7 +155,7 @@ class Matching:
         self._pairs: dict[Expression, frozenset[Pair]] = {}
         for node in nodes(entries.values(), references):
             self._pairs[node] = self._find(node)
-        self._ambiguous = any(len(known) > 1 for known in self.edges.values())
+        self._ambiguous = any(len(edges) > 1 for edges in self.edges.values())
         self._identities: dict[Occurrence, int] = {}
         self._numbers: dict[Hashable, int] = {}
         #: Where every entry runs, by positions of its root and terminal.
@@ -175,7 +175,7 @@ class Matching:
             self.entries[row, column] = (expression, *ends)
 
     def parts(self, where: Occurrence) -> list[Occurrence]:
-        """Return the operands, where they occur; for a reference what it stands for."""
+        """Return the occurrences of the operands; the operand of a reference is its definition."""
         expression, s, t = where
         if isinstance(expression, Sum):
             return [(term, s, t) for term in expression.terms]
@@ -187,12 +187,12 @@ class Matching:
         ends = [{s}]
         for factor in expression.factors:
             ends.append({b for a, b in self._pairs[factor] if a in ends[-1]})
-        found: list[Occurrence] = []
+        occurrences: list[Occurrence] = []
         for factor, before in zip(reversed(expression.factors), reversed(ends[:-1]), strict=True):
             source = min(a for a, b in self._pairs[factor] if b == t and a in before)
-            found.append((factor, source, t))
+            occurrences.append((factor, source, t))
             t = source
-        return found[::-1]
+        return occurrences[::-1]
 
     def edge(self, where: Occurrence) -> int:
         """Return the edge that a symbol is where it occurs."""
@@ -208,19 +208,19 @@ class Matching:
         """Return a key that distinguishes occurrences of a reference by the edges of shared names, not by the ends."""
         if not self._ambiguous:
             return where[0]
-        known = self._identities
-        for inner in postorder([where], lambda one: () if one in known else self.parts(one)):
-            if inner not in known:
-                own = self.edge(inner) if isinstance(inner[0], Symbol) else type(inner[0]).__name__
-                parts = tuple(known[part] for part in self.parts(inner))
-                known[inner] = self._numbers.setdefault((own, parts), len(self._numbers))
-        return known[where]
+        identities = self._identities
+        for inner in postorder([where], lambda one: () if one in identities else self.parts(one)):
+            if inner not in identities:
+                kind = self.edge(inner) if isinstance(inner[0], Symbol) else type(inner[0]).__name__
+                parts = tuple(identities[operand] for operand in self.parts(inner))
+                identities[inner] = self._numbers.setdefault((kind, parts), len(self._numbers))
+        return identities[where]
 
     def words(self, where: Occurrence) -> Counter[tuple[int, ...]]:
         """Return the number of times that an occurrence, multiplied out, has each path; unit edges are left out."""
         values: dict[Occurrence, Counter[tuple[int, ...]]] = {}
         for inner in postorder([where], self.parts):
-            parts = [values[part] for part in self.parts(inner)]
+            parts = [values[operand] for operand in self.parts(inner)]
             if isinstance(inner[0], Symbol):
                 edge = self.edge(inner)
                 values[inner] = Counter([() if self._units[edge] else (edge,)])
@@ -242,11 +242,11 @@ class Matching:
         if isinstance(node, Reference):
             return pairs[self.references[node.name]]
         if isinstance(node, Sum):
-            first, *others = node.terms
+            first, *rest = node.terms
             common = pairs[first]
-            for term in others:
+            for term in rest:
                 if common.isdisjoint(pairs[term]):
-                    one, other = (f"{_short(part)} runs {self._shown(part)}" for part in (first, term))
+                    one, other = (f"{_short(side)} runs {self._shown(side)}" for side in (first, term))
                     raise ExpressionError(f"{_short(node)} is no sum of paths between two vertices: {one}, {other}")
                 common &= pairs[term]
             return common
@@ -259,7 +259,7 @@ class Matching:
                 followers.setdefault(a, []).append(b)
             joined = frozenset((s, t) for s, m in joined for t in followers.get(m, ()))
             if not joined:
-                one, other = (f"{_short(part)} runs {self._shown(part)}" for part in (before, factor))
+                one, other = (f"{_short(side)} runs {self._shown(side)}" for side in (before, factor))
                 raise ExpressionError(f"{_short(node)} is no path: {one}, {other}")
             before = factor
         return joined
@@ -288,16 +288,16 @@ def along_units(
     return frozenset(reached([vertex], lambda v: [int(ends[e]) for e in near[v] if units[e]]))
 
 
-def unknown_label(name: str, known: Iterable[str]) -> ExpressionError:
+def unknown_label(name: str, labels: Iterable[str]) -> ExpressionError:
     """Return the error for a symbol that no edge is called."""
-    hint = str(unknown_name("label", name, known))
+    hint = str(unknown_name("label", name, labels))
     return ExpressionError(hint if len(hint) < 300 else hint[:300] + " …")
 
 
 def _culprit(matching: Matching) -> str:
     """Return a message about a path that the entries lack or count too often, compared with all paths of the graph."""
     graph = matching.graph
-    found = {key: Counter[tuple[int, ...]]() for key in matching.entries}
+    counters = {key: Counter[tuple[int, ...]]() for key in matching.entries}
     references = matching.references
     counts = word_counts([where[0] for where in matching.entries.values()], references)
     budget = sum(counts[where[0]] for where in matching.entries.values())
@@ -305,7 +305,7 @@ def _culprit(matching: Matching) -> str:
     if budget > _PATHS:
         return general
     for key, where in matching.entries.items():
-        found[key] = matching.words(where)
+        counters[key] = matching.words(where)
     columns = {terminal: column for column, terminal in enumerate(graph.terminals)}
     units = [kind == Kind.ONE for kind in graph.kinds.tolist()]
     for row, root in enumerate(graph.roots):
@@ -314,12 +314,12 @@ def _culprit(matching: Matching) -> str:
             v, path = stack.pop()
             if v in columns:
                 short = tuple(e for e in path if not units[e])
-                counter = found.setdefault((row, columns[v]), Counter())
+                counter = counters.setdefault((row, columns[v]), Counter())
                 counter[short] -= 1
                 if counter[short] < 0:
                     return f"{_entry(graph, row, columns[v])} lacks the path {_path(matching, path)}"
             stack += [(int(graph.targets[e]), (*path, e)) for e in graph.out_edges[v] if graph.live_edges[e]]
-    for (row, column), counter in found.items():
+    for (row, column), counter in counters.items():
         for path, extra in counter.items():
             if extra:
                 times = f"{extra + 1} times instead of once"
@@ -346,11 +346,11 @@ def _positions(graph: DifferentiationGraph, ends: Sequence[int]) -> dict[Hashabl
     return exact
 
 
-def _position(known: Mapping[Hashable, int], name: Hashable, what: str) -> int:
+def _position(positions: Mapping[Hashable, int], name: Hashable, kind: str) -> int:
     for spelling in (name, str(name), plain_name(name)):
-        if spelling in known:
-            return known[spelling]
-    raise ExpressionError(str(unknown_name(what, str(name), {str(k) for k in known})))
+        if spelling in positions:
+            return positions[spelling]
+    raise ExpressionError(str(unknown_name(kind, str(name), {str(k) for k in positions})))
 
 
 def _short(expression: Expression) -> str:

@@ -127,7 +127,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """A place in a program where two values are neighbours, with what each of them goes into next.
+    """A place in a program where two values are neighbours, with the values that use them next.
 
     `left_next` and `right_next` are the values that take `left` and `right` up; `product` is where the two
     sides meet: one of the three, if they are factors of it themselves. `left_factor` and `right_factor` are what
@@ -148,7 +148,7 @@ class Joint:
         return self.left_next == self.right_next == self.product
 
 
-#: A value at one end of another, what it goes into there, and the factor on its other side.
+#: A value at one end of another, the value that uses it there, and the factor on its other side.
 _End = tuple[int, int, int | None]
 
 
@@ -176,8 +176,8 @@ def relations(subject: ExpressionSet | Accumulation, graph: DifferentiationGraph
     e3*e7; e4*e8; e18*(e3*e7 + e4*e8); (e3*e7 + e4*e8)*e15; e18|e3*e7; e18|e4*e8; e3*e7|e15; e4*e8|e15
     """
     program = value_program(subject, graph)
-    found = dict.fromkeys(relation_of(program, joint) for joint in joints(program))
-    named = (one for one in found if not any(isinstance(end, Product) for end in (one.before[-1], one.after[0])))
+    distinct = dict.fromkeys(relation_of(program, joint) for joint in joints(program))
+    named = (one for one in distinct if not any(isinstance(end, Product) for end in (one.before[-1], one.after[0])))
     return tuple(sorted(named, key=lambda relation: not relation.direct))
 
 
@@ -193,16 +193,16 @@ def _ends(program: ValueProgram, side: int) -> dict[int, tuple[_End, ...]]:
     ends: dict[int, tuple[_End, ...]] = {}
     for v in postorder(program.entries.values(), lambda value: program.operands[value]):
         operands = program.operands[v]
-        found: dict[_End, None] = {}
+        nested: dict[_End, None] = {}
         if program.kinds[v] == PRODUCT:
             outer, inner = (operands[-1], operands[-2]) if side else (operands[0], operands[1])
-            found[outer, v, inner] = None
-            found.update(dict.fromkeys(ends[outer]))
+            nested[outer, v, inner] = None
+            nested.update(dict.fromkeys(ends[outer]))
         else:
             for term in operands:
-                found[term, v, None] = None
-                found.update(dict.fromkeys(ends[term]))
-        ends[v] = tuple(found)
+                nested[term, v, None] = None
+                nested.update(dict.fromkeys(ends[term]))
+        ends[v] = tuple(nested)
     return ends
 
 
@@ -224,7 +224,7 @@ Node = Face | TermMerge
 
 @dataclass(frozen=True)
 class Dependencies:
-    """A digraph of what waits for what.
+    """A digraph of elimination dependencies: faces and merges, and those that each awaits.
 
     Attributes:
         awaits: by face or merge, its conditions: each a tuple of faces and merges of which one has to go before.
@@ -267,7 +267,7 @@ class Dependencies:
 
     @cached_property
     def cycle(self) -> tuple[Node, ...]:
-        """A shortest cycle among what is stuck, each waiting for the next and the last for the first; () if none."""
+        """A shortest cycle of nodes, each waiting for the next and the last for the first; () if there is none."""
         gone = set(self.order)
         stuck = {
             node: tuple(dict.fromkeys(other for group in conditions if gone.isdisjoint(group) for other in group))
@@ -331,8 +331,8 @@ def program_dependencies(program: ValueProgram) -> Dependencies:
     awaits: dict[int, dict[tuple[int, ...], None]] = {v: {} for v in nodes}
     reasons: dict[tuple[Node, Node], str] = {}
 
-    def wait(v: int, others: Iterable[int], reason: str) -> None:
-        alternatives = tuple(dict.fromkeys(others))
+    def wait(v: int, candidates: Iterable[int], reason: str) -> None:
+        alternatives = tuple(dict.fromkeys(candidates))
         awaits[v][alternatives] = None
         for other in alternatives:
             reasons.setdefault((nodes[v], nodes[other]), reason)
@@ -341,8 +341,8 @@ def program_dependencies(program: ValueProgram) -> Dependencies:
     for joint in joints(program):
         face = product_of.get((joint.left, joint.right))
         if face is not None and face != joint.product:
-            others = (v for v in (joint.left_next, joint.right_next) if v != joint.product)
-            wait(face, others, str(relation_of(program, joint)))
+            neighbours = (v for v in (joint.left_next, joint.right_next) if v != joint.product)
+            wait(face, neighbours, str(relation_of(program, joint)))
     uses = program.uses()
     for v in nodes:
         for operand in program.operands[v]:
@@ -410,10 +410,10 @@ class Violation:
     by: Literal["rewriting", "elimination"] | None
 
     def __str__(self) -> str:
-        found = (
+        outcome = (
             "no cheaper set found" if self.cheaper is None else f"{self.cheaper_cost} instead of {self.cost} products"
         )
-        return f"{self.face} is multiplied and stands in parentheses as {self.relation}: {found}"
+        return f"{self.face} is multiplied and stands in parentheses as {self.relation}: {outcome}"
 
 
 def lemma1_violations(
@@ -439,21 +439,21 @@ def lemma1_violations(
         if program.kinds[v] == PRODUCT
         for pair in zip(program.operands[v], program.operands[v][1:], strict=False)
     }
-    found: dict[tuple[int, int], Joint] = {}
+    candidates: dict[tuple[int, int], Joint] = {}
     for joint in joints(program):
         pair = (joint.left, joint.right)
         # a product with 1 costs nothing
         costs = pair in neighbours and not any(program.units[v] for v in pair)
         if costs and not joint.direct and _only_added(program, joint) is not None:
-            found.setdefault(pair, joint)
-    if found:
+            candidates.setdefault(pair, joint)
+    if candidates:
         counts = program.path_counts()
         paths = sum(counts[entry] for entry in program.entries.values())
         if paths > limit:
             raise ExpressionError(f"the graph has {paths} paths; expected at most {limit} to build cheaper sets from")
     cost = program.multiplications
     violations = []
-    for pair, joint in found.items():
+    for pair, joint in candidates.items():
         face, relation = Face(*map(program.expression, pair)), relation_of(program, joint)
         by: Literal["rewriting", "elimination"] = "rewriting"
         cheaper = _rewritten(program, joint)
@@ -472,7 +472,7 @@ def lemma1_violations(
 
 def _rewritten(program: ValueProgram, joint: Joint) -> ValueProgram:
     """Return the program without the product of the joint's two values, which the product with the sums replaces."""
-    # both products on their own, whatever else they are factors of
+    # both products on their own, even if they are factors of others
     wide = _only_added(program, joint)
     assert wide is not None
     result = ValueProgram(program.graph)
@@ -509,7 +509,7 @@ def _only_added(program: ValueProgram, joint: Joint) -> tuple[int, int] | None:
 def _replaced(program: ValueProgram, old: int, new: int) -> ValueProgram:
     """Return the program with one value replaced by another, without the paths that it then counts twice."""
     items: dict[int, tuple[_Item, ...]] = {}
-    # what uses the old product gets the paths of the new one, so that one comes first
+    # users of the old product get the paths of the new one, so that one comes first
     for v in dict.fromkeys((*postorder([new], program.operands.__getitem__), *program.live())):
         if program.kinds[v] == LABEL:
             items[v] = (((v,), False),)
@@ -537,13 +537,13 @@ def _replaced(program: ValueProgram, old: int, new: int) -> ValueProgram:
             for p, a in items[left]:
                 lost = frozenset((q, b) for q, b in items[right] if (p + q, a or b) in removed)
                 groups.setdefault(lost, []).append((p, a))
-            for lost, kept in groups.items():
-                one, other = made(left, frozenset(items[left]).difference(kept)), made(right, lost)
+            for lost, left_paths in groups.items():
+                one, other = made(left, frozenset(items[left]).difference(left_paths)), made(right, lost)
                 if one is not None and other is not None:
                     parts.append(result.product([one, other]))
         else:
             parts = [made(term, removed.intersection(items[term])) for term in program.operands[v]]
-        left_over = [part for part in parts if part is not None]
+        left_over = [value for value in parts if value is not None]
         return None if not left_over else left_over[0] if len(left_over) == 1 else result.sum(left_over)
 
     for key, entry in program.entries.items():

@@ -66,7 +66,7 @@ class LineReplay(FaceElimination):
         super().__init__(graph, _Steps(len(graph.sources), ones=ones))
 
     def eliminate(self, i: int, j: int) -> int:
-        """Replace face ⟨i,j⟩ by a vertex with P_i and S_j, and return it; what is isolated then goes.
+        """Replace face ⟨i,j⟩ by a vertex with P_i and S_j, and return it; isolated vertices are removed.
 
         Raises:
             OrderError: if there is no such face.
@@ -83,8 +83,8 @@ class LineReplay(FaceElimination):
         Raises:
             OrderError: if they do not have the same P and S.
         """
-        first, *others = terms
-        for v in others:
+        first, *rest = terms
+        for v in rest:
             if first not in self or v not in self or not self._equal(first, v, v):
                 raise OrderError(f"{self.name(first)} and {self.name(v)} do not have the same P and S")
         k = self._made(reduce(self.steps.sum, sorted(self.labels[v] for v in terms)), first, first)
@@ -113,7 +113,7 @@ class LineReplay(FaceElimination):
         self._settle()
 
     def finish(self) -> Accumulation:
-        """Return the Jacobian, what runs between the same root and terminal added up.
+        """Return the Jacobian; vertices between the same root and terminal are added up.
 
         Raises:
             OrderError: if a face is left.
@@ -133,7 +133,7 @@ class LineReplay(FaceElimination):
         return k
 
     def _settle(self) -> None:
-        """Remove what is isolated; nothing is in the index, so nothing is found there to absorb or merge."""
+        """Remove isolated vertices; the index is empty, so none is absorbed or merged."""
         while self._queue:
             v = self._queue.popleft()
             if v in self._changed and not (self.predecessors[v] and self.successors[v]):
@@ -196,9 +196,9 @@ def elimination_sequence(
     >>> print(*elimination_sequence(expressions).products)
     ⟨e3, e7⟩ ⟨e4, e8⟩ ⟨e18, e3*e7 + e4*e8⟩ ⟨e18*(e3*e7 + e4*e8), e15⟩
     """
-    found = running_order(value_program(subject, graph))
-    program = found.program
-    if not found.complete:
+    order = running_order(value_program(subject, graph))
+    program = order.program
+    if not order.complete:
         cycle = program_dependencies(program).explain_cycle()
         raise ExpressionError(
             f"the elimination dependencies are circular, so no face elimination computes exactly this set:\n{cycle}\n"
@@ -218,7 +218,7 @@ def elimination_sequence(
 
 
 def _exactly(program: ValueProgram) -> Accumulation:
-    """Run the program in the line graph as it stands; its sums merge what has the same P and S, which is checked."""
+    """Return the program run in the line graph, step by step; its sums merge vertices of equal P and S, as checked."""
     line = LineReplay(program.graph)
     vertex: dict[int, int] = {}
     for v in range(len(program)):
@@ -264,8 +264,8 @@ def _by_naumann(program: ValueProgram) -> tuple[list[tuple[int, int]], Accumulat
                 needed.drop(v)
             settle()
         else:
-            (kept,) = operands  # the others have merged with it
-            vertex[v] = vertex[kept]
+            (survivor,) = operands  # the others have merged with it
+            vertex[v] = vertex[survivor]
             holds[vertex[v]] = v
     return faces, elimination.finish()
 
@@ -284,7 +284,7 @@ class _Needed:
         self.gone: set[int] = set()
 
     def drop(self, v: int) -> None:
-        """Send the paths of v another way, with those of all that needs it; what only these need is not needed."""
+        """Drop v, all values that cannot do without it, and all values that only these need."""
         stack = [v]
         while stack:
             v = stack.pop()
@@ -373,9 +373,9 @@ def least_splits(
     """
     program = bracketed(value_program(subject, graph))
     for number in range(most + 1):
-        found = _searched(_State.start(program), number, iter(range(states)))
-        if found is not None:
-            return found.result()
+        state = _searched(_State.start(program), number, iter(range(states)))
+        if state is not None:
+            return state.result()
     raise ExpressionError(
         f"no way with at most {most} splits was found within {states} states each; allow more with most=…, states=…"
     )
@@ -395,14 +395,14 @@ def _searched(state: _State, splits: int, budget: Iterator[int]) -> _State | Non
             return None
         child = state.copy()
         child.split(vertex, side, moved)
-        found = _searched(child, splits - 1, budget)
-        if found is not None:
-            return found
+        final = _searched(child, splits - 1, budget)
+        if final is not None:
+            return final
     return None
 
 
 class _Node:
-    """A value at a place of a path, and what it goes into there; nothing at the ends of a path, and for an entry."""
+    """A value at a place of a path, and its parent: the value that uses it there; None at ends and for entries."""
 
     __slots__ = ("parent", "value")
 
@@ -434,7 +434,7 @@ class _State:
 
     @classmethod
     def start(cls, program: ValueProgram) -> _State:
-        """Return every path of every entry, its edges linked upwards to what they are computed into."""
+        """Return the state of every path of every entry, with each edge linked to the values computed from it."""
         graph, counts = program.graph, program.path_counts()
         if sum(counts[entry] for entry in program.entries.values()) > _PATHS:
             raise ExpressionError(
@@ -510,7 +510,7 @@ class _State:
                 merged = self._new(target)
                 vertices = [terms[term] for term in self.program.operands[target]]
                 self.operations.append(methodcaller("merge", vertices))
-                for path, at in (place for vertex in vertices for place in all_places[vertex]):
+                for path, at in (occurrence for vertex in vertices for occurrence in all_places[vertex]):
                     parent = path[at][1].parent
                     assert parent is not None
                     path[at] = (merged, parent)
@@ -542,22 +542,22 @@ class _State:
         self.splits.append((vertex, side, moved))
 
     def candidates(self) -> Iterator[tuple[int, Side, frozenset[int]]]:
-        """Return splits worth trying: first those that part the paths of what is in the way."""
+        """Yield splits worth trying, first those that separate paths by the value that uses them next."""
         natural: dict[tuple[int, Side, frozenset[int]], None] = {}
         single: dict[tuple[int, Side, frozenset[int]], None] = {}
         sides: tuple[tuple[Side, int], ...] = (("predecessors", -1), ("successors", 1))
         for vertex, places in self._places().items():
-            # by what they go into next, and with which neighbour
+            # by the value that uses them next, and the neighbour there
             ways: dict[int, _Places] = {}
             for path, at in places:
                 parent = path[at][1].parent
                 ways.setdefault(parent.value if parent else -1, []).append((path, at))
             for side, step in sides if len(ways) > 1 else ():
                 whole = _neighbours(places, step)
-                reach = {way: _neighbours(found, step) for way, found in ways.items()}
-                for way, found in reach.items():
-                    others = frozenset().union(*(found for other, found in reach.items() if other != way))
-                    for moved in (found - others, others - found, found):
+                reach = {way: _neighbours(occurrences, step) for way, occurrences in ways.items()}
+                for way, neighbours in reach.items():
+                    rest = frozenset().union(*(neighbours for other, neighbours in reach.items() if other != way))
+                    for moved in (neighbours - rest, rest - neighbours, neighbours):
                         if moved and moved < whole:
                             natural[vertex, side, moved] = None
                 for neighbour in sorted(whole) if len(whole) > 1 else ():
@@ -566,7 +566,7 @@ class _State:
         yield from (candidate for candidate in single if candidate not in natural)
 
     def result(self) -> Splitting:
-        """Run what was found in a line graph that knows nothing of paths."""
+        """Return the splitting, after replaying its operations in a line graph without paths."""
         program, graph = self.program, self.program.graph
         line = LineReplay(graph)
         for operation in self.operations:
@@ -574,9 +574,9 @@ class _State:
         accumulation = line.finish()
         accumulation.verify()
         shown: dict[int, Expression | str] = {v: program.expression(value) for v, value in self.value.items()}
-        for what, first, ends in (("root", 0, graph.roots), ("terminal", len(graph.roots), graph.terminals)):
+        for role, first, ends in (("root", 0, graph.roots), ("terminal", len(graph.roots), graph.terminals)):
             for k, v in enumerate(ends, len(graph.sources) + first):
-                shown[k] = f"{what} {graph.vertices[v]}"
+                shown[k] = f"{role} {graph.vertices[v]}"
         splits = (
             Split(program.expression(self.value[vertex]), side, tuple(shown[neighbour] for neighbour in sorted(moved)))
             for vertex, side, moved in self.splits

@@ -108,11 +108,11 @@ class ExpressionSet:
         """
         if not isinstance(text, str):
             raise ExpressionError(f"{type(text).__name__} {text!r} was given; expected text")
-        found = list(statements(text))
-        names = {statement.key for statement in found if isinstance(statement.key, str)}
+        parsed = list(statements(text))
+        names = {statement.key for statement in parsed if isinstance(statement.key, str)}
         references: dict[str, Expression] = {}
         entries: dict[Entry, Expression] = {}
-        for statement in found:
+        for statement in parsed:
             expression = parse(text, names, start=statement.start, stop=statement.stop)
             key = ("y", "x") if statement.key is None else statement.key
             if key in references or key in entries:
@@ -184,7 +184,7 @@ class ExpressionSet:
         return cls._written(simple_accumulation(graph), edge_names(graph, apart=False), bracketed=False)
 
     def to_accumulation(self, graph: DifferentiationGraph) -> Accumulation:
-        """Return the accumulation of `graph` that computes what is written, products from left to right.
+        """Return the accumulation of `graph` that computes the expressions, products from left to right.
 
         Symbols are labels of the graph's edges, by the names of `edge_names`; a unit edge on a path may be left out.
 
@@ -223,7 +223,7 @@ class ExpressionSet:
 
     @cached_property
     def multiplications(self) -> int:
-        """Products as written: what `cost` counts under ``"fma"``, without a graph."""
+        """Number of products as written: the `cost` under ``"fma"``, without a graph."""
         return sum(expression.multiplications for expression in (*self.references.values(), *self.entries.values()))
 
     def inlined(self) -> ExpressionSet:
@@ -262,9 +262,9 @@ class ExpressionSet:
 
     def equivalent(self, other: ExpressionSet) -> bool:
         """Return True if both have the same entries, equal as noncommutative polynomials."""
-        mine, others = _by_plain_name(self.entries), _by_plain_name(other.entries)
-        return mine.keys() == others.keys() and all(
-            equivalent(mine[key], others[key], self.references, other.references) for key in mine
+        mine, theirs = _by_plain_name(self.entries), _by_plain_name(other.entries)
+        return mine.keys() == theirs.keys() and all(
+            equivalent(mine[key], theirs[key], self.references, other.references) for key in mine
         )
 
     def words(self) -> int:
@@ -302,7 +302,7 @@ class ExpressionSet:
 
 
 def expressions(plan: Plan) -> ExpressionSet:
-    """Return a plan as mathematics: an expression for every nonzero, references for what is computed once.
+    """Return a plan as mathematics: an expression for every nonzero, references for values used more than once.
 
     >>> import accumulus as acc
     >>> graph = acc.DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")])
@@ -404,7 +404,7 @@ class _Values:
         self.products: dict[int, list[int]] = {}
         self.sums: dict[int, list[int]] = {}
         self.numbers: dict[Expression, int] = {}
-        known: dict[tuple[object, ...], int] = {}
+        numbered: dict[tuple[object, ...], int] = {}
         used: Counter[int] = Counter()
         for node in nodes(entries.values(), references):
             if isinstance(node, Reference):
@@ -412,21 +412,21 @@ class _Values:
                 continue
             inner = [self.numbers[operand] for operand in operands(node)]
             key = (type(node), *(inner if isinstance(node, Product) else sorted(inner))) if inner else (node,)
-            self.numbers[node] = known.setdefault(key, len(known))
-            if len(known) > len(self.symbols) + len(self.products) + len(self.sums):
+            self.numbers[node] = numbered.setdefault(key, len(numbered))
+            if len(numbered) > len(self.symbols) + len(self.products) + len(self.sums):
                 used.update(inner)
-                kept = self.products if isinstance(node, Product) else self.sums
+                table = self.products if isinstance(node, Product) else self.sums
                 if isinstance(node, Symbol):
                     self.symbols[self.numbers[node]] = node
                 else:
-                    kept[self.numbers[node]] = inner
+                    table[self.numbers[node]] = inner
         used.update(self.numbers[entry] for entry in entries.values())
         # a product that nothing but another product uses is part of that
         parts = {number for number, factors in self.products.items() for number in factors if used[number] == 1}
         spliced = parts.intersection(self.products)
         for number, factors in self.products.items():
             self.products[number] = [
-                part for factor in factors for part in (self.products[factor] if factor in spliced else [factor])
+                member for factor in factors for member in (self.products[factor] if factor in spliced else [factor])
             ]
         for number in spliced:
             del self.products[number]
@@ -458,12 +458,12 @@ class _Values:
             if value not in self.products:
                 self.products[value] = list(pair)
             where[pair] = {value}
-            for found in touched:
-                if len(where.get(found, ())) > 1:
-                    heapq.heappush(heap, (-len(where[found]), found))
+            for new_pair in touched:
+                if len(where.get(new_pair, ())) > 1:
+                    heapq.heappush(heap, (-len(where[new_pair]), new_pair))
 
     def _replace(self, number: int, pair: Pair, value: int, where: dict[Pair, set[int]]) -> set[Pair]:
-        """Put the value where the pair stands in a product; the pairs that are new there."""
+        """Replace the pair by the value in a product, and return the pairs that are new there."""
         old = self.products[number]
         new: list[int] = []
         for factor in old:
@@ -474,10 +474,10 @@ class _Values:
         for gone in pairwise(old):
             where[gone].discard(number)
         self.products[number] = new
-        found = set(pairwise(new))
-        for there in found:
+        added = set(pairwise(new))
+        for there in added:
             where.setdefault(there, set()).add(number)
-        return found
+        return added
 
     def written(
         self, references: Mapping[str, Expression], entries: Mapping[Entry, Expression]
@@ -495,15 +495,15 @@ class _Values:
                 names.setdefault(self.numbers[definition], name)
         fresh = fresh_names("s", {symbol.name for symbol in self.symbols.values()}.union(references))
         values: dict[int, Expression] = {}
-        found: dict[str, Expression] = {}
+        shared: dict[str, Expression] = {}
         for number in order:
-            over = [values[part] for part in parts[number]]
+            over = [values[operand] for operand in parts[number]]
             if not over:
                 values[number] = self.symbols[number]
                 continue
             values[number] = product_of_factors(over) if number in self.products else sum_of_terms(over)
             if uses[number] > 1 and len(over) > 1:
                 name = names.get(number) or next(fresh)
-                found[name] = values[number]
+                shared[name] = values[number]
                 values[number] = Reference(name)
-        return found, {key: values[self.numbers[entry]] for key, entry in entries.items()}
+        return shared, {key: values[self.numbers[entry]] for key, entry in entries.items()}

@@ -138,7 +138,7 @@ class ValueProgram:
 
     @property
     def multiplications(self) -> int:
-        """Products that are not with 1, what is equal but for factors 1 counted once."""
+        """Number of products without factors 1; values equal up to factors 1 count once."""
         counted: dict[tuple[int, ...], int] = {}
         same: dict[int, int] = {}
         total = 0
@@ -149,10 +149,10 @@ class ValueProgram:
             elif len(key) < 2:
                 same[value] = key[0] if key else value
                 continue
-            known = counted.setdefault((self.kinds[value], *key), value)
-            if known == value and self.kinds[value] == PRODUCT:
+            first = counted.setdefault((self.kinds[value], *key), value)
+            if first == value and self.kinds[value] == PRODUCT:
                 total += len(key) - 1
-            same[value] = known
+            same[value] = first
         return total
 
     def expression(self, value: int) -> Expression:
@@ -176,7 +176,7 @@ class ValueProgram:
         return ExpressionSet(references, entries)
 
     def _express(self) -> None:
-        # a value counts once for each place, however often what it stands in is used
+        # a value counts once for each use, however often its user is used
         counts = Counter(self.entries.values())
         live = self.live()
         for value in live:
@@ -198,13 +198,13 @@ class ValueProgram:
         return product_of_factors(parts) if self.kinds[value] == PRODUCT else sum_of_terms(parts)
 
     def _value(self, kind: int, operands: tuple[int, ...], ends: tuple[int, int], units: bool) -> int:
-        known = self._known.setdefault((kind, operands), len(self))
-        if known == len(self):
+        number = self._known.setdefault((kind, operands), len(self))
+        if number == len(self):
             self.kinds.append(kind)
             self.operands.append(operands)
             self.ends.append(ends)
             self.units.append(units)
-        return known
+        return number
 
     def _units_between(self, above: int, below: int, left: int, right: int) -> list[int]:
         """Return the unit edges of a shortest way from one vertex to the other."""
@@ -287,7 +287,7 @@ def _from_set(expressions: ExpressionSet, graph: DifferentiationGraph) -> ValueP
     matching = Matching(expressions.references, expressions.entries, graph)
     values: dict[Occurrence, int] = {}
     for occurrence in postorder(matching.entries.values(), matching.parts):
-        parts = [values[part] for part in matching.parts(occurrence)]
+        parts = [values[operand] for operand in matching.parts(occurrence)]
         if isinstance(occurrence[0], Symbol):
             values[occurrence] = matching.edge(occurrence)
         elif isinstance(occurrence[0], Product):
@@ -333,11 +333,11 @@ def running_order(program: ValueProgram) -> RunningOrder:
     best = None
     for preference in _PREFERENCES:
         run = _Run(program, preference)
-        found = run.finish()
-        if found.complete:
-            return found
-        if best is None or found.done > best.done:
-            best = found
+        order = run.finish()
+        if order.complete:
+            return order
+        if best is None or order.done > best.done:
+            best = order
     assert best is not None
     return best
 
@@ -357,7 +357,7 @@ class _Run:
         self.live = program.live()
         # values of the result by values of the given program, for those that are computed
         self.value: dict[int, int] = {v: v for v in self.live if program.kinds[v] == LABEL}
-        # what is left of the factors of every product: values of the result, ~v for values v still to be computed
+        # remaining factors of every product: values of the result, ~v for values v still to be computed
         self.lists: dict[int, list[int]] = {}
         self.sums: dict[int, tuple[int, ...]] = {}
         for v in self.live:
@@ -394,7 +394,7 @@ class _Run:
                 self.lists[user] = [value if factor == ~v else factor for factor in self.lists[user]]
 
     def _round(self) -> bool:
-        """Multiply whatever may be multiplied; return True if anything was."""
+        """Form all products that are ready; return True if there were any."""
         allowed = self._allowed()
         chosen = {
             (factors[0], factors[1])
@@ -453,10 +453,10 @@ class _Run:
                 end = self.lists[v][side]
                 ends[v] = ends[~end] if end < 0 else {end}
             elif v in self.sums:
-                found: set[int] = set()
+                segments: set[int] = set()
                 for term in self.sums[v]:
-                    found |= {self.value[term]} if term in self.value else ends[term]
-                ends[v] = found
+                    segments |= {self.value[term]} if term in self.value else ends[term]
+                ends[v] = segments
         return ends
 
     def _merge(self) -> bool:
@@ -477,8 +477,8 @@ class _Run:
         """Compute the rest in any order, factors from left to right."""
         for v in self.live:
             if v in self.lists:
-                value, *others = [self.value[~f] if f < 0 else f for f in self.lists[v]]
-                for other in others:
+                value, *rest = [self.value[~f] if f < 0 else f for f in self.lists[v]]
+                for other in rest:
                     value = self.result.product([value, other])
                 self._computed(v, value)
             elif v in self.sums:

@@ -62,7 +62,7 @@ LEVELS: Final[tuple[Level, ...]] = ("vertex", "edge", "face")
 
 @dataclass(slots=True)
 class _KnownPart:
-    """An independent part: its vertices in the best order that is known, and what is known beyond that."""
+    """An independent part: its vertices in the best order so far, with its costs, bounds and sequences."""
 
     order: tuple[int, ...]
     cost: dict[Level, int]  # of the best elimination that is known, by level; of a wider class never more
@@ -100,20 +100,20 @@ class OptimumProof:
         assert not objective.on_tape
         self.graph = graph
         self._state = Elimination.of(graph, objective, deadline)
-        #: With parallel edges as they are: what holds there holds for every program.
+        #: With parallel edges unmerged: bounds there hold for every program.
         self._unmerged = unmerged(graph, objective, deadline)
         self._parts: list[_KnownPart] = []
         position = {v: t for t, v in enumerate(order)}
         costs = np.zeros(len(order), np.int64)
         VertexElimination(graph, objective, deadline=deadline).follow(np.array(order, np.int64), costs=costs)
         prices = dict(zip(order, costs.tolist(), strict=True))
-        for part in independent_parts(self._state):
-            cost = sum(prices[v] for v in part)
-            in_order = tuple(sorted(part, key=position.__getitem__))
+        for vertices in independent_parts(self._state):
+            cost = sum(prices[v] for v in vertices)
+            in_order = tuple(sorted(vertices, key=position.__getitem__))
             self._parts.append(_KnownPart(in_order, dict.fromkeys(LEVELS, cost)))
         least = least_costs(self._unmerged)
-        for known in self._parts:
-            known.raise_bound("face", sum(least[v] for v in known.order))
+        for part in self._parts:
+            part.raise_bound("face", sum(least[v] for v in part.order))
 
     def cost(self, level: Level) -> int:
         """Return the cost of the best known elimination."""
@@ -128,9 +128,9 @@ class OptimumProof:
         return all(part.proven(level) for part in self._parts)
 
     def raise_bound(self, level: Level, bound: int) -> None:
-        """Take note that no elimination of the whole graph costs less than `bound`."""
+        """Raise the bounds of all parts, as no elimination of the whole graph costs less than `bound`."""
         for part in self._parts:
-            # the others cost no more than what is known
+            # the other parts cost at most their known costs
             part.raise_bound(level, bound - self.cost(level) + part.cost[level])
 
     def bracket(self, work: Callable[[], float], columns: int, *, partial: bool) -> Iterator[int]:
@@ -213,7 +213,7 @@ class OptimumProof:
     def faces(self) -> list[tuple[int, int]]:
         """Return the best known face elimination, for `accumulus.elimination.edges_and_faces.eliminate_faces`."""
         elimination = FaceElimination(self.graph)
-        # parts are independent: edges first, and then what only faces do
+        # parts are independent: edges first, then the parts with better face sequences
         faces = faces_of_edges(self.graph, self._edges(part for part in self._parts if part.faces is None))
         for each in faces:
             elimination.eliminate(*each)
@@ -262,7 +262,7 @@ _FIRST: Final = 0.25
 _FIRST_SECONDS: Final = 3.0
 #: Part of the work that is left which an integer program may take.
 _BRACKETS: Final = 0.5
-#: Part of what vertices cost at least that a small program has to show, or no larger ones are solved.
+#: Part of the vertices' least cost that a small program has to reach, or no larger ones are solved.
 _PROMISING: Final = 0.9
 _BASES: Final = {"vertex": vertex, "edge": edge, "face": face}
 
@@ -353,7 +353,7 @@ class _Run:
         searches = [self._searches(first), self._searches(patience)]
         brackets = [self._brackets(first, partial=False), self._brackets(patience, partial=True)]
         if self.level == "vertex":
-            # a search either ends soon or takes all the time; what an integer program finds spares it
+            # a search either ends soon or takes all the time; a bound from an integer program can spare it
             until = self._context.left - min(_FIRST * self._context.left, _FIRST_SECONDS)
             soon = takewhile(lambda _: self._context.left > until, searches[1])
             in_turn = [searches[0], soon, *brackets, searches[1]]
@@ -390,13 +390,13 @@ class _Run:
                 yield
 
     def _repairs(self, patience: Patience) -> Generator[None]:
-        """Run the level's heuristic method once more, thoroughly: it finds what a search from nothing does not."""
+        """Run the level's heuristic method again with thorough effort: it finds plans that the search misses."""
         if patience == Patience():
-            found = _BASES[self.level](self.best.graph, self._context.having(effort="thorough").part(_SHARE))
-            cost = found.cost(self._context.options.objective)
+            repaired = _BASES[self.level](self.best.graph, self._context.having(effort="thorough").part(_SHARE))
+            cost = repaired.cost(self._context.options.objective)
             if cost < self.cost:
-                self.best, self.cost = found, cost
-            if found.interrupted:
+                self.best, self.cost = repaired, cost
+            if repaired.interrupted:
                 raise KeyboardInterrupt
             yield
 

@@ -52,7 +52,7 @@ from accumulus.theory.compiled.orders_kernel import FLOW, UNREACHED, BlocksState
 from accumulus.theory.exact.searches import PartSearch
 from accumulus.theory.graphs.traversal import topological_order
 
-#: Vertices of a part, and sum of all sizes, at most: what memory there is for.
+#: Most vertices of a part, and largest sum of all sizes, that memory allows.
 MOST_VERTICES: Final = 512
 _WIDEST: Final = 1 << FLOW
 #: Vertices of a block: for a brief look, and as far as memory goes.
@@ -131,13 +131,13 @@ class OrderSearch(PartSearch):
         vertices = len(self._state.intermediates)
         pairs: NDArray[np.int64] = np.zeros((vertices + 1, vertices), np.int64)
         self._fill((), pairs.reshape(-1), vertices + 1, _PAIRS // vertices, _PAIR_SECONDS * vertices)
-        known = set[tuple[tuple[int, ...], ...]]()
+        seen = set[tuple[tuple[int, ...], ...]]()
         best = -1
         for affinity in _AFFINITIES[: 1 if self._most_block == SMALL_BLOCK else None]:
             blocks = self._blocks(pairs, affinity)
-            if blocks in known:
+            if blocks in seen:
                 continue
-            known.add(blocks)
+            seen.add(blocks)
             tables, bound = {}, 0
             for block in blocks:
                 table: NDArray[np.int64] = np.full(1 << len(block), UNREACHED, np.int64)
@@ -166,9 +166,9 @@ class OrderSearch(PartSearch):
             self._state.deadline.check(seconds * encoded.budget * self._words)
 
     def _blocks(self, pairs: NDArray[np.int64], affinity: tuple[float, float, float]) -> tuple[tuple[int, ...], ...]:
-        """Join those groups of vertices that affect each other most, for their size, as long as they are small."""
+        """Return blocks of vertices: small groups that affect each other most for their size are joined."""
         vertices = pairs.shape[1]
-        more = pairs[1:] - pairs[0]  # what the second of a pair costs more once the first is gone
+        more = pairs[1:] - pairs[0]  # additional cost of the second of a pair once the first is gone
         np.fill_diagonal(more, 0)
         both, one, joined = affinity
         affinities = both * np.minimum(more, more.T) + one * np.maximum(more, more.T) + joined * self._joined()
@@ -265,10 +265,10 @@ class OrderSearch(PartSearch):
             nodes=max(1, _NODES // vertices),
         )
 
-    def _solve(self, part: int, limit: int) -> Iterator[int]:
+    def _solve(self, subset: int, limit: int) -> Iterator[int]:
         """Look for an order of a set that costs no more than the limit."""
         encoded, search, vertices = self._encoded, kernel("theory.orders"), len(self._state.intermediates)
-        encoded.sets[: encoded.inner] = _words(part, encoded.inner)
+        encoded.sets[: encoded.inner] = _words(subset, encoded.inner)
         encoded.frames[0].limit, encoded.depth = limit, -1
         more = True
         while more:
@@ -278,19 +278,19 @@ class OrderSearch(PartSearch):
             yield new
 
     def _found(self, everything: int, least: int) -> Generator[int, None, tuple[int, ...]]:
-        """Return the order that was found; what is forgotten of it is searched once more."""
+        """Return the best order; subsets whose results are no longer stored are searched again."""
         encoded, reverse, left = self._encoded, list[int](), [everything]
         near = [
             sum(word << 64 * k for k, word in enumerate(row)) for row in encoded.neighbours.view(np.uint64).tolist()
         ]
         while left:
-            part, limit, found = left.pop(), 0, False
-            while not found:
-                for _ in self._solve(part, limit):
+            subset, limit, solved = left.pop(), 0, False
+            while not solved:
+                for _ in self._solve(subset, limit):
                     yield self.cost
-                found, limit = encoded.result & 1 == 1, encoded.result >> 1
+                solved, limit = encoded.result & 1 == 1, encoded.result >> 1
             reverse.append(encoded.last)
-            rest = part & ~(1 << encoded.last)
+            rest = subset & ~(1 << encoded.last)
             while rest:
                 joined, waiting = 0, rest & -rest
                 while waiting:
@@ -309,7 +309,7 @@ def _words(bits: int, count: int) -> NDArray[np.int64]:
 
 
 def _price(state: Elimination, order: Iterable[int]) -> int:
-    """Return the cost of an order, counted as it is followed."""
+    """Return the cost of an order, counted by eliminating in it."""
     left, total = state.copy(), 0
     for v in order:
         total += left.cost(v)[0]

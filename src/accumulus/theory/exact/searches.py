@@ -71,33 +71,33 @@ _ROUNDS: Final = 20
 class ReducedPart:
     """An independent part of a graph, reduced."""
 
-    state: Elimination  # what is left, with numbers of its own; nothing eliminated
+    state: Elimination  # the remaining graph, with numbers of its own; nothing eliminated
     members: list[tuple[int, ...]]  # the vertices of the graph that each of its vertices stands for
-    first: list[int]  # vertices that are eliminated before, and what that costs
+    first: list[int]  # vertices that are eliminated before, and the cost of that
     cost: int
 
     def named(self, order: Iterable[int]) -> tuple[int, ...]:
-        """Return an order of the part's vertices by the numbers of the graph, with what is eliminated before."""
+        """Return an order of the part in the numbers of the graph, after the vertices eliminated by reduction."""
         return (*self.first, *(v for k in order for v in self.members[k]))
 
 
 def independent_parts(state: Elimination) -> list[tuple[int, ...]]:
-    """Intermediates that are joined by paths through intermediates; in their own order."""
+    """Return the sets of intermediates joined by paths through intermediates, each in the order of the state."""
     inner = set(state.intermediates)
     joined = UnionFind(len(state.sizes))
     for v in inner:
         for u in state.successors[v]:
             if u in inner:
                 joined.merge(v, u)
-    found: dict[int, list[int]] = defaultdict(list)
+    groups: dict[int, list[int]] = defaultdict(list)
     for v in state.intermediates:
-        found[joined.find(v)].append(v)
-    return list(map(tuple, found.values()))
+        groups[joined.find(v)].append(v)
+    return list(map(tuple, groups.values()))
 
 
-def reduced_part(state: Elimination, part: Sequence[int]) -> ReducedPart:
-    """Return a part of a graph, reduced; the graph itself stays as it is."""
-    whole = _extracted(state, part, {v: (v,) for v in range(len(state.sizes))}, [], 0)
+def reduced_part(state: Elimination, intermediates: Sequence[int]) -> ReducedPart:
+    """Return the reduction of an independent part of a graph; the graph is not changed."""
+    whole = _extracted(state, intermediates, {v: (v,) for v in range(len(state.sizes))}, [], 0)
     for _ in range(_ROUNDS):
         _eliminate_safe(whole)
         groups = _twins(whole.state)
@@ -109,24 +109,24 @@ def reduced_part(state: Elimination, part: Sequence[int]) -> ReducedPart:
 
 
 def _extracted(
-    state: Elimination, part: Sequence[int], members: dict[int, tuple[int, ...]], first: list[int], cost: int
+    state: Elimination, intermediates: Sequence[int], members: dict[int, tuple[int, ...]], first: list[int], cost: int
 ) -> ReducedPart:
     """Return the vertices of a part and their neighbours, with numbers of their own."""
-    number = {v: k for k, v in enumerate(part)}
+    number = {v: k for k, v in enumerate(intermediates)}
     edges = {}
-    for v in part:
+    for v in intermediates:
         for j, level in state.predecessors[v].items():
             edges[number.setdefault(j, len(number)), number[v]] = level
         for i, level in state.successors[v].items():
             edges[number[v], number.setdefault(i, len(number))] = level
     sizes = [state.sizes[v] for v in number]
     triples = [(j, i, level) for (j, i), level in edges.items()]
-    smaller = Elimination(triples, sizes, range(len(part)), state.objective, state.deadline)
+    smaller = Elimination(triples, sizes, range(len(intermediates)), state.objective, state.deadline)
     return ReducedPart(smaller, [members[v] for v in number], first, cost)
 
 
 def _eliminate_safe(part: ReducedPart) -> None:
-    """Eliminate what it is never a mistake to eliminate next, until there is no such vertex."""
+    """Eliminate vertices that some optimal order eliminates next, until none is left."""
     state = part.state
     left = [v for v in state.intermediates if state.predecessors[v]]
     again = True
@@ -195,15 +195,15 @@ def _twins(state: Elimination) -> list[list[int]]:
 def _merged(part: ReducedPart, groups: Sequence[Sequence[int]]) -> ReducedPart:
     """Return each group as one vertex."""
     state = part.state
-    kept = {group[0] for group in groups}
+    representatives = {group[0] for group in groups}
     sizes = list(state.sizes)
     members = dict(enumerate(part.members))
-    for first, *others in groups:
-        for v in others:
+    for first, *rest in groups:
+        for v in rest:
             sizes[first] += sizes[v]
             members[first] += members[v]
-    edges = [(j, i, level) for j in kept for i, level in state.successors[j].items() if i in kept]
-    inner = [v for v in state.intermediates if v in kept]
+    edges = [(j, i, level) for j in representatives for i, level in state.successors[j].items() if i in representatives]
+    inner = [v for v in state.intermediates if v in representatives]
     merged = Elimination(edges, sizes, inner, state.objective, state.deadline)
     return _extracted(merged, inner, members, part.first, part.cost)
 
@@ -262,7 +262,7 @@ class LineSearch(PartSearch):
     def __init__(
         self,
         state: Elimination,
-        part: Sequence[int],
+        intermediates: Sequence[int],
         cost: int,
         lower_bound: int = 0,
         *,
@@ -273,13 +273,13 @@ class LineSearch(PartSearch):
         self.steps: list[tuple[int, int, int]] | None = None
         self.edges = edges
         #: The part; edge number k is label k of the kernel.
-        self.lines = Lines(state, part)
-        self.lower_bound = max(lower_bound, sum(least_costs(state, part).values()))
+        self.lines = Lines(state, intermediates)
+        self.lower_bound = max(lower_bound, sum(least_costs(state, intermediates).values()))
         self.failed = len(self.lines.edges) > faces.MOST
         self.tried, self._deadline = 0, state.deadline
         self._most_moves = moves
         if not self.failed and self.lower_bound < cost:
-            self._search = self._encoded(state, part)
+            self._search = self._encoded(state, intermediates)
 
     def run(self) -> Iterator[int]:
         """Search until the optimum is proven; yields the best cost from time to time."""
@@ -316,9 +316,9 @@ class LineSearch(PartSearch):
         vertices = self.lines.vertices
         return [(vertices[j], vertices[i], sides[side]) for j, i, side in self.steps]
 
-    def _encoded(self, state: Elimination, part: Sequence[int]) -> faces.FacesState:
+    def _encoded(self, state: Elimination, intermediates: Sequence[int]) -> faces.FacesState:
         lines = self.lines
-        weights, masks, middles = self._tracked(state, part)
+        weights, masks, middles = self._tracked(state, intermediates)
         count = max(1, -(-len(weights) // 64))
         fields = lines.encoded(1, count)
         for k, edge in enumerate(lines.edges):
@@ -350,13 +350,13 @@ class LineSearch(PartSearch):
         )
 
     def _tracked(
-        self, state: Elimination, part: Sequence[int]
+        self, state: Elimination, intermediates: Sequence[int]
     ) -> tuple[list[int], dict[tuple[int, int], int], dict[int, int]]:
         """Return disjoint path pairs that need a product: weights, their edges, and the pairs of each vertex."""
         fma = state.objective.every_product
         pairs = [
             (state.sizes[v] * p.width * q.width, v, path)
-            for v, p, q, path in disjoint_pairs(state, part)
+            for v, p, q, path in disjoint_pairs(state, intermediates)
             if fma or p.level == 3 or q.level == 3
         ]
         pairs.sort(key=lambda pair: -pair[0])

@@ -106,8 +106,8 @@ class Reduction:
         kept: vertices that must not disappear into a part.
     """
 
-    def __init__(self, graph: DifferentiationGraph, edges: Iterable[int], kept: Iterable[int] = ()) -> None:
-        self.kept: Final = frozenset(kept)
+    def __init__(self, graph: DifferentiationGraph, edges: Iterable[int], protected: Iterable[int] = ()) -> None:
+        self.kept: Final = frozenset(protected)
         self.source: Final[list[int]] = []
         self.sink: Final[list[int]] = []
         #: Current part by source and sink, and by sink and source.
@@ -137,7 +137,7 @@ class Reduction:
             seed: any vertex in between.
         """
         if entry in self._swallowed_by or exit_ in self._swallowed_by:
-            return  # only what has become a single edge lets its ends disappear
+            return  # the ends are gone: they are inside a part that is a single edge now
         if seed in self._swallowed_by:
             part = self._outermost(self._swallowed_by[seed])
             if self.source[part] != entry:
@@ -183,15 +183,15 @@ class Reduction:
 
     def _flat(self, part: int) -> list[int]:
         """Return members of a part, compositions of its own kind taken apart; links in order, others by first edge."""
-        shape, found = self._shape[part], []
+        shape, flat = self._shape[part], []
         pending = list(reversed(self._members[part]))
         while pending:
             member = pending.pop()
             if self._shape[member] is shape is not Shape.CORE:
                 pending.extend(reversed(self._members[member]))
             else:
-                found.append(member)
-        return found if shape is Shape.SERIES else sorted(found, key=self._first.__getitem__)
+                flat.append(member)
+        return flat if shape is Shape.SERIES else sorted(flat, key=self._first.__getitem__)
 
     def _part(self, part: int, children: tuple[Part, ...]) -> Part:
         shape = self._shape[part]
@@ -219,9 +219,9 @@ class Reduction:
         for v in (j, i):
             self.out.setdefault(v, {})
             self.into.setdefault(v, {})
-        known = self.out[j].get(i)
-        if known is not None:
-            part = self._joined(Shape.PARALLEL, known, part)
+        parallel = self.out[j].get(i)
+        if parallel is not None:
+            part = self._joined(Shape.PARALLEL, parallel, part)
         self.out[j][i] = self.into[i][j] = part
 
     def _remove(self, part: int) -> None:
@@ -303,7 +303,7 @@ class Decomposition:
         return tuple(part for part in self.walk() if part.is_block and self.is_complete(part))
 
     def is_complete(self, part: Part) -> bool:
-        """Return True if a block-like part holds all paths from its source to its sink, as definition 3.1 wants."""
+        """Return True if a block-like part holds all paths from its source to its sink, as definition 3.1 requires."""
         return len(_between(self.graph, part.source, part.sink)[1]) == part.size
 
     def owns_source(self, part: Part) -> bool:
@@ -329,8 +329,8 @@ def decompose(graph: DifferentiationGraph, keep: Iterable[int] = ()) -> Decompos
     >>> chain, chain.children
     (Part(indirect simple chain ⟨0,4⟩, 5 edges), (Part(direct simple block ⟨0,3⟩, 4 edges), Part(edge ⟨3,4⟩, 1 edges)))
     """
-    kept = frozenset(vertex_numbers(graph, keep))
-    return Decomposition(graph, _reduced(graph, range(len(graph.sources)), kept), kept)
+    protected = frozenset(vertex_numbers(graph, keep))
+    return Decomposition(graph, _reduced(graph, range(len(graph.sources)), protected), protected)
 
 
 def block(graph: DifferentiationGraph, source: int, sink: int) -> Block | None:
@@ -398,9 +398,9 @@ def _between(graph: DifferentiationGraph, source: int, sink: int) -> tuple[set[i
     return inside, sorted(e for v in inside for e in graph.out_edges[v] if targets[e] in inside)
 
 
-def _reduced(graph: DifferentiationGraph, edges: Iterable[int], kept: frozenset[int]) -> tuple[Part, ...]:
-    reduction = Reduction(graph, edges, kept)
-    for region in regions(reduction.out, reduction.into, kept):
+def _reduced(graph: DifferentiationGraph, edges: Iterable[int], protected: frozenset[int]) -> tuple[Part, ...]:
+    reduction = Reduction(graph, edges, protected)
+    for region in regions(reduction.out, reduction.into, protected):
         reduction.collapse(region.entry, region.exit, region.seed)
     return reduction.parts()
 

@@ -112,11 +112,11 @@ class DominatorTree:
 
     def chain(self, v: int) -> tuple[int, ...]:
         """Return all vertices that dominate v, from v itself up to the start; empty if no start reaches it."""
-        found = []
+        vertices = []
         while v != NONE and self._depth[v] != NONE:
-            found.append(v)
+            vertices.append(v)
             v = self.immediate(v)
-        return tuple(found)
+        return tuple(vertices)
 
     @property
     def children(self) -> list[list[int]]:
@@ -185,27 +185,27 @@ class Region(NamedTuple):
 
 
 def regions(
-    out: Mapping[int, Mapping[int, object]], into: Mapping[int, Mapping[int, object]], kept: frozenset[int]
+    out: Mapping[int, Mapping[int, object]], into: Mapping[int, Mapping[int, object]], protected: frozenset[int]
 ) -> list[Region]:
     """Return regions of an acyclic graph in which two entry-exit paths share no vertex, from small to large.
 
     Args:
         out: successors of each vertex.
         into: predecessors of each vertex.
-        kept: vertices that must not be inside a region.
+        protected: vertices that must not be inside a region.
     """
     order = topological_order({v: len(above) for v, above in into.items()}, out.__getitem__)
     number = {v: k for k, v in enumerate(order)}
     tree = DominatorTree(len(order), ())
     for k, v in enumerate(order):
-        tree.add(k, [number[u] for u in into[v]], at_origin=v in kept or not into[v])
+        tree.add(k, [number[u] for u in into[v]], at_origin=v in protected or not into[v])
 
     nearest: list[list[tuple[int, int]]] = [[] for _ in order]
     weights = [1] * len(order)
     arcs: list[list[tuple[int, int]]] = [[] for _ in order]
     for u, v in enumerate(order):
         leaving = [number[w] for w in out[v]]
-        if v in kept or not leaving:
+        if v in protected or not leaving:
             nearest[u] = [(AWAY, AWAY)]
         for w in leaving:
             level = tree.depth(w) - 1
@@ -220,12 +220,12 @@ def regions(
             for level, w in nearest[u]:
                 _offer(nearest[parent], level, w)
 
-    found: list[Region] = []
+    numbered: list[Region] = []
     for i, children in enumerate(tree.children):
         if len(children) > 1:
             ways = {c: [w for level, w in nearest[c] if level < tree.depth(i)] for c in children}
-            found.extend(_Siblings(i, children, arcs[i], ways, weights).regions())
-    return sorted(Region(weight, order[i], order[j], order[seed]) for weight, i, j, seed in found)
+            numbered.extend(_Siblings(i, children, arcs[i], ways, weights).regions())
+    return sorted(Region(weight, order[i], order[j], order[seed]) for weight, i, j, seed in numbered)
 
 
 def _offer(nearest: list[tuple[int, int]], level: int, w: int) -> None:
@@ -257,13 +257,13 @@ class _Siblings:
         self.place: dict[int, int] = {}
 
     def regions(self) -> list[Region]:
-        found = []
+        collected = []
         for start in self.children:
             if start not in self.place:
                 visited, above = self._search(start)
                 if len(visited) > 1:
-                    found.extend(self._in_component(visited, above))
-        return found
+                    collected.extend(self._in_component(visited, above))
+        return collected
 
     def _search(self, start: int) -> tuple[list[int], dict[int, int]]:
         """Return vertices of a component in depth-first order, and for each the one it was reached from."""
@@ -286,11 +286,11 @@ class _Siblings:
         return visited, above
 
     def _in_component(self, visited: list[int], above: dict[int, int]) -> list[Region]:
-        place = self.place
+        position = self.place
         count = dict.fromkeys(visited, 1)
         weight = {v: self.weights[v] for v in visited}
         leaving = {v: int(bool(self.ways[v])) for v in visited}
-        low = {v: min(place[w] for w in self.neighbours[v]) for v in visited}
+        low = {v: min(position[w] for w in self.neighbours[v]) for v in visited}
         below: dict[int, list[int]] = {v: [] for v in visited}
         for v in reversed(visited[1:]):
             parent = above[v]
@@ -299,27 +299,27 @@ class _Siblings:
             for sums in (count, weight, leaving):
                 sums[parent] += sums[v]
 
-        found = []
+        collected = []
         start = visited[0]
         ways = {w for v in visited for w in self.ways[v]}
         if len(ways) == 1 and AWAY not in ways:
-            found.append(Region(weight[start], self.entry, ways.pop(), start))
+            collected.append(Region(weight[start], self.entry, ways.pop(), start))
         for j in visited:
             subtrees = below[j][::-1]
-            places = [place[t] for t in subtrees]
+            places = [position[t] for t in subtrees]
             into_subtree = dict.fromkeys(subtrees, 0)
             for w in self.targets[j]:
-                if place[w] > place[j]:
-                    into_subtree[subtrees[bisect_right(places, place[w]) - 1]] += 1
+                if position[w] > position[j]:
+                    into_subtree[subtrees[bisect_right(places, position[w]) - 1]] += 1
             rest = [count[start] - 1, weight[start] - self.weights[j]]
             rest_leaving = leaving[start] - int(bool(self.ways[j])) + len(self.targets[j])
             for t in subtrees:
-                if low[t] >= place[j]:  # nothing joins this subtree to the rest but j
+                if low[t] >= position[j]:  # nothing joins this subtree to the rest but j
                     rest[0] -= count[t]
                     rest[1] -= weight[t]
                     rest_leaving -= leaving[t] + into_subtree[t]
                     if count[t] > 1 and leaving[t] + into_subtree[t] == 0:
-                        found.append(Region(weight[t], self.entry, j, t))
+                        collected.append(Region(weight[t], self.entry, j, t))
             if rest[0] > 1 and rest_leaving == 0:
-                found.append(Region(rest[1], self.entry, j, above[j]))
-        return found
+                collected.append(Region(rest[1], self.entry, j, above[j]))
+        return collected

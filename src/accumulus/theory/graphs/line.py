@@ -99,13 +99,13 @@ class LineGraph:
             twice = next((j for j, k in pairwise(below) if j == k), None)
             if twice is not None:
                 raise GraphError(f"the face {self._pair(i, twice)} is given twice; expected once")
-        for added, around, what in (
+        for added, around, refusal in (
             (self.roots, self.predecessors, "root {} comes after {}; expected roots without predecessors"),
             (self.terminals, self.successors, "terminal {} comes before {}; expected terminals without successors"),
         ):
             for v in added:
                 if around[v]:
-                    raise GraphError(what.format(repr(self.names[v]), repr(self.names[around[v][0]])))
+                    raise GraphError(refusal.format(repr(self.names[v]), repr(self.names[around[v][0]])))
         waiting = dict(enumerate(map(len, self.predecessors)))
         if len(topological_order(waiting, self.successors.__getitem__)) < len(self.names):
             on_cycle = next(v for v, count in waiting.items() if count)
@@ -184,11 +184,11 @@ class LineGraph:
         """
         if self.reason is not None:
             raise GraphError(f"not a line graph: {self.reason}")
-        found = []
+        complete = []
         for j, above in enumerate(self.predecessors):
             if above and self.successors[above[0]][0] == j:
-                found.append(Biclique(tuple(above), tuple(self.successors[above[0]])))
-        return tuple(found)
+                complete.append(Biclique(tuple(above), tuple(self.successors[above[0]])))
+        return tuple(complete)
 
     def to_graph(self) -> DifferentiationGraph:
         """Return the graph whose line graph this is, without its dead edges.
@@ -210,11 +210,11 @@ class LineGraph:
         count = len(self.bicliques)
         roots: list[int] = []
         terminals: list[int] = []
-        for found, added, places in ((roots, self.roots, ends), (terminals, self.terminals, starts)):
+        for renumbered, added, places in ((roots, self.roots, ends), (terminals, self.terminals, starts)):
             for v in added:
                 if places[v] < 0:  # no path goes through this root or terminal
                     places[v], count = count, count + 1
-                found.append(places[v])
+                renumbered.append(places[v])
         live = [e for e in range(self.edges) if starts[e] >= 0]
         edges = [(starts[e], ends[e], e) for e in live]
         if self.graph is None:
@@ -222,9 +222,9 @@ class LineGraph:
         numbers = [-1] * count
         for j, i, e in edges:
             numbers[j], numbers[i] = int(self.graph.sources[e]), int(self.graph.targets[e])
-        for places, given in ((roots, self.graph.roots), (terminals, self.graph.terminals)):
-            for place, v in zip(places, given, strict=True):
-                numbers[place] = v
+        for places, originals in ((roots, self.graph.roots), (terminals, self.graph.terminals)):
+            for number, v in zip(places, originals, strict=True):
+                numbers[number] = v
         order = sorted(range(count), key=numbers.__getitem__)
         new = {old: k for k, old in enumerate(order)}
         return derive(
@@ -241,8 +241,8 @@ class LineGraph:
     ) -> DifferentiationGraph:
         names: list[Hashable] = [None] * count
         added = [self.names[v] for v in (*self.roots, *self.terminals)]
-        for place, name in zip((*roots, *terminals), added, strict=True):
-            names[place] = name
+        for vertex, name in zip((*roots, *terminals), added, strict=True):
+            names[vertex] = name
         taken = set(added)
         fresh = (f"v{k}" for k in range(1, 2 * count + len(taken) + 1))
         for v in range(count):

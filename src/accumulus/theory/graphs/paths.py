@@ -127,9 +127,9 @@ class PathSet:
     def vertices(self) -> tuple[int, ...]:
         """Vertices that lie on one of the paths, ascending."""
         edges = list(self.edges)
-        found = {v for v in self._from_vertices if v in self._to_vertices}
-        found.update(self.graph.sources[edges].tolist(), self.graph.targets[edges].tolist())
-        return tuple(sorted(found))
+        inside = {v for v in self._from_vertices if v in self._to_vertices}
+        inside.update(self.graph.sources[edges].tolist(), self.graph.targets[edges].tolist())
+        return tuple(sorted(inside))
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
         """Yield the paths one by one, in the order of their edges' numbers; nothing is stored but the path at hand."""
@@ -285,8 +285,8 @@ class LocalJacobian:
     #: The sets, as vertices by number, ascending.
     rows: tuple[int, ...]
     columns: tuple[int, ...]
-    #: Steps (is a product, left, right) that form what is not a label of the graph; the left factor is nearer to
-    #: the root.
+    #: Steps (is a product, left, right) that form values besides the labels of the graph; the left factor is nearer
+    #: to the root.
     steps: tuple[tuple[bool, int, int], ...]
     #: Reference by (position in rows, position in columns) of every structural nonzero; `UNIT` (−1) is the label 1
     #: between a vertex and itself, where the sets share it.
@@ -308,7 +308,8 @@ class LocalJacobian:
         for v in range(places):
             parts.setdefault(joined.find(v), []).append(v)
         return tuple(
-            (tuple(v for v in part if v < rows), tuple(v - rows for v in part if v >= rows)) for part in parts.values()
+            (tuple(v for v in vertices if v < rows), tuple(v - rows for v in vertices if v >= rows))
+            for vertices in parts.values()
         )
 
     @property
@@ -349,11 +350,11 @@ def local_jacobian(
     between, origins = _between(graph, starts, ends, through=paths == "all")
     order = markowitz_order(between, Objective.FMA)
     assert order is not None
-    found = eliminate_vertices(between, order[1])
+    accumulation = eliminate_vertices(between, order[1])
     steps: list[tuple[bool, int, int]] = []
     units = {UNIT, *np.flatnonzero(graph.kinds == Kind.ONE).tolist()}
     references = list(origins)
-    for is_product, left, right in found.steps:
+    for is_product, left, right in accumulation.steps:
         pair = references[left], references[right]
         if is_product and not units.isdisjoint(pair):
             # first the 1 that has no reference, so that a sum never meets it
@@ -362,14 +363,14 @@ def local_jacobian(
         else:
             references.append(len(graph.sources) + len(steps))
             steps.append((bool(is_product), *pair))
-    entries = {place: references[reference] for place, reference in found.entries.items()}
+    entries = {entry: references[reference] for entry, reference in accumulation.entries.items()}
     return LocalJacobian(graph, starts, ends, tuple(steps), entries)
 
 
 def _between(
     graph: DifferentiationGraph, rows: tuple[int, ...], columns: tuple[int, ...], *, through: bool
 ) -> tuple[DifferentiationGraph, list[int]]:
-    """Return the graph of the paths from rows, its roots, to columns, its terminals, and what each edge is in `graph`.
+    """Return the graph of the paths from rows, its roots, to columns, its terminals, and each edge's origin in `graph`.
 
     Every row has a place of its own that nothing is above, every column one that nothing is below: a row or column
     that paths go through, and one that is both, stands at two places joined by a unit edge.

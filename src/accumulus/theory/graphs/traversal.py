@@ -18,14 +18,14 @@ def reached(starts: Iterable[int], following: Callable[[int], Iterable[int]]) ->
     >>> sorted(reached([3], lambda v: [v - 1] if v > 1 else []))
     [1, 2, 3]
     """
-    found = set(starts)
-    pending = list(found)
+    seen = set(starts)
+    pending = list(seen)
     while pending:
         for v in following(pending.pop()):
-            if v not in found:
-                found.add(v)
+            if v not in seen:
+                seen.add(v)
                 pending.append(v)
-    return found
+    return seen
 
 
 def topological_order(waiting: dict[int, int], following: Callable[[int], Iterable[int]]) -> list[int]:
@@ -57,12 +57,12 @@ def longest_ways(order: Iterable[int], following: Callable[[int], Iterable[int]]
     >>> longest_ways([1, 3, 2], {1: [2, 3], 3: [2], 2: []}.__getitem__)
     {1: 0, 2: 2, 3: 1}
     """
-    found: dict[int, int] = {}
+    lengths: dict[int, int] = {}
     for v in order:
-        depth = found.setdefault(v, 0)
+        depth = lengths.setdefault(v, 0)
         for w in following(v):
-            found[w] = max(found.get(w, 0), depth + 1)
-    return found
+            lengths[w] = max(lengths.get(w, 0), depth + 1)
+    return lengths
 
 
 class UnionFind:

@@ -264,14 +264,14 @@ class _Derivatives:
 
     def __init__(self, graph: DifferentiationGraph, sides: Sides, deadline: Deadline) -> None:
         self.graph, self._deadline = graph, deadline
-        #: Roots and terminals that are told apart; where only one side is, an entry is a row or a column.
+        #: Roots and terminals that are distinguished; if only one side is, an entry is a row or a column.
         self.rows = graph.roots if sides != "terminals" else ()
         self.terminals = graph.terminals if sides != "roots" else ()
         self.steps = SharedSteps(len(graph.sources))
         self.columns = len(self.terminals) or 1
         self.position = [0] * len(graph.vertices)
-        for place, v in enumerate(reversed(graph.topological_order)):
-            self.position[v] = place
+        for position, v in enumerate(reversed(graph.topological_order)):
+            self.position[v] = position
         self.sources: list[int] = []
         self.targets: list[int] = []
         self.labels: list[int] = []
@@ -292,8 +292,8 @@ class _Derivatives:
             deadline.check()
             j, i = sources[e], targets[e]
             if (j, i) in between:
-                known = between[j, i]
-                self.labels[known] = self._add(self.labels[known], e)
+                edge = between[j, i]
+                self.labels[edge] = self._add(self.labels[edge], e)
             else:
                 between[j, i] = self._edge(j, i, e, entries_of(j, i))
         #: Entries in which b dominates (postdominates) immediately, by (b, c).
@@ -349,36 +349,36 @@ class _Derivatives:
                 tree = ((r if self.rows else 0) * self.columns + (t if self.terminals else 0)) * count
                 v, below = terminal if self.rows else root, _ABSENT
                 while (e := edges.get(tree + v, _ABSENT)) != _ABSENT:
-                    known = nodes.get(tree + v)
-                    node = nodes[tree + v] = trees.add(self.labels[e]) if known is None else known
+                    existing = nodes.get(tree + v)
+                    node = nodes[tree + v] = trees.add(self.labels[e]) if existing is None else existing
                     if below == _ABSENT:
                         leaves[r, t] = node
                     else:
                         trees.hang(below, node)
-                    if known is not None:
+                    if existing is not None:
                         break
                     v, below = near[e], node
         trees.multiply(list(leaves.values()), self._product)
-        return Accumulation(graph, self.steps, {place: trees.labels[leaf] for place, leaf in leaves.items()})
+        return Accumulation(graph, self.steps, {pair: trees.labels[leaf] for pair, leaf in leaves.items()})
 
     def _entries_of_edges(self) -> Callable[[int, int], int]:
-        """Return a function that maps an edge's ends to the wanted entries with both ends on a path, as bits."""
+        """Return a function that maps an edge's ends to the requested entries that have paths through both, as bits."""
         graph, ones = self.graph, [1] * len(self.graph.vertices)
         ranges = index_ranges(graph) if self.rows else ones
         domains = index_domains(graph) if self.terminals else ones
         if graph.wanted is None:
             spread = {rows: self._spread(rows) for rows in set(ranges)}
             return lambda j, i: spread[ranges[j]] * domains[i]
-        # by the ends that are not told apart, too: a row has no edge that leads to none of its wanted terminals
+        # by the ends that are not distinguished, too: a row has no edge that leads to none of its requested terminals
         all_rows, all_terminals = index_ranges(graph), index_domains(graph)
-        wanted = [
+        requested = [
             (1 << (r if self.rows else 0) * self.columns + (t if self.terminals else 0), 1 << r, 1 << t)
             for r, t in graph.wanted.tolist()
         ]
 
         @cache
         def entries(rows: int, terminals: int) -> int:
-            return reduce(or_, (entry for entry, row, terminal in wanted if rows & row and terminals & terminal), 0)
+            return reduce(or_, (entry for entry, row, terminal in requested if rows & row and terminals & terminal), 0)
 
         return lambda j, i: entries(all_rows[j], all_terminals[i])
 
@@ -507,10 +507,10 @@ class _Derivatives:
         values: dict[int, int] = {}
         for e in edges if from_source else reversed(edges):
             if from_source:
-                term, place = labels[e] if sources[e] == b else self._product(values[sources[e]], labels[e]), targets[e]
+                term, v = labels[e] if sources[e] == b else self._product(values[sources[e]], labels[e]), targets[e]
             else:
-                term, place = labels[e] if targets[e] == c else self._product(labels[e], values[targets[e]]), sources[e]
-            values[place] = term if place not in values else self._add(values[place], term)
+                term, v = labels[e] if targets[e] == c else self._product(labels[e], values[targets[e]]), sources[e]
+            values[v] = term if v not in values else self._add(values[v], term)
         return values[c if from_source else b]
 
     def _residue(self, b: int, c: int, edges: list[int]) -> int:

@@ -62,16 +62,16 @@ class Lines:
         sizes, kinds: of each vertex; `INNER`, `ROOT` or `TERMINAL`.
     """
 
-    def __init__(self, state: Elimination, part: Collection[int]) -> None:
-        inner = set(part)
+    def __init__(self, state: Elimination, intermediates: Collection[int]) -> None:
+        inner = set(intermediates)
         self.edges: Final = [(j, i) for j, row in enumerate(state.successors) for i in row if j in inner or i in inner]
         self.vertices: Final = list(dict.fromkeys(v for edge in self.edges for v in edge))
         self.numbers: Final = {v: k for k, v in enumerate(self.vertices)}
-        place = {edge: k for k, edge in enumerate(self.edges)}
+        number = {edge: k for k, edge in enumerate(self.edges)}
         self.starts, self.ends = ([self.numbers[edge[end]] for edge in self.edges] for end in (0, 1))
         self.levels = [state.successors[j][i] for j, i in self.edges]
-        self.above = [sum(1 << place[p, j] for p in state.predecessors[j]) if j in inner else 0 for j, _ in self.edges]
-        self.below = [sum(1 << place[i, s] for s in state.successors[i]) if i in inner else 0 for _, i in self.edges]
+        self.above = [sum(1 << number[p, j] for p in state.predecessors[j]) if j in inner else 0 for j, _ in self.edges]
+        self.below = [sum(1 << number[i, s] for s in state.successors[i]) if i in inner else 0 for _, i in self.edges]
         self.sizes = np.array([state.sizes[v] for v in self.vertices], np.int64)
         self.kinds = np.array(
             [INNER if v in inner else TERMINAL if state.predecessors[v] else ROOT for v in self.vertices], np.int64
@@ -99,7 +99,7 @@ class Lines:
         return taken
 
     def encoded(self, count: int, path_words: int = 0) -> dict[str, Any]:
-        """Return fields of `accumulus.theory.compiled.line_state.LineState`, with rows of so many words, as arrays."""
+        """Return the fields of `accumulus.theory.compiled.line_state.LineState` as arrays, by words of a row."""
         labels, vertices, edges = 64 * count, len(self.vertices), len(self.edges)
         shapes: dict[str, tuple[int, ...]] = {
             "present": (count,),
@@ -126,7 +126,7 @@ class Lines:
 
 
 def words(bits: int, count: int) -> NDArray[np.int64]:
-    """Return bits in so many words of 64."""
+    """Return bits as an array of words of 64."""
     return np.frombuffer(bits.to_bytes(8 * count, "little"), np.dtype(np.int64).newbyteorder("<"))
 
 
@@ -205,8 +205,8 @@ class MixedAnnealing(Annealing):
         return bool(self._state.faces)
 
     @faces.setter
-    def faces(self, wanted: bool) -> None:
-        self._state.faces = wanted
+    def faces(self, enabled: bool) -> None:
+        self._state.faces = enabled
 
     @property
     def best_cost(self) -> int:
@@ -326,23 +326,23 @@ def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, 
     assert start.order is not None
     annealing = MixedAnnealing(Elimination.of(graph, options.objective), start.order)
     # the order's own items: the best sequence can be hard to leave
-    known, schedule = annealing.best[1], _EFFORTS[options.effort].annealing
-    # faces go on from what edges found
+    items, schedule = annealing.best[1], _EFFORTS[options.effort].annealing
+    # the search of faces starts from the best edge sequence
     for level in levels:
         until = context.part(_EDGES) if level == "edge" and "face" in levels else context
         annealing.faces = level == "face"
         sweeps, interrupted = annealing.sweeps_in(until.seconds), False
         try:
-            for cost in annealing.until_stalled(schedule, options.seed, sweeps, options.iterations, known, until):
+            for cost in annealing.until_stalled(schedule, options.seed, sweeps, options.iterations, items, until):
                 least = best.cost(options.objective)
                 context.tell("plan", least if options.objective.on_tape else min(cost, least))
                 if until.passed:
                     break
         except KeyboardInterrupt:
             interrupted = True
-        found = SearchResult(graph, level, _accumulation=annealing.accumulation(graph))
-        if found.cost(options.objective) < best.cost(options.objective):
-            best = found
+        candidate = SearchResult(graph, level, _accumulation=annealing.accumulation(graph))
+        if candidate.cost(options.objective) < best.cost(options.objective):
+            best = candidate
         if interrupted:
             return replace(best, interrupted=True)
         if context.passed or _is_least(best, options.objective, context):
@@ -350,22 +350,22 @@ def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, 
     return best
 
 
-def _is_least(found: SearchResult, objective: Objective, deadline: Deadline) -> bool:
+def _is_least(result: SearchResult, objective: Objective, deadline: Deadline) -> bool:
     """Return True if no plan makes fewer products that count, as far as there is time to know."""
     # nothing is known of operations, but without fewer products there are hardly fewer of them
     counted = objective.of_eliminations
     try:
-        bound = lower_bound(found.graph, counted, deadline=deadline)
+        bound = lower_bound(result.graph, counted, deadline=deadline)
     except OutOfTimeError:
         return False
-    return bound is not None and found.cost(counted) <= bound
+    return bound is not None and result.cost(counted) <= bound
 
 
 # Further rules for faces ---------------------------------------------------------------------------------------------
 #
 # The further face rules of the notes (section 1), each behind the condition under which it keeps the Jacobian.
 #
-# All three are an interior vertex split followed by what face elimination does anyway; that is their proof, and their
+# All three are an interior vertex split followed by ordinary steps of face elimination; that is their proof, and their
 # implementation. A split sends every path through exactly one of the two copies; elimination of a face replaces the
 # paths through it by paths through its product; vertices with equal P and S merge. None of these changes the sum over
 # all paths between any root and any terminal.
@@ -468,14 +468,14 @@ def _check_vertex(elimination: FaceElimination, v: int) -> None:
         raise OrderError(f"{elimination.name(v)} is not an inner vertex of the line graph (any more)")
 
 
-def _misfit(elimination: FaceElimination, i: int, j: int, k: int, what: str, expected: str) -> OrderError:
+def _misfit(elimination: FaceElimination, i: int, j: int, k: int, action: str, expected: str) -> OrderError:
     face = f"({elimination.name(i)}, {elimination.name(j)})"
-    return OrderError(f"cannot {what} face {face} with k = {elimination.name(k)}: expected {expected}")
+    return OrderError(f"cannot {action} face {face} with k = {elimination.name(k)}: expected {expected}")
 
 
-def _refusal(elimination: FaceElimination, i: int, j: int, k: int, end: int, others: str, loss: str) -> OrderError:
+def _refusal(elimination: FaceElimination, i: int, j: int, k: int, end: int, neighbour: str, loss: str) -> OrderError:
     face = f"({elimination.name(i)}, {elimination.name(j)})"
     return OrderError(
-        f"cannot absorb face {face} into {elimination.name(k)}: {elimination.name(end)} has more than one {others}, "
+        f"cannot absorb face {face} into {elimination.name(k)}: {elimination.name(end)} has more than one {neighbour}, "
         f"and {loss}; give split=True to split it first"
     )

@@ -75,8 +75,8 @@ def factorize(
     >>> [sum(factorize(graph, references=shared).steps.is_product) for shared in (True, False)]
     [3, 4]
     """
-    found = _Factorization(graph, None if references else limit, deadline).run(direction).finish()
-    return found if references else _written_out(found)
+    accumulation = _Factorization(graph, None if references else limit, deadline).run(direction).finish()
+    return accumulation if references else _written_out(accumulation)
 
 
 def factorize_faces(graph: DifferentiationGraph, direction: Direction = "backward") -> Accumulation:
@@ -100,7 +100,7 @@ def factorization_order(graph: DifferentiationGraph, direction: Direction = "bac
 def factorization_steps(
     graph: DifferentiationGraph, direction: Direction = "backward", *, references: bool = True, limit: int = 10_000
 ) -> Iterator[DifferentiationGraph]:
-    """Draw the graph as it is, after every level of splits, and where a level needs references, after naming them.
+    """Yield the graph before and after every level of splits, and after naming the references that a level needs.
 
     Raises:
         GraphError: if more labels than `limit` would be written out.
@@ -143,7 +143,7 @@ class _Factorization(EdgeElimination):
         self._written = 0
         self._note_steps(-1)
         self._write(int(graph.live_edges.sum()))
-        #: Neighbours of what disappeared since the last level began.
+        #: Neighbours of the edges and vertices removed since the last level began.
         self._touched: dict[int, None] = {}
         self._reduce([v for v in reversed(graph.topological_order) if self.intermediate[v]])
 
@@ -174,8 +174,8 @@ class _Factorization(EdgeElimination):
                     yield v
                     self.new_level = False
             for other in sides:
-                found = dict.fromkeys([*due[other], *self._due(other, self._touched)])
-                due[other] = [v for v in found if self._present(v)]
+                vertices = dict.fromkeys([*due[other], *self._due(other, self._touched)])
+                due[other] = [v for v in vertices if self._present(v)]
 
     def name_copied(self, v: int) -> bool:
         """Give names to the strands at v that its split copies; return True if there are new ones."""
@@ -237,11 +237,11 @@ class _Factorization(EdgeElimination):
         order = self.graph.topological_order
         height = longest_ways(order, self.predecessors.__getitem__)
         depth = longest_ways(reversed(order), self.successors.__getitem__)
-        place = {v: (abs(depth[v] - height[v]), depth[v]) for v in order if self._present(v)}
+        rank = {v: (abs(depth[v] - height[v]), depth[v]) for v in order if self._present(v)}
         last = None
-        for v in sorted(place, key=place.__getitem__):
+        for v in sorted(rank, key=rank.__getitem__):
             if self._present(v):
-                self.new_level, last = last != place[v], place[v]
+                self.new_level, last = last != rank[v], rank[v]
                 yield v
 
     def _due(self, side: str, vertices: Iterable[int]) -> list[int]:
@@ -274,11 +274,11 @@ class _Factorization(EdgeElimination):
         self._note_steps(v)
 
     def _note_steps(self, v: int) -> None:
-        """Take note of the steps that are new: the vertex they go through, and the labels that they write out."""
-        steps, known = self.steps, len(self._through)
-        self._through += [v] * (len(steps) - known)
+        """Record for each new step the vertex that it goes through, and the labels that it writes out."""
+        steps, noted = self.steps, len(self._through)
+        self._through += [v] * (len(steps) - noted)
         if self._limit is not None:
-            for left, right in zip(steps.left[known:], steps.right[known:], strict=True):
+            for left, right in zip(steps.left[noted:], steps.right[noted:], strict=True):
                 self._sizes.append(self._sizes[left] + self._sizes[right])
 
     def _write(self, more: int) -> None:
@@ -291,11 +291,11 @@ class _Factorization(EdgeElimination):
             )
 
 
-def _written_out(found: Accumulation) -> Accumulation:
+def _written_out(accumulation: Accumulation) -> Accumulation:
     """Return every step computed anew wherever its result is used, innermost first."""
-    first, made = found.steps, Steps(found.steps.edges)
+    first, made = accumulation.steps, Steps(accumulation.steps.edges)
     entries = {}
-    for place, strand in found.entries.items():
+    for entry, strand in accumulation.entries.items():
         pending: list[tuple[int, bool]] = [(strand, False)]
         values: list[int] = []
         while pending:
@@ -308,8 +308,8 @@ def _written_out(found: Accumulation) -> Accumulation:
             else:
                 right, left = values.pop(), values.pop()
                 values.append(made.product(left, right) if first.is_product[step] else made.sum(left, right))
-        entries[place] = values[-1]
-    return Accumulation(found.graph, made, entries)
+        entries[entry] = values[-1]
+    return Accumulation(accumulation.graph, made, entries)
 
 
 def _label(graph: DifferentiationGraph, edge: int) -> Any:

@@ -85,22 +85,22 @@ def run_greedily(choices: _Choices, limit: int, deadline: Deadline = FOREVER) ->
         deadline.check()
         heap.append((choices.score(step), step))
     heapq.heapify(heap)
-    known = {step: score for score, step in heap}
+    scores = {step: score for score, step in heap}
     while heap:
         score, step = heapq.heappop(heap)
-        if known.get(step) != score:
+        if scores.get(step) != score:
             continue
         now = choices.score(step)
         if now is not None and now > score:
-            known[step] = now
+            scores[step] = now
             heapq.heappush(heap, (now, step))
             continue
-        del known[step]
+        del scores[step]
         for other in choices.take(step) if now is not None else ():
             deadline.check()
             now = choices.score(other)
-            if now is not None and known.get(other) != now:
-                known[other] = now
+            if now is not None and scores.get(other) != now:
+                scores[other] = now
                 heapq.heappush(heap, (now, other))
         if len(choices.steps) > 2 * limit:
             return False
@@ -193,14 +193,14 @@ class _FaceChoices(_Choices):
     def take(self, step: Step) -> list[Step]:
         state = self.elimination
         k = state.eliminate(*step)
-        found: list[Step] = []
+        changed: list[Step] = []
         for v in {k: None, step[0]: None, step[1]: None}:
             if v in state:
                 if state.inner_predecessors(v):
-                    found += [(p, v) for p in state.predecessors[v]]
+                    changed += [(p, v) for p in state.predecessors[v]]
                 if state.inner_successors(v):
-                    found += [(v, s) for s in state.successors[v]]
-        return found
+                    changed += [(v, s) for s in state.successors[v]]
+        return changed
 
 
 class _FaceDegrees(_Choices):
@@ -264,11 +264,11 @@ _MOST: Final = (4, 1_000)
 _LONGEST: Final = {"edge": 200_000, "face": 50_000}
 
 
-def _missing(some: Collection[int], others: Collection[int]) -> int:
-    """Return the number of elements of `some` that are not in `others`."""
+def _missing(some: Collection[int], present: Collection[int]) -> int:
+    """Return the number of elements of `some` that are not in `present`."""
     if isinstance(some, set):
-        return len(some.difference(others))
-    return sum(v not in others for v in some)
+        return len(some.difference(present))
+    return sum(v not in present for v in some)
 
 
 # Scores of vertices: by the graph, the reversed graph, and the vertex.
@@ -301,7 +301,7 @@ def _edge_damage(side: SideView, j: int, i: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Heuristic:
-    """A row of the table: what is eliminated, and by which score."""
+    """A row of the table: the items eliminated, and their score."""
 
     name: str
     level: Literal["vertex", "edge", "face"]

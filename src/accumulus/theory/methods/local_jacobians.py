@@ -48,7 +48,7 @@ Side = Literal["tail", "head"]
 #: Label of the unit edges that segmentation adds.
 _UNIT: Final = -1
 
-#: Up to so many levels, components are found by extending those of fewer.
+#: Levels up to which components are found by extending those of fewer levels.
 _NEAR: Final = 64
 
 #: An entry: reference, and whether it is a unit.
@@ -80,12 +80,12 @@ class Levelled:
         level = _levels(graph, edges)
         #: The level of the terminals.
         self.last = max(level.values())
-        place: dict[tuple[int, int], int] = {}
+        number: dict[tuple[int, int], int] = {}
         by_level: list[list[tuple[int, int]]] = [[] for _ in range(self.last + 1)]
         links: list[tuple[tuple[int, int], tuple[int, int], int]] = []
 
         def vertex(v: int, depth: int) -> None:
-            place[v, depth] = -1
+            number[v, depth] = -1
             by_level[depth].append((v, depth))
 
         for v, depth in level.items():
@@ -94,26 +94,26 @@ class Levelled:
             deadline.check()
             copied, depth, step = (j, level[i] - 1, -1) if side == "tail" else (i, level[j] + 1, 1)
             upper = depth if side == "tail" else level[j]
-            while (copied, depth) not in place:
+            while (copied, depth) not in number:
                 vertex(copied, depth)
                 depth += step
             links.append(((j, upper), (i, upper + 1), label))
-        for v, depth in place:
+        for v, depth in number:
             following = (v, depth + 1)
-            if following in place:
+            if following in number:
                 links.append(((v, depth), following, _UNIT))
         self._first = [0]
         self._names: list[int] = []
         for vertices in by_level:
             for key in sorted(vertices):
-                place[key] = len(self._names)
+                number[key] = len(self._names)
                 self._names.append(key[0])
             self._first.append(len(self._names))
         unit_kinds = (graph.kinds == Kind.ONE) & (not unit_products)
         self.edges: list[list[tuple[int, int, bool]]] = [[] for _ in self._names]
         for source, target, label in links:
             unit = label == _UNIT or (label < len(unit_kinds) and bool(unit_kinds[label]))
-            self.edges[place[source]].append((place[target], label, unit))
+            self.edges[number[source]].append((number[target], label, unit))
         for row in self.edges:
             row.sort()
         self._sources = np.repeat(np.arange(len(self.edges)), [len(row) for row in self.edges])
@@ -132,17 +132,17 @@ class Levelled:
 
     def components(self, a: int, b: int) -> tuple[int, NDArray[np.int64]]:
         """Return the number of components strictly between two levels, and the component of each vertex."""
-        known = self._components.get((a, b))
-        if known is None:
+        cached = self._components.get((a, b))
+        if cached is None:
             if b - a == 2:
                 width = self.width(a + 1)
-                known = width, np.arange(width)
+                cached = width, np.arange(width)
             elif (a, b - 1) in self._components or b - a <= _NEAR:
-                known = self._extended(a, b - 1)
+                cached = self._extended(a, b - 1)
             else:
-                known = self._connected(a, b)
-            self._components[a, b] = known
-        return known
+                cached = self._connected(a, b)
+            self._components[a, b] = cached
+        return cached
 
     def _extended(self, a: int, b: int) -> tuple[int, NDArray[np.int64]]:
         """Return components between levels a and b+1 from those between a and b: level b joins some of them."""
@@ -171,11 +171,11 @@ class Levelled:
 
     def representatives(self, a: int, b: int) -> NDArray[np.int64]:
         """Return a vertex of each component between two levels."""
-        known = self._representatives.get((a, b))
-        if known is None:
+        cached = self._representatives.get((a, b))
+        if cached is None:
             _, first = np.unique(self.components(a, b)[1], return_index=True)
-            known = self._representatives[a, b] = first + self._first[a + 1]
-        return known
+            cached = self._representatives[a, b] = first + self._first[a + 1]
+        return cached
 
     def counts(
         self, levels: list[int]
@@ -189,11 +189,11 @@ class Levelled:
         above: dict[tuple[int, int], NDArray[np.int64]] = {}
         below: dict[tuple[int, int], NDArray[np.int64]] = {}
         low, high = levels[0], levels[-1]
-        wanted = set(levels)
+        requested = set(levels)
         for a in levels:
-            for k, counts in self._counts_from(a, range(a + 1, high + 1), back, wanted):
+            for k, counts in self._counts_from(a, range(a + 1, high + 1), back, requested):
                 above[a, k] = counts
-            for k, counts in self._counts_from(a, range(a - 1, low - 1, -1), forth, wanted):
+            for k, counts in self._counts_from(a, range(a - 1, low - 1, -1), forth, requested):
                 below[k, a] = counts
         return above, below
 
@@ -221,13 +221,13 @@ class Levelled:
         return back, [[(w, unit) for w, _, unit in row] for row in self.edges]
 
     def _counts_from(
-        self, a: int, order: range, near: list[list[tuple[int, bool]]], wanted: set[int]
+        self, a: int, order: range, near: list[list[tuple[int, bool]]], requested: set[int]
     ) -> list[tuple[int, NDArray[np.int64]]]:
-        """Return for each wanted level, to how many vertices of level a its vertices have entries, units apart."""
+        """Return, by requested level, the number of nonunit entries of each vertex with level a."""
         origin = self._first[a]
         once = {origin + k: 1 << k for k in range(self.width(a))}
         units = dict(once)
-        found = []
+        by_level = []
         for level in order:
             self.deadline.check()
             reach, unit_reach, counts = {}, {}, []
@@ -243,14 +243,14 @@ class Levelled:
                 reach[v], unit_reach[v] = seen, unit
                 counts.append(seen.bit_count() - unit.bit_count())
             once, units = reach, unit_reach
-            if level in wanted:
-                found.append((level, np.array(counts, np.int64)))
-        return found
+            if level in requested:
+                by_level.append((level, np.array(counts, np.int64)))
+        return by_level
 
     def multiply(
         self, splits: dict[tuple[int, int], NDArray[np.int64]], steps: SharedSteps
     ) -> dict[tuple[int, int], int]:
-        """Multiply all levels together, split as given; return entries by (root, terminal).
+        """Return the product of all levels, split as given: entries by (root, terminal).
 
         Args:
             splits: for each pair of levels, the level at which each component between them is split.
@@ -268,9 +268,9 @@ class Levelled:
             parts = [(low, high, c) for low, high in ((a, k), (k, b)) for c in self._within(low, high, a, b, component)]
             if not ready:
                 tasks.append((a, b, component, True))
-                tasks.extend((*part, False) for part in reversed(parts))
+                tasks.extend((*piece, False) for piece in reversed(parts))
                 continue
-            matrices = {low: [done.pop(part) for part in parts if part[0] == low] for low in (a, k)}
+            matrices = {low: [done.pop(piece) for piece in parts if piece[0] == low] for low in (a, k)}
             left = _sum(matrices[a], steps) if k - a > 1 else self._direct(a, k, (a, b, component))
             right = _sum(matrices[k], steps) if b - k > 1 else self._direct(k, k, (a, b, component))
             done[a, b, component] = _product(left, right, steps, self.deadline)
@@ -288,8 +288,8 @@ class Levelled:
             return []
         label = self.components(a, b)[1]
         inside = self.representatives(low, high) - self._first[a + 1]
-        found: list[int] = (label[inside] == component).nonzero()[0].tolist()
-        return found
+        components: list[int] = (label[inside] == component).nonzero()[0].tolist()
+        return components
 
     def _direct(self, level: int, k: int, whole: tuple[int, int, int]) -> Matrix:
         """Return the edges from one level to the next, as far as their ends on level k belong to a component."""
@@ -310,11 +310,11 @@ def _sum(matrices: list[Matrix], steps: SharedSteps) -> Matrix:
     total: Matrix = {}
     for matrix in matrices:
         for u, row in matrix.items():
-            known = total.setdefault(u, row)
-            if known is row:
+            merged = total.setdefault(u, row)
+            if merged is row:
                 continue
             for w, entry in row.items():
-                known[w] = (steps.sum(known[w][0], entry[0]), False) if w in known else entry
+                merged[w] = (steps.sum(merged[w][0], entry[0]), False) if w in merged else entry
     return total
 
 
@@ -405,7 +405,7 @@ def local_jacobians(
     if simple_first:
         eliminate_series(elimination, deadline)
     edges = [(j, i, label) for j, row in enumerate(elimination.successors) for i, label in row.items()]
-    found = accumulate_edges(
+    entries = accumulate_edges(
         graph,
         edges,
         steps,
@@ -415,7 +415,7 @@ def local_jacobians(
         unit_products=unit_products,
         deadline=deadline,
     )
-    return Accumulation.between(graph, steps, found)
+    return Accumulation.between(graph, steps, entries)
 
 
 def accumulate_edges(
@@ -444,15 +444,15 @@ def accumulate_edges(
     Returns:
         entries by (root, terminal).
     """
-    found: dict[tuple[int, int], int] = {}
-    for part in _parts(graph, edges, components):
+    entries: dict[tuple[int, int], int] = {}
+    for component in _parts(graph, edges, components):
         sides: list[Side] = ["tail", "head"] if side == "best" else [side]
-        levelled = [Levelled(graph, part, each, unit_products, deadline) for each in sides]
+        levelled = [Levelled(graph, component, each, unit_products, deadline) for each in sides]
         plans = [_splits(each, bracketing) for each in levelled]
         cheapest = min(range(len(plans)), key=lambda k: plans[k][0])
-        for place, label in levelled[cheapest].multiply(plans[cheapest][1], steps).items():
-            found[place] = steps.sum(found[place], label) if place in found else label
-    return found
+        for pair, label in levelled[cheapest].multiply(plans[cheapest][1], steps).items():
+            entries[pair] = steps.sum(entries[pair], label) if pair in entries else label
+    return entries
 
 
 def multiply(elimination: EdgeElimination, rows: Iterable[int], middle: Iterable[int], columns: Iterable[int]) -> None:
@@ -473,15 +473,15 @@ def multiply(elimination: EdgeElimination, rows: Iterable[int], middle: Iterable
             raise OrderError(
                 f"{elimination.vertex_name(v)} is a root or a terminal; expected intermediates in the middle"
             )
-        for near, known, what in (
+        for near, allowed, side in (
             (elimination.predecessors[v], above, "rows"),
             (elimination.successors[v], below, "columns"),
         ):
             for end in near:
-                if end not in known:
+                if end not in allowed:
                     raise OrderError(
                         f"{elimination.vertex_name(v)} has an edge with {elimination.vertex_name(end)}, which is "
-                        f"not one of the {what}; the product would leave paths out. Add it there"
+                        f"not one of the {side}; the product would leave paths out. Add it there"
                     )
     for v in through:
         for step in edges_of_vertex(elimination, v):
@@ -491,7 +491,7 @@ def multiply(elimination: EdgeElimination, rows: Iterable[int], middle: Iterable
 def _parts(
     graph: DifferentiationGraph, edges: list[tuple[int, int, int]], separate: bool
 ) -> list[list[tuple[int, int, int]]]:
-    """Return the edges (source, target, label), grouped by what only roots and terminals connect."""
+    """Return the edges (source, target, label), grouped into components that only roots and terminals connect."""
     ends = {*graph.roots, *graph.terminals}
     if not separate:
         return [edges] if edges else []
@@ -507,7 +507,7 @@ def _parts(
 
 
 def _splits(levelled: Levelled, bracketing: Bracketing) -> tuple[int, Splits]:
-    """Return the cost, and where to split what lies between two levels."""
+    """Return the cost, and the level at which to split each component between two levels."""
     last = levelled.last
     splits: Splits = {}
     cost = 0
@@ -536,15 +536,15 @@ def _splits(levelled: Levelled, bracketing: Bracketing) -> tuple[int, Splits]:
 def _read(bracketing: Bracketing, last: int, chosen: dict[tuple[int, int], int]) -> None:
     """Return the levels between which each pair of a bracketing stands, and where it splits."""
 
-    def read(part: Bracketing) -> tuple[int, int]:
-        if isinstance(part, int):
-            return part, part + 1
-        if not isinstance(part, tuple) or len(part) != 2:
-            raise ArgumentError(f"bracketing {bracketing!r}: expected nested pairs of level numbers, not {part!r}")
-        (a, k), (start, b) = read(part[0]), read(part[1])
+    def read(bracket: Bracketing) -> tuple[int, int]:
+        if isinstance(bracket, int):
+            return bracket, bracket + 1
+        if not isinstance(bracket, tuple) or len(bracket) != 2:
+            raise ArgumentError(f"bracketing {bracketing!r}: expected nested pairs of level numbers, not {bracket!r}")
+        (a, k), (start, b) = read(bracket[0]), read(bracket[1])
         if k != start:
             raise ArgumentError(
-                f"bracketing {bracketing!r}: {part!r} joins level {k} with level {start}; expected neighbours"
+                f"bracketing {bracketing!r}: {bracket!r} joins level {k} with level {start}; expected neighbours"
             )
         chosen[a, b] = k
         return a, b
@@ -616,5 +616,5 @@ def bracketing_seconds(work: Workload) -> float:
 
 @register("local-jacobians", bracketing_seconds)
 def _method(graph: DifferentiationGraph, context: Context) -> SearchResult:
-    found = local_jacobians(graph, unit_products=context.options.objective.every_product, deadline=context)
-    return SearchResult(graph, "local-jacobians", _accumulation=found)
+    accumulation = local_jacobians(graph, unit_products=context.options.objective.every_product, deadline=context)
+    return SearchResult(graph, "local-jacobians", _accumulation=accumulation)

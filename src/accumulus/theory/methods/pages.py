@@ -107,12 +107,12 @@ class Page:
 
     def reduce(self) -> bool:
         """Step 1: replace simple chains and blocks by edges; return True if there were any."""
-        found = False
+        changed = False
         into, out = self.predecessors, self.successors
         for v in series_vertices(into, out, self._order(), lambda v: v not in self._fixed and v in out):
             self._eliminate(v)
-            found = True
-        return found
+            changed = True
+        return changed
 
     def ends(self) -> tuple[int, int] | None:
         """Step 2: v_i and v_j, or None if there are none."""
@@ -132,11 +132,11 @@ class Page:
         roots, terminals = self.own_roots, self.own_terminals
         reaching, met = [r for r in roots if r in above], [t for t in terminals if t in below]
         if len(reaching) < len(roots) or len(met) < len(terminals):
-            others = [t for t in terminals if t not in below]
+            unreached = [t for t in terminals if t not in below]
             return self._nonempty(
                 self._between(reaching, met),
                 self._between([r for r in roots if r not in above], terminals),
-                self._between(reaching, others),
+                self._between(reaching, unreached),
             ), "index sets"
         level = self.levels()
         if level[start] == level[end] or self._joined_by_one_edge(start, end):
@@ -156,9 +156,9 @@ class Page:
             upper,
             lower,
         )
-        found = nested.ends()
-        if found is not None and not nested.part(*found)[0]:
-            inside = nested._strictly_between(*nested._level_sets(*found))
+        nested_ends = nested.ends()
+        if nested_ends is not None and not nested.part(*nested_ends)[0]:
+            inside = nested._strictly_between(*nested._level_sets(*nested_ends))
         level = self.levels()
         left = dict.fromkeys(sorted(inside, key=lambda v: (level[v], v)))
         while left:
@@ -212,8 +212,8 @@ class Page:
         """Return True if there is one path between the two, and it is an edge."""
         if end not in self.successors[start]:
             return False
-        others = [i for i in self.successors[start] if i != end]
-        return end not in reached(others, self.successors.__getitem__)
+        siblings = [i for i in self.successors[start] if i != end]
+        return end not in reached(siblings, self.successors.__getitem__)
 
     def _level_sets(self, start: int, end: int) -> tuple[list[int], list[int]]:
         """Return the vertices on the level of v_i that reach v_j, and those on the level of v_j that v_i reaches."""
@@ -244,15 +244,15 @@ class Page:
                     bits[v] |= bits[i]
                 else:
                     bits[i] |= bits[v]
-        return {v: found.bit_count() for v, found in bits.items()}
+        return {v: reach.bit_count() for v, reach in bits.items()}
 
     def _between(self, roots: list[int], terminals: list[int]) -> Page:
         ends = {*roots, *terminals}
         return self._kept(lambda edge: all(v in ends or v not in self._fixed for v in edge))
 
-    def _kept(self, wanted: Callable[[Pair], bool]) -> Page:
-        """Return the page of the paths all of whose edges are wanted."""
-        page = self._restricted({edge: label for edge, label in self.edges() if wanted(edge)})
+    def _kept(self, selected: Callable[[Pair], bool]) -> Page:
+        """Return the page of the paths that consist of selected edges."""
+        page = self._restricted({edge: label for edge, label in self.edges() if selected(edge)})
         live = reached(page.own_roots, page.successors.__getitem__) & reached(
             page.own_terminals, page.predecessors.__getitem__
         )
@@ -297,10 +297,10 @@ def _unequalled(
         if not rivals or degree[v] == degree[rivals[0]]:
             rivals.append(v)
     allowed = set(candidates)
-    found = [rivals[0] for rivals in highest.values() if len(rivals) == 1 and rivals[0] in allowed]
-    if not found:
+    unrivalled = [rivals[0] for rivals in highest.values() if len(rivals) == 1 and rivals[0] in allowed]
+    if not unrivalled:
         return None
-    return max(found, key=lambda v: (degree[v], -level[v] if first else level[v]))
+    return max(unrivalled, key=lambda v: (degree[v], -level[v] if first else level[v]))
 
 
 # The strategy --------------------------------------------------------------------------------------------------------
@@ -417,8 +417,8 @@ class _Strategy:
             page.factorize(*ends)
             parent = self._record(page, parent, "factorized")
         total: dict[Pair, int] = {}
-        for place, label in chain.from_iterable(self.accumulate(part, parent, reason).items() for part in parts):
-            total[place] = self.steps.sum(total[place], label) if place in total else label
+        for pair, label in chain.from_iterable(self.accumulate(piece, parent, reason).items() for piece in parts):
+            total[pair] = self.steps.sum(total[pair], label) if pair in total else label
         return total
 
     def _whole(self, page: Page) -> dict[Pair, int]:
@@ -451,5 +451,5 @@ def _seconds(work: Workload) -> float:
 
 @register("pages", _seconds)
 def _method(graph: DifferentiationGraph, context: Context) -> SearchResult:
-    found = pages(graph, unit_products=context.options.objective.every_product, deadline=context)
-    return SearchResult(graph, "pages", _accumulation=found)
+    accumulation = pages(graph, unit_products=context.options.objective.every_product, deadline=context)
+    return SearchResult(graph, "pages", _accumulation=accumulation)

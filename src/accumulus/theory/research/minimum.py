@@ -184,11 +184,11 @@ def true_minimum(graph: DifferentiationGraph, below: int | None = None, steps: i
     number = search.least()
     while below is None or number < below:
         try:
-            found = search.run(number)
+            products = search.run(number)
         except OutOfStepsError:
             break
-        if found is not None:
-            return Minimum(number, number, accumulation_of(words, found), search.steps)
+        if products is not None:
+            return Minimum(number, number, accumulation_of(words, products), search.steps)
         number += 1
     return Minimum(number, None, None, search.steps)
 
@@ -207,14 +207,14 @@ def accumulation_of(words: Words, products: list[Product]) -> Accumulation:
         made[p] = [(pair.edge, edges[pair.start][pair.end])] if pair.edge else []
     sums: dict[tuple[int, int], int] = {}
 
-    def value(p: int, wanted: int) -> int:
-        if (p, wanted) not in sums:
-            parts = _partition(wanted, made[p])
+    def value(p: int, target: int) -> int:
+        if (p, target) not in sums:
+            parts = _partition(target, made[p])
             total = parts[0]
-            for part in parts[1:]:
-                total = steps.sum(total, part)
-            sums[p, wanted] = total
-        return sums[p, wanted]
+            for reference in parts[1:]:
+                total = steps.sum(total, reference)
+            sums[p, target] = total
+        return sums[p, target]
 
     for p, cut, left, right in sorted(products, key=lambda product: words.pairs[product[0]].longest):
         pair = words.pairs[p]
@@ -222,8 +222,8 @@ def accumulation_of(words: Words, products: list[Product]) -> Accumulation:
         result = steps.product(value(before, left), value(after, right))
         made[p].append((_joined(words, before, left, after, right), result))
     outputs = ((p, pair) for p, pair in enumerate(words.pairs) if pair.is_output)
-    found = {(pair.start, pair.end): value(p, (1 << len(pair.words)) - 1) for p, pair in outputs}
-    accumulation = Accumulation.between(graph, steps, found)
+    entries = {(pair.start, pair.end): value(p, (1 << len(pair.words)) - 1) for p, pair in outputs}
+    accumulation = Accumulation.between(graph, steps, entries)
     accumulation.verify()
     return accumulation
 
@@ -236,15 +236,15 @@ def _joined(words: Words, before: int, left: int, after: int, right: int) -> int
     return joined
 
 
-def _partition(wanted: int, parts: list[tuple[int, int]]) -> list[int]:
-    """Return references of parts whose disjoint union is wanted."""
-    if not wanted:
+def _partition(target: int, parts: list[tuple[int, int]]) -> list[int]:
+    """Return references of the parts whose disjoint union is the target."""
+    if not target:
         return []
-    lowest = wanted & -wanted
+    lowest = target & -target
     for bits, reference in parts:
-        if bits & lowest and not bits & ~wanted:
+        if bits & lowest and not bits & ~target:
             try:
-                return [reference, *_partition(wanted & ~bits, parts)]
+                return [reference, *_partition(target & ~bits, parts)]
             except LookupError:
                 continue
     raise LookupError("the values made do not add up to the one that is wanted")
@@ -274,9 +274,9 @@ class _Cover:
             self._known[key] = self.least_of(allowed, self.products)
         return self._known[key]
 
-    def least_of(self, allowed: int, wanted: int) -> int:
-        """Return vertices that are needed for some of the words."""
-        if not wanted:
+    def least_of(self, allowed: int, target: int) -> int:
+        """Return the smallest number of vertices that the words in `target` need."""
+        if not target:
             return 0
         key = allowed & self.relevant
         hits = self._hits.get(key)
@@ -286,13 +286,13 @@ class _Cover:
                 for members in self.cuts.values()
             ]
             self._hits[key] = hits
-        useful = [hit & wanted for hit in hits if hit & wanted]
+        useful = [hit & target for hit in hits if hit & target]
         for count in range(1, len(useful) + 1):
             for chosen in combinations(useful, count):
                 union = 0
                 for hit in chosen:
                     union |= hit
-                if union == wanted:
+                if union == target:
                     return count
         return _NEVER
 
@@ -334,7 +334,7 @@ class _Pairs:
         return self.bit[self.words.words[word].pair] if self.words.words[word].cuts else 0
 
     def least(self) -> int:
-        """Return products that every program has."""
+        """Return a lower bound on the products of any program."""
         return self._bound(0, self.everything)
 
     def run(self, number: int) -> list[Product] | None:
@@ -392,11 +392,11 @@ class _Pairs:
 
 def _least(masks: Iterator[int] | set[int]) -> tuple[int, ...]:
     """Return the sets that include no other."""
-    kept: list[int] = []
+    minimal: list[int] = []
     for mask in sorted(set(masks), key=int.bit_count):
-        if not any(not other & ~mask for other in kept):
-            kept.append(mask)
-    return tuple(kept)
+        if not any(not other & ~mask for other in minimal):
+            minimal.append(mask)
+    return tuple(minimal)
 
 
 class _Products:
@@ -410,8 +410,8 @@ class _Products:
         #: Words that can be bracketed, as bits by pair.
         self.possible: dict[int, int] = {}
         for number_, word in enumerate(words.words):
-            own = search._own(number_) if not words.pairs[word.pair].is_output else 0
-            if any(not (mask | own) & ~chosen for mask in search.trees[number_]):
+            pair_bit = search._own(number_) if not words.pairs[word.pair].is_output else 0
+            if any(not (mask | pair_bit) & ~chosen for mask in search.trees[number_]):
                 self.possible[word.pair] = self.possible.get(word.pair, 0) | word.bit
         self.static = {p: search.covers[p].least(chosen) if words.pairs[p].is_output else 1 for p in self.order}
         self.seen: dict[tuple[int, frozenset[tuple[int, frozenset[int]]]], int] = {}
@@ -451,9 +451,9 @@ class _Products:
             for _, cut, left, right in products:
                 self._need(further, self.words.pairs[p].start, cut, left)
                 self._need(further, cut, self.words.pairs[p].end, right)
-            found = self._pair(at + 1, further, made + products)
-            if found is not None:
-                return found
+            completed = self._pair(at + 1, further, made + products)
+            if completed is not None:
+                return completed
         return None
 
     def _need(self, needs: Needs, start: int, end: int, value: int) -> None:
@@ -465,7 +465,7 @@ class _Products:
     def _cut(
         self, p: int, values: list[int], at: int, rest: int, made: list[tuple[int, Product]], most: int
     ) -> Iterator[list[Product]]:
-        """Yield all sets of at most so many products of which every value is a disjoint union."""
+        """Yield all sets of at most `most` products such that every value is a disjoint union of some."""
         while not rest:
             at += 1
             if at == len(values):
@@ -477,9 +477,9 @@ class _Products:
             if bits & lowest and not bits & ~rest:
                 yield from self._cut(p, values, at, rest & ~bits, made, most)
         if len(made) < most:
-            known = {product for _, product in made}
+            formed = {product for _, product in made}
             for bits, product in self._rectangles(p, lowest, rest):
-                if product not in known:
+                if product not in formed:
                     yield from self._cut(p, values, at, rest & ~bits, [*made, (bits, product)], most)
 
     def _rectangles(self, p: int, lowest: int, rest: int) -> Iterator[tuple[int, Product]]:
@@ -500,8 +500,8 @@ class _Products:
                         row[words.words[right].bit] = bit
                 rows[words.words[left].bit] = row
             base = rows[one.bit]
-            others = [bit for bit, row in rows.items() if bit != one.bit and other.bit in row]
-            for some in _subsets(others):
+            more_rows = [bit for bit, row in rows.items() if bit != one.bit and other.bit in row]
+            for some in _subsets(more_rows):
                 common = [r for r in base if r != other.bit and all(r in rows[bit] for bit in some)]
                 left_value = one.bit | sum(some)
                 for more in _subsets(common):

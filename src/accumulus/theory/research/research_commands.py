@@ -92,17 +92,17 @@ def decide_command(
         )
     if not graph.is_file():
         raise typer.BadParameter(f"there is no file {str(graph)!r}")
-    given = load_graph(graph)
-    found = decide_graph(given, steps)
+    loaded = load_graph(graph)
+    verdict = decide_graph(loaded, steps)
     if as_json:
-        print_json({"name": given.name, **asdict(found)})
+        print_json({"name": loaded.name, **asdict(verdict)})
         return
     lines = [
-        f"{given.name}: {found.verdict}",
-        f"products of any program  {_bounds(found.minimum)}",
-        f"face eliminations        {_bounds(found.faces)}",
+        f"{loaded.name}: {verdict.verdict}",
+        f"products of any program  {_bounds(verdict.minimum)}",
+        f"face eliminations        {_bounds(verdict.faces)}",
         "",
-        *found.program.split("; "),
+        *verdict.program.split("; "),
     ]
     print_out(text("\n".join(lines)))
 
@@ -124,13 +124,13 @@ def _report(summary: Summary) -> Group:
     rows: list[dict[str, Any]] = summary.to_dict()["by_edges"]
     heads = ("edges", "graphs", "acyclic", "circular", "open")
     parts: list[Any] = [table(heads, ([amount(row[head]) for head in heads] for row in rows)), ""]
-    for what, keys in (("circular", summary.circular), ("open", summary.open)):
-        parts += [text(f"{what}: {key}") for key in keys]
-    found = "every graph has" if not summary.circular and not summary.open else "but for these, every graph has"
+    for heading, keys in (("circular", summary.circular), ("open", summary.open)):
+        parts += [text(f"{heading}: {key}") for key in keys]
+    claim = "every graph has" if not summary.circular and not summary.open else "but for these, every graph has"
     until = "" if summary.complete else "not complete; "
     parts.append(
         text(
-            f"{until}{found} a least program that face elimination follows. "
+            f"{until}{claim} a least program that face elimination follows. "
             f"{counted(summary.decided, 'graph')} decided in {duration(summary.seconds)}, results in {summary.output}"
         )
     )
@@ -139,17 +139,17 @@ def _report(summary: Summary) -> Group:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int, int, int], None]]:
-    """Show progress on a terminal, nothing elsewhere; gives the function that is to be told of it."""
+    """Show progress on a terminal, nothing elsewhere; yield the function that reports it."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    found = TextColumn("{task.fields[found]}")
-    with Progress(*columns, found, console=console, transient=True, disable=not console.is_terminal) as progress:
+    status = TextColumn("{task.fields[found]}")
+    with Progress(*columns, status, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("graphs", total=None, found="")
 
         def update(edges: int, done: int, total: int, circular: int) -> None:
-            found = f"{amount(circular)} circular" if circular else ""
-            progress.update(task, description=f"{edges} edges", completed=done, total=total, found=found)
+            note = f"{amount(circular)} circular" if circular else ""
+            progress.update(task, description=f"{edges} edges", completed=done, total=total, found=note)
 
         yield update

@@ -217,13 +217,13 @@ def _acyclic(k: int, edges: int) -> tuple[Edges, ...]:
     """Return acyclic graphs on k vertices up to isomorphism, made by adding an edge to those with one fewer."""
     if edges == 0:
         return ((),)
-    found = set()
+    graphs = set()
     for inner in _acyclic(k, edges - 1):
         reach = _reach(k, inner)
         for i, j in product(range(k), repeat=2):
             if i != j and (i, j) not in inner and not reach[j] >> i & 1:
-                found.add(_ways(k, tuple(sorted((*inner, (i, j)))))[0])
-    return tuple(sorted(found))
+                graphs.add(_ways(k, tuple(sorted((*inner, (i, j)))))[0])
+    return tuple(sorted(graphs))
 
 
 def _reach(k: int, inner: Edges) -> list[int]:
@@ -340,16 +340,16 @@ def decide(graph: DifferentiationGraph, steps: int = 1_000_000) -> Verdict:
         GraphError: if the graph is too large to be searched.
 
     >>> lion = [("a", 1), ("b", 1), (1, 2), (1, "x5"), (2, "x5"), (2, "x1"), (2, "x2"), (2, "x3")]
-    >>> found = decide(DifferentiationGraph(lion))
-    >>> found.minimum, found.faces, found.verdict
+    >>> verdict = decide(DifferentiationGraph(lion))
+    >>> verdict.minimum, verdict.faces, verdict.verdict
     ((11, 11), (11, 11), 'acyclic')
     """
     least = true_minimum(graph, steps=steps)
     sequence = _followed(least.accumulation)
     lowest = least.lower
     if sequence is None or len(sequence) > lowest:
-        lowest, found = shortest_faces(graph, at_least=lowest, moves=steps)
-        sequence = found if sequence is None else min(found, sequence, key=len)
+        lowest, searched = shortest_faces(graph, at_least=lowest, moves=steps)
+        sequence = searched if sequence is None else min(searched, sequence, key=len)
     run = eliminate_faces(graph, sequence)
     if sum(run.steps.is_product) != len(sequence):
         raise VerificationError("a face elimination took more or fewer products than its sequence is long")
@@ -392,7 +392,7 @@ def shortest_faces(graph: DifferentiationGraph, at_least: int = 0, moves: int = 
     >>> shortest_faces(DifferentiationGraph(lion))[0]
     11
     """
-    if (graph.sizes > 1).any():  # faces are counted, whatever they cost
+    if (graph.sizes > 1).any():  # the number of faces counts, not their cost
         edges = zip(graph.sources.tolist(), graph.targets.tolist(), range(len(graph.sources)), strict=True)
         graph = derive(graph, graph.vertices, graph.roots, graph.terminals, edges)
     order = get("markowitz")(graph, Context(Options(objective=Objective.FMA))).order
@@ -544,7 +544,7 @@ def _run(
         _check(name, value, 1)
     path = Path(summary.output)
     start = time.perf_counter()
-    known = read_results(path, repair=True)
+    previous = read_results(path, repair=True)
     # Ctrl-C is for the process that writes the file
     ignore = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
     pool = ProcessPoolExecutor(jobs, initializer=ignore) if jobs > 1 else None
@@ -553,8 +553,8 @@ def _run(
             for edges, keys in stages:
                 waiting = []
                 for key in keys:
-                    if key in known and (known[key]["verdict"] != "open" or known[key]["limit"] >= steps):
-                        summary.count(known[key])
+                    if key in previous and (previous[key]["verdict"] != "open" or previous[key]["limit"] >= steps):
+                        summary.count(previous[key])
                     else:
                         waiting.append(key)
                 done = len(keys) - len(waiting)
@@ -630,15 +630,15 @@ def _opened(path: Path) -> IO[str]:
     return file
 
 
-def _check(what: str, value: int, least: int) -> None:
+def _check(name: str, value: int, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ArgumentError(f"{what} is {value!r}; expected a whole number of at least {least}")
+        raise ArgumentError(f"{name} is {value!r}; expected a whole number of at least {least}")
 
 
 def _decided(key: str, steps: int) -> Result:
     graph = ReducedGraph.parse(key)
-    found = decide(graph.graph(), steps)
-    return {"graph": key, "edges": graph.named_edges(), **asdict(found), "limit": steps}
+    verdict = decide(graph.graph(), steps)
+    return {"graph": key, "edges": graph.named_edges(), **asdict(verdict), "limit": steps}
 
 
 def _results(pool: ProcessPoolExecutor | None, keys: Sequence[str], steps: int) -> Iterator[Result]:
