@@ -61,8 +61,8 @@ def source(unit: Unit, name: str = "f") -> str:
             stored = f"jnp.array([{', '.join(values)}], real)"
             lines += wrapped(f"r{k} = jnp.zeros({segment.length}, real).at[np.array({places})].set({stored})", _LINE)
             continue
-        given = dict(zip(places, values, strict=True))
-        entries = ", ".join(given.get(place, "0.0") for place in range(segment.length))
+        entry_at = dict(zip(places, values, strict=True))
+        entries = ", ".join(entry_at.get(position, "0.0") for position in range(segment.length))
         lines += wrapped(f"r{k} = jnp.array([{entries}], real)", _LINE)
     lines.append(f"return ({''.join(f'{each}, ' for each in results)})")
     return _module(name, parameters, [], lines)
@@ -157,8 +157,8 @@ def jax_function(tape: Tape, segments: Sequence[Segment], dtype: str) -> Callabl
         results = []
         for segment in segments:
             entries = [jnp.zeros((), kind)] * segment.length
-            for output, place in zip(segment.outputs, segment.positions, strict=True):
-                entries[place] = jnp.asarray(at(tape.outputs[output]), kind)
+            for output, position in zip(segment.outputs, segment.positions, strict=True):
+                entries[position] = jnp.asarray(at(tape.outputs[output]), kind)
             results.append(jnp.stack(entries) if entries else jnp.zeros(0, kind))
         return tuple(results)
 

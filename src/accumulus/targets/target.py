@@ -106,8 +106,8 @@ def target_of(name: str) -> Target:
     Raises:
         UnknownNameError: if there is none.
     """
-    found: Target = import_module((TARGETS | SOURCES)[check_target(name)]).TARGET
-    return found
+    target: Target = import_module((TARGETS | SOURCES)[check_target(name)]).TARGET
+    return target
 
 
 def compile_tape(

@@ -101,7 +101,7 @@ class Result(Array):
     def __init__(self, name: str, segment: Segment) -> None:
         pairs = sorted(zip(segment.positions, segment.outputs, strict=True))
         super().__init__(name, (segment.length,))
-        self.positions, self.outputs = [place for place, _ in pairs], [output for _, output in pairs]
+        self.positions, self.outputs = [position for position, _ in pairs], [output for _, output in pairs]
         self.whole = len(pairs) * SPARSE >= segment.length
 
     @property
@@ -177,9 +177,9 @@ class Source:
     @property
     def _parameters(self) -> list[str]:
         """The arrays, and the work space."""
-        given = [f"const {self._real} *{argument.name}" for argument in self._arguments]
-        given += [f"{self._real} *{result.name}" for result in self._results]
-        return [*given, f"{self._real} *{self._work}"] if self._work else given
+        declarations = [f"const {self._real} *{argument.name}" for argument in self._arguments]
+        declarations += [f"{self._real} *{result.name}" for result in self._results]
+        return [*declarations, f"{self._real} *{self._work}"] if self._work else declarations
 
     @property
     def _declared_point(self) -> str:

@@ -203,10 +203,10 @@ def _handler(arguments: int, results: int, counted: int) -> list[str]:
         "%function = inttoptr i64 %run to ptr",
     ]
     names = []
-    for part, letter, count in (("arguments", "x", arguments), ("results", "o", results)):
-        lines += _loaded(part, "frame", _FRAME[part])
+    for field, letter, count in (("arguments", "x", arguments), ("results", "o", results)):
+        lines += _loaded(field, "frame", _FRAME[field])
         for k in range(count):
-            lines += _loaded(f"{letter}{k}.buffer", part, 8 * k)
+            lines += _loaded(f"{letter}{k}.buffer", field, 8 * k)
             lines += _loaded(f"{letter}{k}", f"{letter}{k}.buffer", _BUFFER["data"])
             names.append(f"ptr %{letter}{k}")
     lines += [

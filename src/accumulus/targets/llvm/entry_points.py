@@ -67,12 +67,12 @@ def unpacking(size: int) -> tuple[list[str], tuple[str, ...]]:
     return [line.replace(UNOPTIMISED, "nounwind") for line in [*text, _UNPACK]], names
 
 
-def _when(*given: str) -> str:
-    return "\n".join(when(*given))
+def _when(*arguments: str) -> str:
+    return "\n".join(when(*arguments))
 
 
-def _unless(*given: str) -> str:
-    return "\n".join(unless(*given))
+def _unless(*arguments: str) -> str:
+    return "\n".join(unless(*arguments))
 
 
 def _entry(name: str, kind: str, base: str, index: str) -> str:

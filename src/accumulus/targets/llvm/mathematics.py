@@ -93,8 +93,8 @@ class Writer:
         """Return a constant in all lanes."""
         # loaded as a whole vector, which can be the operand of an instruction: a broadcast would take a register
         index = self.constants.setdefault(double(value), len(self.constants))
-        place = f"getelementptr ({self.reals}, ptr @{self.table}, i64 {index})"
-        return self.let(f"load {self.reals}, ptr {place}, align {8 * self.lanes}, !invariant.load !1")
+        pointer = f"getelementptr ({self.reals}, ptr @{self.table}, i64 {index})"
+        return self.let(f"load {self.reals}, ptr {pointer}, align {8 * self.lanes}, !invariant.load !1")
 
     def table_definition(self) -> str:
         """Return the constants, as a global of the module."""
@@ -126,8 +126,8 @@ class Writer:
 
     def function(self, name: str, *arguments: str) -> str:
         """Return an elementary function of this module."""
-        given = ", ".join(f"{self.reals} {argument}" for argument in arguments)
-        return self.let(f"call {self.reals} @accumulus_{name}({given})")
+        operands = ", ".join(f"{self.reals} {argument}" for argument in arguments)
+        return self.let(f"call {self.reals} @accumulus_{name}({operands})")
 
     def either(self, a: str, b: str) -> str:
         """Return the mask where one or the other holds."""
@@ -139,8 +139,8 @@ class Writer:
 
     def call(self, intrinsic: str, *arguments: str | float) -> str:
         """Return one of LLVM's own functions."""
-        given = ", ".join(f"{self.reals} {self.operand(a)}" for a in arguments)
-        return self.let(f"call {self.reals} @llvm.{intrinsic}.v{self.lanes}f64({given})")
+        operands = ", ".join(f"{self.reals} {self.operand(a)}" for a in arguments)
+        return self.let(f"call {self.reals} @llvm.{intrinsic}.v{self.lanes}f64({operands})")
 
     def fused(self, a: str, b: str | float, c: str | float) -> str:
         """Return a · b + c."""
@@ -152,8 +152,8 @@ class Writer:
 
     def select(self, mask: str, a: str | float, b: str | float) -> str:
         """Return a where the mask holds, else b."""
-        given = [f"{self.reals} {self.operand(x)}" for x in (a, b)]
-        return self.let(f"select <{self.lanes} x i1> {mask}, {given[0]}, {given[1]}")
+        operands = [f"{self.reals} {self.operand(x)}" for x in (a, b)]
+        return self.let(f"select <{self.lanes} x i1> {mask}, {operands[0]}, {operands[1]}")
 
     def bits(self, a: str) -> str:
         """Return the bits of reals."""
@@ -501,8 +501,8 @@ class VectorFunction:
 
     def write(self, w: Writer) -> tuple[tuple[str, ...], str | None]:
         """Write the fast path; results, and a mask of the lanes that it is not for, None if there are none."""
-        found = self.formula(*(Term(w, argument) for argument in w.arguments[: self.arity]))
-        results, unfit = ((found,), None) if isinstance(found, Term) else found
+        terms = self.formula(*(Term(w, argument) for argument in w.arguments[: self.arity]))
+        results, unfit = ((terms,), None) if isinstance(terms, Term) else terms
         return tuple(result.name for result in results), None if unfit is None else unfit.name
 
     def result_type(self, lanes: int) -> str:

@@ -122,14 +122,14 @@ def sines_and_cosines(tape: Tape) -> dict[int, int]:
     if sin not in tape.codes or cos not in tape.codes:
         return {}
     marks = needed(tape)
-    found: dict[int, dict[int, int]] = {sin: {}, cos: {}}
+    by_angle: dict[int, dict[int, int]] = {sin: {}, cos: {}}
     for reference in range(tape.inputs, len(tape)):
         code = tape.codes[reference]
-        if code in found and marks[reference]:
-            found[code][tape.first[reference]] = reference
+        if code in by_angle and marks[reference]:
+            by_angle[code][tape.first[reference]] = reference
     pairs = {}
-    for angle, sine in found[sin].items():
-        cosine = found[cos].get(angle)
+    for angle, sine in by_angle[sin].items():
+        cosine = by_angle[cos].get(angle)
         if cosine is not None:
             pairs[sine], pairs[cosine] = cosine, sine
     return pairs
@@ -292,11 +292,13 @@ class Text:
                 heads = [head for head, *_ in chunk.values()]
                 # only internal ones: others are called by their addresses
                 declared += [f"declare{head[15:].rstrip('{ ')}" for head in heads if head.startswith("define internal")]
-                lines = [line.replace("define internal", "define", 1) for own in chunk.values() for line in own]
+                lines = [
+                    line.replace("define internal", "define", 1) for part_lines in chunk.values() for line in part_lines
+                ]
                 yield in_module([*self.shared, *lines]), tuple(chunk)
                 left, chunk = left - size, {}
-        kept = (line for lines in chunk.values() for line in lines)
-        yield in_module([*self.shared, *declared, *kept, *self.rest]), ()
+        remaining = (line for lines in chunk.values() for line in lines)
+        yield in_module([*self.shared, *declared, *remaining, *self.rest]), ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,12 +433,12 @@ def _runs(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Runs | N
     steps = [step for step in order(tape, results) if not isinstance(step, Group)]
     if len(steps) <= LARGEST_STRAIGHT_LINE:
         return None
-    found = sorted_into_runs(tape, steps, distinct, variant.exact, fuse=variant.contract and host().fused)
-    return found if found.mean >= SHORTEST_RUN else None
+    runs = sorted_into_runs(tape, steps, distinct, variant.exact, fuse=variant.contract and host().fused)
+    return runs if runs.mean >= SHORTEST_RUN else None
 
 
-def _call(function: str, pointers: Iterable[str], *others: str) -> str:
-    return f"call void @{function}({', '.join([*(f'ptr %{name}' for name in pointers), *others])})"
+def _call(function: str, pointers: Iterable[str], *arguments: str) -> str:
+    return f"call void @{function}({', '.join([*(f'ptr %{name}' for name in pointers), *arguments])})"
 
 
 def _cleared(segments: Sequence[Segment], variant: Variant) -> list[str]:

@@ -82,12 +82,12 @@ class Vectors:
 
     def transpose(self, rows: Sequence[str]) -> list[str]:
         """Return columns of a square matrix."""
-        found = list(rows)
+        columns = list(rows)
         distance = 1
         while distance < self.lanes:
-            found = self._exchange(found, distance)
+            columns = self._exchange(columns, distance)
             distance *= 2
-        return found
+        return columns
 
     def _exchange(self, rows: list[str], distance: int) -> list[str]:
         """Exchange the off-diagonal blocks of side `distance` of all diagonal blocks twice that size."""
@@ -118,11 +118,11 @@ class Vectors:
                 entry = self.let(f"load {self.real}, ptr {pointer}, align {self.bytes}")
                 value = self.let(f"insertelement {self.type} {value}, {self.real} {entry}, i32 {filled}")
             else:
-                part = f"<{size} x {self.real}>"
-                loaded = self.let(f"load {part}, ptr {pointer}, align {self.bytes}")
+                vector = f"<{size} x {self.real}>"
+                loaded = self.let(f"load {vector}, ptr {pointer}, align {self.bytes}")
                 spread = [str(i - filled) if filled <= i < filled + size else POISON for i in range(self.lanes)]
                 mask = f"<{self.lanes} x i32> <{', '.join(f'i32 {i}' for i in spread)}>"
-                wide = self.let(f"shufflevector {part} {loaded}, {part} poison, {mask}")
+                wide = self.let(f"shufflevector {vector} {loaded}, {vector} poison, {mask}")
                 if value == POISON:
                     value = wide
                 else:
@@ -148,13 +148,13 @@ class Vectors:
             self.store(value, base, offset)
             return
         if value == "zeroinitializer":
-            part, kind = (value, f"<{count} x {self.real}>") if count > 1 else ("0.0", self.real)
+            piece, kind = (value, f"<{count} x {self.real}>") if count > 1 else ("0.0", self.real)
         elif count == 1:
-            part, kind = self.let(f"extractelement {self.type} {value}, i32 {lane}"), self.real
+            piece, kind = self.let(f"extractelement {self.type} {value}, i32 {lane}"), self.real
         else:
             kind = f"<{count} x {self.real}>"
-            part = self._shuffle(value, POISON, range(lane, lane + count))
-        self.lines.append(f"store {kind} {part}, ptr {self.address(base, offset)}, align {self.bytes}")
+            piece = self._shuffle(value, POISON, range(lane, lane + count))
+        self.lines.append(f"store {kind} {piece}, ptr {self.address(base, offset)}, align {self.bytes}")
 
 
 # Branches -------------------------------------------------------------------------------------------------------------
