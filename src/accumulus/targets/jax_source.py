@@ -27,7 +27,7 @@ from accumulus.targets.nests import Nest
 from accumulus.targets.numpy_source import ArrayPrinter, BodyPrinter, parameters_of, wrapped
 from accumulus.targets.target import Target
 
-#: Structural zeros are written by themselves if at most one of so many entries is none.
+#: Structural zeros are written separately if at most one entry in this many is stored.
 SPARSE: Final = 8
 _LINE: Final = 110
 

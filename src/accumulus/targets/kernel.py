@@ -441,7 +441,7 @@ class SourceKernel(Kernel):
 
     @abstractmethod
     def _compile(self) -> None:
-        """Make of the source what is called."""
+        """Compile the source to the function that is called."""
 
 
 class CompiledLoops(ABC):
@@ -568,7 +568,7 @@ class LoopKernel(Kernel):
 
 
 def _is_number(x: object) -> bool:
-    """Return True if an argument is a number that every float type takes as it is, or rounds."""
+    """Return True if an argument is a number that every float type represents or rounds."""
     return type(x) in (float, np.float64) or (type(x) is int and -EXACT <= x <= EXACT)
 
 
@@ -597,7 +597,7 @@ _POOL: list[ThreadPoolExecutor] = []
 
 
 def pool() -> ThreadPoolExecutor:
-    """Return threads that share points, or parts of one; what they are given waits for nothing else in it."""
+    """Return threads that share points, or parts of one; no task waits for another in the pool."""
     if not _POOL:
         _POOL.append(ThreadPoolExecutor(os.cpu_count() or 1, "accumulus"))
     return _POOL[0]

@@ -62,7 +62,7 @@ class Labels:
     """Comments beside a program, for those who read it."""
 
     parameters: tuple[str, ...] = ()  # names of the arguments; none for x, or a0, a1, …
-    values: Mapping[int, str] = field(default_factory=dict)  # of operations, what they compute
+    values: Mapping[int, str] = field(default_factory=dict)  # the name of the value that an operation computes
     # meaning of each entry of each returned array; shorter or empty where it is unknown
     entries: tuple[tuple[str, ...], ...] = ()
 
@@ -275,7 +275,7 @@ class _PointPrinter(BodyPrinter):
         tape = self._tape
         if tape.codes[reference] != _SELECT or self._dtype == "float64":
             return super().line(reference)
-        # a choice of two numbers is one of doubles, if they do not say what they are
+        # a choice between two untyped numbers is a double
         chosen = [f"np.{self._dtype}({self.value(a)})" if a < 0 else self.value(a) for a in tape.arguments(reference)]
         return f"t{reference} = {self.template(_SELECT).format(*chosen)}"
 
@@ -283,7 +283,7 @@ class _PointPrinter(BodyPrinter):
 # Programs over arrays -------------------------------------------------------------------------------------------------
 
 
-#: Results of what works on matrices, in a word.
+#: Results of operations on matrices, in a word.
 _OF_MATRICES: Final = {
     MATMUL: "products", SOLVE: "solutions", LOG_DETERMINANT: "parts of a determinant", CHOLESKY: "entries of a factor",
     GATHER: "entries of rows by indices", SCATTER: "sums by indices", SPARSE_PRODUCT: "products with a sparse matrix"
@@ -291,7 +291,7 @@ _OF_MATRICES: Final = {
 
 
 class ArrayPrinter:
-    """Prints the loop nests of a program over arrays; what JAX says otherwise is apart.
+    """Printer of the loop nests of a program over arrays; a subclass has JAX's differing forms.
 
     Args:
         unit: the program.
@@ -300,9 +300,9 @@ class ArrayPrinter:
     Attributes:
         bodies: prints bodies, with the name of the array library.
         real: the dtype of numbers there.
-        filled: an array of numbers, given one or as many numbers or truth values.
-        returned: a result as it is returned, an array of its own.
-        forms: what works on matrices: products, solutions, signs and logarithms of determinants, factors.
+        filled: an array filled with one number, or made from as many numbers or truth values.
+        returned: a result as a new array.
+        forms: operations on matrices: products, solutions, signs and logarithms of determinants, factors.
         taken: results of earlier steps of a recurrence.
         chosen: these where a mask says so, others elsewhere.
         scattered: lines by which a result gets values at the places of a table.
@@ -470,7 +470,7 @@ class ArrayPrinter:
                 self._lines.append(f"c{number}_{k} = {self._spread(column)}")
                 lines.append(f"p{k} = c{number}_{k}[at]")
                 continue
-            # what is not its own is found at the first place, and not taken
+            # references to other arrays read the first place, and the mask discards that value
             outside = np.where(places < 0, references, -1 if not (places < 0).any() else references[places < 0][0])
             table = self._table(np.maximum(places, 0))
             if (places >= 0).all():
@@ -503,7 +503,7 @@ class ArrayPrinter:
         return self._tables[key]
 
     def _column(self, operands: Column) -> str:
-        """Return the expression of what all instances take; one number may stand for all."""
+        """Return the expression of the operands of all instances; one number may stand for all."""
         references = references_in(operands)
         constant = references < 0
         if constant.all():

@@ -11,8 +11,8 @@ Long programs are cut into functions of bounded length (`parts`), which hand on 
 Where a program waits for chains of slow operations, they come in the order of the critical path instead: first what
 the longest chain begins with. A processor looks some hundred instructions ahead, and so finds other work meanwhile.
 
-For programs that are too large for straight-line code, a loop over a table of arguments computes what a thousand
-instructions would, and takes no longer to compile for a million operations than for ten. It pays where many operations
+For programs that are too large for straight-line code, a loop over a table of arguments replaces a thousand
+instructions, and takes no longer to compile for a million operations than for ten. It pays where many operations
 of one kind can be done one behind the other, because none of them needs another's result: as in dense layers, in
 grids, in sums over many terms. Their operations come in the usual order of results, in stretches, so that values are
 used soon after they are made. In each stretch they are sorted by depth, the longest chain of operations before them,
@@ -222,7 +222,7 @@ def order_by_registers(
                 pop(critical)
             chosen = places_of[critical[0] % size]
         else:
-            # what has been done, or offered again since with more ends
+            # drop operations that are done, or were offered again with more ends
             while ending and (
                 done[ending[0] % count] or count - ending[0] // (count * count) != ends[ending[0] % count]
             ):
@@ -320,7 +320,7 @@ def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tu
     for index, piece in enumerate(pieces):
         for step in piece:
             if isinstance(step, Group):
-                # a group may be longer than the reach: what waits is stored at its beginning
+                # a group may be longer than the reach: values that wait are stored at its beginning
                 late = waiting.setdefault(step.segment, deque(maxlen=reach - 1))
                 for reference in chain(late, step.references):
                     if reference is not None and reference >= inputs:
@@ -463,7 +463,7 @@ def width(tape: Tape, samples: int = 3) -> float:
 
 
 def fuse_products(rows: Integers, order: Integers, outputs: Integers, exact: Collection[int]) -> NDArray[np.bool_]:
-    """Return fuse products with sums, in the rows themselves; which operations that makes superfluous."""
+    """Fuse products with sums, in the rows themselves; return the mask of operations that become superfluous."""
     count = len(rows)
     uses = np.bincount(outputs[outputs >= 0], minlength=count)
     for k in range(3):

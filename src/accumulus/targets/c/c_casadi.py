@@ -85,7 +85,7 @@ class CasadiFunction:
     outputs: Sequence[tuple[str, Pattern]]
     calls: Sequence[Called]  # programs that are called, one after the other
     more: Sequence[str] = ()  # lines after them, in which arguments are a0, a1, … and results r0, r1, …
-    memory: dict[str, int] = field(default_factory=dict)  # of what is in no result: names and lengths
+    memory: dict[str, int] = field(default_factory=dict)  # names and lengths of arrays that are not results
 
     @property
     def text(self) -> str:
@@ -94,11 +94,11 @@ class CasadiFunction:
         return "\n".join([*self._tables(), function, *self._descriptions(work)])
 
     def _function(self) -> tuple[str, int]:
-        """Return its text, and how many numbers it needs in the work space."""
+        """Return its text, and its number of doubles in the work space."""
         used = {k for each in self.calls for k in each.arguments}
         arguments = list(range(len(self.inputs))) if self.more else sorted(used)
         lines, size = [], 0
-        # what is not given is zero; matrices, which CasADi has column by column, are copied row by row
+        # missing arguments are zero; CasADi's column-major matrices are copied row by row
         for k in arguments:
             _, pattern = self.inputs[k]
             rows, columns = pattern.shape

@@ -4,12 +4,12 @@ A product that is used by one sum only is written as a fused operation; the comp
 operations that must be rounded one by one are, and everything else is as quick as the machine allows.
 
 Functions that are called are those of the C library, as vectors where it has them, and some of the program's own.
-Formulas are those that `accumulus.targets.llvm` writes as instructions on vectors, here statements for one number. What
-C99 does not have is computed by those of `special_functions`.
+Formulas are those that `accumulus.targets.llvm` writes as instructions on vectors, here statements for one number.
+Those of `special_functions` compute functions that C99 lacks.
 
 Elementary functions in tiles are the program's own, by the algorithms of `mathematics`: loops over points with these
-become vector instructions whatever the C library has, and take half the time of glibc's vectors; sine and cosine of one
-angle share what is the same in both. Points that an algorithm is not for are noted in a mask, ``unfit``: the tile is
+become vector instructions with any C library, and take half the time of glibc's vectors; sine and cosine of one
+angle share their common steps. Points that an algorithm is not for are noted in a mask, ``unfit``: the tile is
 computed anew then, point by point, by the C library's functions. A program has them under ``FP_FAST_FMA``: they need
 products that are fused with sums.
 """
@@ -85,7 +85,7 @@ class Expressions:
     Args:
         tape: the program.
         mathematics: of the program.
-        fused: as `fusible` gives it, of what is fused here.
+        fused: fused products by their sums, see `fusible`.
     """
 
     def __init__(self, tape: Tape, mathematics: Mathematics, fused: Mapping[int, Fused]) -> None:
@@ -440,7 +440,7 @@ _FOR_VECTORS: Final = {
 
 
 def definition(head: str, name: str, multiply_add: str) -> str:
-    """Return a special function of doubles; `head` is what its name and its arguments are put behind."""
+    """Return a special function of doubles; `head` precedes its arguments."""
     function = SPECIAL_FUNCTIONS[name]
     w = CWriter(multiply_add)
     (result,), _ = function.write(w)
@@ -449,12 +449,12 @@ def definition(head: str, name: str, multiply_add: str) -> str:
 
 
 class Mathematics:
-    """Functions that a program calls, noted as it is written, and the text that has to come before it.
+    """Functions that a program calls, noted while it is written, and their declarations and definitions.
 
     Args:
         name: name of the program; names begin with it.
         dtype: dtype of its numbers.
-        in_tiles: True if what calls them is in loops over S points that have a mask ``unfit``.
+        in_tiles: True if their calls are in loops over S points that have a mask ``unfit``.
     """
 
     #: The type of truth values.

@@ -22,7 +22,7 @@ COMPILED: Final = (
 )
 #: Numbers of a line of a table.
 _LINE: Final = 20
-#: Result arrays are computed with their structural zeros if at least one of so many entries is none.
+#: Result arrays are computed with their structural zeros if at least one entry in this many is stored.
 SPARSE: Final = 8
 
 
@@ -143,7 +143,7 @@ class Source:
         work: name of the work space that its functions take; empty if there is none.
 
     Attributes:
-        header: declarations, sizes, and what has to be known.
+        header: declarations, sizes, and notes for callers.
         code: the functions, to be put behind the header or an ``#include`` of it.
 
     Raises:
@@ -209,7 +209,7 @@ class Source:
 
 
 def framed(macro: str, about: Sequence[str], declarations: Sequence[str]) -> str:
-    """Return a header: what has to be known, and declarations of functions and tables."""
+    """Return a header: notes for callers, and declarations of functions and tables."""
     lines = [
         f"#ifndef {macro}_H",
         f"#define {macro}_H",

@@ -229,7 +229,7 @@ class LoopSource(Source):
             self._write_body(nest, loads, stores)
 
     def _copied(self, nest: Nest, source: Reading, result: Reading) -> bool:
-        """Copy what is returned without a table, if one would be long, and a few stretches are enough."""
+        """Write the copy of a returned result without a table, if one would be long and a few stretches suffice."""
         is_table = not source.array or source.array.startswith(f"{self._name}_values")
         if is_table or nest.count < SHORTEST_TABLE or (nest.positions is None and source.places is None):
             return False
@@ -455,7 +455,7 @@ class LoopSource(Source):
         return bool(lines)
 
     def _sum(self, terms: Reading, first: str, length: str) -> str:
-        """Return the expression of a sum of so many terms from the first on."""
+        """Return the expression of a sum of `length` terms from the first on."""
         if not terms.array:
             return f"{terms.at('')} * (double)({length})"
         if terms.table is not None:
@@ -618,7 +618,7 @@ class LoopSource(Source):
         self._function(f"system of {n} equations" if sides else f"determinant of {n} x {n}", arrays, lines)
 
     def _matrix(self, reading: Reading, shape: tuple[int, int], opening: list[str]) -> tuple[str, int, int]:
-        """Return the beginning of a matrix, and its strides; what lies anywhere is brought together first."""
+        """Return the beginning of a matrix, and its strides; scattered entries are gathered first."""
         rows, columns = shape
         if reading.places is None:
             return f"{reading.array} + {reading.start}", reading.step * columns, reading.step

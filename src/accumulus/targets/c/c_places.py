@@ -126,7 +126,7 @@ class Places:
         return int(self._places[array]) + reference - int(self._kept[array])
 
     def reserve(self, count: int) -> int:
-        """Place in the work space with room for so many more numbers."""
+        """Reserve `count` numbers in the work space, and return the place of the first."""
         self.size += count
         return self.size - count
 
@@ -209,7 +209,7 @@ class Places:
         return int(np.searchsorted(self._firsts, reference, side="right")) - 1, 0
 
     def _in(self, owner: int, array: int) -> tuple[str, int]:
-        """Return the name of an array, and what is added to references in it."""
+        """Return the name of an array, and the offset of its references."""
         if owner == _WORK:
             return WORK, int(self._places[array] - self._kept[array])
         return self._names[owner], -int(self._firsts[owner])

@@ -7,8 +7,8 @@ same text is a loop of one turn.
 Points are brought into a tile and results out of it as they lie in memory: row by row, column by column, or the same
 for all. In a tile the numbers of one entry, one a point, follow each other. Between tiles and points that lie one
 behind the other, squares of four or eight points and four entries are turned over in registers, where x86 has
-instructions for that: what compilers make of the loops takes twice as long. Elsewhere they are told that the turns of
-the loops are independent.
+instructions for that: loops that compilers vectorise take twice as long. Elsewhere a pragma tells them that the turns
+of the loops are independent.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ class CSource(Source):
             if array.name not in taken:
                 continue
             n, each = array.name, f"for (ptrdiff_t i = 0; i < {array.rows}; i++)"
-            # results, too: structural zeros stay what they are
+            # results, too: structural zeros stay zero
             into.append(f"{each} {n}_one[i] = {n}_tile[i * {tile} + k];")
             if n in results:
                 back.append(f"{each} {n}_tile[i * {tile} + k] = {n}_one[i];")
@@ -302,7 +302,7 @@ class CSource(Source):
         for result in self._results:
             n = result.name
             layout = f"{n}_point, {n}_entry, count"
-            if result.length and not result.is_filled and result.whole:  # the tile's zeros stay what they are
+            if result.length and not result.is_filled and result.whole:  # the tile's structural zeros stay zero
                 lines.append(f"for (ptrdiff_t i = 0; i < {result.rows} * {tile}; i++) {n}_tile[i] = 0;")
             if result.length and not result.whole:
                 after.append(f"{name}_clear({n} + first * {n}_point, {result.length}, {layout});")

@@ -27,7 +27,7 @@ from accumulus.targets.target import Compilable
 MOST_ARGUMENTS: Final = 2
 #: Bytes of machine code and constant data by gcc 12, -Os, x86-64: of a function that follows a table, of each kind of
 #: operation in it, of an operation that is written out, and of a loop and each array that it takes or makes. Over the
-#: examples estimates are within a quarter of what is measured (`tests/targets/test_code_size.py`).
+#: examples estimates are within a quarter of measurements (`tests/targets/test_code_size.py`).
 FOLLOWER: Final = 60
 OF_KIND: Final = 35
 WRITTEN: Final = 11
@@ -119,7 +119,7 @@ def _least(body: Tape) -> int:
 
 
 def follower(name: str, macro: str, table: TableBody, lanes: int, mathematics: Mathematics) -> str:
-    """Return the function that follows tables of some operations, for so many lanes."""
+    """Return the function that follows tables of some operations, for `lanes` instances at a time."""
     lines = [
         f"static void {name}(double *registers, const {table.kind} *table, ptrdiff_t count) {{",
         f"    for (; count > 0; count--, table += {2 + MOST_ARGUMENTS}) {{",

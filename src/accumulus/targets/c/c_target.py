@@ -83,7 +83,7 @@ def _address(array: NDArray[Any]) -> int:
 
 
 class CLoops(CompiledLoops):
-    """Compiled loops of C, which clear what has to be cleared.
+    """Compiled loops of C, which clear the arrays that need it.
 
     Raises:
         CompileError: if there is no C compiler, or it refuses.

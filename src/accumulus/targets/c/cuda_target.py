@@ -33,7 +33,7 @@ from accumulus.targets.target import Target
 
 
 class _Mathematics(Mathematics):
-    """Functions that a kernel calls: CUDA's own functions, and what it does not have."""
+    """Functions that a kernel calls: CUDA's, and the package's where CUDA has none."""
 
     truth = "bool"
     qualifier = "static __device__"
@@ -346,7 +346,7 @@ class CudaKernel(SourceKernel):
 
 
 class CudaLoops(CompiledLoops):
-    """Loops over arrays on the GPU, which clear what has to be cleared."""
+    """Loops over arrays on the GPU, which clear the arrays that need it."""
 
     #: Of this processor.
     most_threads = 1

@@ -66,7 +66,7 @@ class BytecodeKernel(Kernel):
         self._runs = {lanes: _interpreter(lanes, dtype, special, cache)[0] for lanes in (self._single, self.lanes)}
         #: Workspaces that no call is using, by their lanes.
         self._idle: dict[int, list[NDArray[Any]]] = {lanes: [] for lanes in self._runs}
-        #: Seconds that calls may take until the program is compiled, and what it is compiled to.
+        #: Seconds that calls may take until the program is compiled, and the compiled kernel.
         self._patience = COMPILING * len(self._rows) if len(self._rows) <= LONGEST_COMPILED else float("inf")
         self._compiled: Kernel | None = None
         self._lock = Lock()

@@ -139,7 +139,7 @@ ret ptr null
 }}"""
 
 
-#: Where the entries of a result array are: one with so many of them, and %points in the first axis, or the last one if
+#: Address of the entries of a result array with %entries of them, and %points in the first axis, or the last one if
 #: %last, unless %points is -1.
 _RESULT_OF: Final = f"""\
 define internal ptr @result_of(ptr %object, i64 %entries, i64 %points, i1 %last) {UNOPTIMISED} {{
@@ -466,7 +466,7 @@ _MISALIGNED: Final = ["define internal i1 @misaligned(ptr %o) nounwind {"]
 def _misaligned(signature: Signature, lanes: int, offsets: Sequence[int]) -> list[str]:
     """Return True if no row of the widest result array begins where blocks expect it; see also `ranges`.
 
-    Rows begin at multiples of what their length has in common with a vector, counted from the first.
+    Rows begin at multiples of the greatest common divisor of their length and a vector's, counted from the first.
     """
     widest = signature.widest
     if widest is None or not signature.lengths[widest]:

@@ -1,8 +1,8 @@
 """Conversion of a tape's operations to instructions on vectors, one lane a point.
 
 No instruction carries a fast-math flag but ``contract``: a product and the sum that it goes into may be one fused
-multiply-add; nothing else is reordered, and NaN and infinity are what IEEE arithmetic gives. Both have to carry it, so
-an operation without the flag is rounded by itself, whatever its result goes into.
+multiply-add; nothing else is reordered, and NaN and infinity follow IEEE arithmetic. Both have to carry it, so
+an operation without the flag is rounded by itself, wherever its result goes.
 
 An elementary function on a vector is computed by this package's code, by glibc's, or by the C library, lane by lane.
 """

@@ -121,7 +121,7 @@ class LLVMKernel(Kernel):
     """Kernel of machine code, in several variants, each compiled when it is first needed.
 
     Code for one point has a single lane where that gives the same bits: it takes a fraction of the time to compile, and
-    less time to run than filling the other lanes. LLVM is told to be quick about it unless it is long. The other
+    less time to run than filling the other lanes. LLVM optimises it less unless it is long. The other
     variants are for batches: in C order or transposed, structural zeros written or not, and by which arguments are
     shared. Calls from several threads at a time are safe. Memory for code is given back with the kernel.
 

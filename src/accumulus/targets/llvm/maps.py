@@ -1,6 +1,6 @@
 """Machine code of programs over arrays: a loop for each body, whose lanes are instances.
 
-A body is compiled once for the kinds of columns that it takes, whatever their lengths and places: the addresses of
+A body is compiled once for the kinds of columns that it takes, for all lengths and places: the addresses of
 operands, of tables of indices and of results are given with each call. Results that other loops use are in one array of
 numbers, the workspace; other results are stored in the returned arrays directly, if possible.
 
@@ -61,7 +61,7 @@ from accumulus.targets.llvm.rows import (
 from accumulus.targets.llvm.vectors import POISON, Vectors, again, unless, when
 from accumulus.targets.nests import Entries, Nest, Nests, OfMatrices, Place, WorkspaceLayout, placed
 
-# Functions: one a body, one for sums, and what calls them in their order ----------------------------------------------
+# Functions: one a body, one for sums, and their caller in order -------------------------------------------------------
 
 #: Functions that sum terms that lie next to each other, and that find them by a table.
 SUMS: Final = ("sums_next", "sums_table")
@@ -290,7 +290,7 @@ def summing(
 
 
 def driver() -> list[str]:
-    """Return a function that makes so many calls one after the other, each a row: function, addresses, instances."""
+    """Return a function that makes `%count` calls in turn, each a row: function, addresses, instances."""
     return [
         f"define void @{DRIVER}(ptr %calls, i64 %count) nounwind {{",
         "start:",
@@ -452,15 +452,15 @@ LANES, LANES_AN_OPERATION, CALL = 1e-2, 2e-4, 1e-5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Step:
-    """Calls of a loop, or what works on matrices."""
+    """Calls of a loop, or an operation on matrices."""
 
     function: str  # its name; of products none
-    nest: Nest  # what it computes
+    nest: Nest  # the loop nest that it computes
     seconds: float  # that it takes, roughly
 
     @property
     def count(self) -> int:
-        """Number of instances; of what goes by indices, of these, and of sparse matrices, of rows."""
+        """Number of instances; of indices for lookups, and of rows for sparse matrices."""
         nest = self.nest
         if nest.code == SPARSE_PRODUCT and nest.shape is not None:
             return nest.shape[0]
@@ -499,7 +499,7 @@ class _Step:
 
 
 class LLVMLoops(CompiledLoops):
-    """A program over arrays as machine code, for one point, and for points in lanes once so many were asked for.
+    """A program over arrays as machine code, for one point, and for points in lanes once many were requested.
 
     Raises:
         SizeError: if there are too many numbers between loops.
@@ -621,7 +621,7 @@ class LLVMLoops(CompiledLoops):
     def _entries(self, nest: Nest) -> list[int] | None:
         """Return the arguments of a function that goes by indices: its matrix and its indices.
 
-        These are places for addresses; None if what they address does not lie in equal distances.
+        These are places for addresses; None if the operands do not lie in equal distances.
         """
         assert nest.shape is not None
         shapes = operand_shapes(nest.code, nest.shape, nest.opaque, len(nest.loads))

@@ -60,7 +60,7 @@ _ASIN: Final = (0.16666666666666763, 0.07499999999970262, 0.0446428571751202, 0.
 _ATAN: Final = (-0.333333333333332, 0.19999999999954082, -0.14285714280248515, 0.11111110786138215,
                 -0.09090897836451285, 0.07692061636957814, -0.06663120379846824, 0.05848008872010018,
                 -0.05039845254185701, 0.03807831316342069, -0.017922269574437818)
-# constants as sums of doubles, each the nearest to what the ones before leave
+# constants as sums of doubles, each the nearest to the remainder of the ones before
 _HALF_PI: Final = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
 _TWO_THIRDS: Final = (0.6666666666666666, 3.700743415417188e-17)
 _LN2_SHORT: Final = (0.6931471805592082, 7.371002565167799e-13)  # k times the first is exact
@@ -472,9 +472,9 @@ def acos(x: Term) -> Results:
 def fmod(x: Term, y: Term) -> Results:
     """Return x - n·y with the whole part n of x / y, exactly.
 
-    The quotient of magnitudes is rounded, so what is left of it after the point may be one too many, and never too few.
-    What n·|y| leaves of |x| is a multiple of the last place of y then, and no larger than y: one fused step computes it
-    without rounding, and so does the sum that takes back the one.
+    The quotient of magnitudes is rounded, so its whole part may be one too large, and never too small. The remainder
+    |x| - n·|y| is a multiple of the last place of y then, and no larger than y: one fused step computes it without
+    rounding, and so does the sum that takes back the one.
     """
     dividend, divisor = abs(x), abs(y)
     quotient = dividend / divisor
@@ -506,7 +506,7 @@ class VectorFunction:
         return tuple(result.name for result in results), None if unfit is None else unfit.name
 
     def result_type(self, lanes: int) -> str:
-        """Return LLVM's type of what it returns."""
+        """Return LLVM's type of its result."""
         vector = f"<{lanes} x double>"
         return vector if len(self.scalars) == 1 else f"{{ {', '.join([vector] * len(self.scalars))} }}"
 

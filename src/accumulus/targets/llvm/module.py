@@ -1,4 +1,4 @@
-"""The LLVM module of a program: its parts, the loop over blocks of points, and what Python calls.
+"""The LLVM module of a program: its parts, the loop over blocks of points, and entry points for Python.
 
     batch, point    called by Python (`entry_points`)
       run           a range of points (`ranges`)
@@ -147,11 +147,11 @@ WIDE_TRANSPOSED_FROM: Final = 0.5
 NARROW_FROM, ZEROS = 1.8, 0.5
 #: Longer programs, in operations, have enough to do while they wait, and too few registers for more.
 LONGEST_WIDE: Final = 500
-#: In programs that are cut into functions, up to so many operations, register pressure is high if this many times more
-#: values are alive than fit: another order is tried then.
+#: In programs that are cut into functions, up to this number of operations, register pressure is high if this many
+#: times more values are alive than fit: another order is tried then.
 LONGEST_ORDERED, HIGH_PRESSURE = 10_000, 4
-#: That order is taken if it hands on no more than this part of the values. It leaves some registers to what
-#: instructions need beside the values that are alive.
+#: That order is taken if it hands on at most this fraction of the values. It leaves some registers to instructions'
+#: temporaries beside the values that are alive.
 WORTH_IT, SPARE = 0.9, 4
 #: Functions that this package has code for.
 OWN: Final = VECTOR_FUNCTIONS.keys() | SPECIAL_FUNCTIONS.keys()
@@ -426,7 +426,7 @@ def _runs(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Runs | N
     """Return a large program in runs of equal operations, if these are long enough for loops."""
     if tape.operations <= LARGEST_STRAIGHT_LINE or variant.part_size:
         return None
-    if width(tape) < SHORTEST_RUN:  # what is sorted by kind, too, has shorter runs
+    if width(tape) < SHORTEST_RUN:  # sorting by kind, too, makes runs shorter
         return None
     distinct = places(tape, segments)[1]
     results = [Group(0, slot, (reference,)) for slot, reference in enumerate(distinct)]
@@ -506,8 +506,8 @@ def _blocks(body: list[str], signature: Signature, variant: Variant) -> list[str
 def _fetched(signature: Signature, lanes: int) -> tuple[list[str], list[str]]:
     """Return instructions, before the loop over blocks and in each, that prefetch lines of results.
 
-    Blocks store to several rows at a time, so that processors do not see by themselves what comes next. The last blocks
-    fetch what lies behind the array: that is no access, and fails nowhere.
+    Blocks store to several rows at a time, so that processors do not predict the next lines by themselves. The last
+    blocks prefetch behind the array: that is no access, and fails nowhere.
     """
     block = lanes * signature.size * max(signature.lengths, default=0)
     if not 0 < block <= LARGEST_FETCHED:

@@ -21,7 +21,7 @@ from accumulus.targets.schedule import Group
 LARGEST_ON_STACK: Final = 1 << 16
 #: Bytes of a cache line.
 LINE: Final = 64
-#: Where vectors are narrower than a line, transposed batches of up to so many variables go through tiles if these,
+#: Where vectors are narrower than a line, transposed batches of up to this many variables go through tiles if these,
 #: times the largest power of two in their distance in bytes, are more than this. Direct stores took up to twice as long
 #: then; otherwise tiles take 1.1 to 4 times as long.
 MOST_COPIED, COLLIDING = 200, 1 << 17

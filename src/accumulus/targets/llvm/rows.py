@@ -11,7 +11,7 @@ from accumulus.targets.llvm.vectors import again, when
 ARGUMENTS: Final = "ptr %at, i64 %first, i64 %stop"
 #: Functions that take rows of a matrix by indices, and that add rows where indices say.
 LOOKUPS: Final = {GATHER: "rows_gathered", SCATTER: "rows_scattered"}
-#: What these are given: addresses, and numbers of the rows that indices choose from, of columns, and between entries.
+#: Their parameters: addresses, and numbers of the rows that indices choose from, of columns, and between entries.
 _GIVEN: Final = ("matrix", "indices", "result", "rows", "columns", "down", "along", "apart")
 
 

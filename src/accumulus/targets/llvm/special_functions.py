@@ -195,7 +195,7 @@ def ierfcx(order: Term, x: Term) -> Term:
     slope, square = (near + near) * step, step * step
     scale = where(far, 0.5 / a, step)
     after = polynomial(fits.IERFCX, near / root)
-    # of the highest order: 1, whatever x is
+    # of the highest order: 1 for every x
     now = where(a < 0.0, 0.0, 1.0)
     right = now
     for k in range(LARGEST_INTEGRAL + 1, 0, -1):

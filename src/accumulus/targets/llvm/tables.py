@@ -64,7 +64,7 @@ class Places:
 
 
 def by_tables(segments: Sequence[Segment]) -> bool:
-    """Return True if a program has so many results that they are stored by tables."""
+    """Return True if a program has too many separate results to store without tables."""
     count = 0
     for segment in segments:
         occupied = np.sort(np.array(segment.positions, np.int64))
@@ -189,7 +189,7 @@ class _Writer:
             return
         turn = UNROLLED if self._lanes == 1 else 1
         pairs = np.stack([indices * self._lanes, positions * (self._tile or 1)], axis=1)
-        missing = pairs[-1:].repeat(-len(pairs) % turn, axis=0)  # what is stored twice is as right as what is once
+        missing = pairs[-1:].repeat(-len(pairs) % turn, axis=0)  # storing an entry twice is harmless
         kind = np.dtype(np.int32 if pairs.max() < 1 << 31 else np.int64)
         table = self.tables[name] = np.concatenate([pairs, missing]).astype(kind)
         word = f"i{8 * kind.itemsize}"

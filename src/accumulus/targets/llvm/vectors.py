@@ -36,7 +36,7 @@ class Vectors:
         dtype: "float64" or "float32".
 
     Attributes:
-        lines: what has been written.
+        lines: instructions written so far.
         real: LLVM's name of the scalar type.
         type, mask: LLVM's names of the vector type, and of that of truth values.
         bytes: size of a scalar.
@@ -161,17 +161,17 @@ class Vectors:
 
 
 def when(name: str, test: str, yes: str, no: str) -> list[str]:
-    """Branch by a truth value, named for that; what follows is done where it holds."""
+    """Branch by a truth value, named for that; the instructions that follow run where it holds."""
     return [f"%{name} = {test}", f"br i1 %{name}, label %{yes}, label %{no}", f"{yes}:"]
 
 
 def unless(name: str, test: str, yes: str, no: str) -> list[str]:
-    """Branch like `when`; what follows is done where it does not hold."""
+    """Branch like `when`; the instructions that follow run where it does not hold."""
     return [f"%{name} = {test}", f"br i1 %{name}, label %{yes}, label %{no}", f"{no}:"]
 
 
 def again(index: str, step: str, stop: str, name: str, loop: str, done: str) -> list[str]:
-    """End a turn of a loop over an index, which has a next value, and begin what comes after the loop."""
+    """End a turn of a loop over an index, which has a next value, and begin the block after the loop."""
     return [
         f"%{index}.next = add i64 %{index}, {step}",
         *unless(name, f"icmp slt i64 %{index}.next, {stop}", loop, done),
