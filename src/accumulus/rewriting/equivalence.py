@@ -104,14 +104,14 @@ def verify_by_any(tape: Tape, other: Tape, seed: int = 0, **options: Any) -> Ver
         options: further options of `Verification`.
     """
     try:
-        found = Verification(tape, seed, **options)
-        found.check(other)
+        verification = Verification(tape, seed, **options)
+        verification.check(other)
     except VerificationError:
         if not (EXPONENTIALS | ANGLES).keys() & set(tape.codes):
             raise
-        found = Verification(tape, seed, functions=WITH_LAWS, **options)
-        found.check(other)
-    return found
+        verification = Verification(tape, seed, functions=WITH_LAWS, **options)
+        verification.check(other)
+    return verification
 
 
 class Verification:
@@ -152,10 +152,10 @@ class Verification:
         self._own: Run | None = None
 
         def run(at: Sequence[At], chosen: Sequence[Mapping[int, bool]]) -> None:
-            own = Run(tape, at, chosen, functions)
-            self._own = None if self._at else own
+            original = Run(tape, at, chosen, functions)
+            self._own = None if self._at else original
             self._at += at
-            outputs, errors = own.outputs()
+            outputs, errors = original.outputs()
             self._outputs, self._errors = np.vstack([self._outputs, outputs]), np.vstack([self._errors, errors])
             deadline.check(len(at) * (RUN[0] + RUN[1] * len(tape)))
 
@@ -171,8 +171,8 @@ class Verification:
             # at first on one side of the cuts of roots, then on both: what holds for positive numbers alone fails there
             waiting.append(drawn(reaches[turn % len(reaches)], (1.0, -1.0) if turn else (1.0,)))
             chosen.append(each)
-        for part in _parts(tape, len(waiting)):
-            run(waiting[part], chosen[part])
+        for chunk in _parts(tape, len(waiting)):
+            run(waiting[chunk], chosen[chunk])
         for reach in NEARER_ZERO:
             if _are_bounded(self._outputs, self._errors).any(axis=0).all():
                 break
@@ -207,9 +207,9 @@ class Verification:
                 f"{len(other.outputs)}"
             )
         seen = np.zeros(len(tape.outputs), bool)
-        for part in _parts(other, len(self._at)):
-            run = Run(other, self._at[part], None, self._functions)
-            seen |= self._compared(part, *run.outputs()).any(axis=0)
+        for chunk in _parts(other, len(self._at)):
+            run = Run(other, self._at[chunk], None, self._functions)
+            seen |= self._compared(chunk, *run.outputs()).any(axis=0)
         if not seen.all():
             # what could not be compared at any point has to be written alike
             _, moved = _side_by_side(tape, other)
@@ -217,27 +217,27 @@ class Verification:
             if differ:
                 raise IncomparableError(differ)
 
-    def _compared(self, part: slice, b: NDArray[np.complex128], other_errors: Reals) -> NDArray[np.bool_]:
+    def _compared(self, chunk: slice, b: NDArray[np.complex128], other_errors: Reals) -> NDArray[np.bool_]:
         """Return the outputs that could be compared at some points; `VerificationError` if one differs.
 
         Args:
-            part: slice of the points.
+            chunk: slice of the points.
             b: outputs of the other tape, (points, outputs).
             other_errors: bounds on their errors, (points, outputs).
         """
-        a, errors = self._outputs[part], self._errors[part]
+        a, errors = self._outputs[chunk], self._errors[chunk]
         with np.errstate(all="ignore"):
             changed = ~((a == b) | (np.isnan(a) & np.isnan(b)))
             changed[:, self._kept_outputs :] = False
             seen = _are_bounded(a, errors)
             sizes, other_sizes = np.hypot(a.real, a.imag), np.hypot(b.real, b.imag)
             # what is 0 whatever the point is; a product of such has a bound that is too good
-            told = seen & ~((a == 0) & (b == 0))
+            informative = seen & ~((a == 0) & (b == 0))
             are_nothing = (sizes <= SLACK * UNIT * errors) & (other_sizes <= SLACK * UNIT * other_errors)
             most = FAR * (errors + np.where(are_nothing, np.maximum(sizes, 1.0), sizes))
-            unbounded = told & ~(np.isfinite(other_sizes) & (other_errors <= most))
+            unbounded = informative & ~(np.isfinite(other_sizes) & (other_errors <= most))
             off = np.hypot((a - b).real, (a - b).imag)
-            different = told & (off > SLACK * UNIT * (errors + other_errors) + 1e-300)
+            different = informative & (off > SLACK * UNIT * (errors + other_errors) + 1e-300)
         wrong = changed | unbounded | different
         if wrong.any():
             p, k = np.argwhere(wrong)[0].tolist()
@@ -262,8 +262,8 @@ def _parts(tape: Tape, points: int) -> Iterator[slice]:
 def _are_bounded(outputs: NDArray[np.complex128], errors: Reals) -> NDArray[np.bool_]:
     """Return the outputs that are numbers with a bound on their error."""
     with np.errstate(all="ignore"):
-        found: NDArray[np.bool_] = np.isfinite(np.hypot(outputs.real, outputs.imag)) & np.isfinite(errors)
-    return found
+        bounded: NDArray[np.bool_] = np.isfinite(np.hypot(outputs.real, outputs.imag)) & np.isfinite(errors)
+    return bounded
 
 
 def with_expressions_of(tape: Tape, other: Tape, outputs: Iterable[int]) -> Tape:
@@ -340,8 +340,8 @@ class Branches:
         tape, missing = self._tape, self._missing
         leads = bytearray(len(tape))  # to a branch that has not been taken
         for r in self._live:
-            own = tape.codes[r] == SELECT and ((r, True) in missing or (r, False) in missing)
-            leads[r] = own or any(a >= 0 and leads[a] for a in tape.arguments(r))
+            untaken = tape.codes[r] == SELECT and ((r, True) in missing or (r, False) in missing)
+            leads[r] = untaken or any(a >= 0 and leads[a] for a in tape.arguments(r))
         reached = bytearray(len(tape))
         for output in tape.outputs:
             if output >= 0:
@@ -354,11 +354,11 @@ class Branches:
             arguments = tape.arguments(r)
             if tape.codes[r] == SELECT:
                 condition, *sides = arguments
-                wanted = [
+                worthwhile = [
                     (r, side) in missing or (a >= 0 and leads[a] == 1)
                     for side, a in zip((True, False), sides, strict=True)
                 ]
-                side = wanted[0] if wanted[0] != wanted[1] else rng.random() < 0.5
+                side = worthwhile[0] if worthwhile[0] != worthwhile[1] else rng.random() < 0.5
                 side = self._force(condition, side, chosen)
                 missing.discard((r, side))
                 taken = sides[0 if side else 1]
@@ -370,21 +370,21 @@ class Branches:
             missing.clear()  # what is left is out of reach
         return chosen
 
-    def _force(self, condition: int, wanted: bool, chosen: dict[int, bool]) -> bool:
+    def _force(self, condition: int, outcome: bool, chosen: dict[int, bool]) -> bool:
         """Choose comparisons that make a condition hold, or not, as far as they are free; what it is then."""
         tape = self._tape
         if condition < 0:
             return bool(tape.value_of(condition))
         code = tape.codes[condition]
         if code == _NOT:
-            return not self._force(tape.first[condition], not wanted, chosen)
+            return not self._force(tape.first[condition], not outcome, chosen)
         if code in (_AND, _OR):
-            both = wanted == (code == _AND)
-            one = self._force(tape.first[condition], wanted, chosen)
-            if not both and one == wanted:
-                return wanted
-            two = self._force(tape.second[condition], wanted, chosen)
+            both = outcome == (code == _AND)
+            one = self._force(tape.first[condition], outcome, chosen)
+            if not both and one == outcome:
+                return outcome
+            two = self._force(tape.second[condition], outcome, chosen)
             return (one and two) if code == _AND else (one or two)
         if code == SELECT:  # a choice between truth values
-            return wanted
-        return chosen.setdefault(condition, wanted)
+            return outcome
+        return chosen.setdefault(condition, outcome)

@@ -88,14 +88,14 @@ class _Monomials(dict[Monomial, int]):
     def product(self, a: Polynomial, b: Polynomial) -> Polynomial:
         """Multiply two polynomials."""
         factors, products = self.factors, self._products
-        found: Polynomial = {}
+        terms: Polynomial = {}
         for m, x in a.items():
             for n, y in b.items():
                 number = products.get(m << 32 | n)
                 if number is None:
                     number = products[m << 32 | n] = self[tuple(sorted(factors[m] + factors[n]))]
-                found[number] = found.get(number, 0.0) + x * y
-        return found
+                terms[number] = terms.get(number, 0.0) + x * y
+        return terms
 
 
 def _is_exact(coefficient: float) -> bool:
@@ -105,43 +105,43 @@ def _is_exact(coefficient: float) -> bool:
 def _polynomials(tape: Tape, fixed: bytearray, factors: int, monomials: _Monomials) -> list[Polynomial] | None:
     """Return the polynomial of each reference, of one atom where it is one; None if they should not be written."""
     live, codes, first, second = needed(tape), tape.codes, tape.first, tape.second
-    found: list[Polynomial] = [{monomials[k,]: 1.0} for k in range(tape.inputs)]
+    polynomials: list[Polynomial] = [{monomials[k,]: 1.0} for k in range(tape.inputs)]
     left = WORK * tape.operations
 
     def of(reference: int) -> Polynomial:
         if reference >= 0:
-            return found[reference]
+            return polynomials[reference]
         value = tape.value_of(reference)
         return {0: value} if _is_exact(value) else {monomials[reference,]: 1.0}
 
     for r in range(tape.inputs, len(tape)):
-        code, own = codes[r], None
+        code, polynomial = codes[r], None
         if not live[r] or fixed[r]:
             pass
         elif code == MULTIPLY:
             a, b = of(first[r]), of(second[r])
             is_long = min(len(a), len(b)) > factors
             a, b = (
-                {monomials[x,]: 1.0} if len(own) > 1 and (is_long or 0 in own) else own
-                for x, own in ((first[r], a), (second[r], b))
+                {monomials[x,]: 1.0} if len(polynomial) > 1 and (is_long or 0 in polynomial) else polynomial
+                for x, polynomial in ((first[r], a), (second[r], b))
             )
             left -= len(a) * len(b)
             if left < 0:
                 return None
-            own = monomials.product(a, b)
+            polynomial = monomials.product(a, b)
         elif code in (ADD, SUBTRACT):
-            own, sign = of(first[r]).copy(), 1.0 if code == ADD else -1.0
+            polynomial, sign = of(first[r]).copy(), 1.0 if code == ADD else -1.0
             for n, y in of(second[r]).items():
-                own[n] = own.get(n, 0.0) + sign * y
-            if 0.0 in own.values() and _takes_back(tape, r):
+                polynomial[n] = polynomial.get(n, 0.0) + sign * y
+            if 0.0 in polynomial.values() and _takes_back(tape, r):
                 return None
         elif code == NEGATIVE:
-            own = {n: -x for n, x in of(first[r]).items()}
-        if own is not None and not PLAIN.issuperset(own.values()):
-            own = {n: x for n, x in own.items() if x}
-            own = own if all(map(_is_exact, own.values())) else None
-        found.append({monomials[r,]: 1.0} if own is None or len(own) > TERMS else own)
-    return found
+            polynomial = {n: -x for n, x in of(first[r]).items()}
+        if polynomial is not None and not PLAIN.issuperset(polynomial.values()):
+            polynomial = {n: x for n, x in polynomial.items() if x}
+            polynomial = polynomial if all(map(_is_exact, polynomial.values())) else None
+        polynomials.append({monomials[r,]: 1.0} if polynomial is None or len(polynomial) > TERMS else polynomial)
+    return polynomials
 
 
 def _takes_back(tape: Tape, r: int) -> bool:
@@ -170,11 +170,11 @@ class _Writer:
     def written(self, most: float) -> Tape | None:
         """Return the program; None if it has more than so many operations."""
         tape, result = self._tape, self._result
-        wanted = self._wanted(most)
-        if wanted is None:
+        operations = self._wanted(most)
+        if operations is None:
             return None
         factors = self._monomials.factors
-        for r in wanted:
+        for r in operations:
             if self._is_atom(r):
                 self._places[r] = result.apply_code(tape.codes[r], [self._place(a) for a in tape.arguments(r)])
             else:
@@ -196,11 +196,11 @@ class _Writer:
             if self._is_atom(r):
                 waiting += tape.arguments(r)
                 continue
-            own = self._polynomials[r]
-            sums += len(own) - 1
+            polynomial = self._polynomials[r]
+            sums += len(polynomial) - 1
             if sums > most:
                 return None
-            for n in own:
+            for n in polynomial:
                 waiting += factors[n]
         return [r for r in range(tape.inputs, len(tape)) if marks[r]]
 
@@ -212,13 +212,13 @@ class _Writer:
         return self._places[r] if r >= 0 else self._result.constant(self._tape.value_of(r))
 
     def _product(self, monomial: Monomial) -> int:
-        found = self._products.get(monomial)
-        if found is None:
-            found = self._result.constant(1.0)
+        reference = self._products.get(monomial)
+        if reference is None:
+            reference = self._result.constant(1.0)
             for atom in monomial:
-                found = self._result.multiply(found, self._place(atom))
-            self._products[monomial] = found
-        return found
+                reference = self._result.multiply(reference, self._place(atom))
+            self._products[monomial] = reference
+        return reference
 
     def _sum(self, terms: dict[Monomial, float]) -> int:
         """Write a polynomial: the common factor of its terms outside, and terms with one coefficient together."""
@@ -228,27 +228,27 @@ class _Writer:
                 self._sum({_quotient(m, common): x for m, x in terms.items()}), self._product(common)
             )
         key = frozenset(terms.items())
-        found = self._sums.get(key)
-        if found is not None:
-            return found
+        total = self._sums.get(key)
+        if total is not None:
+            return total
         groups: dict[float, list[tuple[Monomial, float]]] = {}
         for monomial, x in terms.items():
             groups.setdefault(abs(x), []).append((monomial, x))
-        found = result.constant(0.0)
+        total = result.constant(0.0)
         for size, group in sorted(groups.items()):
-            part = result.constant(0.0)
+            subtotal = result.constant(0.0)
             for monomial, x in sorted(group, key=lambda term: term[1] < 0):  # a sum does not begin with a negative
-                part = (result.add if x > 0 else result.subtract)(part, self._product(monomial))
-            found = result.add(found, result.multiply(result.constant(size), part))
-        self._sums[key] = found
-        return found
+                subtotal = (result.add if x > 0 else result.subtract)(subtotal, self._product(monomial))
+            total = result.add(total, result.multiply(result.constant(size), subtotal))
+        self._sums[key] = total
+        return total
 
 
 def _common(monomials: Iterable[Monomial]) -> Monomial:
     """Return the largest monomial that divides all of some."""
-    first, *others = monomials
+    first, *remaining = monomials
     common = list(first)
-    for monomial in others:
+    for monomial in remaining:
         rest = list(monomial)
         shared = []
         for atom in common:

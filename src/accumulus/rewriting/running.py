@@ -256,16 +256,16 @@ class Run:
                 value, error = self._operation(r, code, p, *zip(*(self._value(a, p) for a in arguments), strict=True))
             except (OverflowError, ZeroDivisionError, ValueError):
                 value, error = complex(math.nan), math.inf
-            for part, number in zip(self._parts, (value.real, value.imag, error, _size(value)), strict=True):
-                part[r * count + p] = number
+            for array, number in zip(self._parts, (value.real, value.imag, error, _size(value)), strict=True):
+                array[r * count + p] = number
 
     def _value(self, reference: int, p: int) -> tuple[Any, float]:
         """Return the value of a reference at a point, and the bound on its error."""
-        place = (reference if reference >= 0 else reference + len(self.is_truth)) * len(self._at) + p
+        index = (reference if reference >= 0 else reference + len(self.is_truth)) * len(self._at) + p
         real, imaginary, errors, _ = self._parts
         if self.is_truth[reference]:
-            return bool(real[place]), 0.0
-        return complex(real[place], imaginary[place]), errors[place]
+            return bool(real[index]), 0.0
+        return complex(real[index], imaginary[index]), errors[index]
 
     def _operation(
         self, r: int, code: int, p: int, arguments: tuple[Any, ...], errors: tuple[float, ...]
@@ -377,8 +377,8 @@ class RealRuns:
     def _give(self, places: slice, numbers: Reals) -> None:
         """Let inputs or constants be some numbers."""
         self._values[places] = numbers
-        given = self._values[places]
-        self._values[places], uncertain = within(self._span, given, np.zeros_like(given))
+        values = self._values[places]
+        self._values[places], uncertain = within(self._span, values, np.zeros_like(values))
         if self._bounds:
             self._errors[places] = uncertain
 
@@ -441,8 +441,8 @@ def operation_with_bounds(
 ) -> tuple[Reals, Reals]:
     """Return the values of an operation at all points, and first-order bounds on their errors."""
     row = OPERATIONS[code]
-    given = _as_given(code, at)
-    v = np.asarray(row.by_numpy(*given), float)
+    arguments = _as_given(code, at)
+    v = np.asarray(row.by_numpy(*arguments), float)
     if code in (ADD, SUBTRACT):
         return v, errors[0] + errors[1] + np.abs(v)
     if code == MULTIPLY:
@@ -452,7 +452,7 @@ def operation_with_bounds(
     if code == NEGATIVE:
         return v, errors[0]
     if code == SELECT:
-        return v, np.where(given[0], errors[1], errors[2])
+        return v, np.where(arguments[0], errors[1], errors[2])
     if row.jumps or row.result == "boolean":
         return v, np.zeros_like(v)
     total = 2 * np.abs(v)
@@ -463,8 +463,8 @@ def operation_with_bounds(
         step = REAL_STEP * np.abs(at[k]) + 1e-300
         slopes = []
         for moved in (at[k] + step, at[k] - step):
-            others = [*given[:k], moved, *given[k + 1 :]]
-            slopes.append(np.abs(np.asarray(row.by_numpy(*others), float) - v) / step)
+            displaced = [*arguments[:k], moved, *arguments[k + 1 :]]
+            slopes.append(np.abs(np.asarray(row.by_numpy(*displaced), float) - v) / step)
         slope = np.fmax(*slopes)  # at the border of a domain one of them is NaN
         total = total + _times(slope, np.maximum(error, np.abs(at[k])) if is_rounded else error)
     return v, total

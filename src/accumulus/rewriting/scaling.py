@@ -83,8 +83,8 @@ def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
         scaled += np.bincount(rows[by_number, other], minlength=count)
     free = ~np.frombuffer(as_written(tape, kept_outputs), bool)
     is_form = np.isin(rows[:, 0], _SCALED) & (np.arange(count) >= tape.inputs) & free
-    found = np.flatnonzero(is_form & (used > 0) & (used == scaled)).tolist()
-    if not found:
+    candidates = np.flatnonzero(is_form & (used > 0) & (used == scaled)).tolist()
+    if not candidates:
         return []
     may, once, taken = is_form.tolist(), (used == 1).tolist(), rows[:, :3].tolist()
 
@@ -98,7 +98,7 @@ def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
         which = all if code in (ADD, SUBTRACT) else any
         return which(a < 0 or (once[a] and takes(a, depth - 1)) for a in arguments)
 
-    return [r for r in found if takes(r)]
+    return [r for r in candidates if takes(r)]
 
 
 class _Forms:
@@ -131,20 +131,20 @@ class _Forms:
             return
         places: dict[int, int] = {}
         for user in self._users[form]:
-            place = self._place(user, form)
-            if place is None:
+            position = self._place(user, form)
+            if position is None:
                 return
-            places[user] = place
-        numbers = Counter(self._numbers[user, place] for user, place in places.items())
+            places[user] = position
+        numbers = Counter(self._numbers[user, position] for user, position in places.items())
         factor = max(numbers, key=lambda number: numbers[number], default=0.0)
         edits = self._times(form, factor, {}) if 1.0 / LARGEST <= abs(factor) <= LARGEST else None
         if edits is None:
             return
         self._numbers.update(edits)
         left = []
-        for user, place in places.items():
-            if self._numbers[user, place] != factor:
-                self._numbers[user, place] /= factor
+        for user, position in places.items():
+            if self._numbers[user, position] != factor:
+                self._numbers[user, position] /= factor
                 left.append(user)
                 continue
             self._same[user] = form
@@ -176,23 +176,23 @@ class _Forms:
             return None
         places = range(1) if code in (DIVIDE, NEGATIVE) else range(2)
         if code in (ADD, SUBTRACT):
-            found: dict[tuple[int, int], float] | None = dict(edits)
-            for place in places:
-                found = None if found is None else self._argument_times(r, place, factor, found, depth)
-            return found
+            scaled: dict[tuple[int, int], float] | None = dict(edits)
+            for position in places:
+                scaled = None if scaled is None else self._argument_times(r, position, factor, scaled, depth)
+            return scaled
         # a number takes the factor, or else an argument that nothing else uses
-        for place in sorted(places, key=lambda place: (r, place) not in self._numbers):
-            found = self._argument_times(r, place, factor, edits, depth)
-            if found is not None:
-                return found
+        for position in sorted(places, key=lambda k: (r, k) not in self._numbers):
+            scaled = self._argument_times(r, position, factor, edits, depth)
+            if scaled is not None:
+                return scaled
         return None
 
     def _argument_times(
-        self, r: int, place: int, factor: float, edits: Mapping[tuple[int, int], float], depth: int
+        self, r: int, position: int, factor: float, edits: Mapping[tuple[int, int], float], depth: int
     ) -> dict[tuple[int, int], float] | None:
-        if (r, place) in self._numbers:
-            return {**edits, (r, place): self._numbers[r, place] * factor}
-        argument = self._resolved(self._arguments[r][place])
+        if (r, position) in self._numbers:
+            return {**edits, (r, position): self._numbers[r, position] * factor}
+        argument = self._resolved(self._arguments[r][position])
         if argument in self._is_output or len(self._users[argument]) != 1:
             return None
         return self._times(argument, factor, edits, depth - 1)
@@ -222,12 +222,12 @@ DIGITS: Final = 10
 UNITS: Final = 2.0
 
 
-def with_short_constants(tape: Tape, given: Iterable[float]) -> Tape:
+def with_short_constants(tape: Tape, source_constants: Iterable[float]) -> Tape:
     """Return the tape with constants replaced by short numbers next to them; the tape itself if there are none.
 
     Args:
         tape: tape to rewrite.
-        given: constants of the user's source, which stay.
+        source_constants: constants of the user's source, which stay.
 
     >>> tape = Tape(1)
     >>> tape.outputs = [tape.multiply(tape.constant(0.1 * 3.0), 0)]
@@ -235,7 +235,7 @@ def with_short_constants(tape: Tape, given: Iterable[float]) -> Tape:
     t1 = multiply(0.3, x0)
     return t1
     """
-    stay = {abs(number) for number in given}
+    stay = {abs(number) for number in source_constants}
     constants = [number if abs(number) in stay else _short(number) for number in tape.constants]
     if all(short == number or math.isnan(number) for short, number in zip(constants, tape.constants, strict=True)):
         return tape

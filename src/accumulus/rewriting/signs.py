@@ -167,14 +167,14 @@ def _signs(network: Definitions, order: Integers) -> Integers:
     kinds[1 : count + 1] = np.where(takes_any_sign, kind.FREE, own_kinds)
     kinds[[0, fixed]] = kind.FREE
 
-    own, spins = np.ones((2, fixed + 1), np.int64)
-    own[1 : count + 1] = network.signs[order]
-    spins[kinds == kind.EXACT_SUM] = own[kinds == kind.EXACT_SUM]
+    own_signs, spins = np.ones((2, fixed + 1), np.int64)
+    own_signs[1 : count + 1] = network.signs[order]
+    spins[kinds == kind.EXACT_SUM] = own_signs[kinds == kind.EXACT_SUM]
     heads, nexts = _uses(np.abs(table).reshape(-1), fixed)
     state = SignsState(
         arguments=table,
         kinds=kinds,
-        own=own,
+        own=own_signs,
         spins=spins,
         heads=heads,
         nexts=nexts,
@@ -244,7 +244,7 @@ def _emitted(network: Definitions, order: Integers, signs: Integers, tape: Tape,
     ways = VERBATIM if verbatim else SIGNED * network.exact[order]
     change = NEGATIVE + VERBATIM * verbatim
     sums, choices, products = codes == ADD, codes == SELECT, kinds == kind.PRODUCT
-    odd, even, others = kinds == kind.ODD, kinds == kind.EVEN, kinds == kind.OTHER
+    odd, even, other = kinds == kind.ODD, kinds == kind.EVEN, kinds == kind.OTHER
     nodes, turned = np.abs(rows), np.sign(rows)
     is_number = network.codes[nodes] == CONSTANT
 
@@ -266,20 +266,20 @@ def _emitted(network: Definitions, order: Integers, signs: Integers, tape: Tape,
     left[negative_sums, 0] = 1
     alike = left[:, 0] == left[:, 1]
     result = np.where((sums & alike) | (products & ~by_number) | odd, left[:, 0], 1)
-    result = np.where(even | others, sign, result)
+    result = np.where(even | other, sign, result)
     used = np.arange(3) < _ARITY[codes][:, np.newaxis]
-    changed = (choices | others)[:, np.newaxis] & (left < 0) & used
+    changed = (choices | other)[:, np.newaxis] & (left < 0) & used
     changed[negative_sums, 0] = True
 
     # one row for each argument that is changed, the operation, and perhaps its change of sign
     present = np.concatenate([changed, np.ones((len(order), 1), bool), (result < 0)[:, np.newaxis]], axis=1)
     at = np.cumsum(present.reshape(-1)).reshape(present.shape) - 1
-    place = np.zeros(len(network.codes), np.int64)
-    given = network.codes == INPUT
-    place[given] = network.arguments[given, 0]
-    place[order] = tape.inputs + at[:, 4]
+    reference_of = np.zeros(len(network.codes), np.int64)
+    is_input = network.codes == INPUT
+    reference_of[is_input] = network.arguments[is_input, 0]
+    reference_of[order] = tape.inputs + at[:, 4]
     base = tape.emptied()
-    operands = place[nodes]
+    operands = reference_of[nodes]
     numbers = is_number & used
     operands[numbers] = _constants(base, (network.numbers[nodes] * turned * by)[numbers])
     recorded = commands(int(np.count_nonzero(present)))
@@ -303,7 +303,7 @@ def _emitted(network: Definitions, order: Integers, signs: Integers, tape: Tape,
 
     outputs, turned = np.abs(network.outputs), np.sign(network.outputs)
     is_number = network.codes[outputs] == CONSTANT
-    ends = place[outputs]
+    ends = reference_of[outputs]
     ends[is_number] = _constants(base, (network.numbers[outputs] * turned)[is_number])
     changes = ~is_number & (turned * signs[outputs] < 0)
     last = commands(int(np.count_nonzero(changes)), change, ends[changes])
@@ -341,26 +341,26 @@ def written(network: Definitions, tape: Tape, meanings: Integers) -> Tape | None
     staying = np.flatnonzero(np.frombuffer(needed(tape, seeing.tolist()), bool)[tape.inputs :]) + tape.inputs
     rows, values = rows_of(tape), meanings[staying]
     value = np.zeros(len(tape), np.int64)
-    given = np.flatnonzero(network.codes == INPUT)
-    value[network.arguments[given, 0]] = given
+    inputs = np.flatnonzero(network.codes == INPUT)
+    value[network.arguments[inputs, 0]] = inputs
     value[staying] = values
     signed = staying[signed_zeros(tape)[staying]]
     codes = rows[signed, 0]
-    turned, own = signed[codes == NEGATIVE], signed[codes != NEGATIVE]
+    turned, plain = signed[codes == NEGATIVE], signed[codes != NEGATIVE]
 
     # one operation for each node, the first; the others get new nodes
-    nodes, loses = np.abs(value[own]), _LOSES[rows[own, 0]]
+    nodes, loses = np.abs(value[plain]), _LOSES[rows[plain, 0]]
     computed = ~np.isin(network.codes[nodes], (INPUT, CONSTANT))
     operations = np.flatnonzero(computed)
-    has_node = np.zeros(len(own), bool)
+    has_node = np.zeros(len(plain), bool)
     has_node[operations[np.unique(nodes[operations], return_index=True)[1]]] = True
     # what has no sign of zeros to keep stays as it has become, unless that is another operation
-    kept = ~loses | (computed & ~has_node)
-    own, has_node = own[kept], has_node[kept]
-    if not has_node[np.isin(own, seeing)].all():
+    retained = ~loses | (computed & ~has_node)
+    plain, has_node = plain[retained], has_node[retained]
+    if not has_node[np.isin(plain, seeing)].all():
         return None
     count, more = len(network.codes), int(np.count_nonzero(~has_node))
-    value[own[~has_node]] = count + np.arange(more)
+    value[plain[~has_node]] = count + np.arange(more)
     value[turned] = -value[rows[turned, 1]]
     # the tape's constants come last
     added = more + len(tape.constants)
@@ -372,12 +372,12 @@ def written(network: Definitions, tape: Tape, meanings: Integers) -> Tape | None
         numbers=np.concatenate([network.numbers, np.zeros(more), tape.constants]),
         exact=np.zeros(count + added, bool),
     )
-    codes, references = rows[own, 0], rows[own, 1:]
+    codes, references = rows[plain, 0], rows[plain, 1:]
     arguments = np.where(references >= 0, value[np.maximum(references, 0)], count + more - 1 - references)
     arguments[codes == SUBTRACT, 1] *= -1
-    nodes = np.abs(value[own])
+    nodes = np.abs(value[plain])
     result.codes[nodes] = np.where(codes == SUBTRACT, ADD, codes)
-    result.signs[nodes] = np.sign(value[own])
+    result.signs[nodes] = np.sign(value[plain])
     result.arguments[nodes] = np.where(np.arange(3) < _ARITY[codes][:, np.newaxis], arguments, 0)
     result.exact[nodes] = True
     return signed_tape(result, tape)
