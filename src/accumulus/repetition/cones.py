@@ -2,7 +2,7 @@
 
 A cone ends in an output, in a value that is used more than once, or in a term of a sum; deep ones are cut. Sums of
 many terms are no trees of additions, but cones of a kind of their own, whose terms are one column; those that reach a
-jump, or what sees the signs of zeros, are computed as they were recorded, and stay trees.
+jump, or an operation that sees the signs of zeros, are computed as they were recorded, and stay trees.
 
 **Classes** are of cones of equal form: each becomes a few blocks, with one instance for each cone.
 
@@ -58,8 +58,8 @@ from accumulus.tape.tape import ADD, NEGATIVE, SUBTRACT, Tape
 DEEPEST: Final = 256
 #: Terms from which on a tree of additions is a sum: fewer are better added where their results are needed.
 LEAST_TERMS: Final = 16
-#: Arguments whose value, where it is a constant, decides what the operation is; those from the fourth bit on: where it
-#: is one of `_SPECIAL`, as of a reciprocal, or of a branch that is not taken.
+#: Arguments whose constant value decides which operation this is; those from the fourth bit on: where the constant is
+#: one of `_SPECIAL`, as of a reciprocal, or of a branch that is not taken.
 _LITERAL: Final = {"power": 0b010, "divide": 0b001_000, "select": 0b110_001, "attach": 0b001}
 _SPECIAL: Final = (0.0, 1.0, -1.0)
 
@@ -184,7 +184,7 @@ class Cones:
         state.forms = np.zeros(self.count, np.int64)
 
     def forms(self, labels: Integers, inputs: int = 0) -> Integers:
-        """Return a hash of each cone: of its operations, and of the labels of what it takes.
+        """Return a hash of each cone: of its operations, and of the labels of its operands.
 
         Args:
             labels: labels of all cones.
@@ -337,7 +337,7 @@ def taken_elsewhere(cones: Cones, instances: Integers) -> NDArray[np.bool_]:
 
 
 def _periods(sequence: Integers) -> Iterator[int]:
-    """Yield distances at which most of a sequence comes again, found by what is rarest in it; none twice."""
+    """Yield distinct distances at which most of a sequence recurs, proposed by its rarest labels."""
     seen: set[int] = set()
     begins = np.flatnonzero(np.diff(sequence, prepend=-1))  # of runs, as operations on arrays have them
     runs = _numbered(sequence[begins], np.diff(np.append(begins, len(sequence))))
@@ -364,7 +364,7 @@ def _pattern(sequence: Integers, period: int) -> Integers:
 
 
 def _occurrences(sequence: Integers, pattern: Integers) -> Integers:
-    """Return the places at which a pattern begins, without overlaps."""
+    """Return the positions at which a pattern begins, without overlaps."""
     period = len(pattern)
     count = len(sequence) - period + 1
     alike = np.ones(max(count, 0), bool)
@@ -376,7 +376,7 @@ def _occurrences(sequence: Integers, pattern: Integers) -> Integers:
     return begins
 
 
-#: Rounds in which classes are parted by what they take, and by who takes them.
+#: Rounds in which classes are separated by their operands, and by their users.
 ROUNDS: Final = 2
 #: Levels of one class of which each is one of its own: where there are few, and at most, where there is no recurrence.
 FEW_LEVELS: Final = 3
@@ -420,8 +420,8 @@ def classes_of(cones: Cones, most: int) -> Iterator[Classes]:
             break
         previous, labels = labels, finer
     blank = np.zeros(cones.count, np.int64)
-    # without their neighbourhoods the first steps of a recurrence and the last are as all others; or almost, if what is
-    # computed from inputs alone, and comes between them, has to be told from what they compute
+    # without their neighbourhoods the first steps of a recurrence and the last are as all others; or almost, if
+    # results computed from inputs alone come between them, and have to be distinguished from theirs
     for before, inputs, chosen, make in (
         (previous, 0, labels, partial(_by_levels, most=FEW_LEVELS)),
         (blank, 0, coarse, _with_recurrences),
@@ -436,7 +436,7 @@ def classes_of(cones: Cones, most: int) -> Iterator[Classes]:
 
 
 def _by_levels(cones: Cones, labels: Integers, most: int) -> Classes | None:
-    """Return the classes, those that take their own results parted by levels; None if these are more than so many."""
+    """Return the classes, those that take their own results separated by levels; None for more than `most` levels."""
     around = _on_cycles(labels, *_edges(cones, labels))[labels]
     levels = np.where(around, cones.levels(), 0)
     if len(np.unique(levels[around])) > most:
@@ -450,7 +450,7 @@ def _with_recurrences(cones: Cones, labels: Integers) -> Classes | None:
     component = _components(_on_cycles(labels, starts, to), starts, to)
     if component is None:
         return None
-    # what is left over of them is parted by levels
+    # cones outside of recurrences are separated by levels
     finer = _numbered(labels, np.where(component[labels] >= 0, cones.levels(), 0))
     recurrences: list[Recurrence] = []
     for each in np.unique(component[component >= 0]).tolist():
@@ -529,7 +529,7 @@ def _components(around: NDArray[np.bool_], starts: Integers, to: Integers) -> In
 
 
 def _on_cycles(labels: Integers, starts: Integers, to: Integers) -> NDArray[np.bool_]:
-    """Return the classes that take results of their own, directly or by way of others, or are between such classes."""
+    """Return the mask of classes on a cycle of dependencies, or between such classes."""
     count = int(labels.max(initial=-1)) + 1
     on_cycles = np.ones(count, bool)
     for one, other in ((starts, to), (to, starts)):

@@ -3,11 +3,11 @@
 Written with NumPy, lengths of n vectors are loops over 3 n products, over n sums of three, and over n roots; each goes
 through memory, and derivatives of one array by another are entries one by one. By instances the same is three loops
 over n products each, two over n sums and one over n roots, which `accumulus.tape.fusion` makes one body of: planned as
-any function, and with few derivatives of what it takes and returns. That is what ``acc.map`` records.
+any function, and with few derivatives between its arguments and results. ``acc.map`` records this form directly.
 
 Every entry of an array belongs to one instance: where n numbers are computed, or summed, those are the instances, and
-entries belong to that which they are made from, or else for which they are used. In whatever way they are found, the
-program computes the same numbers by the same operations; what is no gain is left as it is.
+entries belong to that which they are made from, or else for which they are used. However they are found, the
+program computes the same numbers by the same operations; where nothing is gained it stays unchanged.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MOST_BLOCKS: Final = 2_000
 MOST_TERMS: Final = 32
 #: Numbers of instances that are tried, at most, that of the most operations first.
 MOST_TRIED: Final = 2
-#: Of what goes through memory, the part that has to be saved.
+#: Fraction of memory traffic that has to be saved.
 SAVED: Final = 0.25
 #: How often owners are handed on from operands to results and back, at most.
 ROUNDS: Final = 4
@@ -90,7 +90,7 @@ def _may_be_parted(block: Block) -> bool:
 
 
 def _is_whole(block: Block) -> bool:
-    """Return True for recurrences, calls, and what works on matrices."""
+    """Return True for recurrences, calls, and operations on matrices."""
     return block.body is not None or block.shape is not None
 
 
@@ -104,7 +104,7 @@ class _Instances:
 
     def __init__(self, program: Program, blocks: dict[int, Block], count: int, *, short: bool = False) -> None:
         self._program, self._blocks, self._count, self._short = program, blocks, count, short
-        #: The instance of each reference, -1 of what has none.
+        #: The instance of each reference, -1 where it has none.
         self._owners = np.full(len(program), -1, np.int32)
         #: Blocks whose results are parted; those of one instance each, in the order of their positions.
         self._parted: set[int] = set()
@@ -217,7 +217,7 @@ class _Instances:
         return owners
 
     def _traffic(self, counted: NDArray[np.bool_]) -> tuple[int, int]:
-        """Return entries that go through memory as it is, and how many of them no longer do, of some blocks."""
+        """Return the entries of some blocks that go through memory now, and how many of them grouping saves."""
         before = saved = 0
         for position, block in self._blocks.items():
             for operands, places in self._reads(block) if counted[position] and not _is_whole(block) else ():
@@ -252,7 +252,7 @@ class _Instances:
         return made
 
     def _write(self, block: Block, moving: Moving) -> None:
-        """Write a block for each of the results that an instance has of one."""
+        """Write a block for each result of an instance."""
         owners = self._owners[block.start : block.start + block.count]
         parts = np.argsort(owners, kind="stable").reshape(self._count, -1).T
         made = moving.made

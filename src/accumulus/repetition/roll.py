@@ -214,19 +214,19 @@ class _Operands:
             self.slots.append(slots)
 
 
-#: Operations below which a program is prepared quickly enough as it is, and called more quickly: of loops, results go
-#: through memory. Recurrences have more to gain: written out, they are one long chain to plan and to compile.
+#: Operations below which a straight-line program is prepared quickly enough, and called more quickly: results of loops
+#: go through memory. Recurrences have more to gain: written out, they are one long chain to plan and to compile.
 FEWEST: Final = 40_000
 FEWEST_IN_RECURRENCES: Final = 20_000
 #: How often operations are repeated on average, at least; and how many different ones there may be.
 REPEATED: Final = 16
 MOST_DISTINCT: Final = 2_000
-#: Operations that were simplified for each that is left, at least, for steps to differ by what they take.
+#: Operations simplified for each remaining one, at least, for steps to differ by their operands.
 SIMPLIFIED: Final = 0.01
 
 
 def are_many(operations: float) -> bool:
-    """Return True if what repeats among so many operations is looked for."""
+    """Return True if a program with this number of operations is searched for repetition."""
     return operations >= min(FEWEST, FEWEST_IN_RECURRENCES)
 
 

@@ -1,6 +1,6 @@
 """The canonical form of a tape: without dead operations, with powers and quotients spelt out.
 
-Forward passes rebuild what the outputs need, until nothing changes, with these rewrites:
+Forward passes rebuild the operations that outputs need, until nothing changes, with these rewrites:
 
 * powers with a whole or half exponent become chains of products that are shared between all exponents of one
   base (``x³`` and its derivative ``3x²`` take three products); other real powers one apart share one call of pow;
@@ -95,7 +95,7 @@ def _pass(tape: Tape, kept_outputs: int, differentiated: bool) -> tuple[Tape, bo
                 value = arguments[chosen, 0] if operand == 0 else starts + operand - 1 if operand > 0 else operand
                 recorded[starts - inputs + k, column] = value
 
-    # none of what is rewritten above
+    # no operation that is rewritten above is among these
     recorded[ends - inputs, 0] += SIGNED * signed_zeros(tape)[live]
 
     result, values = extended(base, recorded)

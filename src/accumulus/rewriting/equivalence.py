@@ -4,9 +4,9 @@ At complex points no operation leaves its domain, and identities that hold there
 by others with the same symmetries, and each value has a bound on its rounding error (`accumulus.rewriting.running`).
 Values may differ within these bounds only, and the bounds themselves may not differ by much.
 
-What reaches floor, ceil, sign, fmod or a comparison has to be the same to the last bit. Which comparisons hold is
-chosen: at random, and then so that one branch of the tape after the other is taken. A select is reached if what takes
-its value is: it is an output, an argument of what is reached, or the branch that is taken of a select that is reached.
+Values that reach floor, ceil, sign, fmod or a comparison have to be the same to the last bit. Which comparisons hold is
+chosen: at random, and then so that one branch of the tape after the other is taken. A select is reached if it is an
+output, an argument of a reached operation, or the taken branch of a reached select.
 
 Values that are real up to rounding do not depend on the point. They may have become numbers, and functions of numbers
 are folded, so of these it is the functions' own value that counts.
@@ -65,7 +65,7 @@ RUN: Final = (5e-4, 5e-7)
 
 
 class IncomparableError(VerificationError):
-    """Some outputs of a tape could not be compared with what they were, and are not written alike; no other differs.
+    """Some outputs could not be compared with the original's, nor are their expressions equal; no other differs.
 
     Attributes:
         outputs: which.
@@ -125,7 +125,7 @@ class Verification:
         choices: for each point, which comparisons have to hold and which may not, by reference, instead of those by
             which every branch is taken once.
         reaches: how far points are from 0, in turn.
-        functions: what stands in for functions there.
+        functions: stand-ins for functions there.
 
     Raises:
         OutOfTimeError: if the deadline passes before.
@@ -168,7 +168,7 @@ class Verification:
 
         waiting, chosen = [], []
         for turn, each in enumerate(_choices(tape, rng, kept_outputs) if choices is None else choices):
-            # at first on one side of the cuts of roots, then on both: what holds for positive numbers alone fails there
+            # at first on one side of the cuts of roots, then on both: identities of positive numbers alone fail there
             waiting.append(drawn(reaches[turn % len(reaches)], (1.0, -1.0) if turn else (1.0,)))
             chosen.append(each)
         for chunk in _parts(tape, len(waiting)):
@@ -187,7 +187,7 @@ class Verification:
         """Run another tape at all points.
 
         Raises:
-            VerificationError: if it compares what the first tape does not, to the last bit.
+            VerificationError: if it compares values that the first tape does not, to the last bit.
         """
         if other is self._tape and self._own is not None:
             return self._own
@@ -211,7 +211,7 @@ class Verification:
             run = Run(other, self._at[chunk], None, self._functions)
             seen |= self._compared(chunk, *run.outputs()).any(axis=0)
         if not seen.all():
-            # what could not be compared at any point has to be written alike
+            # outputs that could not be compared at any point need equal expressions
             _, moved = _side_by_side(tape, other)
             differ = [k for k in np.flatnonzero(~seen).tolist() if moved[k] != tape.outputs[k]]
             if differ:
@@ -231,7 +231,7 @@ class Verification:
             changed[:, self._kept_outputs :] = False
             seen = _are_bounded(a, errors)
             sizes, other_sizes = np.hypot(a.real, a.imag), np.hypot(b.real, b.imag)
-            # what is 0 whatever the point is; a product of such has a bound that is too good
+            # exclude values that are 0 at every point; the bound of a product of these is too small
             informative = seen & ~((a == 0) & (b == 0))
             are_nothing = (sizes <= SLACK * UNIT * errors) & (other_sizes <= SLACK * UNIT * other_errors)
             most = FAR * (errors + np.where(are_nothing, np.maximum(sizes, 1.0), sizes))
@@ -276,7 +276,7 @@ def with_expressions_of(tape: Tape, other: Tape, outputs: Iterable[int]) -> Tape
 
 
 def _side_by_side(tape: Tape, other: Tape) -> tuple[Tape, list[int]]:
-    """Return a tape with another beside it, what both have once, and where the outputs of the other are on it."""
+    """Return a tape with another beside it, common operations once, and the references of the other's outputs on it."""
     both = tape.copy()
     marks, signed = needed(other), signed_zeros(other)
     moved = list(range(len(other)))
@@ -367,11 +367,11 @@ class Branches:
                 if a >= 0:
                     reached[a] = 1
         if len(missing) == before:
-            missing.clear()  # what is left is out of reach
+            missing.clear()  # the remaining branches are out of reach
         return chosen
 
     def _force(self, condition: int, outcome: bool, chosen: dict[int, bool]) -> bool:
-        """Choose comparisons that make a condition hold, or not, as far as they are free; what it is then."""
+        """Choose free comparisons so that a condition has an outcome, if possible; return its value then."""
         tape = self._tape
         if condition < 0:
             return bool(tape.value_of(condition))

@@ -11,10 +11,10 @@ written with products and equal sums shared, and the factor that all terms of a 
 factors are left to the search: started from this form it finds shorter programs than from one that was factored
 greedily (measured on rotations: 78 operations against 89).
 
-A sum of many products cancels where a product of few sums does not. Whoever takes such a program compares what rounding
-does to it with what it does to the given one. A sum with a number among its terms stays a factor: (1 - s)·(1 - t) is
+A sum of many products cancels where a product of few sums does not. Callers compare the effect of
+rounding on such a program and on the given one. A sum with a number among its terms stays a factor: (1 - s)·(1 - t) is
 exact where s and t are close to 1, where few comparisons look. Programs that take a term from a sum that it is in are
-left alone: that is how they see what rounding took, as compensated sums do.
+left alone: in this way they see rounding errors, as compensated sums do.
 
 Time: in proportion to the products of terms, which are bounded by a multiple of the program's length.
 """
@@ -40,7 +40,7 @@ LARGEST: Final = 4096.0
 #: Coefficients that are seen to be exact without a look.
 PLAIN: Final = frozenset(sign * size for sign in (1.0, -1.0) for size in (0.25, 0.5, 1.0, 2.0, 4.0))
 
-#: References of atoms, sorted, each as often as it is a factor.
+#: References of atoms, sorted, each repeated by its multiplicity.
 Monomial = tuple[int, ...]
 #: Coefficients, by the number of a monomial.
 Polynomial = dict[int, float]
@@ -54,7 +54,7 @@ def multiplied_out(tape: Tape, factors: int = TERMS, kept_outputs: int = 0, leng
         factors: terms that one of two factors may have for their product to be multiplied out; if both have more, they
             are atoms.
         kept_outputs: that many of the first outputs stay as they are computed.
-        length: operations of what is written, at most, as a multiple of those of the tape.
+        length: most operations of the result, as a multiple of those of the tape.
 
     >>> tape = Tape(2)
     >>> total, difference = tape.add(0, 1), tape.subtract(0, 1)
@@ -65,7 +65,7 @@ def multiplied_out(tape: Tape, factors: int = TERMS, kept_outputs: int = 0, leng
     return t3
     """
     if len(seeing_zero_signs(tape)):
-        return None  # what is written anew may have other signs of zeros
+        return None  # the new program may have other signs of zeros
     monomials = _Monomials()
     polynomials = _polynomials(tape, as_written(tape, kept_outputs), factors, monomials)
     written = None if polynomials is None else _Writer(tape, polynomials, monomials).written(length * tape.operations)
@@ -145,7 +145,7 @@ def _polynomials(tape: Tape, fixed: bytearray, factors: int, monomials: _Monomia
 
 
 def _takes_back(tape: Tape, r: int) -> bool:
-    """Return True if a sum is less one of its own terms: what that leaves is the other term, and what rounding took."""
+    """Return True if a term is subtracted from its own sum: the rest is the other term plus the rounding error."""
     a, b = tape.arguments(r)
     return a == b or any(
         x >= tape.inputs and tape.codes[x] in (ADD, SUBTRACT) and y in tape.arguments(x) for x, y in ((a, b), (b, a))
@@ -156,7 +156,7 @@ class _Writer:
     """Polynomials as a program.
 
     Args:
-        tape: what they are of.
+        tape: tape that the polynomials describe.
         polynomials: of each reference, with numbers of monomials.
     """
 
@@ -168,7 +168,7 @@ class _Writer:
         self._sums: dict[frozenset[tuple[Monomial, float]], int] = {}
 
     def written(self, most: float) -> Tape | None:
-        """Return the program; None if it has more than so many operations."""
+        """Return the program; None if it has more than `most` operations."""
         tape, result = self._tape, self._result
         operations = self._wanted(most)
         if operations is None:
@@ -185,7 +185,7 @@ class _Writer:
         return result
 
     def _wanted(self, most: float) -> list[int] | None:
-        """Return the operations that outputs are made of, in order; None if their sums alone are more than so many."""
+        """Return the operations that outputs depend on, in order; None if their sums alone exceed `most` operations."""
         tape, factors = self._tape, self._monomials.factors
         marks, sums, waiting = bytearray(len(tape)), 0, list(tape.outputs)
         while waiting:

@@ -3,10 +3,10 @@
 Arithmetic is done at all points in compiled code (`running_kernel`), the few functions that a tape has in Python.
 
 **Stand-ins.** At complex points functions are given others in their place that have the same symmetries, sine and
-cosine points of the unit circle, and none of them overflows: what holds for these holds because of the form of the
+cosine points of the unit circle, and none of them overflows: identities of these hold because of the form of the
 program alone, and no part of it is out of sight. Only the operations that identities join stand for themselves. Floor,
-ceil, sign and fmod are arbitrary functions of the last bits of their arguments, and so are comparisons: what reaches
-them is not rewritten, and any other choice would hide branches.
+ceil, sign and fmod are arbitrary functions of the last bits of their arguments, and so are comparisons: values that
+reach them are not rewritten, and any other choice would hide branches.
 
 At real points functions are themselves, and bounds are those of first order.
 """
@@ -102,8 +102,8 @@ def _stand_in(row: Operation) -> Function:
 
 #: By the code of the operation.
 FUNCTIONS: Final = {row.code: _stand_in(row) for row in OPERATIONS}
-#: How much slower an exponential grows in whose place, so that none overflows: its laws hold for b^x whatever b is. No
-#: number that programs have.
+#: Factor of the exponent in the stand-in for exponentials, so that none overflows: their laws hold for b^x with any b.
+#: No number that programs have.
 _SLOWER: Final = 0.0937214856130
 
 
@@ -115,7 +115,7 @@ def _logarithm(z: Any) -> Any:
     return cmath.log(z) / _SLOWER
 
 
-#: In place of some of these: what the laws of exponentials and logarithms make of each other is equal, too.
+#: In place of some of these: equal, too, under the laws of exponentials and logarithms.
 EXPONENTIALS: Final[dict[int, Function]] = {
     BY_NAME[name].code: run
     for name, run in {
@@ -142,7 +142,7 @@ ANGLES: Final[dict[int, Function]] = {
     BY_NAME["cos"].code: lambda z: cmath.cos(_TURNS * z),
 }
 WITH_LAWS: Final = WITH_EXPONENTIALS | ANGLES
-#: Codes of what compares two numbers, and of what else has jumps.
+#: Codes of comparisons of two numbers, and of other operations with jumps.
 COMPARISONS: Final = frozenset(row.code for row in OPERATIONS if row.jumps and row.result == "boolean")
 JUMPS: Final = frozenset(row.code for row in OPERATIONS if row.jumps) - COMPARISONS
 
@@ -185,7 +185,7 @@ _IS_TRUTH: Final = np.array([row.result == "boolean" for row in OPERATIONS])
 
 
 class At(NamedTuple):
-    """A complex point: inputs, the seed of arbitrary functions, and what is known of comparisons, which is added to."""
+    """A complex point: inputs, the seed of arbitrary functions, and known outcomes of comparisons, which grow."""
 
     inputs: list[complex]
     oracle: int
@@ -199,7 +199,7 @@ class Run:
         at: the points.
         chosen: of each point: comparisons by reference, and whether they are to hold. If None, a comparison that is not
             known is refused.
-        functions: what stands in for functions, by the code of the operation.
+        functions: stand-ins for functions, by the code of the operation.
 
     Attributes:
         real, imaginary: values of inputs, operations and constants in the order of `RunningState`, (places, points);
@@ -249,7 +249,7 @@ class Run:
         return values.T, errors.T
 
     def _compute(self, r: int) -> None:
-        """Compute what is not arithmetic at all points."""
+        """Compute an operation other than arithmetic at all points."""
         code, arguments, count = self.tape.codes[r], self.tape.arguments(r), len(self._at)
         for p in range(count):
             try:
@@ -314,7 +314,7 @@ def _complete(state: RunningState, compute: Callable[[int], None]) -> None:
 
 
 def _of_reals(code: int, arguments: tuple[Any, ...], errors: tuple[float, ...]) -> tuple[Any, float]:
-    """Return the table's own function of what would be numbers if they were folded."""
+    """Return the table's function of values that folding would make numbers."""
     run = OPERATIONS[code].evaluate
     if not all(map(math.isfinite, errors)):
         raise OverflowError
@@ -405,7 +405,7 @@ class RealRuns:
 def run_at_points(tape: Tape, points: Reals, span: Span = DOUBLE) -> tuple[Reals, Reals]:
     """Return values of a tape at real points, and bounds in units of rounding, (inputs and operations, points) each.
 
-    What is beyond the span is infinite, and what is below it has errors of its size.
+    Values beyond the span are infinite, and values below it have errors of their size.
     """
     return RealRuns(tape, len(points), span).at(points)
 

@@ -6,8 +6,8 @@ goes into every output times a weight. One of the weights can be in the coeffici
 long as it was, and that product is saved.
 
 **Short constants.** Constants that are multiplied and added when a program is rewritten are rounded: √½·√½ is
-0.5000000000000001, and 0.17·312.5 is 53.12500000000001. The short number is as near to what is meant, equal to others
-that are written in another way, and what a person would write.
+0.5000000000000001, and 0.17·312.5 is 53.12500000000001. The short number is as near to the exact one, equal to others
+that are written in another way, and the one that a person would write.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 MOST: Final = 20_000
 #: Operations behind each other that a factor passes, at most.
 DEEP: Final = 100
-#: Factors are no larger than that, and no smaller than one by it: what is added up stays in the range of numbers.
+#: Factors are no larger than that, and no smaller than one by it: sums stay in the range of numbers.
 LARGEST: Final = 1e6
 _ARITIES: Final = np.array([row.arity for row in OPERATIONS])
 _SCALED: Final = (ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE)
@@ -89,7 +89,7 @@ def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
     may, once, taken = is_form.tolist(), (used == 1).tolist(), rows[:, :3].tolist()
 
     def takes(r: int, depth: int = DEEP) -> bool:
-        """Return True if its numbers, and those of what only it uses, may take a factor."""
+        """Return True if its numbers, and those of operands that it alone uses, may take a factor."""
         code, *arguments = taken[r]
         if not may[r] or not depth:
             return False
@@ -216,7 +216,7 @@ class _Forms:
         return written
 
 
-#: Digits of what is short: one number in 300,000 has such a neighbour by chance.
+#: Digits of a short number: one number in 300,000 has such a neighbour by chance.
 DIGITS: Final = 10
 #: How far away that is, at most, in units in the last place.
 UNITS: Final = 2.0
