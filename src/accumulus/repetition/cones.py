@@ -1,4 +1,4 @@
-"""A tape cut into cones: trees of operations of which nothing but the root is used elsewhere.
+"""A tape cut into cones: trees of operations of which only the root is used elsewhere.
 
 A cone ends in an output, in a value that is used more than once, or in a term of a sum; deep ones are cut. Sums of
 many terms are no trees of additions, but cones of a kind of their own, whose terms are one column; those that reach a
@@ -196,7 +196,7 @@ class Cones:
         return self._state.forms.copy()
 
     def users(self, labels: Integers) -> Integers:
-        """Return for each cone two words that tell by which others it is taken, and in which places; after `forms`."""
+        """Return for each cone a hash, two words, of its users and their operand positions; call `forms` before."""
         state = self._state
         state.labels[self.roots] = labels
         state.marks = np.zeros((self.length, 2), np.int64)
@@ -210,7 +210,7 @@ class Cones:
 
     @property
     def leaves(self) -> tuple[Integers, Integers]:
-        """Return the references that cones take, one after the other, and where those of each cone begin."""
+        """Return the references that cones take, concatenated, and the offsets of each cone."""
         return self._state.leaves, self._state.leaf_offsets
 
     def alike(self, representatives: Integers) -> bool:
@@ -221,7 +221,7 @@ class Cones:
         return state.different == 0
 
     def steps(self, instances: Integers) -> Integers:
-        """Return for each instance of a recurrence how many come one after the other before it; after `forms`.
+        """Return the step of each instance of a recurrence: its longest chain of predecessors; call `forms` before.
 
         Args:
             instances: for each cone the instance that it is part of, or -1.
@@ -285,7 +285,7 @@ class Recurrence:
 
 
 def recurrence_of(cones: Cones, labels: Integers, chosen: Integers) -> Recurrence | None:
-    """Return the recurrence that some cones form; None if they are no periodic sequence.
+    """Return the recurrence that some cones form; None if their sequence is not periodic.
 
     Args:
         cones: cones of the program.
@@ -304,7 +304,7 @@ def recurrence_of(cones: Cones, labels: Integers, chosen: Integers) -> Recurrenc
 
 
 def _instances(cones: Cones, chosen: Integers, sequence: Integers, period: int) -> Recurrence | None:
-    """Return periods as instances, begun where they depend on each other least; None if they cover too little."""
+    """Return periods as instances, cut where dependencies between them are fewest; None if they cover too little."""
     pattern = _pattern(sequence, period)
     best: tuple[float, int, int] | None = None
     result = None
@@ -478,7 +478,7 @@ def _ordered(cones: Cones, labels: Integers, recurrences: dict[int, Recurrence])
 
 
 def _numbered(first: Integers, *rest: Integers) -> Integers:
-    """Return columns of words as numbers from 0 on: equal for equal rows."""
+    """Return numbers of rows of words, from 0 on: equal for equal rows."""
     numbers: Integers = np.unique(first, return_inverse=True)[1].reshape(-1)
     for column in rest:
         more = np.unique(column, return_inverse=True)[1].reshape(-1)

@@ -141,7 +141,7 @@ class _Instances:
         return saved > (0 if self._short else SAVED * before)
 
     def _reads(self, block: Block) -> Iterator[tuple[Column, Integers]]:
-        """Yield columns that a block takes, and which of its results each entry is taken for."""
+        """Yield columns that a block takes, and the result that each entry is an operand of."""
         places = np.arange(block.count)
         if block.offsets is not None:
             places = np.repeat(places, np.diff(block.offsets))
@@ -149,7 +149,7 @@ class _Instances:
             yield operands, places
 
     def _forward(self) -> bool:
-        """Hand owners on from operands to results; return True if any was new."""
+        """Propagate owners from operands to results; return True if any is new."""
         is_new = False
         for position in self._open:
             block = self._blocks[position]
@@ -169,7 +169,7 @@ class _Instances:
         return is_new
 
     def _backward(self) -> bool:
-        """Hand owners on from results to operands; return True if any was new."""
+        """Propagate owners from results to operands; return True if any is new."""
         is_new = False
         user_owners = np.full(len(self._owners), -1, np.int32)
         shared: set[int] = set()

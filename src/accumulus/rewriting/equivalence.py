@@ -180,7 +180,7 @@ class Verification:
 
     @property
     def points(self) -> int:
-        """At how many points tapes are compared."""
+        """Number of points at which tapes are compared."""
         return len(self._at)
 
     def run(self, other: Tape) -> Run:
@@ -218,7 +218,7 @@ class Verification:
                 raise IncomparableError(differ)
 
     def _compared(self, chunk: slice, b: NDArray[np.complex128], other_errors: Reals) -> NDArray[np.bool_]:
-        """Return the outputs that could be compared at some points; `VerificationError` if one differs.
+        """Return the mask of outputs that could be compared at some points; raise `VerificationError` if one differs.
 
         Args:
             chunk: slice of the points.
@@ -260,7 +260,7 @@ def _parts(tape: Tape, points: int) -> Iterator[slice]:
 
 
 def _are_bounded(outputs: NDArray[np.complex128], errors: Reals) -> NDArray[np.bool_]:
-    """Return the outputs that are numbers with a bound on their error."""
+    """Return the mask of finite outputs with a finite bound on their error."""
     with np.errstate(all="ignore"):
         bounded: NDArray[np.bool_] = np.isfinite(np.hypot(outputs.real, outputs.imag)) & np.isfinite(errors)
     return bounded

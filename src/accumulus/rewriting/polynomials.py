@@ -103,7 +103,7 @@ def _is_exact(coefficient: float) -> bool:
 
 
 def _polynomials(tape: Tape, fixed: bytearray, factors: int, monomials: _Monomials) -> list[Polynomial] | None:
-    """Return the polynomial of each reference, of one atom where it is one; None if they should not be written."""
+    """Return the polynomial of each reference, a single atom where it is one; None if they should not be written."""
     live, codes, first, second = needed(tape), tape.codes, tape.first, tape.second
     polynomials: list[Polynomial] = [{monomials[k,]: 1.0} for k in range(tape.inputs)]
     left = WORK * tape.operations
@@ -245,7 +245,7 @@ class _Writer:
 
 
 def _common(monomials: Iterable[Monomial]) -> Monomial:
-    """Return the largest monomial that divides all of some."""
+    """Return the greatest common divisor of monomials."""
     first, *remaining = monomials
     common = list(first)
     for monomial in remaining:

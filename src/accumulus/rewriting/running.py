@@ -356,7 +356,7 @@ LOST: Final = 1e-3
 
 
 class RealRuns:
-    """Runs of a tape, each at as many real points as the others, in the same memory.
+    """Runs of a tape at a fixed number of real points each, in the same memory.
 
     Args:
         count: of the points.
@@ -375,7 +375,7 @@ class RealRuns:
         self._give(slice(len(tape), None), np.array(tape.constants[::-1]).reshape(-1, 1))
 
     def _give(self, places: slice, numbers: Reals) -> None:
-        """Let inputs or constants be some numbers."""
+        """Set inputs or constants to some numbers."""
         self._values[places] = numbers
         values = self._values[places]
         self._values[places], uncertain = within(self._span, values, np.zeros_like(values))

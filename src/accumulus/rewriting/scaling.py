@@ -66,7 +66,7 @@ def with_scaled_forms(tape: Tape, kept_outputs: int = 0) -> Tape:
 
 
 def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
-    """Return results of arithmetic that are only used times numbers, and may take one."""
+    """Return results of arithmetic whose only uses are products with numbers, and that may absorb a factor."""
     rows = rows_of(tape)
     count = len(tape)
     used = np.zeros(count, np.int64)
@@ -102,7 +102,7 @@ def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
 
 
 class _Forms:
-    """A tape of which numbers change.
+    """A tape whose numbers are changed.
 
     Args:
         tape, kept_outputs: as for `with_scaled_forms`.
@@ -170,7 +170,7 @@ class _Forms:
     def _times(
         self, r: int, factor: float, edits: Mapping[tuple[int, int], float], depth: int = DEEP
     ) -> dict[tuple[int, int], float] | None:
-        """Return factors by which an operation multiplies its value, besides others; None if there are none."""
+        """Return edits that multiply an operation's value by a factor, added to others; None if there are none."""
         code = self._tape.codes[r]
         if r < self._tape.inputs or code not in _SCALED or not self._free[r] or not depth:
             return None

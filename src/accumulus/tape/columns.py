@@ -58,7 +58,7 @@ def column(references: References) -> Column:
 
 
 def _has_step(references: References, step: int) -> bool:
-    """Return True if each reference is the one before and a step."""
+    """Return True if each reference is the previous one plus the step."""
     parts = (references[first : first + CHUNK + 1] for first in range(0, len(references) - 1, CHUNK))
     return all((chunk[1:] - chunk[:-1] == step).all() for chunk in parts)
 
@@ -112,7 +112,7 @@ def are_equal(one: Column, other: Column) -> bool:
 
 
 def check_steps(operands: Sequence[Column], start: int, outputs: int, steps: References, constants: int) -> None:
-    """Refuse columns in which an instance takes a result of its own or a later step, or one that does not exist.
+    """Raise `ArgumentError` if an instance takes a result of its own or a later step, or a missing reference.
 
     Args:
         operands: operands of all instances, one column each.

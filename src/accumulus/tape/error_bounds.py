@@ -111,7 +111,7 @@ class ErrorBounds(Domain):
     abs = logical_not = attach = negative
 
     def minimum(self, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
-        """Return the larger error: one of the arguments is chosen, whichever."""
+        """Return the larger error, since either argument may be chosen."""
         return np.maximum(*dxs)
 
     maximum = logical_and = logical_or = minimum
@@ -137,7 +137,7 @@ class ErrorBounds(Domain):
         return np.where((slip > 0) & across, 2.0 * (period + dy), slip)
 
     def function(self, row: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
-        """Bound any other operation: how far it moves when its arguments move as far as they may be off."""
+        """Bound any other operation by its change when its arguments move by their errors."""
         error = np.where(np.isfinite(sum(dxs)), self._rounding.unit * abs(v) + self._rounding.smallest, np.inf)
         if row.name in ("sin", "cos"):  # a whole period may lie between
             return error + np.minimum(dxs[0], 2.0)

@@ -129,7 +129,7 @@ def fuse(tape: Program) -> list[Map]:
 
 
 def _note(block: Block, operands: Column, outputs: dict[int, set[int]], position: int) -> None:
-    """Note which outputs of a recurrence a column has results of."""
+    """Note the outputs of a recurrence whose results are in a column."""
     if block.code == SCAN and block.size:
         outputs.setdefault(position, set()).update(_outputs_in(block, operands))
 

@@ -137,7 +137,7 @@ class Domain:
         raise NotImplementedError(f"{type(self).__name__} has no rule for sums by indices")
 
     def factorise(self, row: Factorisation, matrix: Any, shape: Shape) -> Any:
-        """Compute the parts of a factorisation, one after the other."""
+        """Compute the parts of a factorisation, concatenated."""
         raise NotImplementedError(f"{type(self).__name__} has no rule for {row.name}")
 
     def sparse_solve(self, system: SparseSystem, data: Any, sides: Any, shape: Shape) -> Any:
@@ -277,7 +277,7 @@ class Memory:
         return self.parts[0][index] if self._is_one else tuple(component[index] for component in self.parts)
 
     def write(self, start: int, count: int, results: Any) -> None:
-        """Keep results, from one reference on."""
+        """Store results from a reference on."""
         rows = slice(self._first + start, self._first + start + count)
         if self._is_one:
             self.parts[0][rows] = results

@@ -178,7 +178,7 @@ class _Segment(Tape):
         return self.there[reference] if reference >= 0 else self.program.constant(self.value_of(reference))
 
     def _one_block(self) -> Block:
-        """Return all operations as the body of one instance, each of which is a result."""
+        """Return all operations as the body of one instance, with each of them as a result."""
         rows = rows_of(self)
         codes, arguments = rows[:, 0], rows[:, 1:]
         inside = codes != INPUT

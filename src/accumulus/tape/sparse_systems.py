@@ -44,7 +44,7 @@ class SparseMatrix:
 
     @classmethod
     def of(cls, matrix: Any) -> SparseMatrix:
-        """Return a copy of a matrix, sparse or dense, in the order in which SciPy adds entries; one for equal ones."""
+        """Return a copy of a sparse or dense matrix, in SciPy's order of summation; equal matrices share one."""
         from scipy.sparse import csr_array
 
         stored = matrix if getattr(matrix, "format", "") == "csr" else csr_array(matrix).sorted_indices()

@@ -109,7 +109,7 @@ class LongSegment(Segment):
 
     @property
     def is_filled(self) -> bool:
-        """Return True if outputs follow each other in the array, and nothing is between them."""
+        """Return True if outputs are consecutive in the array, without gaps."""
         return isinstance(self.positions, slice) and self.positions == slice(0, self.length)
 
     @classmethod
@@ -119,7 +119,7 @@ class LongSegment(Segment):
 
 
 def as_slice(positions: Positions) -> Positions:
-    """Return positions that follow each other as a slice."""
+    """Return consecutive positions as a slice; others unchanged."""
     if isinstance(positions, slice):
         return positions
     compact = column(positions)
@@ -472,12 +472,12 @@ class CompiledLoops(ABC):
         """
 
     def run(self, batch: Batch, first: int, last: int) -> int:
-        """Compute points of a batch from `first` on, all their entries; the point from which on they are left alone."""
+        """Compute all entries of points of a batch from `first` on; return the first point left to the caller."""
         return first
 
 
 class InterpretedLoops(CompiledLoops):
-    """Loops of targets that have none of their own: NumPy's, block by block."""
+    """Loops of targets without loops: NumPy's, block by block."""
 
     def __init__(self, unit: Unit) -> None:
         super().__init__(unit)

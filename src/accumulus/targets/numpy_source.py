@@ -562,7 +562,7 @@ class ArrayPrinter:
 
 
 def _pieces(references: NDArray[np.int64], owners: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64]]] | None:
-    """Return references as pieces of arrays that follow each other, each with its owner; None if these are many."""
+    """Return references as consecutive pieces of arrays, each with its owner; None if these are many."""
     apart = (np.diff(references) != 1) & (owners[1:] >= 0)  # of constants any are one table
     ends = np.flatnonzero(apart | (np.diff(owners) != 0)) + 1
     if len(ends) >= min(MOST_PIECES, len(references) - 1):

@@ -454,7 +454,7 @@ def runs(
 
 
 def width(tape: Tape, samples: int = 3) -> float:
-    """Return roughly how many operations could be done at once: a mean over depths of stretches of the tape."""
+    """Return an estimate of operations that can run in parallel: a mean over depths of stretches of the tape."""
     rows = rows_of(tape)
     stretch = min(STRETCH, tape.operations)
     starts = np.linspace(tape.inputs, len(tape) - stretch, samples).astype(np.int64)
@@ -517,7 +517,7 @@ def _depths(rows: Integers, order: Integers) -> Integers:
 def _slots(
     inputs: int, rows: Integers, order: Integers, starts: Integers, lengths: Integers, outputs: Integers
 ) -> tuple[Integers, int]:
-    """Return a slot for each value, free again after the last run that needs it; and how many there are."""
+    """Return a slot for each value, free again after the last run that needs it; and the number of slots."""
     run_of = np.repeat(np.arange(len(starts)), lengths)
     last = np.full(len(rows), -1)
     last[order] = run_of

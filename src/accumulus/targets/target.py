@@ -94,7 +94,7 @@ def languages() -> tuple[str, ...]:
 
 
 def check_target(name: str) -> str:
-    """Return the name, or `UnknownNameError` with the names that there are."""
+    """Return the name; raise `UnknownNameError` with all names if there is none."""
     if name not in TARGETS and name not in SOURCES:
         raise unknown_name("target", name, languages())
     return name

@@ -42,7 +42,7 @@ from accumulus.targets.schedule import WITHOUT_PRODUCT, Group, Part, fuse_produc
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """A sum that takes a product in: which of its arguments that is, and the product."""
+    """A sum fused with a product: the product, and its position among the sum's arguments."""
 
     product: int
     first: bool
@@ -404,7 +404,7 @@ def _bits(value: float) -> int:
 
 
 def definitions(name: str, inline: str, functions: Collection[str]) -> list[str]:
-    """Return C of the functions of a program, which are called by the names of the C library behind the program's.
+    """Return C of a program's elementary functions, named after the program and the C library's function.
 
     They are for one point out of several, S of them, of a loop that has a variable ``unfit``.
     """

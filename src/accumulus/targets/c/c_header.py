@@ -188,7 +188,7 @@ class Source:
 
     @property
     def _declared_batch(self) -> str:
-        """The function of points one behind the other."""
+        """Declaration of the function of consecutive points."""
         return f"void {self._name}_batch({', '.join(['size_t points', *self._parameters])})"
 
     @property

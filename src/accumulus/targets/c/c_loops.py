@@ -369,7 +369,7 @@ class LoopSource(Source):
         moved: Sequence[str],
         before: Sequence[str],
     ) -> None:
-        """Write a long body: functions for its parts, through which a few instances go at a time."""
+        """Write a long body as functions for its parts, each called for a few instances at a time."""
         calls, every, count = [], set(moved), nest.count
         for number, (lines, arrays) in enumerate(texts):
             name = f"{self._name}_loop{len(self._calls)}_part{number}"
@@ -584,7 +584,7 @@ class LoopSource(Source):
     def _system(
         self, shape: tuple[int, int, int], matrices: Sequence[Reading], result: Reading, is_logarithm: bool
     ) -> None:
-        """Write the solutions of a system; where there are no sides the determinant, or its sign and logarithm."""
+        """Write the solutions of a system; without right-hand sides the determinant, or its sign and logarithm."""
         n, _, m = shape
         self._helpers["eliminate"] = _ELIMINATE.replace("NAME", self._macro).replace("name_", f"{self._name}_")
         matrix, *sides = matrices
@@ -758,7 +758,7 @@ class LoopSource(Source):
 
 
 def hidden(table: str, macro: str) -> list[str]:
-    """Return lines that name a table anew, so that compilers do not see the numbers in it.
+    """Return lines that rename a table, to hide its numbers from compilers.
 
     Where it has AVX-512, gcc 12.2 copies 1, 1, 1, 0, 0, 0 as 1, 1, 1, 1, 0, 0.
     """
@@ -766,7 +766,7 @@ def hidden(table: str, macro: str) -> list[str]:
 
 
 def _rows(stores: Sequence[Reading], registers: Sequence[int]) -> list[tuple[list[int], str, int, int]]:
-    """Return registers of results that lie one after the other, the array, and the first place there.
+    """Return runs of consecutive results: their registers, the array, and the first place there.
 
     The last number is the distance from one result to the next; of single ones, from one instance to the next.
     """

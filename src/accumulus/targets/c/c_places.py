@@ -201,7 +201,7 @@ class Places:
         return np.where(references < 0, _CONSTANT, np.where(references < self._inputs, owners, _WORK))
 
     def _array_of(self, reference: int) -> tuple[int, int]:
-        """Return the owner of a reference, and which array of results it is in."""
+        """Return the owner of a reference, and the array of results that holds it."""
         if reference < 0:
             return _CONSTANT, 0
         if reference >= self._inputs:
@@ -260,7 +260,7 @@ def affine(column: NDArray[np.int64], first: int, stop: int) -> tuple[int, int]:
 
 
 def moves(source: str, places: NDArray[np.int64], result: str, positions: NDArray[np.int64]) -> list[str] | None:
-    """Return loops that bring numbers from places to positions, without tables; None if these would be many.
+    """Return loops that copy numbers from places to positions without tables; None if these would be many.
 
     Both are in a few stretches, maybe after they are taken apart by their numbers modulo a small period.
     """

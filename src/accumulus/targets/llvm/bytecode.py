@@ -116,7 +116,7 @@ class BytecodeKernel(Kernel):
         return None
 
     def _run(self, inputs: NDArray[Any]) -> NDArray[Any]:
-        """Return a workspace in which all operations are done."""
+        """Return a workspace after computing all operations in it."""
         lanes = inputs.shape[1]
         idle = self._idle[lanes]
         try:
@@ -141,7 +141,7 @@ class BytecodeKernel(Kernel):
 
 
 def _assembled(tape: Tape) -> tuple[NDArray[np.int32], Callable[[NDArray[np.int64]], NDArray[np.int64]], int]:
-    """Return the table of operations, a function from references to slots, and how many slots there are."""
+    """Return the table of operations, a function from references to slots, and the number of slots."""
     inputs, constants = tape.inputs, len(tape.constants)
     live = np.frombuffer(needed(tape), np.uint8)[inputs:].astype(bool)
     rows = rows_of(tape, inputs)[live]
@@ -239,7 +239,7 @@ def _text(lanes: int, dtype: str, special: bool) -> tuple[list[str], Functions]:
 
 @cache
 def _interpreter(lanes: int, dtype: str, special: bool, cached: bool) -> tuple[_Run, Library]:
-    """Return the function that runs tables of operations, with special functions if wanted, and its memory."""
+    """Return the function that runs tables of operations, with special functions if requested, and its memory."""
     key = digest([version(), b"bytecode", repr((lanes, dtype, special)).encode()])
     code = load(key) if cached else None
     if code is None:

@@ -344,7 +344,7 @@ ret i1 %both
 
 
 def _given(name: str, index: int) -> list[str]:
-    """Return the object %name.object that was given at a position."""
+    """Return instructions that load the argument %name.object at a position."""
     return [
         f"%{name}.slot = getelementptr ptr, ptr %objects, i64 {index}",
         f"%{name}.object = load ptr, ptr %{name}.slot",

@@ -34,7 +34,7 @@ _COPYING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """A function on vectors: its name in the module, the type that it returns, and which field of it is wanted."""
+    """A function on vectors: its name in the module, its return type, and the field that holds the value."""
 
     name: str
     kind: str

@@ -481,7 +481,7 @@ class _Step:
         return np.stack([steps[firsts], steps[ends]], axis=1), wide[firsts]
 
     def shares(self, threads: int) -> NDArray[np.int64]:
-        """Return calls for as many threads as are worth it, each of which makes one; one share if that is none."""
+        """Return the bounds of shares of instances, one for each thread that is worth it; a single share otherwise."""
         calls = min(threads, int(self.seconds / MINIMUM_WORK), self.count // FEWEST_POINTS)
         bounds = [0, self.count]
         if calls > 1 and self.nest.steps is None and self.nest.code != SCATTER:
@@ -596,7 +596,7 @@ class LLVMLoops(CompiledLoops):
     def _columns(self, step: _Step, matrix: SparseMatrix) -> list[tuple[int, NDArray[np.int32], int]]:
         """Return the columns that a sparse matrix is multiplied with, those of the first operand first.
 
-        Of each, where it begins, where the number of each entry is from there on, and its place among the results.
+        Each is its beginning, the offset of each entry's factor from there, and its position among the results.
         """
         factors, nest = self._sparse.get(id(step)), step.nest
         if factors is None:
@@ -737,7 +737,7 @@ class LLVMLoops(CompiledLoops):
         return words, places
 
     def _target(self, values: Floats, step: _Step) -> Callable[[Sequence[Floats]], Floats]:
-        """Return function that finds the memory a product goes to, given the arrays that are returned."""
+        """Return a function from the returned arrays to the memory that a product is stored in."""
         ((result,), size) = step.nest.stores, step.nest.count
         if isinstance(result, Place):
             segment, positions = result.segment, slice(result.offset, result.offset + size)
@@ -861,7 +861,7 @@ class _Memory:
 
 
 def _overlap(operands: Column, start: int, count: int) -> bool:
-    """Return True if a column has any of some references that follow each other."""
+    """Return True if a column has any of `count` references from `start` on."""
     if isinstance(operands, Range):
         low, high = sorted((operands.start, operands.start + operands.step * (operands.count - 1)))
         return low < start + count and high >= start

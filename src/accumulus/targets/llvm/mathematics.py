@@ -200,7 +200,7 @@ class Writer:
         return self.either(self.comparison("ult", x, 2.0**-1022), self.comparison("oeq", x, math.inf))
 
     def unordered(self, a: str, b: str) -> str:
-        """Return the mask of where one of both is NaN."""
+        """Return the mask of lanes where one of both is NaN."""
         return self.comparison("uno", a, b)
 
 

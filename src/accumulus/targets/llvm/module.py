@@ -96,7 +96,7 @@ class Variant:
         return 8 if self.dtype == "float64" else 4
 
     def parts(self, tape: Tape, segments: Sequence[Segment]) -> tuple[list[Part], int]:
-        """Return operations and results in order, cut into functions; and how many slots the frame needs."""
+        """Return operations and results in order, cut into functions; and the number of slots in the frame."""
         results = results_of(tape, segments)
         if self.steps is not None:
             steps: Sequence[int | Group] = self.steps
@@ -117,7 +117,7 @@ def results_of(tape: Tape, segments: Sequence[Segment]) -> list[Group]:
 
 
 def sines_and_cosines(tape: Tape) -> dict[int, int]:
-    """Return sine and cosine of one angle, which are one call: each → the other."""
+    """Return pairs of sine and cosine of one angle, which share a call: each → the other."""
     sin, cos = BY_NAME["sin"].code, BY_NAME["cos"].code
     if sin not in tape.codes or cos not in tape.codes:
         return {}
@@ -423,7 +423,7 @@ def _in_loops(
 
 
 def _runs(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Runs | None:
-    """Return a large program in runs of equal operations, if these are long enough for loops."""
+    """Return a large program as runs of equal operations; None if these are too short for loops."""
     if tape.operations <= LARGEST_STRAIGHT_LINE or variant.part_size:
         return None
     if width(tape) < SHORTEST_RUN:  # sorting by kind, too, makes runs shorter

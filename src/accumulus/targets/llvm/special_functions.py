@@ -144,12 +144,12 @@ def _inverse_of_error(w: Term) -> Term:
 
 
 def erfinv(z: Term) -> Any:
-    """Return the number of which erf is z."""
+    """Return the inverse of erf at z."""
     return z * _inverse_of_error(-np.log((1.0 - z) * (1.0 + z)))
 
 
 def erfcinv(y: Term) -> Any:
-    """Return the number of which erfc is y."""
+    """Return the inverse of erfc at y."""
     return (1.0 - y) * _inverse_of_error(-np.log(y * (2.0 - y)))
 
 

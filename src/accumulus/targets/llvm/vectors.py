@@ -313,7 +313,7 @@ class Rows(Layout):
         return {start + k: column for k, column in enumerate(columns)}
 
     def store(self, group: Group) -> None:
-        """Store columns, each when those beside it are there."""
+        """Store columns, each once its neighbours are complete."""
         if not group.is_zero:
             for column, reference in enumerate(group.references, group.start):
                 self._put(group.segment, column, reference)
