@@ -1,8 +1,8 @@
-"""A tape cut into cones: trees of operations of which nothing but the root is used elsewhere.
+"""A tape cut into cones: trees of operations of which only the root is used elsewhere.
 
 A cone ends in an output, in a value that is used more than once, or in a term of a sum; deep ones are cut. Sums of
 many terms are no trees of additions, but cones of a kind of their own, whose terms are one column; those that reach a
-jump, or what sees the signs of zeros, are computed as they were recorded, and stay trees.
+jump, or an operation that sees the signs of zeros, are computed as they were recorded, and stay trees.
 
 **Classes** are of cones of equal form: each becomes a few blocks, with one instance for each cone.
 
@@ -58,8 +58,8 @@ from accumulus.tape.tape import ADD, NEGATIVE, SUBTRACT, Tape
 DEEPEST: Final = 256
 #: Terms from which on a tree of additions is a sum: fewer are better added where their results are needed.
 LEAST_TERMS: Final = 16
-#: Arguments whose value, where it is a constant, decides what the operation is; those from the fourth bit on: where it
-#: is one of `_SPECIAL`, as of a reciprocal, or of a branch that is not taken.
+#: Arguments whose constant value decides which operation this is; those from the fourth bit on: where the constant is
+#: one of `_SPECIAL`, as of a reciprocal, or of a branch that is not taken.
 _LITERAL: Final = {"power": 0b010, "divide": 0b001_000, "select": 0b110_001, "attach": 0b001}
 _SPECIAL: Final = (0.0, 1.0, -1.0)
 
@@ -184,7 +184,7 @@ class Cones:
         state.forms = np.zeros(self.count, np.int64)
 
     def forms(self, labels: Integers, inputs: int = 0) -> Integers:
-        """Return a hash of each cone: of its operations, and of the labels of what it takes.
+        """Return a hash of each cone: of its operations, and of the labels of its operands.
 
         Args:
             labels: labels of all cones.
@@ -196,7 +196,7 @@ class Cones:
         return self._state.forms.copy()
 
     def users(self, labels: Integers) -> Integers:
-        """Return for each cone two words that tell by which others it is taken, and in which places; after `forms`."""
+        """Return for each cone a hash, two words, of its users and their operand positions; call `forms` before."""
         state = self._state
         state.labels[self.roots] = labels
         state.marks = np.zeros((self.length, 2), np.int64)
@@ -210,7 +210,7 @@ class Cones:
 
     @property
     def leaves(self) -> tuple[Integers, Integers]:
-        """Return the references that cones take, one after the other, and where those of each cone begin."""
+        """Return the references that cones take, concatenated, and the offsets of each cone."""
         return self._state.leaves, self._state.leaf_offsets
 
     def alike(self, representatives: Integers) -> bool:
@@ -221,7 +221,7 @@ class Cones:
         return state.different == 0
 
     def steps(self, instances: Integers) -> Integers:
-        """Return for each instance of a recurrence how many come one after the other before it; after `forms`.
+        """Return the step of each instance of a recurrence: its longest chain of predecessors; call `forms` before.
 
         Args:
             instances: for each cone the instance that it is part of, or -1.
@@ -285,7 +285,7 @@ class Recurrence:
 
 
 def recurrence_of(cones: Cones, labels: Integers, chosen: Integers) -> Recurrence | None:
-    """Return the recurrence that some cones form; None if they are no periodic sequence.
+    """Return the recurrence that some cones form; None if their sequence is not periodic.
 
     Args:
         cones: cones of the program.
@@ -295,16 +295,16 @@ def recurrence_of(cones: Cones, labels: Integers, chosen: Integers) -> Recurrenc
     sequence = labels[chosen]
     best: Recurrence | None = None
     for period in islice(_periods(sequence), MOST_PERIODS):
-        found = _instances(cones, chosen, sequence, period)
-        if found is not None and (best is None or found.cones.size > best.cones.size):
-            best = found
+        recurrence = _instances(cones, chosen, sequence, period)
+        if recurrence is not None and (best is None or recurrence.cones.size > best.cones.size):
+            best = recurrence
         if best is not None and best.cones.size >= NEARLY * len(chosen):
             break
     return best
 
 
 def _instances(cones: Cones, chosen: Integers, sequence: Integers, period: int) -> Recurrence | None:
-    """Return periods as instances, begun where they depend on each other least; None if they cover too little."""
+    """Return periods as instances, cut where dependencies between them are fewest; None if they cover too little."""
     pattern = _pattern(sequence, period)
     best: tuple[float, int, int] | None = None
     result = None
@@ -313,15 +313,15 @@ def _instances(cones: Cones, chosen: Integers, sequence: Integers, period: int) 
         begins = _occurrences(sequence, np.roll(pattern, -turn))
         if len(begins) < FEWEST or period * len(begins) < COVERED * len(chosen):
             continue
-        found = chosen[begins[:, np.newaxis] + np.arange(period)]
+        periods = chosen[begins[:, np.newaxis] + np.arange(period)]
         instances = np.full(cones.count, -1)
-        instances[found] = np.arange(len(found))[:, np.newaxis]
+        instances[periods] = np.arange(len(periods))[:, np.newaxis]
         steps = cones.steps(instances)
-        depth = round((int(steps.max()) + 1) / len(found), 2)
-        score = depth, int(taken_elsewhere(cones, instances)[found].any(axis=0).sum()), -len(found)
+        depth = round((int(steps.max()) + 1) / len(periods), 2)
+        score = depth, int(taken_elsewhere(cones, instances)[periods].any(axis=0).sum()), -len(periods)
         if best is None or score < best:
             offsets = np.append(0, np.cumsum(np.bincount(steps)))
-            best, result = score, Recurrence(found[np.argsort(steps, kind="stable")], offsets)
+            best, result = score, Recurrence(periods[np.argsort(steps, kind="stable")], offsets)
     return result
 
 
@@ -337,8 +337,8 @@ def taken_elsewhere(cones: Cones, instances: Integers) -> NDArray[np.bool_]:
 
 
 def _periods(sequence: Integers) -> Iterator[int]:
-    """Yield distances at which most of a sequence comes again, found by what is rarest in it; none twice."""
-    known: set[int] = set()
+    """Yield distinct distances at which most of a sequence recurs, proposed by its rarest labels."""
+    seen: set[int] = set()
     begins = np.flatnonzero(np.diff(sequence, prepend=-1))  # of runs, as operations on arrays have them
     runs = _numbered(sequence[begins], np.diff(np.append(begins, len(sequence))))
     for tokens, ends in ((sequence, np.arange(len(sequence))), (runs, begins)):
@@ -350,8 +350,8 @@ def _periods(sequence: Integers) -> Iterator[int]:
                 distances, often = np.unique(places[times:] - places[:-times], return_counts=True)
                 period = int(distances[np.argmax(often)])
                 alike = np.count_nonzero(sequence[period:] == sequence[:-period])
-                if period not in known and alike >= COVERED * (len(sequence) - period):
-                    known.add(period)
+                if period not in seen and alike >= COVERED * (len(sequence) - period):
+                    seen.add(period)
                     yield period
 
 
@@ -364,19 +364,19 @@ def _pattern(sequence: Integers, period: int) -> Integers:
 
 
 def _occurrences(sequence: Integers, pattern: Integers) -> Integers:
-    """Return the places at which a pattern begins, without overlaps."""
+    """Return the positions at which a pattern begins, without overlaps."""
     period = len(pattern)
     count = len(sequence) - period + 1
     alike = np.ones(max(count, 0), bool)
     for k in range(period):
         alike &= sequence[k : k + count] == pattern[k]
-    found = np.flatnonzero(alike)
-    if len(found) and (np.diff(found) < period).any():
-        found = found[(found - found[0]) % period == 0]
-    return found
+    begins = np.flatnonzero(alike)
+    if len(begins) and (np.diff(begins) < period).any():
+        begins = begins[(begins - begins[0]) % period == 0]
+    return begins
 
 
-#: Rounds in which classes are parted by what they take, and by who takes them.
+#: Rounds in which classes are separated by their operands, and by their users.
 ROUNDS: Final = 2
 #: Levels of one class of which each is one of its own: where there are few, and at most, where there is no recurrence.
 FEW_LEVELS: Final = 3
@@ -408,35 +408,35 @@ def classes_of(cones: Cones, most: int) -> Iterator[Classes]:
         cones: of the program.
         most: operations of one instance of each class together.
     """
-    known = np.zeros(cones.count, np.int64)
-    labels = coarse = _numbered(cones.forms(known))
+    previous = np.zeros(cones.count, np.int64)
+    labels = coarse = _numbered(cones.forms(previous))
     operations = np.diff(cones.words[1]) // WIDTH
     if _distinct(labels, operations) > most:
         return
     for _ in range(ROUNDS):
         finer = _numbered(cones.forms(labels), *cones.users(labels).T)
         if _distinct(finer, operations) > most:
-            cones.forms(known)  # as these classes have them
+            cones.forms(previous)  # as these classes have them
             break
-        known, labels = labels, finer
+        previous, labels = labels, finer
     blank = np.zeros(cones.count, np.int64)
-    # without their neighbourhoods the first steps of a recurrence and the last are as all others; or almost, if what is
-    # computed from inputs alone, and comes between them, has to be told from what they compute
+    # without their neighbourhoods the first steps of a recurrence and the last are as all others; or almost, if
+    # results computed from inputs alone come between them, and have to be distinguished from theirs
     for before, inputs, chosen, make in (
-        (known, 0, labels, partial(_by_levels, most=FEW_LEVELS)),
+        (previous, 0, labels, partial(_by_levels, most=FEW_LEVELS)),
         (blank, 0, coarse, _with_recurrences),
         (blank, 1, None, _with_recurrences),
-        (known, 0, labels, _with_recurrences),
+        (previous, 0, labels, _with_recurrences),
         (blank, 0, coarse, partial(_by_levels, most=MOST_LEVELS)),
     ):
         forms = cones.forms(before, inputs)
-        found = make(cones, _numbered(forms) if chosen is None else chosen)
-        if found is not None and found.distinct(operations) <= most:
-            yield found
+        classes = make(cones, _numbered(forms) if chosen is None else chosen)
+        if classes is not None and classes.distinct(operations) <= most:
+            yield classes
 
 
 def _by_levels(cones: Cones, labels: Integers, most: int) -> Classes | None:
-    """Return the classes, those that take their own results parted by levels; None if these are more than so many."""
+    """Return the classes, those that take their own results separated by levels; None for more than `most` levels."""
     around = _on_cycles(labels, *_edges(cones, labels))[labels]
     levels = np.where(around, cones.levels(), 0)
     if len(np.unique(levels[around])) > most:
@@ -450,17 +450,17 @@ def _with_recurrences(cones: Cones, labels: Integers) -> Classes | None:
     component = _components(_on_cycles(labels, starts, to), starts, to)
     if component is None:
         return None
-    # what is left over of them is parted by levels
+    # cones outside of recurrences are separated by levels
     finer = _numbered(labels, np.where(component[labels] >= 0, cones.levels(), 0))
-    found: list[Recurrence] = []
+    recurrences: list[Recurrence] = []
     for each in np.unique(component[component >= 0]).tolist():
         recurrence = recurrence_of(cones, labels, np.flatnonzero(component[labels] == each))
         if recurrence is None:
             return None
-        finer[recurrence.cones] = cones.count + len(found)
-        found.append(recurrence)
+        finer[recurrence.cones] = cones.count + len(recurrences)
+        recurrences.append(recurrence)
     finer = _numbered(finer)
-    return _ordered(cones, finer, {int(finer[each.cones[0, 0]]): each for each in found})
+    return _ordered(cones, finer, {int(finer[each.cones[0, 0]]): each for each in recurrences})
 
 
 def _ordered(cones: Cones, labels: Integers, recurrences: dict[int, Recurrence]) -> Classes | None:
@@ -477,10 +477,10 @@ def _ordered(cones: Cones, labels: Integers, recurrences: dict[int, Recurrence])
     return Classes(labels, order, recurrences) if len(order) == count else None
 
 
-def _numbered(first: Integers, *others: Integers) -> Integers:
-    """Return columns of words as numbers from 0 on: equal for equal rows."""
+def _numbered(first: Integers, *rest: Integers) -> Integers:
+    """Return numbers of rows of words, from 0 on: equal for equal rows."""
     numbers: Integers = np.unique(first, return_inverse=True)[1].reshape(-1)
-    for column in others:
+    for column in rest:
         more = np.unique(column, return_inverse=True)[1].reshape(-1)
         numbers = np.unique(numbers * (int(more.max(initial=0)) + 1) + more, return_inverse=True)[1].reshape(-1)
     return numbers
@@ -515,11 +515,11 @@ def _components(around: NDArray[np.bool_], starts: Integers, to: Integers) -> In
     chosen = np.flatnonzero(around)
     if len(chosen) > MOST_MUTUAL:
         return None
-    place = np.full(len(around), -1)
-    place[chosen] = np.arange(len(chosen))
+    position = np.full(len(around), -1)
+    position[chosen] = np.arange(len(chosen))
     inside = around[starts] & around[to]
     reached = np.zeros((len(chosen), len(chosen)), np.float32)
-    reached[place[starts[inside]], place[to[inside]]] = 1.0
+    reached[position[starts[inside]], position[to[inside]]] = 1.0
     for _ in range(len(chosen).bit_length()):
         reached = np.minimum(reached + reached @ reached, 1.0)
     mutual = (reached > 0) & (reached.T > 0)
@@ -529,11 +529,11 @@ def _components(around: NDArray[np.bool_], starts: Integers, to: Integers) -> In
 
 
 def _on_cycles(labels: Integers, starts: Integers, to: Integers) -> NDArray[np.bool_]:
-    """Return the classes that take results of their own, directly or by way of others, or are between such classes."""
+    """Return the mask of classes on a cycle of dependencies, or between such classes."""
     count = int(labels.max(initial=-1)) + 1
-    found = np.ones(count, bool)
+    on_cycles = np.ones(count, bool)
     for one, other in ((starts, to), (to, starts)):
         behind = np.ones(count, bool)
         behind[topological(count, one, other)] = False
-        found &= behind
-    return found
+        on_cycles &= behind
+    return on_cycles

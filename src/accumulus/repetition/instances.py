@@ -3,11 +3,11 @@
 Written with NumPy, lengths of n vectors are loops over 3 n products, over n sums of three, and over n roots; each goes
 through memory, and derivatives of one array by another are entries one by one. By instances the same is three loops
 over n products each, two over n sums and one over n roots, which `accumulus.tape.fusion` makes one body of: planned as
-any function, and with few derivatives of what it takes and returns. That is what ``acc.map`` records.
+any function, and with few derivatives between its arguments and results. ``acc.map`` records this form directly.
 
 Every entry of an array belongs to one instance: where n numbers are computed, or summed, those are the instances, and
-entries belong to that which they are made from, or else for which they are used. In whatever way they are found, the
-program computes the same numbers by the same operations; what is no gain is left as it is.
+entries belong to that which they are made from, or else for which they are used. However they are found, the
+program computes the same numbers by the same operations; where nothing is gained it stays unchanged.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MOST_BLOCKS: Final = 2_000
 MOST_TERMS: Final = 32
 #: Numbers of instances that are tried, at most, that of the most operations first.
 MOST_TRIED: Final = 2
-#: Of what goes through memory, the part that has to be saved.
+#: Fraction of memory traffic that has to be saved.
 SAVED: Final = 0.25
 #: How often owners are handed on from operands to results and back, at most.
 ROUNDS: Final = 4
@@ -75,9 +75,9 @@ def by_instance(program: Program, results: int | None = None, *, short: bool = F
             counts[block.count] = counts.get(block.count, 0) + 1
     for count in sorted(counts, key=lambda count: (-counts[count], count))[:MOST_TRIED]:
         if any(block.count % count == 0 and _is_wider(block, count) for block in blocks.values()):
-            found = _Instances(program, blocks, count, short=short)
-            if found.is_gain(of_results) and not (short and found.text > LONGER * program.text):
-                return found.program()
+            grouped = _Instances(program, blocks, count, short=short)
+            if grouped.is_gain(of_results) and not (short and grouped.text > LONGER * program.text):
+                return grouped.program()
     return program
 
 
@@ -90,7 +90,7 @@ def _may_be_parted(block: Block) -> bool:
 
 
 def _is_whole(block: Block) -> bool:
-    """Return True for recurrences, calls, and what works on matrices."""
+    """Return True for recurrences, calls, and operations on matrices."""
     return block.body is not None or block.shape is not None
 
 
@@ -104,7 +104,7 @@ class _Instances:
 
     def __init__(self, program: Program, blocks: dict[int, Block], count: int, *, short: bool = False) -> None:
         self._program, self._blocks, self._count, self._short = program, blocks, count, short
-        #: The instance of each reference, -1 of what has none.
+        #: The instance of each reference, -1 where it has none.
         self._owners = np.full(len(program), -1, np.int32)
         #: Blocks whose results are parted; those of one instance each, in the order of their positions.
         self._parted: set[int] = set()
@@ -141,7 +141,7 @@ class _Instances:
         return saved > (0 if self._short else SAVED * before)
 
     def _reads(self, block: Block) -> Iterator[tuple[Column, Integers]]:
-        """Yield columns that a block takes, and which of its results each entry is taken for."""
+        """Yield columns that a block takes, and the result that each entry is an operand of."""
         places = np.arange(block.count)
         if block.offsets is not None:
             places = np.repeat(places, np.diff(block.offsets))
@@ -149,8 +149,8 @@ class _Instances:
             yield operands, places
 
     def _forward(self) -> bool:
-        """Hand owners on from operands to results; return True if any was new."""
-        found = False
+        """Propagate owners from operands to results; return True if any is new."""
+        is_new = False
         for position in self._open:
             block = self._blocks[position]
             if position in self._parted:
@@ -160,40 +160,40 @@ class _Instances:
                 if isinstance(operands, Range) and operands.is_uniform:
                     continue
                 references = references_in(operands)
-                given = self._owners[np.maximum(references, 0)]
-                given[references < 0] = -1
-                known = given >= 0
-                if known.any():
-                    owners[places[known & (owners[places] < 0)]] = given[known & (owners[places] < 0)]
-            found |= self._settle(position, owners)
-        return found
+                operand_owners = self._owners[np.maximum(references, 0)]
+                operand_owners[references < 0] = -1
+                is_owned = operand_owners >= 0
+                if is_owned.any():
+                    owners[places[is_owned & (owners[places] < 0)]] = operand_owners[is_owned & (owners[places] < 0)]
+            is_new |= self._settle(position, owners)
+        return is_new
 
     def _backward(self) -> bool:
-        """Hand owners on from results to operands; return True if any was new."""
-        found = False
-        wanted = np.full(len(self._owners), -1, np.int32)
+        """Propagate owners from results to operands; return True if any is new."""
+        is_new = False
+        user_owners = np.full(len(self._owners), -1, np.int32)
         shared: set[int] = set()
         for position in reversed(self._open):
             block = self._blocks[position]
             if position not in self._parted:
-                owners = wanted[block.start : block.start + block.count]
+                owners = user_owners[block.start : block.start + block.count]
                 if position in shared or not self._settle(position, owners):
                     continue
-                found = True
-            own = self._owners[block.start : block.start + block.count]
+                is_new = True
+            block_owners = self._owners[block.start : block.start + block.count]
             for operands, places in self._reads(block):
                 sources = [k for k in self._program.owners(operands) if k >= 0 and k not in self._parted]
                 if not sources:
                     continue
                 references = references_in(operands)
                 taken = references >= self._program.inputs
-                references, owners = references[taken], own[places[taken]]
-                before = wanted[references]
-                wanted[references] = owners
-                differs = (wanted[references] != owners) | ((before >= 0) & (before != owners))
+                references, owners = references[taken], block_owners[places[taken]]
+                before = user_owners[references]
+                user_owners[references] = owners
+                differs = (user_owners[references] != owners) | ((before >= 0) & (before != owners))
                 if differs.any():
                     shared.update(owners_in(self._program.starts, references[differs]))
-        return found
+        return is_new
 
     def _settle(self, position: int, owners: NDArray[np.int32]) -> bool:
         """Part a block if each instance has as many of its results."""
@@ -210,14 +210,14 @@ class _Instances:
 
     def _filled(self, owners: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return owners, with unknown ones (of inputs and constants' results) by the pattern of the others."""
-        places, known = np.arange(len(owners), dtype=np.int32), owners >= 0
+        places, is_known = np.arange(len(owners), dtype=np.int32), owners >= 0
         for pattern in (places % self._count, places // (len(owners) // self._count)):
-            if (pattern == owners)[known].all():
+            if (pattern == owners)[is_known].all():
                 return pattern
         return owners
 
     def _traffic(self, counted: NDArray[np.bool_]) -> tuple[int, int]:
-        """Return entries that go through memory as it is, and how many of them no longer do, of some blocks."""
+        """Return the entries of some blocks that go through memory now, and how many of them grouping saves."""
         before = saved = 0
         for position, block in self._blocks.items():
             for operands, places in self._reads(block) if counted[position] and not _is_whole(block) else ():
@@ -231,41 +231,43 @@ class _Instances:
                 if self._parted.isdisjoint(sources):
                     continue
                 references = references_in(operands)
-                own = self._owners[block.start : block.start + block.count][places]
-                inside = np.count_nonzero(self._owners[np.maximum(references, 0)] == own)
+                instances = self._owners[block.start : block.start + block.count][places]
+                inside = np.count_nonzero(self._owners[np.maximum(references, 0)] == instances)
                 saved += int(inside) - (len(operands) if is_one else 0)
         return before, saved
 
     def program(self) -> Program:
         """Return the program by instances."""
-        given = self._program
-        made = Program(given.inputs, signed_zeros=given.signed_zeros)
-        used = [column(given.outputs), *(each for block in self._blocks.values() for each in block.operands)]
-        moving = Moving(given, made, np.arange(given.inputs), used)
+        original = self._program
+        made = Program(original.inputs, signed_zeros=original.signed_zeros)
+        used = [column(original.outputs), *(each for block in self._blocks.values() for each in block.operands)]
+        moving = Moving(original, made, np.arange(original.inputs), used)
         for position, block in self._blocks.items():
-            with made.located(given.lines[position]):
+            with made.located(original.lines[position]):
                 if position in self._parted:
                     self._write(block, moving)
                 else:
                     moving.copy(block)
-        made.outputs = moving.at(given.outputs)
+        made.outputs = moving.at(original.outputs)
         return made
 
     def _write(self, block: Block, moving: Moving) -> None:
-        """Write a block for each of the results that an instance has of one."""
+        """Write a block for each result of an instance."""
         owners = self._owners[block.start : block.start + block.count]
         parts = np.argsort(owners, kind="stable").reshape(self._count, -1).T
         made = moving.made
         results: Column
-        for part in parts:
+        for entries in parts:
             if block.offsets is None:
-                results = made.apply_code(block.code, [moving.column_at(_part(each, part)) for each in block.operands])
+                results = made.apply_code(
+                    block.code, [moving.column_at(_part(each, entries)) for each in block.operands]
+                )
             else:
-                begins, terms = block.offsets[:-1][part], range(int(block.offsets[1]))
-                results, *others = [moving.column_at(_part(block.operands[0], begins + k)) for k in terms]
-                for other in others:
+                begins, terms = block.offsets[:-1][entries], range(int(block.offsets[1]))
+                results, *rest = [moving.column_at(_part(block.operands[0], begins + k)) for k in terms]
+                for other in rest:
                     results = made.apply_code(_ADD, [results, other])
-            moving.place(block.start + part, references_in(results))
+            moving.place(block.start + entries, references_in(results))
 
 
 def _part(operands: Column, places: Integers) -> Column:

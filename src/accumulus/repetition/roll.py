@@ -55,10 +55,10 @@ class _Writing:
     def _at(self, references: Integers) -> Integers:
         """Return references to the program that is made."""
         constant = references < 0
-        found = np.where(constant, 0, self._moved[np.where(constant, 0, references)])
+        moved = np.where(constant, 0, self._moved[np.where(constant, 0, references)])
         if constant.any():
-            found[constant] = self._made.constant_array(self._constants[-1 - references[constant]])
-        return found
+            moved[constant] = self._made.constant_array(self._constants[-1 - references[constant]])
+        return moved
 
     def _column(self, references: Integers) -> Column:
         first = int(references[0])
@@ -118,16 +118,16 @@ class _Writing:
 
     # Recurrences -------------------------------------------------------------------------------------------------
 
-    def add_recurrence(self, given: Recurrence) -> bool:
+    def add_recurrence(self, recurrence: Recurrence) -> bool:
         """Add a block for all instances of a recurrence; return True if they have one body."""
         cones = self._cones
-        operands = _Operands(cones, given)
+        operands = _Operands(cones, recurrence)
         if not operands.is_regular:
             return False
         signed = bool(cones.sees_zero_signs)
         body = Tape(len(operands.columns), signed_zeros=signed)
         values: list[int] = []
-        for position, cone in enumerate(given.cones[0].tolist()):
+        for position, cone in enumerate(recurrence.cones[0].tolist()):
             sources = [
                 values[slot.position]
                 if slot.position >= 0
@@ -139,15 +139,15 @@ class _Writing:
             form = self._form(cone)
             is_sum = form[0][0] == SUM
             values.append(body.sum(sources) if is_sum else self._written(body.apply_code, form, sources, body.constant))
-        results = np.flatnonzero(self._is_taken[given.cones].any(axis=0)).tolist()
+        results = np.flatnonzero(self._is_taken[recurrence.cones].any(axis=0)).tolist()
         body.outputs = [values[position] for position in results]
 
         def columns(ranges: list[Range]) -> list[Column]:
-            for position, own in zip(results, ranges, strict=True):
-                self._moved[cones.roots[given.cones[:, position]]] = own.references
+            for position, produced in zip(results, ranges, strict=True):
+                self._moved[cones.roots[recurrence.cones[:, position]]] = produced.references
             return [self._column(references) for references in operands.columns]
 
-        self._made.scan(body, columns, given.steps)
+        self._made.scan(body, columns, recurrence.steps)
         return True
 
 
@@ -177,18 +177,18 @@ class _Operands:
         is_regular: True if all instances take the same things from themselves.
     """
 
-    def __init__(self, cones: Cones, given: Recurrence) -> None:
+    def __init__(self, cones: Cones, recurrence: Recurrence) -> None:
         leaves, offsets = cones.leaves
         instances = np.full(cones.count + 1, -1)
         positions = np.full(cones.count + 1, -1)
-        instances[given.cones] = np.arange(len(given.cones))[:, np.newaxis]
-        positions[given.cones] = np.arange(given.cones.shape[1])
-        own = np.arange(len(given.cones))
-        known: dict[Hashable, list[int]] = {}
+        instances[recurrence.cones] = np.arange(len(recurrence.cones))[:, np.newaxis]
+        positions[recurrence.cones] = np.arange(recurrence.cones.shape[1])
+        indices = np.arange(len(recurrence.cones))
+        by_fingerprint: dict[Hashable, list[int]] = {}
         self.columns: list[Integers] = []
         self.slots: list[list[_Slot]] = []
         self.is_regular = True
-        for cone in given.cones.T:
+        for cone in recurrence.cones.T:
             counts = offsets[cone + 1] - offsets[cone]
             self.is_regular &= bool((counts == counts[0]).all())
             if not self.is_regular:
@@ -197,7 +197,7 @@ class _Operands:
             for slot in range(int(counts[0])):
                 taken = leaves[offsets[cone] + slot]
                 places = cones.cone_of[np.maximum(taken, -1)]
-                inside = instances[places] == own
+                inside = instances[places] == indices
                 if inside.any():
                     first = int(positions[places[0]])
                     self.is_regular &= bool(inside.all() and (positions[places] == first).all())
@@ -205,28 +205,28 @@ class _Operands:
                 elif taken[0] < 0 and (taken == taken[0]).all():
                     slots.append(_Slot(constant=int(taken[0])))
                 else:
-                    alike = known.setdefault(fingerprint(taken), [])
-                    place = next((k for k in alike if are_equal(self.columns[k], taken)), len(self.columns))
-                    if place == len(self.columns):
-                        alike.append(place)
+                    alike = by_fingerprint.setdefault(fingerprint(taken), [])
+                    index = next((k for k in alike if are_equal(self.columns[k], taken)), len(self.columns))
+                    if index == len(self.columns):
+                        alike.append(index)
                         self.columns.append(taken)
-                    slots.append(_Slot(column=place))
+                    slots.append(_Slot(column=index))
             self.slots.append(slots)
 
 
-#: Operations below which a program is prepared quickly enough as it is, and called more quickly: of loops, results go
-#: through memory. Recurrences have more to gain: written out, they are one long chain to plan and to compile.
+#: Operations below which a straight-line program is prepared quickly enough, and called more quickly: results of loops
+#: go through memory. Recurrences have more to gain: written out, they are one long chain to plan and to compile.
 FEWEST: Final = 40_000
 FEWEST_IN_RECURRENCES: Final = 20_000
 #: How often operations are repeated on average, at least; and how many different ones there may be.
 REPEATED: Final = 16
 MOST_DISTINCT: Final = 2_000
-#: Operations that were simplified for each that is left, at least, for steps to differ by what they take.
+#: Operations simplified for each remaining one, at least, for steps to differ by their operands.
 SIMPLIFIED: Final = 0.01
 
 
 def are_many(operations: float) -> bool:
-    """Return True if what repeats among so many operations is looked for."""
+    """Return True if a program with this number of operations is searched for repetition."""
     return operations >= min(FEWEST, FEWEST_IN_RECURRENCES)
 
 

@@ -1,6 +1,6 @@
 """The canonical form of a tape: without dead operations, with powers and quotients spelt out.
 
-Forward passes rebuild what the outputs need, until nothing changes, with these rewrites:
+Forward passes rebuild the operations that outputs need, until nothing changes, with these rewrites:
 
 * powers with a whole or half exponent become chains of products that are shared between all exponents of one
   base (``x³`` and its derivative ``3x²`` take three products); other real powers one apart share one call of pow;
@@ -77,9 +77,9 @@ def _pass(tape: Tape, kept_outputs: int, differentiated: bool) -> tuple[Tape, bo
     lengths = np.ones(len(live), np.int64)
     lengths[powers] = np.array([len(chain) for chain in chains], np.int64)[kinds]
     ends = np.cumsum(lengths) + inputs - 1
-    place = np.arange(len(tape))
-    place[live] = ends
-    arguments = moved(rows[:, 1:], place)
+    moved_to = np.arange(len(tape))
+    moved_to[live] = ends
+    arguments = moved(rows[:, 1:], moved_to)
     recorded = np.empty((lengths.sum(), rows.shape[1]), np.int64)
     recorded[ends - inputs, 0] = np.where(attached, TAKE, codes)
     recorded[ends - inputs, 1:] = arguments
@@ -95,11 +95,11 @@ def _pass(tape: Tape, kept_outputs: int, differentiated: bool) -> tuple[Tape, bo
                 value = arguments[chosen, 0] if operand == 0 else starts + operand - 1 if operand > 0 else operand
                 recorded[starts - inputs + k, column] = value
 
-    # none of what is rewritten above
+    # no operation that is rewritten above is among these
     recorded[ends - inputs, 0] += SIGNED * signed_zeros(tape)[live]
 
     result, values = extended(base, recorded)
-    result.outputs = moved(moved(tape.outputs, place), values).tolist()
+    result.outputs = moved(moved(tape.outputs, moved_to), values).tolist()
     changeable = attached | quotients
     changeable[powers] = True
     new = values[ends[changeable]]
@@ -121,8 +121,8 @@ def _chains(tape: Tape, bases: Integers, exponents: NDArray[np.float64]) -> tupl
         _power(chain, 0, exponent, bool(beside))
         rows = rows_of(chain, 1)
         constants = np.array([tape.constant(value) for value in chain.constants], np.int64)
-        own = rows[:, 1:] < 0
-        rows[:, 1:][own] = constants[-1 - rows[:, 1:][own]]
+        is_constant = rows[:, 1:] < 0
+        rows[:, 1:][is_constant] = constants[-1 - rows[:, 1:][is_constant]]
         chains.append(rows)
     return chains, kind.reshape(-1)
 

@@ -4,9 +4,9 @@ At complex points no operation leaves its domain, and identities that hold there
 by others with the same symmetries, and each value has a bound on its rounding error (`accumulus.rewriting.running`).
 Values may differ within these bounds only, and the bounds themselves may not differ by much.
 
-What reaches floor, ceil, sign, fmod or a comparison has to be the same to the last bit. Which comparisons hold is
-chosen: at random, and then so that one branch of the tape after the other is taken. A select is reached if what takes
-its value is: it is an output, an argument of what is reached, or the branch that is taken of a select that is reached.
+Values that reach floor, ceil, sign, fmod or a comparison have to be the same to the last bit. Which comparisons hold is
+chosen: at random, and then so that one branch of the tape after the other is taken. A select is reached if it is an
+output, an argument of a reached operation, or the taken branch of a reached select.
 
 Values that are real up to rounding do not depend on the point. They may have become numbers, and functions of numbers
 are folded, so of these it is the functions' own value that counts.
@@ -65,7 +65,7 @@ RUN: Final = (5e-4, 5e-7)
 
 
 class IncomparableError(VerificationError):
-    """Some outputs of a tape could not be compared with what they were, and are not written alike; no other differs.
+    """Some outputs could not be compared with the original's, nor are their expressions equal; no other differs.
 
     Attributes:
         outputs: which.
@@ -104,14 +104,14 @@ def verify_by_any(tape: Tape, other: Tape, seed: int = 0, **options: Any) -> Ver
         options: further options of `Verification`.
     """
     try:
-        found = Verification(tape, seed, **options)
-        found.check(other)
+        verification = Verification(tape, seed, **options)
+        verification.check(other)
     except VerificationError:
         if not (EXPONENTIALS | ANGLES).keys() & set(tape.codes):
             raise
-        found = Verification(tape, seed, functions=WITH_LAWS, **options)
-        found.check(other)
-    return found
+        verification = Verification(tape, seed, functions=WITH_LAWS, **options)
+        verification.check(other)
+    return verification
 
 
 class Verification:
@@ -125,7 +125,7 @@ class Verification:
         choices: for each point, which comparisons have to hold and which may not, by reference, instead of those by
             which every branch is taken once.
         reaches: how far points are from 0, in turn.
-        functions: what stands in for functions there.
+        functions: stand-ins for functions there.
 
     Raises:
         OutOfTimeError: if the deadline passes before.
@@ -152,10 +152,10 @@ class Verification:
         self._own: Run | None = None
 
         def run(at: Sequence[At], chosen: Sequence[Mapping[int, bool]]) -> None:
-            own = Run(tape, at, chosen, functions)
-            self._own = None if self._at else own
+            original = Run(tape, at, chosen, functions)
+            self._own = None if self._at else original
             self._at += at
-            outputs, errors = own.outputs()
+            outputs, errors = original.outputs()
             self._outputs, self._errors = np.vstack([self._outputs, outputs]), np.vstack([self._errors, errors])
             deadline.check(len(at) * (RUN[0] + RUN[1] * len(tape)))
 
@@ -168,11 +168,11 @@ class Verification:
 
         waiting, chosen = [], []
         for turn, each in enumerate(_choices(tape, rng, kept_outputs) if choices is None else choices):
-            # at first on one side of the cuts of roots, then on both: what holds for positive numbers alone fails there
+            # at first on one side of the cuts of roots, then on both: identities of positive numbers alone fail there
             waiting.append(drawn(reaches[turn % len(reaches)], (1.0, -1.0) if turn else (1.0,)))
             chosen.append(each)
-        for part in _parts(tape, len(waiting)):
-            run(waiting[part], chosen[part])
+        for chunk in _parts(tape, len(waiting)):
+            run(waiting[chunk], chosen[chunk])
         for reach in NEARER_ZERO:
             if _are_bounded(self._outputs, self._errors).any(axis=0).all():
                 break
@@ -180,14 +180,14 @@ class Verification:
 
     @property
     def points(self) -> int:
-        """At how many points tapes are compared."""
+        """Number of points at which tapes are compared."""
         return len(self._at)
 
     def run(self, other: Tape) -> Run:
         """Run another tape at all points.
 
         Raises:
-            VerificationError: if it compares what the first tape does not, to the last bit.
+            VerificationError: if it compares values that the first tape does not, to the last bit.
         """
         if other is self._tape and self._own is not None:
             return self._own
@@ -207,37 +207,37 @@ class Verification:
                 f"{len(other.outputs)}"
             )
         seen = np.zeros(len(tape.outputs), bool)
-        for part in _parts(other, len(self._at)):
-            run = Run(other, self._at[part], None, self._functions)
-            seen |= self._compared(part, *run.outputs()).any(axis=0)
+        for chunk in _parts(other, len(self._at)):
+            run = Run(other, self._at[chunk], None, self._functions)
+            seen |= self._compared(chunk, *run.outputs()).any(axis=0)
         if not seen.all():
-            # what could not be compared at any point has to be written alike
+            # outputs that could not be compared at any point need equal expressions
             _, moved = _side_by_side(tape, other)
             differ = [k for k in np.flatnonzero(~seen).tolist() if moved[k] != tape.outputs[k]]
             if differ:
                 raise IncomparableError(differ)
 
-    def _compared(self, part: slice, b: NDArray[np.complex128], other_errors: Reals) -> NDArray[np.bool_]:
-        """Return the outputs that could be compared at some points; `VerificationError` if one differs.
+    def _compared(self, chunk: slice, b: NDArray[np.complex128], other_errors: Reals) -> NDArray[np.bool_]:
+        """Return the mask of outputs that could be compared at some points; raise `VerificationError` if one differs.
 
         Args:
-            part: slice of the points.
+            chunk: slice of the points.
             b: outputs of the other tape, (points, outputs).
             other_errors: bounds on their errors, (points, outputs).
         """
-        a, errors = self._outputs[part], self._errors[part]
+        a, errors = self._outputs[chunk], self._errors[chunk]
         with np.errstate(all="ignore"):
             changed = ~((a == b) | (np.isnan(a) & np.isnan(b)))
             changed[:, self._kept_outputs :] = False
             seen = _are_bounded(a, errors)
             sizes, other_sizes = np.hypot(a.real, a.imag), np.hypot(b.real, b.imag)
-            # what is 0 whatever the point is; a product of such has a bound that is too good
-            told = seen & ~((a == 0) & (b == 0))
+            # exclude values that are 0 at every point; the bound of a product of these is too small
+            informative = seen & ~((a == 0) & (b == 0))
             are_nothing = (sizes <= SLACK * UNIT * errors) & (other_sizes <= SLACK * UNIT * other_errors)
             most = FAR * (errors + np.where(are_nothing, np.maximum(sizes, 1.0), sizes))
-            unbounded = told & ~(np.isfinite(other_sizes) & (other_errors <= most))
+            unbounded = informative & ~(np.isfinite(other_sizes) & (other_errors <= most))
             off = np.hypot((a - b).real, (a - b).imag)
-            different = told & (off > SLACK * UNIT * (errors + other_errors) + 1e-300)
+            different = informative & (off > SLACK * UNIT * (errors + other_errors) + 1e-300)
         wrong = changed | unbounded | different
         if wrong.any():
             p, k = np.argwhere(wrong)[0].tolist()
@@ -260,10 +260,10 @@ def _parts(tape: Tape, points: int) -> Iterator[slice]:
 
 
 def _are_bounded(outputs: NDArray[np.complex128], errors: Reals) -> NDArray[np.bool_]:
-    """Return the outputs that are numbers with a bound on their error."""
+    """Return the mask of finite outputs with a finite bound on their error."""
     with np.errstate(all="ignore"):
-        found: NDArray[np.bool_] = np.isfinite(np.hypot(outputs.real, outputs.imag)) & np.isfinite(errors)
-    return found
+        bounded: NDArray[np.bool_] = np.isfinite(np.hypot(outputs.real, outputs.imag)) & np.isfinite(errors)
+    return bounded
 
 
 def with_expressions_of(tape: Tape, other: Tape, outputs: Iterable[int]) -> Tape:
@@ -276,7 +276,7 @@ def with_expressions_of(tape: Tape, other: Tape, outputs: Iterable[int]) -> Tape
 
 
 def _side_by_side(tape: Tape, other: Tape) -> tuple[Tape, list[int]]:
-    """Return a tape with another beside it, what both have once, and where the outputs of the other are on it."""
+    """Return a tape with another beside it, common operations once, and the references of the other's outputs on it."""
     both = tape.copy()
     marks, signed = needed(other), signed_zeros(other)
     moved = list(range(len(other)))
@@ -340,8 +340,8 @@ class Branches:
         tape, missing = self._tape, self._missing
         leads = bytearray(len(tape))  # to a branch that has not been taken
         for r in self._live:
-            own = tape.codes[r] == SELECT and ((r, True) in missing or (r, False) in missing)
-            leads[r] = own or any(a >= 0 and leads[a] for a in tape.arguments(r))
+            untaken = tape.codes[r] == SELECT and ((r, True) in missing or (r, False) in missing)
+            leads[r] = untaken or any(a >= 0 and leads[a] for a in tape.arguments(r))
         reached = bytearray(len(tape))
         for output in tape.outputs:
             if output >= 0:
@@ -354,11 +354,11 @@ class Branches:
             arguments = tape.arguments(r)
             if tape.codes[r] == SELECT:
                 condition, *sides = arguments
-                wanted = [
+                worthwhile = [
                     (r, side) in missing or (a >= 0 and leads[a] == 1)
                     for side, a in zip((True, False), sides, strict=True)
                 ]
-                side = wanted[0] if wanted[0] != wanted[1] else rng.random() < 0.5
+                side = worthwhile[0] if worthwhile[0] != worthwhile[1] else rng.random() < 0.5
                 side = self._force(condition, side, chosen)
                 missing.discard((r, side))
                 taken = sides[0 if side else 1]
@@ -367,24 +367,24 @@ class Branches:
                 if a >= 0:
                     reached[a] = 1
         if len(missing) == before:
-            missing.clear()  # what is left is out of reach
+            missing.clear()  # the remaining branches are out of reach
         return chosen
 
-    def _force(self, condition: int, wanted: bool, chosen: dict[int, bool]) -> bool:
-        """Choose comparisons that make a condition hold, or not, as far as they are free; what it is then."""
+    def _force(self, condition: int, outcome: bool, chosen: dict[int, bool]) -> bool:
+        """Choose free comparisons so that a condition has an outcome, if possible; return its value then."""
         tape = self._tape
         if condition < 0:
             return bool(tape.value_of(condition))
         code = tape.codes[condition]
         if code == _NOT:
-            return not self._force(tape.first[condition], not wanted, chosen)
+            return not self._force(tape.first[condition], not outcome, chosen)
         if code in (_AND, _OR):
-            both = wanted == (code == _AND)
-            one = self._force(tape.first[condition], wanted, chosen)
-            if not both and one == wanted:
-                return wanted
-            two = self._force(tape.second[condition], wanted, chosen)
+            both = outcome == (code == _AND)
+            one = self._force(tape.first[condition], outcome, chosen)
+            if not both and one == outcome:
+                return outcome
+            two = self._force(tape.second[condition], outcome, chosen)
             return (one and two) if code == _AND else (one or two)
         if code == SELECT:  # a choice between truth values
-            return wanted
-        return chosen.setdefault(condition, wanted)
+            return outcome
+        return chosen.setdefault(condition, outcome)

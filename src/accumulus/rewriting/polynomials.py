@@ -11,10 +11,10 @@ written with products and equal sums shared, and the factor that all terms of a 
 factors are left to the search: started from this form it finds shorter programs than from one that was factored
 greedily (measured on rotations: 78 operations against 89).
 
-A sum of many products cancels where a product of few sums does not. Whoever takes such a program compares what rounding
-does to it with what it does to the given one. A sum with a number among its terms stays a factor: (1 - s)·(1 - t) is
+A sum of many products cancels where a product of few sums does not. Callers compare the effect of
+rounding on such a program and on the given one. A sum with a number among its terms stays a factor: (1 - s)·(1 - t) is
 exact where s and t are close to 1, where few comparisons look. Programs that take a term from a sum that it is in are
-left alone: that is how they see what rounding took, as compensated sums do.
+left alone: in this way they see rounding errors, as compensated sums do.
 
 Time: in proportion to the products of terms, which are bounded by a multiple of the program's length.
 """
@@ -40,7 +40,7 @@ LARGEST: Final = 4096.0
 #: Coefficients that are seen to be exact without a look.
 PLAIN: Final = frozenset(sign * size for sign in (1.0, -1.0) for size in (0.25, 0.5, 1.0, 2.0, 4.0))
 
-#: References of atoms, sorted, each as often as it is a factor.
+#: References of atoms, sorted, each repeated by its multiplicity.
 Monomial = tuple[int, ...]
 #: Coefficients, by the number of a monomial.
 Polynomial = dict[int, float]
@@ -54,7 +54,7 @@ def multiplied_out(tape: Tape, factors: int = TERMS, kept_outputs: int = 0, leng
         factors: terms that one of two factors may have for their product to be multiplied out; if both have more, they
             are atoms.
         kept_outputs: that many of the first outputs stay as they are computed.
-        length: operations of what is written, at most, as a multiple of those of the tape.
+        length: most operations of the result, as a multiple of those of the tape.
 
     >>> tape = Tape(2)
     >>> total, difference = tape.add(0, 1), tape.subtract(0, 1)
@@ -65,7 +65,7 @@ def multiplied_out(tape: Tape, factors: int = TERMS, kept_outputs: int = 0, leng
     return t3
     """
     if len(seeing_zero_signs(tape)):
-        return None  # what is written anew may have other signs of zeros
+        return None  # the new program may have other signs of zeros
     monomials = _Monomials()
     polynomials = _polynomials(tape, as_written(tape, kept_outputs), factors, monomials)
     written = None if polynomials is None else _Writer(tape, polynomials, monomials).written(length * tape.operations)
@@ -88,14 +88,14 @@ class _Monomials(dict[Monomial, int]):
     def product(self, a: Polynomial, b: Polynomial) -> Polynomial:
         """Multiply two polynomials."""
         factors, products = self.factors, self._products
-        found: Polynomial = {}
+        terms: Polynomial = {}
         for m, x in a.items():
             for n, y in b.items():
                 number = products.get(m << 32 | n)
                 if number is None:
                     number = products[m << 32 | n] = self[tuple(sorted(factors[m] + factors[n]))]
-                found[number] = found.get(number, 0.0) + x * y
-        return found
+                terms[number] = terms.get(number, 0.0) + x * y
+        return terms
 
 
 def _is_exact(coefficient: float) -> bool:
@@ -103,49 +103,49 @@ def _is_exact(coefficient: float) -> bool:
 
 
 def _polynomials(tape: Tape, fixed: bytearray, factors: int, monomials: _Monomials) -> list[Polynomial] | None:
-    """Return the polynomial of each reference, of one atom where it is one; None if they should not be written."""
+    """Return the polynomial of each reference, a single atom where it is one; None if they should not be written."""
     live, codes, first, second = needed(tape), tape.codes, tape.first, tape.second
-    found: list[Polynomial] = [{monomials[k,]: 1.0} for k in range(tape.inputs)]
+    polynomials: list[Polynomial] = [{monomials[k,]: 1.0} for k in range(tape.inputs)]
     left = WORK * tape.operations
 
     def of(reference: int) -> Polynomial:
         if reference >= 0:
-            return found[reference]
+            return polynomials[reference]
         value = tape.value_of(reference)
         return {0: value} if _is_exact(value) else {monomials[reference,]: 1.0}
 
     for r in range(tape.inputs, len(tape)):
-        code, own = codes[r], None
+        code, polynomial = codes[r], None
         if not live[r] or fixed[r]:
             pass
         elif code == MULTIPLY:
             a, b = of(first[r]), of(second[r])
             is_long = min(len(a), len(b)) > factors
             a, b = (
-                {monomials[x,]: 1.0} if len(own) > 1 and (is_long or 0 in own) else own
-                for x, own in ((first[r], a), (second[r], b))
+                {monomials[x,]: 1.0} if len(polynomial) > 1 and (is_long or 0 in polynomial) else polynomial
+                for x, polynomial in ((first[r], a), (second[r], b))
             )
             left -= len(a) * len(b)
             if left < 0:
                 return None
-            own = monomials.product(a, b)
+            polynomial = monomials.product(a, b)
         elif code in (ADD, SUBTRACT):
-            own, sign = of(first[r]).copy(), 1.0 if code == ADD else -1.0
+            polynomial, sign = of(first[r]).copy(), 1.0 if code == ADD else -1.0
             for n, y in of(second[r]).items():
-                own[n] = own.get(n, 0.0) + sign * y
-            if 0.0 in own.values() and _takes_back(tape, r):
+                polynomial[n] = polynomial.get(n, 0.0) + sign * y
+            if 0.0 in polynomial.values() and _takes_back(tape, r):
                 return None
         elif code == NEGATIVE:
-            own = {n: -x for n, x in of(first[r]).items()}
-        if own is not None and not PLAIN.issuperset(own.values()):
-            own = {n: x for n, x in own.items() if x}
-            own = own if all(map(_is_exact, own.values())) else None
-        found.append({monomials[r,]: 1.0} if own is None or len(own) > TERMS else own)
-    return found
+            polynomial = {n: -x for n, x in of(first[r]).items()}
+        if polynomial is not None and not PLAIN.issuperset(polynomial.values()):
+            polynomial = {n: x for n, x in polynomial.items() if x}
+            polynomial = polynomial if all(map(_is_exact, polynomial.values())) else None
+        polynomials.append({monomials[r,]: 1.0} if polynomial is None or len(polynomial) > TERMS else polynomial)
+    return polynomials
 
 
 def _takes_back(tape: Tape, r: int) -> bool:
-    """Return True if a sum is less one of its own terms: what that leaves is the other term, and what rounding took."""
+    """Return True if a term is subtracted from its own sum: the rest is the other term plus the rounding error."""
     a, b = tape.arguments(r)
     return a == b or any(
         x >= tape.inputs and tape.codes[x] in (ADD, SUBTRACT) and y in tape.arguments(x) for x, y in ((a, b), (b, a))
@@ -156,7 +156,7 @@ class _Writer:
     """Polynomials as a program.
 
     Args:
-        tape: what they are of.
+        tape: tape that the polynomials describe.
         polynomials: of each reference, with numbers of monomials.
     """
 
@@ -168,13 +168,13 @@ class _Writer:
         self._sums: dict[frozenset[tuple[Monomial, float]], int] = {}
 
     def written(self, most: float) -> Tape | None:
-        """Return the program; None if it has more than so many operations."""
+        """Return the program; None if it has more than `most` operations."""
         tape, result = self._tape, self._result
-        wanted = self._wanted(most)
-        if wanted is None:
+        operations = self._wanted(most)
+        if operations is None:
             return None
         factors = self._monomials.factors
-        for r in wanted:
+        for r in operations:
             if self._is_atom(r):
                 self._places[r] = result.apply_code(tape.codes[r], [self._place(a) for a in tape.arguments(r)])
             else:
@@ -185,7 +185,7 @@ class _Writer:
         return result
 
     def _wanted(self, most: float) -> list[int] | None:
-        """Return the operations that outputs are made of, in order; None if their sums alone are more than so many."""
+        """Return the operations that outputs depend on, in order; None if their sums alone exceed `most` operations."""
         tape, factors = self._tape, self._monomials.factors
         marks, sums, waiting = bytearray(len(tape)), 0, list(tape.outputs)
         while waiting:
@@ -196,11 +196,11 @@ class _Writer:
             if self._is_atom(r):
                 waiting += tape.arguments(r)
                 continue
-            own = self._polynomials[r]
-            sums += len(own) - 1
+            polynomial = self._polynomials[r]
+            sums += len(polynomial) - 1
             if sums > most:
                 return None
-            for n in own:
+            for n in polynomial:
                 waiting += factors[n]
         return [r for r in range(tape.inputs, len(tape)) if marks[r]]
 
@@ -212,13 +212,13 @@ class _Writer:
         return self._places[r] if r >= 0 else self._result.constant(self._tape.value_of(r))
 
     def _product(self, monomial: Monomial) -> int:
-        found = self._products.get(monomial)
-        if found is None:
-            found = self._result.constant(1.0)
+        reference = self._products.get(monomial)
+        if reference is None:
+            reference = self._result.constant(1.0)
             for atom in monomial:
-                found = self._result.multiply(found, self._place(atom))
-            self._products[monomial] = found
-        return found
+                reference = self._result.multiply(reference, self._place(atom))
+            self._products[monomial] = reference
+        return reference
 
     def _sum(self, terms: dict[Monomial, float]) -> int:
         """Write a polynomial: the common factor of its terms outside, and terms with one coefficient together."""
@@ -228,27 +228,27 @@ class _Writer:
                 self._sum({_quotient(m, common): x for m, x in terms.items()}), self._product(common)
             )
         key = frozenset(terms.items())
-        found = self._sums.get(key)
-        if found is not None:
-            return found
+        total = self._sums.get(key)
+        if total is not None:
+            return total
         groups: dict[float, list[tuple[Monomial, float]]] = {}
         for monomial, x in terms.items():
             groups.setdefault(abs(x), []).append((monomial, x))
-        found = result.constant(0.0)
+        total = result.constant(0.0)
         for size, group in sorted(groups.items()):
-            part = result.constant(0.0)
+            subtotal = result.constant(0.0)
             for monomial, x in sorted(group, key=lambda term: term[1] < 0):  # a sum does not begin with a negative
-                part = (result.add if x > 0 else result.subtract)(part, self._product(monomial))
-            found = result.add(found, result.multiply(result.constant(size), part))
-        self._sums[key] = found
-        return found
+                subtotal = (result.add if x > 0 else result.subtract)(subtotal, self._product(monomial))
+            total = result.add(total, result.multiply(result.constant(size), subtotal))
+        self._sums[key] = total
+        return total
 
 
 def _common(monomials: Iterable[Monomial]) -> Monomial:
-    """Return the largest monomial that divides all of some."""
-    first, *others = monomials
+    """Return the greatest common divisor of monomials."""
+    first, *remaining = monomials
     common = list(first)
-    for monomial in others:
+    for monomial in remaining:
         rest = list(monomial)
         shared = []
         for atom in common:

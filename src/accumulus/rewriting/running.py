@@ -3,10 +3,10 @@
 Arithmetic is done at all points in compiled code (`running_kernel`), the few functions that a tape has in Python.
 
 **Stand-ins.** At complex points functions are given others in their place that have the same symmetries, sine and
-cosine points of the unit circle, and none of them overflows: what holds for these holds because of the form of the
+cosine points of the unit circle, and none of them overflows: identities of these hold because of the form of the
 program alone, and no part of it is out of sight. Only the operations that identities join stand for themselves. Floor,
-ceil, sign and fmod are arbitrary functions of the last bits of their arguments, and so are comparisons: what reaches
-them is not rewritten, and any other choice would hide branches.
+ceil, sign and fmod are arbitrary functions of the last bits of their arguments, and so are comparisons: values that
+reach them are not rewritten, and any other choice would hide branches.
 
 At real points functions are themselves, and bounds are those of first order.
 """
@@ -102,8 +102,8 @@ def _stand_in(row: Operation) -> Function:
 
 #: By the code of the operation.
 FUNCTIONS: Final = {row.code: _stand_in(row) for row in OPERATIONS}
-#: How much slower an exponential grows in whose place, so that none overflows: its laws hold for b^x whatever b is. No
-#: number that programs have.
+#: Factor of the exponent in the stand-in for exponentials, so that none overflows: their laws hold for b^x with any b.
+#: No number that programs have.
 _SLOWER: Final = 0.0937214856130
 
 
@@ -115,7 +115,7 @@ def _logarithm(z: Any) -> Any:
     return cmath.log(z) / _SLOWER
 
 
-#: In place of some of these: what the laws of exponentials and logarithms make of each other is equal, too.
+#: In place of some of these: equal, too, under the laws of exponentials and logarithms.
 EXPONENTIALS: Final[dict[int, Function]] = {
     BY_NAME[name].code: run
     for name, run in {
@@ -142,7 +142,7 @@ ANGLES: Final[dict[int, Function]] = {
     BY_NAME["cos"].code: lambda z: cmath.cos(_TURNS * z),
 }
 WITH_LAWS: Final = WITH_EXPONENTIALS | ANGLES
-#: Codes of what compares two numbers, and of what else has jumps.
+#: Codes of comparisons of two numbers, and of other operations with jumps.
 COMPARISONS: Final = frozenset(row.code for row in OPERATIONS if row.jumps and row.result == "boolean")
 JUMPS: Final = frozenset(row.code for row in OPERATIONS if row.jumps) - COMPARISONS
 
@@ -185,7 +185,7 @@ _IS_TRUTH: Final = np.array([row.result == "boolean" for row in OPERATIONS])
 
 
 class At(NamedTuple):
-    """A complex point: inputs, the seed of arbitrary functions, and what is known of comparisons, which is added to."""
+    """A complex point: inputs, the seed of arbitrary functions, and known outcomes of comparisons, which grow."""
 
     inputs: list[complex]
     oracle: int
@@ -199,7 +199,7 @@ class Run:
         at: the points.
         chosen: of each point: comparisons by reference, and whether they are to hold. If None, a comparison that is not
             known is refused.
-        functions: what stands in for functions, by the code of the operation.
+        functions: stand-ins for functions, by the code of the operation.
 
     Attributes:
         real, imaginary: values of inputs, operations and constants in the order of `RunningState`, (places, points);
@@ -249,23 +249,23 @@ class Run:
         return values.T, errors.T
 
     def _compute(self, r: int) -> None:
-        """Compute what is not arithmetic at all points."""
+        """Compute an operation other than arithmetic at all points."""
         code, arguments, count = self.tape.codes[r], self.tape.arguments(r), len(self._at)
         for p in range(count):
             try:
                 value, error = self._operation(r, code, p, *zip(*(self._value(a, p) for a in arguments), strict=True))
             except (OverflowError, ZeroDivisionError, ValueError):
                 value, error = complex(math.nan), math.inf
-            for part, number in zip(self._parts, (value.real, value.imag, error, _size(value)), strict=True):
-                part[r * count + p] = number
+            for array, number in zip(self._parts, (value.real, value.imag, error, _size(value)), strict=True):
+                array[r * count + p] = number
 
     def _value(self, reference: int, p: int) -> tuple[Any, float]:
         """Return the value of a reference at a point, and the bound on its error."""
-        place = (reference if reference >= 0 else reference + len(self.is_truth)) * len(self._at) + p
+        index = (reference if reference >= 0 else reference + len(self.is_truth)) * len(self._at) + p
         real, imaginary, errors, _ = self._parts
         if self.is_truth[reference]:
-            return bool(real[place]), 0.0
-        return complex(real[place], imaginary[place]), errors[place]
+            return bool(real[index]), 0.0
+        return complex(real[index], imaginary[index]), errors[index]
 
     def _operation(
         self, r: int, code: int, p: int, arguments: tuple[Any, ...], errors: tuple[float, ...]
@@ -314,7 +314,7 @@ def _complete(state: RunningState, compute: Callable[[int], None]) -> None:
 
 
 def _of_reals(code: int, arguments: tuple[Any, ...], errors: tuple[float, ...]) -> tuple[Any, float]:
-    """Return the table's own function of what would be numbers if they were folded."""
+    """Return the table's function of values that folding would make numbers."""
     run = OPERATIONS[code].evaluate
     if not all(map(math.isfinite, errors)):
         raise OverflowError
@@ -356,7 +356,7 @@ LOST: Final = 1e-3
 
 
 class RealRuns:
-    """Runs of a tape, each at as many real points as the others, in the same memory.
+    """Runs of a tape at a fixed number of real points each, in the same memory.
 
     Args:
         count: of the points.
@@ -375,10 +375,10 @@ class RealRuns:
         self._give(slice(len(tape), None), np.array(tape.constants[::-1]).reshape(-1, 1))
 
     def _give(self, places: slice, numbers: Reals) -> None:
-        """Let inputs or constants be some numbers."""
+        """Set inputs or constants to some numbers."""
         self._values[places] = numbers
-        given = self._values[places]
-        self._values[places], uncertain = within(self._span, given, np.zeros_like(given))
+        values = self._values[places]
+        self._values[places], uncertain = within(self._span, values, np.zeros_like(values))
         if self._bounds:
             self._errors[places] = uncertain
 
@@ -405,7 +405,7 @@ class RealRuns:
 def run_at_points(tape: Tape, points: Reals, span: Span = DOUBLE) -> tuple[Reals, Reals]:
     """Return values of a tape at real points, and bounds in units of rounding, (inputs and operations, points) each.
 
-    What is beyond the span is infinite, and what is below it has errors of its size.
+    Values beyond the span are infinite, and values below it have errors of their size.
     """
     return RealRuns(tape, len(points), span).at(points)
 
@@ -441,8 +441,8 @@ def operation_with_bounds(
 ) -> tuple[Reals, Reals]:
     """Return the values of an operation at all points, and first-order bounds on their errors."""
     row = OPERATIONS[code]
-    given = _as_given(code, at)
-    v = np.asarray(row.by_numpy(*given), float)
+    arguments = _as_given(code, at)
+    v = np.asarray(row.by_numpy(*arguments), float)
     if code in (ADD, SUBTRACT):
         return v, errors[0] + errors[1] + np.abs(v)
     if code == MULTIPLY:
@@ -452,7 +452,7 @@ def operation_with_bounds(
     if code == NEGATIVE:
         return v, errors[0]
     if code == SELECT:
-        return v, np.where(given[0], errors[1], errors[2])
+        return v, np.where(arguments[0], errors[1], errors[2])
     if row.jumps or row.result == "boolean":
         return v, np.zeros_like(v)
     total = 2 * np.abs(v)
@@ -463,8 +463,8 @@ def operation_with_bounds(
         step = REAL_STEP * np.abs(at[k]) + 1e-300
         slopes = []
         for moved in (at[k] + step, at[k] - step):
-            others = [*given[:k], moved, *given[k + 1 :]]
-            slopes.append(np.abs(np.asarray(row.by_numpy(*others), float) - v) / step)
+            displaced = [*arguments[:k], moved, *arguments[k + 1 :]]
+            slopes.append(np.abs(np.asarray(row.by_numpy(*displaced), float) - v) / step)
         slope = np.fmax(*slopes)  # at the border of a domain one of them is NaN
         total = total + _times(slope, np.maximum(error, np.abs(at[k])) if is_rounded else error)
     return v, total

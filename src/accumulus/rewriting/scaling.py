@@ -6,8 +6,8 @@ goes into every output times a weight. One of the weights can be in the coeffici
 long as it was, and that product is saved.
 
 **Short constants.** Constants that are multiplied and added when a program is rewritten are rounded: √½·√½ is
-0.5000000000000001, and 0.17·312.5 is 53.12500000000001. The short number is as near to what is meant, equal to others
-that are written in another way, and what a person would write.
+0.5000000000000001, and 0.17·312.5 is 53.12500000000001. The short number is as near to the exact one, equal to others
+that are written in another way, and the one that a person would write.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 MOST: Final = 20_000
 #: Operations behind each other that a factor passes, at most.
 DEEP: Final = 100
-#: Factors are no larger than that, and no smaller than one by it: what is added up stays in the range of numbers.
+#: Factors are no larger than that, and no smaller than one by it: sums stay in the range of numbers.
 LARGEST: Final = 1e6
 _ARITIES: Final = np.array([row.arity for row in OPERATIONS])
 _SCALED: Final = (ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE)
@@ -66,7 +66,7 @@ def with_scaled_forms(tape: Tape, kept_outputs: int = 0) -> Tape:
 
 
 def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
-    """Return results of arithmetic that are only used times numbers, and may take one."""
+    """Return results of arithmetic whose only uses are products with numbers, and that may absorb a factor."""
     rows = rows_of(tape)
     count = len(tape)
     used = np.zeros(count, np.int64)
@@ -83,13 +83,13 @@ def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
         scaled += np.bincount(rows[by_number, other], minlength=count)
     free = ~np.frombuffer(as_written(tape, kept_outputs), bool)
     is_form = np.isin(rows[:, 0], _SCALED) & (np.arange(count) >= tape.inputs) & free
-    found = np.flatnonzero(is_form & (used > 0) & (used == scaled)).tolist()
-    if not found:
+    candidates = np.flatnonzero(is_form & (used > 0) & (used == scaled)).tolist()
+    if not candidates:
         return []
     may, once, taken = is_form.tolist(), (used == 1).tolist(), rows[:, :3].tolist()
 
     def takes(r: int, depth: int = DEEP) -> bool:
-        """Return True if its numbers, and those of what only it uses, may take a factor."""
+        """Return True if its numbers, and those of operands that it alone uses, may take a factor."""
         code, *arguments = taken[r]
         if not may[r] or not depth:
             return False
@@ -98,11 +98,11 @@ def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
         which = all if code in (ADD, SUBTRACT) else any
         return which(a < 0 or (once[a] and takes(a, depth - 1)) for a in arguments)
 
-    return [r for r in found if takes(r)]
+    return [r for r in candidates if takes(r)]
 
 
 class _Forms:
-    """A tape of which numbers change.
+    """A tape whose numbers are changed.
 
     Args:
         tape, kept_outputs: as for `with_scaled_forms`.
@@ -131,20 +131,20 @@ class _Forms:
             return
         places: dict[int, int] = {}
         for user in self._users[form]:
-            place = self._place(user, form)
-            if place is None:
+            position = self._place(user, form)
+            if position is None:
                 return
-            places[user] = place
-        numbers = Counter(self._numbers[user, place] for user, place in places.items())
+            places[user] = position
+        numbers = Counter(self._numbers[user, position] for user, position in places.items())
         factor = max(numbers, key=lambda number: numbers[number], default=0.0)
         edits = self._times(form, factor, {}) if 1.0 / LARGEST <= abs(factor) <= LARGEST else None
         if edits is None:
             return
         self._numbers.update(edits)
         left = []
-        for user, place in places.items():
-            if self._numbers[user, place] != factor:
-                self._numbers[user, place] /= factor
+        for user, position in places.items():
+            if self._numbers[user, position] != factor:
+                self._numbers[user, position] /= factor
                 left.append(user)
                 continue
             self._same[user] = form
@@ -170,29 +170,29 @@ class _Forms:
     def _times(
         self, r: int, factor: float, edits: Mapping[tuple[int, int], float], depth: int = DEEP
     ) -> dict[tuple[int, int], float] | None:
-        """Return factors by which an operation multiplies its value, besides others; None if there are none."""
+        """Return edits that multiply an operation's value by a factor, added to others; None if there are none."""
         code = self._tape.codes[r]
         if r < self._tape.inputs or code not in _SCALED or not self._free[r] or not depth:
             return None
         places = range(1) if code in (DIVIDE, NEGATIVE) else range(2)
         if code in (ADD, SUBTRACT):
-            found: dict[tuple[int, int], float] | None = dict(edits)
-            for place in places:
-                found = None if found is None else self._argument_times(r, place, factor, found, depth)
-            return found
+            scaled: dict[tuple[int, int], float] | None = dict(edits)
+            for position in places:
+                scaled = None if scaled is None else self._argument_times(r, position, factor, scaled, depth)
+            return scaled
         # a number takes the factor, or else an argument that nothing else uses
-        for place in sorted(places, key=lambda place: (r, place) not in self._numbers):
-            found = self._argument_times(r, place, factor, edits, depth)
-            if found is not None:
-                return found
+        for position in sorted(places, key=lambda k: (r, k) not in self._numbers):
+            scaled = self._argument_times(r, position, factor, edits, depth)
+            if scaled is not None:
+                return scaled
         return None
 
     def _argument_times(
-        self, r: int, place: int, factor: float, edits: Mapping[tuple[int, int], float], depth: int
+        self, r: int, position: int, factor: float, edits: Mapping[tuple[int, int], float], depth: int
     ) -> dict[tuple[int, int], float] | None:
-        if (r, place) in self._numbers:
-            return {**edits, (r, place): self._numbers[r, place] * factor}
-        argument = self._resolved(self._arguments[r][place])
+        if (r, position) in self._numbers:
+            return {**edits, (r, position): self._numbers[r, position] * factor}
+        argument = self._resolved(self._arguments[r][position])
         if argument in self._is_output or len(self._users[argument]) != 1:
             return None
         return self._times(argument, factor, edits, depth - 1)
@@ -216,18 +216,18 @@ class _Forms:
         return written
 
 
-#: Digits of what is short: one number in 300,000 has such a neighbour by chance.
+#: Digits of a short number: one number in 300,000 has such a neighbour by chance.
 DIGITS: Final = 10
 #: How far away that is, at most, in units in the last place.
 UNITS: Final = 2.0
 
 
-def with_short_constants(tape: Tape, given: Iterable[float]) -> Tape:
+def with_short_constants(tape: Tape, source_constants: Iterable[float]) -> Tape:
     """Return the tape with constants replaced by short numbers next to them; the tape itself if there are none.
 
     Args:
         tape: tape to rewrite.
-        given: constants of the user's source, which stay.
+        source_constants: constants of the user's source, which stay.
 
     >>> tape = Tape(1)
     >>> tape.outputs = [tape.multiply(tape.constant(0.1 * 3.0), 0)]
@@ -235,7 +235,7 @@ def with_short_constants(tape: Tape, given: Iterable[float]) -> Tape:
     t1 = multiply(0.3, x0)
     return t1
     """
-    stay = {abs(number) for number in given}
+    stay = {abs(number) for number in source_constants}
     constants = [number if abs(number) in stay else _short(number) for number in tape.constants]
     if all(short == number or math.isnan(number) for short, number in zip(constants, tape.constants, strict=True)):
         return tape

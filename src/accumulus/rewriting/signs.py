@@ -2,13 +2,13 @@
 
 Signs are free while a network is rewritten. On a tape they are operations, but most need none: a difference can be
 taken either way round, a constant takes the sign of its product or sum, products and odd functions hand theirs on.
-What is left are changes of sign of outputs, of choices between values of different signs, and of arguments of
+There remain changes of sign of outputs, of choices between values of different signs, and of arguments of
 functions that are neither odd nor even. Which nodes are computed with which sign is searched for by
 `accumulus.rewriting.compiled.signs_kernel`, last of all: builders move signs outwards, and one that is best changed
 where many products begin would be changed at the end of each.
 
-**Signs of zeros.** In the search zeros have no sign. What reaches arctan2 stays as it is while a network is rewritten,
-up to what makes no difference to zeros without signs: ``x + 0`` has become x, and ``b - a`` the negative of ``a - b``.
+**Signs of zeros.** In the search zeros have no sign. Operands of arctan2 stay unchanged while a network is rewritten,
+up to rewrites that are exact for zeros without signs: ``x + 0`` has become x, and ``b - a`` the negative of ``a - b``.
 So in the end each of its nodes is defined anew, by the operation on the tape that it was made from, and operations that
 share a node with another get one of their own.
 """
@@ -33,7 +33,7 @@ from accumulus.tape.operations import INPUT, OPERATIONS
 from accumulus.tape.passes import PROPERTIES, commands, extended, moved, rows_of
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT, Tape
 
-#: By code: number of arguments, which of them are numbers, and what becomes of signs.
+#: By code: number of arguments, which of them are numbers, and the effect on signs.
 _ARITY: Final = PROPERTIES & ARITY
 _REAL: Final = np.array([[k < row.arity and row.arguments[k] != "boolean" for k in range(3)] for row in OPERATIONS])
 _KIND: Final = np.array(
@@ -47,11 +47,11 @@ _KIND: Final = np.array(
 #: The sign of either zero is 0.
 _JUMPS: Final = PROPERTIES & JUMPS != 0
 THRESHOLDS: Final = thresholds(THRESHOLD_COUNT)
-#: Rounds of annealing, of which the best counts; one, if there are so many nodes.
+#: Rounds of annealing, of which the best counts; one from `LARGE` nodes on.
 ROUNDS: Final = 3
 LARGE: Final = 10_000
-#: Visits of each node in a round, and of all together at least. Of larger networks so many nodes are annealed together,
-#: half of them once more with those that follow; and visits of each among these.
+#: Visits of each node in a round, and of all together at least. Of larger networks `WINDOW` nodes are annealed at a
+#: time, half of them once more with those that follow; and visits of each among these.
 VISITS: Final = 40
 FEWEST: Final = 4_000
 WINDOW: Final = 2048
@@ -97,7 +97,7 @@ def with_fewest_signs(tape: Tape) -> Tape:
 def with_few_changes(tape: Tape) -> Tape:
     """Return the tape with as few changes of sign as can be found, its other operations being the same up to signs.
 
-    It is not what builders would leave: they would move signs outwards.
+    Builders would leave another tape: they move signs outwards.
     """
     network = _network(tape)
     order = _order(network)
@@ -167,14 +167,14 @@ def _signs(network: Definitions, order: Integers) -> Integers:
     kinds[1 : count + 1] = np.where(takes_any_sign, kind.FREE, own_kinds)
     kinds[[0, fixed]] = kind.FREE
 
-    own, spins = np.ones((2, fixed + 1), np.int64)
-    own[1 : count + 1] = network.signs[order]
-    spins[kinds == kind.EXACT_SUM] = own[kinds == kind.EXACT_SUM]
+    own_signs, spins = np.ones((2, fixed + 1), np.int64)
+    own_signs[1 : count + 1] = network.signs[order]
+    spins[kinds == kind.EXACT_SUM] = own_signs[kinds == kind.EXACT_SUM]
     heads, nexts = _uses(np.abs(table).reshape(-1), fixed)
     state = SignsState(
         arguments=table,
         kinds=kinds,
-        own=own,
+        own=own_signs,
         spins=spins,
         heads=heads,
         nexts=nexts,
@@ -186,7 +186,7 @@ def _signs(network: Definitions, order: Integers) -> Integers:
     for _ in range(ROUNDS if count < LARGE else 1):
         if fewest == 0:
             break
-        # node by node in the order of the program, so that what is looked at together is together in memory
+        # node by node in the order of the program, so that nodes of a window are together in memory
         for first in range(1, count + 1, WINDOW // 2):
             together = min(WINDOW, count + 1 - first)
             state.first, state.nodes = first, together
@@ -244,11 +244,11 @@ def _emitted(network: Definitions, order: Integers, signs: Integers, tape: Tape,
     ways = VERBATIM if verbatim else SIGNED * network.exact[order]
     change = NEGATIVE + VERBATIM * verbatim
     sums, choices, products = codes == ADD, codes == SELECT, kinds == kind.PRODUCT
-    odd, even, others = kinds == kind.ODD, kinds == kind.EVEN, kinds == kind.OTHER
+    odd, even, other = kinds == kind.ODD, kinds == kind.EVEN, kinds == kind.OTHER
     nodes, turned = np.abs(rows), np.sign(rows)
     is_number = network.codes[nodes] == CONSTANT
 
-    # what the operation and each argument is to be multiplied by; as arguments come, and with which sign that leaves
+    # factors of the operation and of each argument; the signs with which arguments come, and those that this leaves
     # them; numbers come with any
     sign = signs[order] * network.signs[order]
     comes = turned * signs[nodes]
@@ -266,20 +266,20 @@ def _emitted(network: Definitions, order: Integers, signs: Integers, tape: Tape,
     left[negative_sums, 0] = 1
     alike = left[:, 0] == left[:, 1]
     result = np.where((sums & alike) | (products & ~by_number) | odd, left[:, 0], 1)
-    result = np.where(even | others, sign, result)
+    result = np.where(even | other, sign, result)
     used = np.arange(3) < _ARITY[codes][:, np.newaxis]
-    changed = (choices | others)[:, np.newaxis] & (left < 0) & used
+    changed = (choices | other)[:, np.newaxis] & (left < 0) & used
     changed[negative_sums, 0] = True
 
     # one row for each argument that is changed, the operation, and perhaps its change of sign
     present = np.concatenate([changed, np.ones((len(order), 1), bool), (result < 0)[:, np.newaxis]], axis=1)
     at = np.cumsum(present.reshape(-1)).reshape(present.shape) - 1
-    place = np.zeros(len(network.codes), np.int64)
-    given = network.codes == INPUT
-    place[given] = network.arguments[given, 0]
-    place[order] = tape.inputs + at[:, 4]
+    reference_of = np.zeros(len(network.codes), np.int64)
+    is_input = network.codes == INPUT
+    reference_of[is_input] = network.arguments[is_input, 0]
+    reference_of[order] = tape.inputs + at[:, 4]
     base = tape.emptied()
-    operands = place[nodes]
+    operands = reference_of[nodes]
     numbers = is_number & used
     operands[numbers] = _constants(base, (network.numbers[nodes] * turned * by)[numbers])
     recorded = commands(int(np.count_nonzero(present)))
@@ -303,7 +303,7 @@ def _emitted(network: Definitions, order: Integers, signs: Integers, tape: Tape,
 
     outputs, turned = np.abs(network.outputs), np.sign(network.outputs)
     is_number = network.codes[outputs] == CONSTANT
-    ends = place[outputs]
+    ends = reference_of[outputs]
     ends[is_number] = _constants(base, (network.numbers[outputs] * turned)[is_number])
     changes = ~is_number & (turned * signs[outputs] < 0)
     last = commands(int(np.count_nonzero(changes)), change, ends[changes])
@@ -315,7 +315,7 @@ def _emitted(network: Definitions, order: Integers, signs: Integers, tape: Tape,
 
 def _constants(tape: Tape, numbers: NDArray[np.float64]) -> Integers:
     """Return references of numbers as constants of the tape."""
-    # by their bits, so that zeros of both signs are told apart
+    # by their bits, so that zeros of both signs are distinguished
     distinct, which = np.unique(numbers.view(np.int64), return_inverse=True)
     return np.array([tape.constant(value) for value in distinct.view(np.float64)], np.int64)[which]
 
@@ -341,26 +341,26 @@ def written(network: Definitions, tape: Tape, meanings: Integers) -> Tape | None
     staying = np.flatnonzero(np.frombuffer(needed(tape, seeing.tolist()), bool)[tape.inputs :]) + tape.inputs
     rows, values = rows_of(tape), meanings[staying]
     value = np.zeros(len(tape), np.int64)
-    given = np.flatnonzero(network.codes == INPUT)
-    value[network.arguments[given, 0]] = given
+    inputs = np.flatnonzero(network.codes == INPUT)
+    value[network.arguments[inputs, 0]] = inputs
     value[staying] = values
     signed = staying[signed_zeros(tape)[staying]]
     codes = rows[signed, 0]
-    turned, own = signed[codes == NEGATIVE], signed[codes != NEGATIVE]
+    turned, plain = signed[codes == NEGATIVE], signed[codes != NEGATIVE]
 
     # one operation for each node, the first; the others get new nodes
-    nodes, loses = np.abs(value[own]), _LOSES[rows[own, 0]]
+    nodes, loses = np.abs(value[plain]), _LOSES[rows[plain, 0]]
     computed = ~np.isin(network.codes[nodes], (INPUT, CONSTANT))
     operations = np.flatnonzero(computed)
-    has_node = np.zeros(len(own), bool)
+    has_node = np.zeros(len(plain), bool)
     has_node[operations[np.unique(nodes[operations], return_index=True)[1]]] = True
-    # what has no sign of zeros to keep stays as it has become, unless that is another operation
-    kept = ~loses | (computed & ~has_node)
-    own, has_node = own[kept], has_node[kept]
-    if not has_node[np.isin(own, seeing)].all():
+    # operations without a sign of zeros to keep stay rewritten, unless that is another operation
+    retained = ~loses | (computed & ~has_node)
+    plain, has_node = plain[retained], has_node[retained]
+    if not has_node[np.isin(plain, seeing)].all():
         return None
     count, more = len(network.codes), int(np.count_nonzero(~has_node))
-    value[own[~has_node]] = count + np.arange(more)
+    value[plain[~has_node]] = count + np.arange(more)
     value[turned] = -value[rows[turned, 1]]
     # the tape's constants come last
     added = more + len(tape.constants)
@@ -372,12 +372,12 @@ def written(network: Definitions, tape: Tape, meanings: Integers) -> Tape | None
         numbers=np.concatenate([network.numbers, np.zeros(more), tape.constants]),
         exact=np.zeros(count + added, bool),
     )
-    codes, references = rows[own, 0], rows[own, 1:]
+    codes, references = rows[plain, 0], rows[plain, 1:]
     arguments = np.where(references >= 0, value[np.maximum(references, 0)], count + more - 1 - references)
     arguments[codes == SUBTRACT, 1] *= -1
-    nodes = np.abs(value[own])
+    nodes = np.abs(value[plain])
     result.codes[nodes] = np.where(codes == SUBTRACT, ADD, codes)
-    result.signs[nodes] = np.sign(value[own])
+    result.signs[nodes] = np.sign(value[plain])
     result.arguments[nodes] = np.where(np.arange(3) < _ARITY[codes][:, np.newaxis], arguments, 0)
     result.exact[nodes] = True
     return signed_tape(result, tape)

@@ -47,7 +47,7 @@ OF_MATRICES: Final = FACTORS | frozenset(
 
 
 class Opaque(Protocol):
-    """A function that programs call without knowing what it computes: a row of numbers of a row of numbers.
+    """An opaque function that programs call: it maps a row of numbers to a row of numbers.
 
     Attributes:
         name: name of the function, for messages.
@@ -59,7 +59,7 @@ class Opaque(Protocol):
     result_count: int
 
     def __call__(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the results as an array of its own; what the function raises is raised.
+        """Return the results as a new array; exceptions of the function pass through.
 
         Args:
             numbers: a condition, then the arguments. Where the condition is 0 nothing is called, and results are NaN:
@@ -116,7 +116,7 @@ class Block:
 
     @property
     def operand_shapes(self) -> list[tuple[int, int]]:
-        """Rows and columns of the operands of what works on matrices; stored entries of a sparse one are a row."""
+        """Rows and columns of the operands of an operation on matrices; stored entries of a sparse one are a row."""
         return operand_shapes(self.code, self.shape, self.opaque, len(self.operands))
 
     @property
@@ -155,7 +155,7 @@ class Block:
 def operand_shapes(
     code: int, shape: tuple[int, int, int] | None, opaque: Opaque | SparseSystem | SparseMatrix | None, count: int
 ) -> list[tuple[int, int]]:
-    """Return rows and columns of the first operands of what works on matrices."""
+    """Return rows and columns of the first operands of an operation on matrices."""
     assert shape is not None
     m, k, n = shape
     if code == SPARSE_PRODUCT:

@@ -45,7 +45,7 @@ Column = Range | References
 
 
 def column(references: References) -> Column:
-    """Return a column of operands, as a range where it is one; what is handed over must not be changed any more."""
+    """Return a column of operands, as a range where it is one; the array must not change afterwards."""
     flat = references.reshape(-1)
     count = len(flat)
     start = int(flat[0]) if count else 0
@@ -58,9 +58,9 @@ def column(references: References) -> Column:
 
 
 def _has_step(references: References, step: int) -> bool:
-    """Return True if each reference is the one before and a step."""
+    """Return True if each reference is the previous one plus the step."""
     parts = (references[first : first + CHUNK + 1] for first in range(0, len(references) - 1, CHUNK))
-    return all((part[1:] - part[:-1] == step).all() for part in parts)
+    return all((chunk[1:] - chunk[:-1] == step).all() for chunk in parts)
 
 
 def references_in(operands: Column) -> References:
@@ -69,13 +69,13 @@ def references_in(operands: Column) -> References:
 
 
 def own(references: References) -> Column:
-    """Return a column that stays what it is when the array changes: users' arrays are filled item by item."""
-    found = column(references)
-    return found if isinstance(found, Range) else found.copy()
+    """Return a column that is independent of the array: users fill arrays item by item."""
+    compact = column(references)
+    return compact if isinstance(compact, Range) else compact.copy()
 
 
 def owners_in(starts: References, operands: Column) -> list[int]:
-    """Return the blocks or arrays that a column refers to, given the first reference of each; -1 for before all."""
+    """Return the blocks or arrays that a column refers to, by the first reference of each; -1 for earlier ones."""
     if not len(operands):
         return []
     if isinstance(operands, Range):
@@ -84,16 +84,16 @@ def owners_in(starts: References, operands: Column) -> list[int]:
         if first != last and high + 1 < len(starts) and starts[high + 1] <= max(first, last):
             high = int(starts.searchsorted(max(first, last), "right")) - 1
         return list(range(low, high + 1))
-    found: set[int] = set()
+    owners: set[int] = set()
     for first in range(0, len(operands), CHUNK):  # the references of a part are mostly those of one block
-        part = operands[first : first + CHUNK]
-        low, high = np.searchsorted(starts, (part.min(), part.max()), side="right") - 1
+        chunk = operands[first : first + CHUNK]
+        low, high = np.searchsorted(starts, (chunk.min(), chunk.max()), side="right") - 1
         if low == high:
-            found.add(int(low))
+            owners.add(int(low))
         else:
-            counts = np.bincount(np.searchsorted(starts, part, side="right"))
-            found.update((np.flatnonzero(counts) - 1).tolist())
-    return sorted(found)
+            counts = np.bincount(np.searchsorted(starts, chunk, side="right"))
+            owners.update((np.flatnonzero(counts) - 1).tolist())
+    return sorted(owners)
 
 
 def fingerprint(operands: Column) -> Hashable:
@@ -112,7 +112,7 @@ def are_equal(one: Column, other: Column) -> bool:
 
 
 def check_steps(operands: Sequence[Column], start: int, outputs: int, steps: References, constants: int) -> None:
-    """Refuse columns in which an instance takes a result of its own or a later step, or one that does not exist.
+    """Raise `ArgumentError` if an instance takes a result of its own or a later step, or a missing reference.
 
     Args:
         operands: operands of all instances, one column each.
@@ -134,10 +134,10 @@ def check_steps(operands: Sequence[Column], start: int, outputs: int, steps: Ref
             if constants <= min(ends) and max(ends) < start:
                 continue
         references = references_in(operand)
-        own = references >= start
+        is_result = references >= start
         if (references < constants).any() or (references >= start + count * outputs).any():
             raise ArgumentError(f"operand {position} has references to what does not exist")
-        wrong = np.flatnonzero(own)[step_of[(references[own] - start) % count] >= step_of[own]]
+        wrong = np.flatnonzero(is_result)[step_of[(references[is_result] - start) % count] >= step_of[is_result]]
         if len(wrong):
             raise ArgumentError(
                 f"instance {wrong[0]} takes a result of its own step, or of a later one, as operand {position}; "

@@ -29,7 +29,7 @@ from accumulus.tape.tape import Tape
 class _Rounding(NamedTuple):
     """Rounding of an arithmetic."""
 
-    # what one operation may add to the relative error; elementary functions of good libraries stay within four
+    # relative error that one operation may add; elementary functions of good libraries stay within four
     # roundings, and sums in another order, of as many terms as people write, within the rest
     unit: float
     smallest: float  # the same where results are too small to be rounded relatively
@@ -88,7 +88,7 @@ class ErrorBounds(Domain):
         return of
 
     def add(self, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
-        """Bound a sum; what it loses by cancelling depends on how its terms are grouped, so all of them count."""
+        """Bound a sum; its cancellation depends on the grouping of its terms, so all of them count."""
         return dxs[0] + dxs[1] + self._rounding.unit * (abs(xs[0]) + abs(xs[1]))
 
     subtract = add
@@ -111,7 +111,7 @@ class ErrorBounds(Domain):
     abs = logical_not = attach = negative
 
     def minimum(self, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
-        """Return the larger error: one of the arguments is chosen, whichever."""
+        """Return the larger error, since either argument may be chosen."""
         return np.maximum(*dxs)
 
     maximum = logical_and = logical_or = minimum
@@ -128,7 +128,7 @@ class ErrorBounds(Domain):
         return np.where(dxs[0] > 0, either, chosen)
 
     def fmod(self, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
-        """Bound x - n·y, exact for what it is given, unless rounding carries x across a multiple of y that is not 0."""
+        """Bound x - n·y, exact for its operands, unless rounding carries x across a multiple of y that is not 0."""
         (x, y), (dx, dy) = xs, dxs
         period = abs(y)
         n = abs(np.rint((x - v) / y))
@@ -137,7 +137,7 @@ class ErrorBounds(Domain):
         return np.where((slip > 0) & across, 2.0 * (period + dy), slip)
 
     def function(self, row: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
-        """Bound any other operation: how far it moves when its arguments move as far as they may be off."""
+        """Bound any other operation by its change when its arguments move by their errors."""
         error = np.where(np.isfinite(sum(dxs)), self._rounding.unit * abs(v) + self._rounding.smallest, np.inf)
         if row.name in ("sin", "cos"):  # a whole period may lie between
             return error + np.minimum(dxs[0], 2.0)
@@ -149,7 +149,7 @@ class ErrorBounds(Domain):
         return error
 
     def sums(self, terms: tuple[Values, Values], offsets: NDArray[np.int64]) -> tuple[Values, Values]:
-        """Compute sums of segments and bound them, whatever the order of their terms."""
+        """Compute sums of segments and bound them for every order of their terms."""
         values, errors = terms
         most = int(np.diff(offsets).max())
         lost = errors + most * self._rounding.unit * abs(values)
@@ -167,38 +167,38 @@ class ErrorBounds(Domain):
     def solve(
         self, matrix: tuple[Values, Values], sides: tuple[Values, Values], shape: tuple[int, int, int]
     ) -> tuple[Values, Values]:
-        """Solve systems and bound the solutions X by |A⁻¹|·(|dA|·|X| + |dB|), what LAPACK rounds being in dA and dB.
+        """Solve systems and bound the solutions X by |A⁻¹|·(|dA|·|X| + |dB|), LAPACK's rounding included in dA and dB.
 
         Infinite where the matrix may be singular. Source: N. J. Higham, Accuracy and Stability, section 7.2.
         """
         (a, da), (b, db), (_, n, m) = matrix, sides, shape
         inverse, moved = self._of_inverse(a, da, n)
-        found, unit = NUMBERS.solve(a, b, shape), self._rounding.unit
+        solution, unit = NUMBERS.solve(a, b, shape), self._rounding.unit
         product = NUMBERS.matmul
-        residual = product(moved, abs(found), (n, n, m)) + db + 4 * n * unit * abs(b) + self._rounding.smallest
-        return _bounded(found, 2.0 * product(inverse, residual, (n, n, m)))
+        residual = product(moved, abs(solution), (n, n, m)) + db + 4 * n * unit * abs(b) + self._rounding.smallest
+        return _bounded(solution, 2.0 * product(inverse, residual, (n, n, m)))
 
     def log_determinant(self, matrix: tuple[Values, Values], shape: tuple[int, int, int]) -> tuple[Values, Values]:
         """Bound a logarithm by the trace of |A⁻¹|·|dA|; the sign is exact where the matrix cannot be singular."""
         (a, da), n = matrix, shape[0]
         inverse, moved = self._of_inverse(a, da, n)
-        found = NUMBERS.log_determinant(a, shape)
-        error = 2.0 * np.sum(_transposed(inverse, n) * moved, axis=0) + n * self._rounding.unit * (1.0 + abs(found[1]))
-        return _bounded(found, np.stack([np.where(np.isfinite(error), 0.0, np.inf), error]))
+        value = NUMBERS.log_determinant(a, shape)
+        error = 2.0 * np.sum(_transposed(inverse, n) * moved, axis=0) + n * self._rounding.unit * (1.0 + abs(value[1]))
+        return _bounded(value, np.stack([np.where(np.isfinite(error), 0.0, np.inf), error]))
 
     def cholesky(self, matrix: tuple[Values, Values], shape: tuple[int, int, int]) -> tuple[Values, Values]:
-        """Bound a factor L by |L|·(|L⁻¹|·|dA|·|L⁻ᵀ|), what is rounded being in dA.
+        """Bound a factor L by |L|·(|L⁻¹|·|dA|·|L⁻ᵀ|), rounding included in dA.
 
         Source: N. J. Higham, Accuracy and Stability, sections 10.1.1 and 10.3.
         """
         (a, da), n, product = matrix, shape[0], NUMBERS.matmul
-        found = NUMBERS.cholesky(a, shape)
-        size, turned = abs(found), _transposed(abs(found), n)
+        factor = NUMBERS.cholesky(a, shape)
+        size, turned = abs(factor), _transposed(abs(factor), n)
         moved = da + 4 * n * self._rounding.unit * product(size, turned, shape) + self._rounding.smallest
-        inverse, _ = self._of_inverse(found, np.zeros_like(found), n)
+        inverse, _ = self._of_inverse(factor, np.zeros_like(factor), n)
         lost = product(product(inverse, moved, shape), _transposed(inverse, n), shape)
         small = lost.reshape(n, n, *a.shape[1:]).sum(axis=1).max(axis=0) < 0.25
-        return _bounded(found, np.where(small, 2.0 * product(size, lost, shape), np.inf))
+        return _bounded(factor, np.where(small, 2.0 * product(size, lost, shape), np.inf))
 
     def gather(
         self, matrix: tuple[Values, Values], indices: tuple[Values, Values], shape: tuple[int, int, int]
@@ -217,19 +217,19 @@ class ErrorBounds(Domain):
     def factorise(
         self, row: Factorisation, matrix: tuple[Values, Values], shape: tuple[int, int, int]
     ) -> tuple[Values, Values]:
-        """Bound each part by how far it moves with the matrix, in Frobenius' norm, what LAPACK rounds being in it."""
+        """Bound each part by its change with the matrix, in Frobenius' norm, LAPACK's rounding included."""
         (a, da), (m, n, _) = matrix, shape
-        found, sizes = NUMBERS.factorise(row, a, shape), row.sizes(m, n)
+        factors, sizes = NUMBERS.factorise(row, a, shape), row.sizes(m, n)
         lost = np.linalg.norm(da, axis=0) + 8.0 * max(m, n) * self._rounding.unit * np.linalg.norm(a, axis=0)
-        error = np.empty_like(found)
-        for point in np.ndindex(found.shape[1:]):
+        error = np.empty_like(factors)
+        for point in np.ndindex(factors.shape[1:]):
             at = (slice(None), *point)
-            parts = np.split(found[at], np.cumsum(sizes)[:-1])
+            parts = np.split(factors[at], np.cumsum(sizes)[:-1])
             parts = [part.reshape(each) for part, each in zip(parts, row.shapes(m, n), strict=True)]
             spread = zip(row.sensitivity(parts), parts, strict=True)
-            factors = [np.broadcast_to(each, part.shape).reshape(-1) for each, part in spread]
-            error[at] = 4.0 * np.concatenate(factors) * lost[point]
-        return _bounded(found, error)
+            weights = [np.broadcast_to(each, part.shape).reshape(-1) for each, part in spread]
+            error[at] = 4.0 * np.concatenate(weights) * lost[point]
+        return _bounded(factors, error)
 
     def sparse_solve(
         self,
@@ -244,17 +244,17 @@ class ErrorBounds(Domain):
         and F. Tisseur, A block algorithm for matrix 1-norm estimation, 2000.
         """
         (a, da), (b, db), (_, n, m) = data, sides, shape
-        found, unit = NUMBERS.sparse_solve(system, a, b, shape), self._rounding.unit
-        error = np.full_like(found, np.inf)
-        for point in np.ndindex(found.shape[1:]):
+        solution, unit = NUMBERS.sparse_solve(system, a, b, shape), self._rounding.unit
+        error = np.full_like(solution, np.inf)
+        for point in np.ndindex(solution.shape[1:]):
             at = (slice(None), *point)
             norm, matrix, off = system.of_inverse(a[at]), system.matrix(a[at]), da[at]
             if np.isfinite(norm) and matrix is not None:
-                size = abs(found[at].reshape(n, m))
+                size = abs(solution[at].reshape(n, m))
                 moved = system.matrix(off) if off.any() else 0.0 * matrix
                 lost = (abs(moved) + 8 * unit * abs(matrix)) @ size + (db[at] + unit * abs(b[at])).reshape(n, m)
                 error[at] = 4.0 * norm * lost.max(initial=0.0) + self._rounding.smallest
-        return _bounded(found, error)
+        return _bounded(solution, error)
 
     def sparse_product(
         self, matrix: SparseMatrix, x: tuple[Values, Values], shape: tuple[int, int, int]
@@ -271,15 +271,15 @@ class ErrorBounds(Domain):
     ) -> tuple[Values, Values]:
         """Call an opaque function, and bound by its Jacobian J how far results move: |J|·|dx|; infinite without J."""
         (x, dx), k, n = numbers, opaque.argument_count, opaque.result_count
-        found = NUMBERS.call(opaque, x, shape)
-        error = self._rounding.unit * abs(found)
+        results = NUMBERS.call(opaque, x, shape)
+        error = self._rounding.unit * abs(results)
         if (dx > 0).any():
             try:
                 slopes = NUMBERS.call(opaque.derivative, x, (1, 1 + k, n * k))
             except Exception:  # there is no rule, or it has no value where the function has one
-                return _bounded(found, np.full_like(found, np.inf))
+                return _bounded(results, np.full_like(results, np.inf))
             error = error + NUMBERS.matmul(abs(slopes), dx[1:], (n, k, 1))
-        return _bounded(found, error)
+        return _bounded(results, error)
 
     def _of_inverse(self, a: Values, da: Values, n: int) -> tuple[Values, Values]:
         """Magnitudes of the inverse, infinite where the matrix may be singular; and by how much entries may be off."""
@@ -332,8 +332,8 @@ def evaluate_with_bounds(
             results, bounds = run(program, ErrorBounds(dtype), (points, np.zeros_like(points)))
         else:
             results, bounds = np.empty((2, len(program.outputs), count))
-            found = run(program, ErrorBounds(dtype), [(x, np.zeros(count)) for x in inputs])
-            for row, (value, error) in enumerate(found):
+            outputs = run(program, ErrorBounds(dtype), [(x, np.zeros(count)) for x in inputs])
+            for row, (value, error) in enumerate(outputs):
                 results[row], bounds[row] = value, error
     return results, np.where(np.isfinite(results), bounds, np.inf)
 
@@ -357,14 +357,14 @@ class Agreement:
         return bool((self.agrees & np.isfinite(self.values)).any(axis=1).all())
 
 
-def _bounds_of(tape: Tape | Program, columns: list[NDArray[np.float64]], wanted: NDArray[np.bool_]) -> Any:
-    """Return bounds of wanted outputs, and 0 for the others of programs over long arrays, which are not computed."""
+def _bounds_of(tape: Tape | Program, columns: list[NDArray[np.float64]], requested: NDArray[np.bool_]) -> Any:
+    """Return bounds of requested outputs, and 0 for the others of programs over long arrays, which are not computed."""
     if not isinstance(tape, Program) or tape.scalars is not None or len(tape) <= PART:
         return evaluate_with_bounds(tape, columns)[1]
-    part = copy(tape)
-    part.outputs = tape.outputs[wanted]
-    bounds = np.zeros((len(wanted), len(columns[0])))
-    bounds[wanted] = evaluate_with_bounds(narrowed(part), columns)[1]
+    restricted = copy(tape)
+    restricted.outputs = tape.outputs[requested]
+    bounds = np.zeros((len(requested), len(columns[0])))
+    bounds[requested] = evaluate_with_bounds(narrowed(restricted), columns)[1]
     return bounds
 
 
@@ -391,10 +391,10 @@ def compare(
         allowed += rounding
         agrees = np.empty(expected.shape, bool)
         for first in range(0, len(values), PART):  # arrays may be long
-            part = slice(first, first + PART)
-            one, other = values[part], expected[part]
-            agrees[part] = np.abs(one - other) <= allowed[part]
-            agrees[part] |= (one == other) | (np.isnan(one) & np.isnan(other))
+            chunk = slice(first, first + PART)
+            one, other = values[chunk], expected[chunk]
+            agrees[chunk] = np.abs(one - other) <= allowed[chunk]
+            agrees[chunk] |= (one == other) | (np.isnan(one) & np.isnan(other))
         if agrees.all():
             return Agreement(values, expected, allowed, agrees, ~agrees)
         columns = list(np.ascontiguousarray(inputs.T))

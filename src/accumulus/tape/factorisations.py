@@ -28,7 +28,7 @@ class Factorisation:
     """Way to factorise a matrix, or a stack of matrices in the first axes.
 
     Attributes:
-        name: as it is called in reports and messages.
+        name: its name in reports and messages.
         shapes: shapes of the parts, from the rows and columns of the matrix.
         compute: the parts.
         text: text of a tuple of the parts of the matrix {0}, by NumPy or by JAX.
@@ -49,7 +49,7 @@ class Factorisation:
     def flat(self, matrix: Floats) -> Floats:
         """Return the parts of one matrix, or of a stack, one after the other along the last axis."""
         stack = matrix.shape[:-2]
-        return np.concatenate([part.reshape(*stack, -1) for part in self.compute(matrix)], axis=-1)
+        return np.concatenate([factor.reshape(*stack, -1) for factor in self.compute(matrix)], axis=-1)
 
 
 def _signs(last: Floats) -> Any:

@@ -30,13 +30,13 @@ _ALONE: Final = frozenset((SUM, SCAN, CALL, *OF_MATRICES))
 
 @dataclass(slots=True)
 class Map:
-    """A body that runs once for each of so many instances, maybe step by step; or a block of sums; or a product."""
+    """A body that runs once for each of `count` instances, maybe step by step; or a block of sums; or a product."""
 
     count: int  # of instances
     level: int  # after which others it comes
     is_sum: bool
     blocks: list[int] = field(default_factory=list)  # positions of the blocks that are in it
-    # what instances take from outside, a column each; the inputs of the body
+    # operands of instances from outside, a column each; the inputs of the body
     leaves: list[Column] = field(default_factory=list)
     # of one instance; its outputs are those results that are used outside, in the order of `results`
     body: Tape = field(default_factory=lambda: Tape(0))
@@ -48,12 +48,12 @@ class Map:
     # how many of these, the first, are to be computed operation by operation as they stand, since they reach a jump, or
     # what sees the signs of zeros
     sensitive: int = 0
-    #: Of what works on matrices, see `Block.shape`.
+    #: Of operations on matrices, see `Block.shape`.
     shape: tuple[int, int, int] | None = None
 
     @property
     def is_body(self) -> bool:
-        """Return True if it is a body, neither sums nor what works on matrices."""
+        """Return True if it is a body, neither sums nor an operation on matrices."""
         return not self.is_sum and self.shape is None
 
     def operands(self, tape: Program) -> Sequence[Column]:
@@ -66,7 +66,7 @@ class Map:
 
 
 def fuse(tape: Program) -> list[Map]:
-    """Return the maps of a program, in an order in which they can be computed; what no output needs is in none."""
+    """Return the maps of a program, in an order of computation; blocks that no output needs are left out."""
     blocks = tape.blocks
     levels: list[int] = []
     used = np.zeros(len(blocks), bool)
@@ -95,11 +95,11 @@ def fuse(tape: Program) -> list[Map]:
         levels.append(level)
         taken.append(columns)
         key = (level, block.count, position if block.code in _ALONE else -1)
-        found = maps.get(key)
-        if found is None:
-            found = maps[key] = Map(block.count, level, block.code == SUM, steps=block.steps, shape=block.shape)
-        found.blocks.append(position)
-        home.append(found)
+        group = maps.get(key)
+        if group is None:
+            group = maps[key] = Map(block.count, level, block.code == SUM, steps=block.steps, shape=block.shape)
+        group.blocks.append(position)
+        home.append(group)
     for position, columns in enumerate(taken):
         for operands, same in columns:
             if same is None:
@@ -129,7 +129,7 @@ def fuse(tape: Program) -> list[Map]:
 
 
 def _note(block: Block, operands: Column, outputs: dict[int, set[int]], position: int) -> None:
-    """Note which outputs of a recurrence a column has results of."""
+    """Note the outputs of a recurrence whose results are in a column."""
     if block.code == SCAN and block.size:
         outputs.setdefault(position, set()).update(_outputs_in(block, operands))
 
@@ -165,70 +165,70 @@ def _write_body(
     for position, arguments in zip(each.blocks, chosen, strict=True):
         code = tape.blocks[position].code
         references = []
-        for (kind, what), wanted in zip(arguments, OPERATIONS[code].arguments, strict=True):
+        for (kind, operand), expected in zip(arguments, OPERATIONS[code].arguments, strict=True):
             if kind == "block":
-                references.append(values[int(what)])
+                references.append(values[int(operand)])
             elif kind == "constant":
-                references.append(body.constant(what))
-            elif wanted == "boolean":  # in memory, truth values are numbers
-                references.append(body.apply("not_equal", int(what), body.constant(0.0)))
+                references.append(body.constant(operand))
+            elif expected == "boolean":  # in memory, truth values are numbers
+                references.append(body.apply("not_equal", int(operand), body.constant(0.0)))
             else:
-                references.append(int(what))
+                references.append(int(operand))
         values[position] = _applied(body, code, references)
     body.outputs = [values[position] for position in each.results]
 
 
-def _leaf(each: Map, known: dict[Hashable, list[int]], operands: Column) -> int:
+def _leaf(each: Map, by_fingerprint: dict[Hashable, list[int]], operands: Column) -> int:
     """Return the place of a column among the leaves of a map; equal ones are one."""
-    alike = known.setdefault(fingerprint(operands), [])
-    place = next((k for k in alike if are_equal(each.leaves[k], operands)), None)
-    if place is None:
-        place = len(each.leaves)
-        alike.append(place)
+    alike = by_fingerprint.setdefault(fingerprint(operands), [])
+    index = next((k for k in alike if are_equal(each.leaves[k], operands)), None)
+    if index is None:
+        index = len(each.leaves)
+        alike.append(index)
         each.leaves.append(operands)
-    return place
+    return index
 
 
 def _write_recurrence(tape: Program, each: Map, taken: set[int], signed: bool) -> None:
-    """Write the body of a recurrence, as far as others, or the recurrence itself, take what it computes."""
+    """Write the body of a recurrence, as far as others, or the recurrence itself, take its results."""
     (position,) = each.blocks
     block = tape.blocks[position]
-    given = block.body
-    assert given is not None
+    recurrence = block.body
+    assert recurrence is not None
     used, waiting = set(taken), set(taken)
     operations: set[int] = set()
     while waiting:
-        found = _reached(given, [given.outputs[k] for k in waiting])
-        inputs = {k for k in found if k < given.inputs} - operations
-        operations |= found
+        reached = _reached(recurrence, [recurrence.outputs[k] for k in waiting])
+        inputs = {k for k in reached if k < recurrence.inputs} - operations
+        operations |= reached
         waiting = {k for leaf in inputs for k in _outputs_in(block, block.operands[leaf])} - used
         used |= waiting
     places: dict[Hashable, list[int]] = {}
     leaves: dict[int, int | float] = {}
     for reference in sorted(operations):
-        if reference < given.inputs:
+        if reference < recurrence.inputs:
             value = tape.uniform(block.operands[reference])
             leaves[reference] = _leaf(each, places, block.operands[reference]) if value is None else value
     body = each.body = Tape(len(each.leaves), signed_zeros=signed)
     values = {k: body.constant(leaf) if isinstance(leaf, float) else leaf for k, leaf in leaves.items()}
-    constants = {-1 - k: body.constant(value) for k, value in enumerate(given.constants)}
+    constants = {-1 - k: body.constant(value) for k, value in enumerate(recurrence.constants)}
     for reference in sorted(operations):
-        if reference >= given.inputs:
-            arguments = [values[a] if a >= 0 else constants[a] for a in given.arguments(reference)]
-            values[reference] = body.apply_code(given.codes[reference], arguments)
+        if reference >= recurrence.inputs:
+            arguments = [values[a] if a >= 0 else constants[a] for a in recurrence.arguments(reference)]
+            values[reference] = body.apply_code(recurrence.codes[reference], arguments)
     chosen = sorted(used)
-    ends = [given.outputs[k] for k in chosen]
+    ends = [recurrence.outputs[k] for k in chosen]
     body.outputs = [values[end] if end >= 0 else constants[end] for end in ends]
     each.starts = [block.start + k * block.count for k in chosen]
 
 
 def _reached(body: Tape, outputs: list[int]) -> set[int]:
     """Return inputs and operations that outputs of a body depend on."""
-    found = {output for output in outputs if output >= 0}
+    reached = {output for output in outputs if output >= 0}
     for reference in range(len(body) - 1, body.inputs - 1, -1):
-        if reference in found:
-            found.update(a for a in body.arguments(reference) if a >= 0)
-    return found
+        if reference in reached:
+            reached.update(a for a in body.arguments(reference) if a >= 0)
+    return reached
 
 
 def _outputs_in(block: Block, operands: Column) -> set[int]:
@@ -237,17 +237,17 @@ def _outputs_in(block: Block, operands: Column) -> set[int]:
         ends = sorted((operands.start, operands.start + operands.step * (operands.count - 1)))
         low, high = max(ends[0], block.start), min(ends[1], block.start + block.size - 1)
         return set(range((low - block.start) // block.count, (high - block.start) // block.count + 1))
-    own = operands[(operands >= block.start) & (operands < block.start + block.size)]
-    return set(np.flatnonzero(np.bincount((own - block.start) // block.count)).tolist())
+    results = operands[(operands >= block.start) & (operands < block.start + block.size)]
+    return set(np.flatnonzero(np.bincount((results - block.start) // block.count)).tolist())
 
 
 def _applied(body: Tape, code: int, references: list[int]) -> int:
-    """Return an operation; what was a truth value in one body and a number between two is a truth value again."""
+    """Return an operation; a truth value that was a number between two bodies is a truth value again."""
     truth, zero = max(references), min(references)
     if code in (_EQUAL, _NOT_EQUAL) and body.is_boolean(truth) and zero < 0 and body.value_of(zero) == 0.0:
         return truth if code == _NOT_EQUAL else body.logical_not(truth)
     kinds = zip(references, OPERATIONS[code].arguments, strict=True)
-    numbers = [_number(body, r) if wanted == "real" and body.is_boolean(r) else r for r, wanted in kinds]
+    numbers = [_number(body, r) if expected == "real" and body.is_boolean(r) else r for r, expected in kinds]
     return body.apply_code(code, numbers)
 
 

@@ -60,20 +60,20 @@ class Domain:
     def rule(self, row: Operation) -> Callable[..., Any]:
         """Return the function that computes an operation from the values of its arguments."""
         name = self._name(row)
-        own: Callable[..., Any] = getattr(self, name)
-        return own if name == row.name else partial(own, row)
+        method: Callable[..., Any] = getattr(self, name)
+        return method if name == row.name else partial(method, row)
 
     def _name(self, row: Operation) -> str:
         return row.name if hasattr(self, row.name) else row.kind if hasattr(self, row.kind) else "function"
 
     def rules(self, codes: Iterable[int]) -> dict[int, Rule]:
-        """Return the rule of each operation, and how many operands it takes: 0 if it needs to know where it is."""
-        found: dict[int, Rule] = {}
+        """Return the rule of each operation, and its number of operands: 0 if it needs its position."""
+        rule_of: dict[int, Rule] = {}
         for code in codes:
             if code != INPUT:
                 row = OPERATIONS[code]
-                found[code] = self.rule(row), 0 if self.located and self._name(row) in self.located else row.arity
-        return found
+                rule_of[code] = self.rule(row), 0 if self.located and self._name(row) in self.located else row.arity
+        return rule_of
 
     def function(self, row: Operation, *operands: Any) -> Any:
         """Compute an operation that has no rule of its own."""
@@ -83,10 +83,10 @@ class Domain:
         """Return the function that computes the outputs of a body with many instances from the values of its inputs."""
         rules, numbers, begin = self.rules(set(body.codes)), list(self.numbers(body.constants[::-1])), body.inputs
 
-        def compute(*given: Any) -> Sequence[Any]:
-            found = [*given, *[None] * body.operations, *numbers]
-            advance(body, rules, found, range(begin, len(body)))
-            return [found[output] for output in body.outputs]
+        def compute(*operands: Any) -> Sequence[Any]:
+            values = [*operands, *[None] * body.operations, *numbers]
+            advance(body, rules, values, range(begin, len(body)))
+            return [values[output] for output in body.outputs]
 
         return compute
 
@@ -137,7 +137,7 @@ class Domain:
         raise NotImplementedError(f"{type(self).__name__} has no rule for sums by indices")
 
     def factorise(self, row: Factorisation, matrix: Any, shape: Shape) -> Any:
-        """Compute the parts of a factorisation, one after the other."""
+        """Compute the parts of a factorisation, concatenated."""
         raise NotImplementedError(f"{type(self).__name__} has no rule for {row.name}")
 
     def sparse_solve(self, system: SparseSystem, data: Any, sides: Any, shape: Shape) -> Any:
@@ -174,12 +174,12 @@ def run(program: Tape | Program, domain: Domain, inputs: Any) -> Any:
     tape = program.scalars
     if tape is None:
         return resume(program, domain, inputs).read(program.outputs)  # type: ignore[arg-type]
-    found = values(tape, domain, inputs)
-    return [found[output] for output in tape.outputs]
+    computed = values(tape, domain, inputs)
+    return [computed[output] for output in tape.outputs]
 
 
 class Partial(Domain):
-    """A domain in which values may be None, undefined: then so is what is made of them, but for choices."""
+    """A domain in which values may be None, undefined: operations on these are undefined, too, but for choices."""
 
     def rule(self, row: Operation) -> Callable[..., Any]:
         """Return the rule of an operation; it is not asked for undefined operands."""
@@ -206,29 +206,29 @@ def values(tape: Tape, domain: Domain, inputs: Iterable[Any], live: Iterable[int
         live: truth value for each reference, True if it is computed; None for all.
     """
     # constants count down from the end, after the values that are still to come
-    found = [*inputs, *[None] * tape.operations, *domain.numbers(tape.constants[::-1])]
+    computed = [*inputs, *[None] * tape.operations, *domain.numbers(tape.constants[::-1])]
     references: Iterable[int] = range(tape.inputs, len(tape))
     if live is not None:
         references = compress(references, islice(live, tape.inputs, None))
-    advance(tape, domain.rules(set(tape.codes)), found, references)
-    return found
+    advance(tape, domain.rules(set(tape.codes)), computed, references)
+    return computed
 
 
 def advance(
-    tape: Tape, rules: Mapping[int, Rule], found: MutableMapping[int, Any] | list[Any], references: Iterable[int]
+    tape: Tape, rules: Mapping[int, Rule], values: MutableMapping[int, Any] | list[Any], references: Iterable[int]
 ) -> None:
-    """Compute some operations, in their order; all that they take is there."""
+    """Compute some operations, in their order; all of their arguments are there."""
     codes, first, second, third = tape.codes, tape.first, tape.second, tape.third
     for reference in references:
         rule, arity = rules[codes[reference]]
         if arity == 1:
-            found[reference] = rule(found[first[reference]])
+            values[reference] = rule(values[first[reference]])
         elif arity == 2:
-            found[reference] = rule(found[first[reference]], found[second[reference]])
+            values[reference] = rule(values[first[reference]], values[second[reference]])
         elif arity == 3:
-            found[reference] = rule(found[first[reference]], found[second[reference]], found[third[reference]])
+            values[reference] = rule(values[first[reference]], values[second[reference]], values[third[reference]])
         else:
-            found[reference] = rule(tape, reference, *[found[a] for a in tape.arguments(reference)])
+            values[reference] = rule(tape, reference, *[values[a] for a in tape.arguments(reference)])
 
 
 # Arrays --------------------------------------------------------------------------------------------------------------
@@ -249,16 +249,18 @@ class Memory:
         parts: an array of all rows for each part of a value.
     """
 
-    def __init__(self, program: Program, domain: Domain, known: Any) -> None:
+    def __init__(self, program: Program, domain: Domain, initial: Any) -> None:
         constants = program.constants[::-1]
         self._first, self._is_one = len(constants), domain.parts == 1
-        given, numbers = ((known,), (domain.number(constants),)) if self._is_one else (known, domain.number(constants))
+        leading, numbers = (
+            ((initial,), (domain.number(constants),)) if self._is_one else (initial, domain.number(constants))
+        )
         self.parts: list[NDArray[np.float64]] = []
-        for part, number in zip(given, numbers, strict=True):
-            points = part.shape[1:]
+        for component, number in zip(leading, numbers, strict=True):
+            points = component.shape[1:]
             rows = np.empty((len(constants) + len(program), *points))
             rows[: self._first] = number.reshape(-1, *(1,) * len(points))
-            rows[self._first : self._first + len(part)] = part
+            rows[self._first : self._first + len(component)] = component
             self.parts.append(rows)
 
     def read(self, operands: Column, *, is_whole: bool = True) -> Any:
@@ -272,16 +274,16 @@ class Memory:
 
     def at(self, index: Any) -> Any:
         """Return the values in some rows."""
-        return self.parts[0][index] if self._is_one else tuple(part[index] for part in self.parts)
+        return self.parts[0][index] if self._is_one else tuple(component[index] for component in self.parts)
 
-    def write(self, start: int, count: int, found: Any) -> None:
-        """Keep results, from one reference on."""
-        place = slice(self._first + start, self._first + start + count)
+    def write(self, start: int, count: int, results: Any) -> None:
+        """Store results from a reference on."""
+        rows = slice(self._first + start, self._first + start + count)
         if self._is_one:
-            self.parts[0][place] = found
+            self.parts[0][rows] = results
         else:
-            for part, value in zip(self.parts, found, strict=True):
-                part[place] = value
+            for component, value in zip(self.parts, results, strict=True):
+                component[rows] = value
 
     def results(self) -> Any:
         """Return the values of inputs and results."""
@@ -294,7 +296,9 @@ class Memory:
         compute, steps, count = domain.routine(block.body), block.steps, block.count
         columns = [self._first + references_in(operands) for operands in block.operands]
         start = self._first + block.start
-        tables = [part[start : start + block.size].reshape(-1, count, *part.shape[1:]) for part in self.parts]
+        tables = [
+            component[start : start + block.size].reshape(-1, count, *component.shape[1:]) for component in self.parts
+        ]
         read, is_one = self.parts[0].__getitem__ if self._is_one else self.at, self._is_one
         spans: Iterable[Any]
         if len(steps) == count + 1:  # numbers, rather than arrays of one
@@ -304,43 +308,43 @@ class Memory:
             spans = [slice(*ends) for ends in zip(steps[:-1].tolist(), steps[1:].tolist(), strict=True)]
             taken = (tuple(places[span] for places in columns) for span in spans)
         for span, places in zip(spans, taken, strict=True):
-            found = compute(*map(read, places))
+            results = compute(*map(read, places))
             if is_one:
-                for row, value in zip(tables[0], found, strict=True):
+                for row, value in zip(tables[0], results, strict=True):
                     row[span] = value
             else:
-                for output, value in enumerate(found):
-                    for table, part in zip(tables, value, strict=True):
-                        table[output][span] = part
+                for output, value in enumerate(results):
+                    for table, component in zip(tables, value, strict=True):
+                        table[output][span] = component
 
 
-def resume(program: Program, domain: Domain, known: Any, first: int = 0, memory: Any = Memory) -> Any:
+def resume(program: Program, domain: Domain, initial: Any, first: int = 0, memory: Any = Memory) -> Any:
     """Return the store of a program's values, after computing its blocks from `first` on.
 
     Args:
         program: program over arrays.
         domain: interpretation of its operations.
-        known: values of the inputs and of the results of earlier blocks.
+        initial: values of the inputs and of the results of earlier blocks.
         first: number of the first block to compute.
         memory: class of the store of values.
     """
-    held = memory(program, domain, known)
+    held = memory(program, domain, initial)
     rules: dict[int, Rule] = {}
     for block in program.blocks[first:]:
         if block.body is not None:
             held.run_steps(block, domain)
             continue
         if block.offsets is not None:
-            found = domain.sums(held.read(block.operands[0]), block.offsets)
+            results = domain.sums(held.read(block.operands[0]), block.offsets)
         elif block.shape is not None:
-            found = domain.of_matrices(block)(*map(held.read, block.operands), block.shape)
+            results = domain.of_matrices(block)(*map(held.read, block.operands), block.shape)
         else:
             if block.code not in rules:
                 rules |= domain.rules([block.code])
             rule, arity = rules[block.code]
             operands = [held.read(each, is_whole=False) for each in block.operands]
-            found = rule(*operands) if arity else rule(program, block, *operands)
-        held.write(block.start, block.size, found)
+            results = rule(*operands) if arity else rule(program, block, *operands)
+        held.write(block.start, block.size, results)
     return held
 
 
@@ -417,7 +421,7 @@ class _Numbers(Domain):
             return np.full((n * m, *matrix.shape[1:]), np.nan)
 
     def log_determinant(self, matrix: Any, shape: Shape) -> Any:
-        """Compute what NumPy's slogdet does, at one point or at many."""
+        """Compute the sign and logarithm of a determinant as NumPy's slogdet, at one point or at many."""
         return np.stack(np.linalg.slogdet(_last(matrix, *shape[:2])))
 
     def cholesky(self, matrix: Any, shape: Shape) -> Any:
@@ -446,10 +450,10 @@ class _Numbers(Domain):
         m, k, n = shape
         added = _last(terms, k, n).reshape(-1, k, n)
         places = whole_indices(_last(indices, k, 1), m).reshape(-1, k)
-        found = np.zeros((len(added), m, n))
-        for total, rows, at in zip(found, added, places, strict=True):
+        sums = np.zeros((len(added), m, n))
+        for total, rows, at in zip(sums, added, places, strict=True):
             np.add.at(total, at, rows)
-        return _first(found.reshape(*terms.shape[1:], m, n))
+        return _first(sums.reshape(*terms.shape[1:], m, n))
 
     def factorise(self, row: Factorisation, matrix: Any, shape: Shape) -> Any:
         """Factorise matrices, at one point or at many; NaN where LAPACK finds nothing."""
@@ -461,12 +465,12 @@ class _Numbers(Domain):
     def sparse_solve(self, system: SparseSystem, data: Any, sides: Any, shape: Shape) -> Any:
         """Solve sparse systems, at one point or at one after the other; NaN where a matrix is singular."""
         _, n, m = shape
-        found = np.full((n * m, *sides.shape[1:]), np.nan)
+        solutions = np.full((n * m, *sides.shape[1:]), np.nan)
         for point in np.ndindex(sides.shape[1:]):
             at = (slice(None), *point)
             with suppress(RuntimeError):
-                found[at] = system.solve(data[at], sides[at].reshape(n, m), warns=False).reshape(-1)
-        return found
+                solutions[at] = system.solve(data[at], sides[at].reshape(n, m), warns=False).reshape(-1)
+        return solutions
 
     def sparse_product(self, matrix: SparseMatrix, x: Any, shape: Shape) -> Any:
         """Multiply at one point or at many, adding entries of a row in their order."""
@@ -482,10 +486,10 @@ class _Numbers(Domain):
 
 
 def whole_indices(numbers: Any, rows: int) -> NDArray[np.int64]:
-    """Return indices of rows, counted modulo how many there are; of what is no number some."""
+    """Return indices of rows, modulo the number of rows; arbitrary ones for NaN."""
     with np.errstate(invalid="ignore"):
-        found: NDArray[np.int64] = np.asarray(numbers).astype(np.int64)
-    return found if not found.size or (found.min() >= 0 and found.max() < rows) else found % rows
+        indices: NDArray[np.int64] = np.asarray(numbers).astype(np.int64)
+    return indices if not indices.size or (indices.min() >= 0 and indices.max() < rows) else indices % rows
 
 
 def _last(entries: Any, rows: int, columns: int) -> Any:
@@ -600,18 +604,18 @@ class Copies(Domain):
         return lambda *operands: int(write(code, [*map(at, operands)]))
 
 
-def copied(tape: Tape, made: Any, given: Sequence[int], live: Iterable[int] | None = None) -> list[int]:
+def copied(tape: Tape, made: Any, inputs: Sequence[int], live: Iterable[int] | None = None) -> list[int]:
     """Write a tape's operations onto another, and return the references of its outputs there.
 
     Args:
         tape: tape to copy.
         made: tape that its operations are written onto.
-        given: references there of the tape's inputs.
+        inputs: references there of the tape's inputs.
         live: truth value for each reference, True if it is written; None for all.
     """
     domain = Copies(made)
-    found = values(tape, domain, given, live)
-    return [domain.at(found[output]) for output in tape.outputs]
+    references = values(tape, domain, inputs, live)
+    return [domain.at(references[output]) for output in tape.outputs]
 
 
 def applied(tape: Any, code: int, references: Sequence[int]) -> int:

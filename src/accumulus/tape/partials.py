@@ -61,7 +61,7 @@ def partial(tape: Tape, reference: int, position: int) -> int | None:
 
 
 def check_orders(tape: Tape, first: int = 0) -> None:
-    """Refuse operations from a reference on that are of an order beyond what back ends compute.
+    """Refuse operations from a reference on that are of an order beyond those that back ends compute.
 
     Raises:
         TraceError: if there is one.
@@ -178,15 +178,15 @@ def removable(
         closed: writes the closed form, given the truth value of |x| < radius, where it may be any number.
         radius: where the closed form begins.
         even: True if the series is one of x².
-        factor: reference of what the series is multiplied by.
+        factor: reference of the series' factor.
     """
     variable = tape.multiply(x, x) if even else x
     size = variable if even else tape.apply("abs", x)
     near = tape.apply("less", size, tape.constant(radius**2 if even else radius))
     inside = tape.select(near, variable, tape.constant(0.0))
-    first, *others = reversed(terms(coefficient, radius**2 if even else radius))
+    first, *rest = reversed(terms(coefficient, radius**2 if even else radius))
     total = tape.constant(first)
-    for each in others:
+    for each in rest:
         total = tape.add(tape.multiply(total, inside), tape.constant(each))
     if factor is not None:
         total = tape.multiply(factor, total)
@@ -195,10 +195,10 @@ def removable(
 
 @cache
 def terms(coefficient: Callable[[int], float], variable: float) -> tuple[float, ...]:
-    """Return coefficients up to the last that matters where the variable is largest."""
-    found = []
+    """Return coefficients up to the last one that is significant where the variable is largest."""
+    coefficients = []
     for k in itertools.count():
-        found.append(coefficient(k))
-        if k > _LAST_ORDER and abs(found[-1]) * variable**k * k**_LAST_ORDER < _RELATIVE * abs(found[0]):
-            return tuple(found)
+        coefficients.append(coefficient(k))
+        if k > _LAST_ORDER and abs(coefficients[-1]) * variable**k * k**_LAST_ORDER < _RELATIVE * abs(coefficients[0]):
+            return tuple(coefficients)
     raise AssertionError

@@ -47,7 +47,7 @@ def rows_of(tape: Tape, start: int = 0) -> Integers:
     rows[:, 1] = np.frombuffer(tape.first, np.intc)[start:]
     rows[:, 2] = np.frombuffer(tape.second, np.intc)[start:]
     if tape.third:
-        references, thirds = (np.fromiter(part, np.int64) for part in (tape.third.keys(), tape.third.values()))
+        references, thirds = (np.fromiter(each, np.int64) for each in (tape.third.keys(), tape.third.values()))
         rows[references[references >= start] - start, 3] = thirds[references >= start]
     return rows
 
@@ -63,28 +63,28 @@ def moved(references: Any, to: Integers) -> Integers:
 def commands(count: int, code: Any = 0, first: Any = 0, second: Any = 0, third: Any = 0) -> Integers:
     """Return rows for `extended`, (count, 4); each column an array of that length, or one number for all."""
     rows = np.empty((count, WIDTH), np.int64)
-    for column, given in enumerate((code, first, second, third)):
-        rows[:, column] = given
+    for column, entries in enumerate((code, first, second, third)):
+        rows[:, column] = entries
     return rows
 
 
-def extended(tape: Tape, rows: Integers, given: Any = None) -> tuple[Tape, Integers]:
+def extended(tape: Tape, rows: Integers, initial: Any = None) -> tuple[Tape, Integers]:
     """Return a copy of the tape with operations appended, each simplified as the tape's builders do; and the values.
 
     Args:
-        tape: what is copied; its outputs are, too.
+        tape: tape to copy, with its outputs.
         rows: code of each operation and its three arguments, (n, 4): from 0 on positions among the values before it,
             below 0 constants of the tape. Codes beyond the table's: `TAKE`, `QUOTIENT` and `SHARED_QUOTIENT` of
             `accumulus.tape.compiled.passes_kernel`; plus its `SIGNED`, where zeros keep their sign.
-        given: references that are values before the first operation; by default all of the tape.
+        initial: references that are values before the first operation; by default all of the tape.
 
     Returns:
         The tape, and the reference that each value is, (given + n).
 
     Raises:
-        IndexError: for an argument that is not there yet, since compiled code would read whatever is in memory.
+        IndexError: for an argument that is not there yet, since compiled code would read uninitialised memory.
     """
-    start = np.arange(len(tape)) if given is None else np.asarray(given, np.int64)
+    start = np.arange(len(tape)) if initial is None else np.asarray(initial, np.int64)
     latest = np.maximum(np.maximum(rows[:, 1], rows[:, 2]), rows[:, 3])
     if (latest >= np.arange(len(start), len(start) + len(rows))).any():
         raise IndexError("an operation comes before one of its arguments")
@@ -96,9 +96,9 @@ def extended(tape: Tape, rows: Integers, given: Any = None) -> tuple[Tape, Integ
 class _Writer:
     """The kernel's state for one tape, grown when it is full."""
 
-    def __init__(self, tape: Tape, rows: Integers, given: Integers) -> None:
-        self.values = np.empty(len(given) + len(rows), np.int64)
-        self.values[: len(given)] = given
+    def __init__(self, tape: Tape, rows: Integers, initial: Integers) -> None:
+        self.values = np.empty(len(initial) + len(rows), np.int64)
+        self.values[: len(initial)] = initial
         self._commands = len(rows)
         self._state = PassesState(
             inputs=tape.inputs,
@@ -107,7 +107,7 @@ class _Writer:
             properties=PROPERTIES,
             commands=_records(rows),
             values=self.values,
-            given=len(given),
+            given=len(initial),
         )
         self._make_room(rows_of(tape), np.array(tape.constants, np.float64), len(rows))
 
@@ -135,7 +135,7 @@ class _Writer:
         return state.rows.words.reshape(-1, WIDTH)[: state.length], state.constants[: state.constant_count]
 
     def _make_room(self, rows: Integers, constants: Floats, more: int) -> None:
-        """Let there be room for more rows, and as many constants; and index what is there."""
+        """Reserve memory for more rows, and as many constants; and index the present ones."""
         state = self._state
         state.row_limit = len(rows) + more + 64
         state.constant_limit = len(constants) + min(more, len(constants) + 64) + 64
@@ -155,7 +155,7 @@ def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:
 
 
 def _bits(room: int) -> int:
-    """Return the logarithm of the length of a hash table of so many entries, at most half full."""
+    """Return the logarithm of the length of a hash table of `room` entries, at most half full."""
     return (2 * room - 1).bit_length()
 
 

@@ -61,7 +61,7 @@ from accumulus.tape.tape import Tape, to_bytes
 #: Lines of source: files and numbers.
 Lines = frozenset[tuple[str, int]]
 NOWHERE: Final[Lines] = frozenset()
-#: Entries of an array, from which on it is asked whether there is memory for what is recorded of it.
+#: Entries of an array from which on available memory is checked before its operations are recorded.
 LARGE: Final = 1 << 24
 #: Entries of an array from which operations on it are recorded as loops; shorter ones gain nothing as blocks.
 LONG: Final = 64
@@ -178,7 +178,7 @@ class _Segment(Tape):
         return self.there[reference] if reference >= 0 else self.program.constant(self.value_of(reference))
 
     def _one_block(self) -> Block:
-        """Return all operations as the body of one instance, each of which is a result."""
+        """Return all operations as the body of one instance, with each of them as a result."""
         rows = rows_of(self)
         codes, arguments = rows[:, 0], rows[:, 1:]
         inside = codes != INPUT
@@ -225,7 +225,7 @@ class Program:
         is_long: True if they are too many for that.
         is_mixed: True if operations were written entry by entry before they turned out to be too many for that.
         blocks: in an order in which they can be computed.
-        outputs: references of what the program returns.
+        outputs: references of the values that the program returns.
 
     >>> tape = Program(inputs=3)
     >>> x = np.arange(3)
@@ -255,7 +255,7 @@ class Program:
         self._outputs: References = np.empty(0, np.int64)
         #: How often arguments of derivatives within the program were copied.
         self.copies = 0
-        #: Says which lines of source what is appended comes from, if anything does; and those of each block.
+        #: Function that returns the lines of source of appended blocks, if any; and the lines of each block.
         self.locate: Callable[[], Lines] | None = None
         self.scalars: Tape | None = Tape(inputs, signed_zeros=signed_zeros, literal=literal) if scalar else None
         self.unrolled, self.is_long, self.is_mixed = 0, not scalar, False
@@ -268,7 +268,7 @@ class Program:
         self._constant_count = 0
         self._constants: NDArray[np.float64] | None = None
         self._references: dict[bytes, int] = {}
-        #: Blocks by what equal ones have in common.
+        #: Blocks by a key that equal ones share.
         self._known: dict[Hashable, list[Block]] = {}
         self._starts: NDArray[np.int64] = np.empty(0, np.int64)
         #: Columns by their identity, and which blocks they have references of.
@@ -382,7 +382,7 @@ class Program:
 
     @contextmanager
     def located(self, lines: Lines) -> Iterator[None]:
-        """Attribute what is appended within a block to these lines."""
+        """Attribute blocks that are appended within the context to these lines."""
         before, self.locate = self.locate, lambda: lines
         try:
             yield
@@ -429,9 +429,9 @@ class Program:
     @property
     def starts(self) -> NDArray[np.int64]:
         """Reference of the first result of each block."""
-        known = len(self._starts)
-        if known < len(self.blocks):
-            self._starts = np.append(self._starts, [block.start for block in self.blocks[known:]])
+        count = len(self._starts)
+        if count < len(self.blocks):
+            self._starts = np.append(self._starts, [block.start for block in self.blocks[count:]])
         return self._starts
 
     # Constants ---------------------------------------------------------------------------------------------------
@@ -462,8 +462,8 @@ class Program:
         """Return the reference of a constant; equal ones (zeros of either sign apart) have one reference."""
         if self.scalars is not None:
             return self.scalars.constant(value)
-        known = self._references.get(_BYTES(value))
-        return int(self.constant_array(np.float64(value))) if known is None else known
+        reference = self._references.get(_BYTES(value))
+        return int(self.constant_array(np.float64(value))) if reference is None else reference
 
     def constant_apart(self, value: float) -> int:
         """Return the reference of a new constant, even if another has the same value."""
@@ -556,8 +556,8 @@ class Program:
         self.begin_loops()
         offsets = np.unique(np.asarray(steps, np.int64))
         count, outputs = int(offsets[-1]), len(body.outputs)
-        given = operands([_range(self._size + k * count, count) for k in range(outputs)])
-        columns = tuple(own(each) if isinstance(each, np.ndarray) else each for each in given)
+        listed = operands([_range(self._size + k * count, count) for k in range(outputs)])
+        columns = tuple(own(each) if isinstance(each, np.ndarray) else each for each in listed)
         check_steps(columns, self._size, outputs, offsets, -self._constant_count)
         start = self._append(SCAN, columns, count, None, body, offsets).start
         return [_range(start + k * count, count) for k in range(outputs)]
@@ -572,17 +572,17 @@ class Program:
         >>> len(tape.blocks), squares
         (1, Range(start=3, step=1, count=3))
         """
-        wanted = list(body.outputs)
+        outputs = list(body.outputs)
         made = body.copy()
-        made.outputs = list(dict.fromkeys(output for output in wanted if output >= body.inputs))
+        made.outputs = list(dict.fromkeys(output for output in outputs if output >= body.inputs))
         ranges = self.scan(made, lambda _: operands, [0, count]) if made.outputs else []
         columns: dict[int, Column] = dict(zip(made.outputs, ranges, strict=True))
-        for output in wanted:
+        for output in outputs:
             if output < 0:
                 columns[output] = Range(self.constant(body.value_of(output)), 0, count)
             elif output < body.inputs:
                 columns[output] = operands[output]
-        return [columns[output] for output in wanted]
+        return [columns[output] for output in outputs]
 
     def matmul(self, left: References, right: References) -> References:
         """Return the product of a matrix of references and another; of at least one entry each.
@@ -618,8 +618,8 @@ class Program:
         """Return the Cholesky factor of a symmetric matrix, read from its lower triangle; 0 above the diagonal."""
         n = len(matrix)
         symmetric = np.where(np.tri(n, dtype=bool), matrix, matrix.T)
-        found = self.of_matrices(CHOLESKY, (n, n, n), [symmetric]).reshape(n, n)
-        return np.where(np.tri(n, dtype=bool), found, self.constant(0.0))
+        factor = self.of_matrices(CHOLESKY, (n, n, n), [symmetric]).reshape(n, n)
+        return np.where(np.tri(n, dtype=bool), factor, self.constant(0.0))
 
     def gather(self, matrix: References, indices: References) -> References:
         """Return the rows of a matrix that indices choose, which are numbers of the program, counted modulo its rows.
@@ -634,7 +634,7 @@ class Program:
         return self.of_matrices(GATHER, (m, k, n), [matrix, indices]).reshape(m, n)
 
     def scatter(self, terms: References, indices: References, rows: int) -> References:
-        """Return a matrix of so many rows, to each of which the terms are added whose index says so; others are 0.
+        """Return a matrix of `rows` rows, to each of which the terms with its index are added; others are 0.
 
         >>> tape = Program(inputs=4)
         >>> tape.outputs = tape.scatter(np.arange(2).reshape(2, 1), np.array([2, 3]), 3).ravel()
@@ -648,9 +648,9 @@ class Program:
     def factorise(self, code: int, matrix: References) -> list[References]:
         """Return the parts of a factorisation, see `accumulus.tape.factorisations`."""
         row, (m, n) = FACTORISATIONS[code], matrix.shape
-        found = self.of_matrices(code, (m, n, 0), [matrix])
-        parts = np.split(found, np.cumsum(row.sizes(m, n))[:-1])
-        return [part.reshape(shape) for part, shape in zip(parts, row.shapes(m, n), strict=True)]
+        factors = self.of_matrices(code, (m, n, 0), [matrix])
+        parts = np.split(factors, np.cumsum(row.sizes(m, n))[:-1])
+        return [factor.reshape(shape) for factor, shape in zip(parts, row.shapes(m, n), strict=True)]
 
     def sparse_solve(self, system: SparseSystem, data: References, sides: References) -> References:
         """Return the solutions of a sparse system, given stored entries, for n × m right-hand sides."""
@@ -689,7 +689,7 @@ class Program:
         operands: Sequence[Any],
         shape: tuple[int, ...] | None = None,
     ) -> References:
-        """Return a formula on arrays of references, broadcast: what its builder writes onto a tape for one instance."""
+        """Return a formula on arrays of references, broadcast: its builder writes one instance onto a tape."""
         if shape is None:
             shape = np.broadcast_shapes(*map(np.shape, operands))
         if not shape:
@@ -707,10 +707,11 @@ class Program:
         return references_in(self.compute(build, columns)).reshape(shape)
 
     def compute(self, build: Callable[[Tape], Callable[..., int]], operands: Sequence[Column]) -> Column:
-        """Record what `build` makes of columns of one length, as one block."""
+        """Record the operations that `build` writes on columns of one length, as one block."""
         body = Tape(len(operands), signed_zeros=self.signed_zeros)
         arguments = [
-            k if (value := self.uniform(given)) is None else body.constant(value) for k, given in enumerate(operands)
+            k if (value := self.uniform(operand)) is None else body.constant(value)
+            for k, operand in enumerate(operands)
         ]
         body.outputs = [build(body)(*arguments)]
         return self.extend(body, operands)[0]
@@ -756,9 +757,9 @@ class Program:
         block = Block(code, self._size, count, operands, offsets, body, steps, shape, opaque)
         every = _compared(block)
         key = (code, shape, opaque, *map(fingerprint, every), None if body is None else to_bytes(body))
-        for known in self._known.setdefault(key, []):
-            if self._joins and all(map(are_equal, every, _compared(known))):
-                return known.results
+        for earlier in self._known.setdefault(key, []):
+            if self._joins and all(map(are_equal, every, _compared(earlier))):
+                return earlier.results
         self._known[key].append(block)
         self._blocks.append(block)
         self._lines.append(NOWHERE if self.locate is None else self.locate())
@@ -776,26 +777,26 @@ class Program:
         return self._scalar(name, operands) if hasattr(Tape, name) else self._scalar("apply", operands, name)
 
     def _scalar(self, builder: str, operands: Sequence[int], *before: str) -> int:
-        """Return the reference of what a builder of `Tape` makes of some values."""
+        """Return the reference of the value that a builder of `Tape` makes from some values."""
         if self.scalars is not None:
             return int(getattr(self.scalars, builder)(*before, *operands))
         segment = self._segment
         if segment is None:
             segment = self._segment = _Segment(self)
         here = segment.here
-        given = [here[r] if r in here else segment.enter(r) for r in operands]
-        found: int = getattr(segment, builder)(*before, *given)
-        return segment.there[found] if found >= 0 else self.constant(segment.constants[-1 - found])
+        arguments = [here[r] if r in here else segment.enter(r) for r in operands]
+        reference: int = getattr(segment, builder)(*before, *arguments)
+        return segment.there[reference] if reference >= 0 else self.constant(segment.constants[-1 - reference])
 
     def sum(self, terms: Iterable[int]) -> int:
         """Return the terms added from left to right; 0 if there are none."""
         if self.scalars is not None:
             return self.scalars.sum(terms)
-        found = [*terms]
-        if len(found) >= LONG_SUM:
-            return int(self.sums(np.array(found, np.int64), [0, len(found)])[0])
+        references = [*terms]
+        if len(references) >= LONG_SUM:
+            return int(self.sums(np.array(references, np.int64), [0, len(references)])[0])
         total = None
-        for term in found:
+        for term in references:
             total = term if total is None else self._scalar("add", (total, term))
         return self.constant(0.0) if total is None else total
 
@@ -807,13 +808,13 @@ class Program:
 
     def operation(self, reference: int) -> Operation:
         """Return the row of the table that made a value; that of inputs for all that is no single operation."""
-        found = self._maker(reference)
-        return OPERATIONS[INPUT if found is None else found[0]]
+        maker = self._maker(reference)
+        return OPERATIONS[INPUT if maker is None else maker[0]]
 
     def arguments(self, reference: int) -> tuple[int, ...]:
         """Return the references of its arguments; empty for inputs, and if one is inside of a body."""
-        found = self._maker(reference)
-        return () if found is None else found[1]
+        maker = self._maker(reference)
+        return () if maker is None else maker[1]
 
     def is_boolean(self, reference: int) -> bool:
         """Return True for the result of a comparison or of a logical operation."""
@@ -831,27 +832,27 @@ class Program:
             if segment.codes[here] != INPUT:
                 return segment.codes[here], tuple(map(segment._at, segment.arguments(here)))
         block = self._blocks[bisect_right(self._blocks, reference, key=lambda block: block.start) - 1]
-        place = reference - block.start
+        offset = reference - block.start
         if block.body is not None:
-            output, instance = divmod(place, block.count)
+            output, instance = divmod(offset, block.count)
             end, body = block.body.outputs[output], block.body
             if end < body.inputs:
                 return None
-            found = []
+            arguments = []
             for a in body.arguments(end):
                 output = a - body.outputs[0]  # those of scalar operations follow each other
                 if a < 0:
-                    found.append(self.constant(body.value_of(a)))
+                    arguments.append(self.constant(body.value_of(a)))
                 elif a < body.inputs:
-                    found.append(int(references_in(block.operands[a])[instance]))
+                    arguments.append(int(references_in(block.operands[a])[instance]))
                 elif 0 <= output < len(body.outputs) and body.outputs[output] == a:
-                    found.append(block.start + output * block.count + instance)
-                else:  # what is inside of a body has no reference
+                    arguments.append(block.start + output * block.count + instance)
+                else:  # values inside a body have no reference
                     return body.codes[end], ()
-            return body.codes[end], tuple(found)
+            return body.codes[end], tuple(arguments)
         if block.code == SUM or block.shape is not None:
             return None
-        return block.code, tuple(int(references_in(operands)[place]) for operands in block.operands)
+        return block.code, tuple(int(references_in(operands)[offset]) for operands in block.operands)
 
     # Reading -----------------------------------------------------------------------------------------------------
 
@@ -859,42 +860,42 @@ class Program:
         """Return the mask of the blocks that an output needs results of."""
         return self.reached([column(self.outputs)])
 
-    def reached(self, wanted: Sequence[Column], through: Collection[int] | None = None) -> NDArray[np.bool_]:
-        """Return mask of the blocks that wanted references need results of, as far as blocks of certain codes do."""
-        found = np.zeros(len(self.blocks) + 1, bool)  # the last stands for inputs and constants
-        for operands in wanted:
-            found[owners_in(self.starts, operands)] = True
+    def reached(self, required: Sequence[Column], through: Collection[int] | None = None) -> NDArray[np.bool_]:
+        """Return the mask of blocks that required references depend on, by way of blocks of certain codes."""
+        is_reached = np.zeros(len(self.blocks) + 1, bool)  # the last stands for inputs and constants
+        for operands in required:
+            is_reached[owners_in(self.starts, operands)] = True
         for position in reversed(range(len(self.blocks))):
-            if found[position] and (through is None or self.blocks[position].code in through):
+            if is_reached[position] and (through is None or self.blocks[position].code in through):
                 for operands in self.blocks[position].operands:
-                    found[self.owners(operands)] = True
-        return found[:-1]
+                    is_reached[self.owners(operands)] = True
+        return is_reached[:-1]
 
     def sensitive(self) -> NDArray[np.bool_]:
         """Return the mask of blocks that reach a jump or depend on signs of zeros: they are computed as recorded.
 
-        So is what opaque functions are given, which may have either, and what is an index.
+        So are arguments of opaque functions, which may have either, and indices.
         """
-        found = np.zeros(len(self.blocks) + 1, bool)  # the last stands for inputs and constants
+        is_sensitive = np.zeros(len(self.blocks) + 1, bool)  # the last stands for inputs and constants
         for position in reversed(range(len(self.blocks))):
             block = self.blocks[position]
             rows = [OPERATIONS[code] for code in block.codes]
             sees = (block.opaque is not None and block.code != SPARSE_PRODUCT) or any(
                 row.jumps or row.zero_signs == "seen" for row in rows
             )
-            if sees or found[position]:
+            if sees or is_sensitive[position]:
                 for operands in block.operands:
-                    found[self.owners(operands)] = True
+                    is_sensitive[self.owners(operands)] = True
             if block.code in (GATHER, SCATTER):
-                found[self.owners(block.operands[1])] = True
-        return found[:-1]
+                is_sensitive[self.owners(block.operands[1])] = True
+        return is_sensitive[:-1]
 
     def owners(self, operands: Column) -> list[int]:
-        """Return blocks that an operand of a block has references of; -1 for inputs and constants."""
-        known = self._owners.get(id(operands))
-        if known is None or known[0] is not operands:
-            known = self._owners[id(operands)] = operands, owners_in(self.starts, operands)
-        return known[1]
+        """Return the blocks that an operand of a block refers to; -1 for inputs and constants."""
+        cached = self._owners.get(id(operands))
+        if cached is None or cached[0] is not operands:
+            cached = self._owners[id(operands)] = operands, owners_in(self.starts, operands)
+        return cached[1]
 
 
 def _compared(block: Block) -> tuple[Column, ...]:

@@ -44,17 +44,17 @@ class SparseMatrix:
 
     @classmethod
     def of(cls, matrix: Any) -> SparseMatrix:
-        """Return a copy of a matrix, sparse or dense, in the order in which SciPy adds entries; one for equal ones."""
+        """Return a copy of a sparse or dense matrix, in SciPy's order of summation; equal matrices share one."""
         from scipy.sparse import csr_array
 
         stored = matrix if getattr(matrix, "format", "") == "csr" else csr_array(matrix).sorted_indices()
-        found = cls(stored.indptr, stored.indices, stored.data, (int(stored.shape[0]), int(stored.shape[1])))
-        for known in list(_MATRICES):
-            if known._is_equal(found):
-                return known
-        found = cls(found.starts.copy(), found.columns.copy(), found.entries.copy(), found.shape)
-        _MATRICES.add(found)
-        return found
+        built = cls(stored.indptr, stored.indices, stored.data, (int(stored.shape[0]), int(stored.shape[1])))
+        for shared in list(_MATRICES):
+            if shared._is_equal(built):
+                return shared
+        built = cls(built.starts.copy(), built.columns.copy(), built.entries.copy(), built.shape)
+        _MATRICES.add(built)
+        return built
 
     def __reduce__(self) -> Any:
         return SparseMatrix, (self.starts, self.columns, self.entries, self.shape)
@@ -109,8 +109,8 @@ class SparseMatrix:
         """Return some of the rows, by a mask."""
         if chosen.all():
             return self
-        part = self.stored[np.flatnonzero(chosen)]
-        return SparseMatrix(part.indptr, part.indices, part.data, part.shape)
+        rows = self.stored[np.flatnonzero(chosen)]
+        return SparseMatrix(rows.indptr, rows.indices, rows.data, rows.shape)
 
 
 #: Matrices that programs hold: equal ones are one.
@@ -121,7 +121,7 @@ class SparseSystem:
     """Square matrices with stored entries at constant places.
 
     Args:
-        rows, columns: of the stored entries, each place once; what they are is an operand.
+        rows, columns: of the stored entries, each place once; their values are an operand.
         size: rows of the matrix.
         held: a constant matrix in the place of both, or factors of SuperLU's; the operand is one number then, which
             is not read.
@@ -191,8 +191,8 @@ class SparseSystem:
         factors = self.root.factors(data, warns)
         if factors is None:
             return np.full(sides.shape, np.nan)
-        found: Floats = factors.solve(np.asfortranarray(sides), "T" if self.is_transposed else "N")
-        return found
+        solution: Floats = factors.solve(np.asfortranarray(sides), "T" if self.is_transposed else "N")
+        return solution
 
     def of_inverse(self, data: Floats) -> float:
         """Return an estimate of the largest sum of magnitudes in a row of the inverse; infinite if it is singular."""
@@ -210,12 +210,12 @@ class SparseSystem:
 
     def factors(self, data: Floats, warns: bool = True) -> Any:
         """Return the factors of a matrix, or None if it is singular or not finite."""
-        for held, known in self._known:
+        for held, cached in self._known:
             if np.array_equal(held, data):
-                return known
-        found = self._factorised(data, warns)
-        self._known = ((data.copy(), found), *self._known[: KEPT - 1])
-        return found
+                return cached
+        built = self._factorised(data, warns)
+        self._known = ((data.copy(), built), *self._known[: KEPT - 1])
+        return built
 
     def _factorised(self, data: Floats, warns: bool) -> Any:
         from scipy.sparse.linalg import MatrixRankWarning, splu

@@ -61,13 +61,13 @@ def solutions(tape: Tape, a: Rows, b: Rows, banded: bool = False) -> Rows:
 
 def products(pattern: NDArray[np.bool_]) -> int:
     """Return the number of products of the elimination of a matrix with these structural nonzeros, for any pivots."""
-    left, found = pattern.copy(), 0
+    left, count = pattern.copy(), 0
     for k in range(len(left) if len(left) > 3 else 0):
         below = k + np.flatnonzero(left[k:, k])
         reached = np.flatnonzero(left[below].any(axis=0))  # any of these rows may become the pivot
         left[np.ix_(below, reached)] = True
-        found += len(below) * int(np.count_nonzero(reached > k))
-    return found
+        count += len(below) * int(np.count_nonzero(reached > k))
+    return count
 
 
 def _implicit(tape: Tape, a: Rows, b: Rows, solutions: Rows, triangular: _Triangular) -> Rows:
@@ -198,7 +198,7 @@ class _Triangular:
             b[i] = [tape.multiply(entry, reciprocals[i]) for entry in b[i]]
 
     def determinant(self, pivots: Sequence[int]) -> int:
-        """Return the product of the pivots and of what is left, with the sign of the permutation."""
+        """Return the product of the pivots and of the remaining minor, with the sign of the permutation."""
         product, steps = self.sign, self._steps
         for pivot in pivots[:steps]:
             product = self.tape.multiply(product, pivot)
@@ -283,17 +283,17 @@ def determinant(tape: Tape, a: Rows) -> int:
 
 def _minors(tape: Tape, rows: Rows) -> int:
     """Return a determinant by all minors of the last rows: sums of products alone, 2ⁿ·n/2 of them."""
-    found = {0: tape.constant(1.0)}
+    minors = {0: tape.constant(1.0)}
     for row in reversed(rows):
         terms: dict[int, list[int]] = {}
-        for columns, minor in found.items():
+        for columns, minor in minors.items():
             for j, entry in enumerate(row):
                 if not columns >> j & 1 and not _is_zero(tape, entry):
                     term = tape.multiply(entry, minor)
                     before = (columns & ((1 << j) - 1)).bit_count()
                     terms.setdefault(columns | 1 << j, []).append(tape.negative(term) if before % 2 else term)
-        found = {columns: tape.sum(each) for columns, each in terms.items()}
-    return found.get((1 << len(rows)) - 1, tape.constant(0.0))
+        minors = {columns: tape.sum(each) for columns, each in terms.items()}
+    return minors.get((1 << len(rows)) - 1, tape.constant(0.0))
 
 
 def _is_zero(tape: Tape, reference: int) -> bool:

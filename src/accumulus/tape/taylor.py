@@ -1,4 +1,4 @@
-"""Taylor arithmetic: the coefficients of what a tape computes along a path of its inputs, by recurrences.
+"""Taylor arithmetic: the coefficients of a tape's outputs along a path of its inputs, by recurrences.
 
 Along a path x(t) = Σ x_k·t^k each value is a series v(t) = Σ v_k·t^k. Sums, products, quotients and choices have
 recurrences of their own. All other operations follow from their row in the table, by v' = Σ φ'(x)·x':
@@ -24,12 +24,12 @@ from accumulus.tape.tape import Tape
 _OWN_RULES: Final = ("add", "subtract", "negative", "multiply", "divide", "select")
 
 
-def taylor_coefficients(tape: Tape, given: Mapping[int, Sequence[int]], order: int) -> list[list[int]]:
+def taylor_coefficients(tape: Tape, series: Mapping[int, Sequence[int]], order: int) -> list[list[int]]:
     """Return coefficients of t, t², … of each output of a tape, onto which they are written.
 
     Args:
         tape: without attached derivatives.
-        given: for inputs that are no constants along the path, references of so many coefficients.
+        series: for inputs that are no constants along the path, references of `order` coefficients.
         order: the last power.
 
     Raises:
@@ -44,7 +44,7 @@ def taylor_coefficients(tape: Tape, given: Mapping[int, Sequence[int]], order: i
     [1.0, 2.0, 2.0]
     """
     outputs = list(tape.outputs)
-    arithmetic = _Arithmetic(tape, given)
+    arithmetic = _Arithmetic(tape, series)
     arithmetic.run(outputs, order)
     return [[arithmetic.at(output, k) for k in range(1, order + 1)] for output in outputs]
 
@@ -52,11 +52,11 @@ def taylor_coefficients(tape: Tape, given: Mapping[int, Sequence[int]], order: i
 class _Arithmetic:
     """The series of the values on a tape."""
 
-    def __init__(self, tape: Tape, given: Mapping[int, Sequence[int]]) -> None:
+    def __init__(self, tape: Tape, series: Mapping[int, Sequence[int]]) -> None:
         self._tape, self._zero = tape, tape.constant(0.0)
         #: Which values are no constants along the path.
-        self._moves = bytearray(k in given for k in range(tape.inputs))
-        self._series: dict[int, list[int]] = {k: [k, *coefficients] for k, coefficients in given.items()}
+        self._moves = bytearray(k in series for k in range(tape.inputs))
+        self._series: dict[int, list[int]] = {k: [k, *coefficients] for k, coefficients in series.items()}
         #: For each operation the partial derivatives by arguments that move, with the argument.
         self._partials: dict[int, list[tuple[int, int]]] = {}
 
@@ -78,13 +78,13 @@ class _Arithmetic:
 
     def _needs(self, outputs: Sequence[int], order: int) -> dict[int, int]:
         """Return the last coefficient that is needed of each operation; partial derivatives are written for that."""
-        tape, found = self._tape, dict[int, int]()
+        tape, needed = self._tape, dict[int, int]()
         waiting = [(output, order) for output in outputs]
         while waiting:
             value, k = waiting.pop()
-            if k <= found.get(value, 0) or not self._is_moving(value) or value < tape.inputs:
+            if k <= needed.get(value, 0) or not self._is_moving(value) or value < tape.inputs:
                 continue
-            found[value] = k
+            needed[value] = k
             waiting += [(argument, k) for argument in tape.arguments(value)]
             if tape.operation(value).name not in _OWN_RULES and self._power(value) is None:
                 if value not in self._partials:
@@ -92,7 +92,7 @@ class _Arithmetic:
                 for slope, _ in self._partials[value]:
                     quotient = self._quotient(value)
                     waiting.append((slope if quotient is None else quotient[1], k - 1))
-        return found
+        return needed
 
     def _is_moving(self, value: int) -> bool:
         tape, moves = self._tape, self._moves
@@ -103,13 +103,13 @@ class _Arithmetic:
 
     def _written(self, value: int) -> list[tuple[int, int]]:
         tape = self._tape
-        found = []
+        partials = []
         for position, argument in enumerate(tape.arguments(value)):
             if self._is_moving(argument):
                 slope = partial(tape, value, position)
                 if slope is not None:
-                    found.append((slope, argument))
-        return found
+                    partials.append((slope, argument))
+        return partials
 
     def _quotient(self, value: int) -> tuple[int, int] | None:
         """Return the constant c and the value q, where the only partial derivative is c/q."""
@@ -132,34 +132,34 @@ class _Arithmetic:
 
     def _coefficient(self, name: str, value: int, k: int) -> int:
         tape, at = self._tape, self.at
-        x, *others = tape.arguments(value)
+        x, *rest = tape.arguments(value)
         if name in ("add", "subtract"):
-            return tape.apply(name, at(x, k), at(others[0], k))
+            return tape.apply(name, at(x, k), at(rest[0], k))
         if name == "negative":
             return tape.negative(at(x, k))
         if name == "multiply":
-            return self._convolved(x, others[0], range(k + 1), k)
+            return self._convolved(x, rest[0], range(k + 1), k)
         if name == "divide":
-            y = others[0]
+            y = rest[0]
             return tape.divide(tape.subtract(at(x, k), self._convolved(value, y, range(k), k)), y)
         if name == "select":
-            return tape.select(x, at(others[0], k), at(others[1], k))
+            return tape.select(x, at(rest[0], k), at(rest[1], k))
         share = tape.constant(1.0 / k)
         exponent = self._power(value)
         if exponent is not None:
             grown = tape.multiply(tape.constant(exponent), self._convolved(x, value, range(1, k + 1), k, weighted=True))
-            known = self._convolved(value, x, range(1, k), k, weighted=True)
-            found = tape.divide(tape.multiply(share, tape.subtract(grown, known)), x)
+            lower = self._convolved(value, x, range(1, k), k, weighted=True)
+            term = tape.divide(tape.multiply(share, tape.subtract(grown, lower)), x)
             # the recurrence is 0/0 for the power of 0
             leading = math.prod(exponent - j for j in range(k))
             at_zero = tape.constant(0.0 if k < exponent else math.copysign(math.inf, leading))
-            return tape.select(tape.apply("equal", x, self._zero), at_zero, found)
+            return tape.select(tape.apply("equal", x, self._zero), at_zero, term)
         quotient = self._quotient(value)
         if quotient is not None:
             c, q = quotient
             ((_, moving),) = self._partials[value]  # of atan2 it may be the second
-            known = tape.multiply(share, self._convolved(value, q, range(1, k), k, weighted=True))
-            return tape.divide(tape.subtract(tape.multiply(c, at(moving, k)), known), q)
+            lower = tape.multiply(share, self._convolved(value, q, range(1, k), k, weighted=True))
+            return tape.divide(tape.subtract(tape.multiply(c, at(moving, k)), lower), q)
         terms = [
             self._convolved(argument, slope, range(1, k + 1), k, weighted=True)
             for slope, argument in self._partials[value]

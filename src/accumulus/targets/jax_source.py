@@ -27,7 +27,7 @@ from accumulus.targets.nests import Nest
 from accumulus.targets.numpy_source import ArrayPrinter, BodyPrinter, parameters_of, wrapped
 from accumulus.targets.target import Target
 
-#: Structural zeros are written by themselves if at most one of so many entries is none.
+#: Structural zeros are written separately if at most one entry in this many is stored.
 SPARSE: Final = 8
 _LINE: Final = 110
 
@@ -61,8 +61,8 @@ def source(unit: Unit, name: str = "f") -> str:
             stored = f"jnp.array([{', '.join(values)}], real)"
             lines += wrapped(f"r{k} = jnp.zeros({segment.length}, real).at[np.array({places})].set({stored})", _LINE)
             continue
-        given = dict(zip(places, values, strict=True))
-        entries = ", ".join(given.get(place, "0.0") for place in range(segment.length))
+        entry_at = dict(zip(places, values, strict=True))
+        entries = ", ".join(entry_at.get(position, "0.0") for position in range(segment.length))
         lines += wrapped(f"r{k} = jnp.array([{entries}], real)", _LINE)
     lines.append(f"return ({''.join(f'{each}, ' for each in results)})")
     return _module(name, parameters, [], lines)
@@ -157,8 +157,8 @@ def jax_function(tape: Tape, segments: Sequence[Segment], dtype: str) -> Callabl
         results = []
         for segment in segments:
             entries = [jnp.zeros((), kind)] * segment.length
-            for output, place in zip(segment.outputs, segment.positions, strict=True):
-                entries[place] = jnp.asarray(at(tape.outputs[output]), kind)
+            for output, position in zip(segment.outputs, segment.positions, strict=True):
+                entries[position] = jnp.asarray(at(tape.outputs[output]), kind)
             results.append(jnp.stack(entries) if entries else jnp.zeros(0, kind))
         return tuple(results)
 

@@ -89,11 +89,11 @@ class Segment:
     @classmethod
     def of(cls, length: int, outputs: Positions, positions: Positions, name: str = "result") -> Self:
         """Return the segment of positions in arrays or slices."""
-        own, places = [
+        of_outputs, places = [
             tuple(range(each.start, each.stop)) if isinstance(each, slice) else tuple(each.tolist())
             for each in (outputs, positions)
         ]
-        return cls(length, own, places, name)
+        return cls(length, of_outputs, places, name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +109,7 @@ class LongSegment(Segment):
 
     @property
     def is_filled(self) -> bool:
-        """Return True if outputs follow each other in the array, and nothing is between them."""
+        """Return True if outputs are consecutive in the array, without gaps."""
         return isinstance(self.positions, slice) and self.positions == slice(0, self.length)
 
     @classmethod
@@ -119,12 +119,12 @@ class LongSegment(Segment):
 
 
 def as_slice(positions: Positions) -> Positions:
-    """Return positions that follow each other as a slice."""
+    """Return consecutive positions as a slice; others unchanged."""
     if isinstance(positions, slice):
         return positions
-    found = column(positions)
-    if isinstance(found, Range) and (found.step == 1 or found.count < 2):
-        return slice(found.start, found.start + found.count)
+    compact = column(positions)
+    if isinstance(compact, Range) and (compact.step == 1 or compact.count < 2):
+        return slice(compact.start, compact.start + compact.count)
     return positions
 
 
@@ -291,12 +291,12 @@ class Kernel(ABC):
 
     def _point(self, x: Sequence[Any]) -> list[NDArray[Any]]:
         """Return the arguments of one point as arrays of the kernel's dtype, or `ArgumentError` for a wrong shape."""
-        given = [np.require(entry, self.dtype, ["C", "A", "E"]) for entry in x]
-        if tuple(entry.shape for entry in given) != self.arguments:
-            shapes = ", ".join(str(entry.shape) for entry in given)
+        arrays = [np.require(entry, self.dtype, ["C", "A", "E"]) for entry in x]
+        if tuple(entry.shape for entry in arrays) != self.arguments:
+            shapes = ", ".join(str(entry.shape) for entry in arrays)
             expected = ", ".join(map(str, self.arguments))
             raise ArgumentError(f"a point of arguments of shapes {shapes} was given; expected {expected}")
-        return given
+        return arrays
 
     def many(self, shared: tuple[bool, ...], transposed: bool) -> Callable[..., Any] | None:
         """Return a compiled function of arguments and result arrays for batches on one thread; None if there is none.
@@ -362,8 +362,8 @@ class Kernel(ABC):
             )
         count: int | None = None
         for k, (x, shape, is_shared) in enumerate(zip(X, self.arguments, shared, strict=True)):
-            what = f"argument {k} of the kernel"
-            _check(x, self.dtype, what, writable=False)
+            subject = f"argument {k} of the kernel"
+            _check(x, self.dtype, subject, writable=False)
             if is_shared:
                 expected = shape
             else:
@@ -372,7 +372,7 @@ class Kernel(ABC):
                 points = 0 if count is None else count
                 expected = (*shape, points) if transposed else (points, *shape)
             if x.shape != expected:
-                raise ArgumentError(f"{what} has shape {x.shape}; expected {expected}")
+                raise ArgumentError(f"{subject} has shape {x.shape}; expected {expected}")
         if count is None:
             raise ArgumentError("all arguments are shared; expected at least one that has an axis of points")
         return count
@@ -441,7 +441,7 @@ class SourceKernel(Kernel):
 
     @abstractmethod
     def _compile(self) -> None:
-        """Make of the source what is called."""
+        """Compile the source to the function that is called."""
 
 
 class CompiledLoops(ABC):
@@ -472,12 +472,12 @@ class CompiledLoops(ABC):
         """
 
     def run(self, batch: Batch, first: int, last: int) -> int:
-        """Compute points of a batch from `first` on, all their entries; the point from which on they are left alone."""
+        """Compute all entries of points of a batch from `first` on; return the first point left to the caller."""
         return first
 
 
 class InterpretedLoops(CompiledLoops):
-    """Loops of targets that have none of their own: NumPy's, block by block."""
+    """Loops of targets without loops: NumPy's, block by block."""
 
     def __init__(self, unit: Unit) -> None:
         super().__init__(unit)
@@ -534,12 +534,12 @@ class LoopKernel(Kernel):
             return None
         count = len(shapes)
 
-        def compute(*given: Any) -> Any:
-            if len(given) < count:
+        def compute(*arrays: Any) -> Any:
+            if len(arrays) < count:
                 return NotImplemented
-            if any(map(_is_number, given)):
-                given = tuple([np.array(x, dtype) if _is_number(x) else x for x in given])
-            for x, shape in zip(given, shapes, strict=False):
+            if any(map(_is_number, arrays)):
+                arrays = tuple([np.array(x, dtype) if _is_number(x) else x for x in arrays])
+            for x, shape in zip(arrays, shapes, strict=False):
                 if (
                     type(x) is not np.ndarray
                     or x.shape != shape
@@ -547,7 +547,7 @@ class LoopKernel(Kernel):
                     or not (x.flags.c_contiguous and x.flags.aligned)
                 ):
                     return NotImplemented
-            loops(given[:count], [result.reshape(-1) for result in given[count:]], threads)
+            loops(arrays[:count], [result.reshape(-1) for result in arrays[count:]], threads)
             return None
 
         return compute
@@ -568,18 +568,18 @@ class LoopKernel(Kernel):
 
 
 def _is_number(x: object) -> bool:
-    """Return True if an argument is a number that every float type takes as it is, or rounds."""
+    """Return True if an argument is a number that every float type represents or rounds."""
     return type(x) in (float, np.float64) or (type(x) is int and -EXACT <= x <= EXACT)
 
 
-def _check(array: Any, dtype: np.dtype[Any], what: str, *, writable: bool) -> None:
+def _check(array: Any, dtype: np.dtype[Any], subject: str, *, writable: bool) -> None:
     if not isinstance(array, np.ndarray):
-        raise ArgumentError(f"{what}: {type(array).__name__} given, expected a numpy.ndarray")
+        raise ArgumentError(f"{subject}: {type(array).__name__} given, expected a numpy.ndarray")
     if array.dtype != dtype:
-        raise ArgumentError(f"{what}: {array.dtype} given, expected {dtype}")
+        raise ArgumentError(f"{subject}: {array.dtype} given, expected {dtype}")
     flags = array.flags
     if not (flags.c_contiguous and flags.aligned and (flags.writeable or not writable)):
-        raise ArgumentError(f"{what}: expected C-contiguous{' and writable' if writable else ''} memory")
+        raise ArgumentError(f"{subject}: expected C-contiguous{' and writable' if writable else ''} memory")
 
 
 def aligned(shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -597,7 +597,7 @@ _POOL: list[ThreadPoolExecutor] = []
 
 
 def pool() -> ThreadPoolExecutor:
-    """Return threads that share points, or parts of one; what they are given waits for nothing else in it."""
+    """Return threads that share points, or parts of one; no task waits for another in the pool."""
     if not _POOL:
         _POOL.append(ThreadPoolExecutor(os.cpu_count() or 1, "accumulus"))
     return _POOL[0]

@@ -62,14 +62,14 @@ class Labels:
     """Comments beside a program, for those who read it."""
 
     parameters: tuple[str, ...] = ()  # names of the arguments; none for x, or a0, a1, …
-    values: Mapping[int, str] = field(default_factory=dict)  # of operations, what they compute
+    values: Mapping[int, str] = field(default_factory=dict)  # the name of the value that an operation computes
     # meaning of each entry of each returned array; shorter or empty where it is unknown
     entries: tuple[tuple[str, ...], ...] = ()
 
     def entry(self, array: int, position: int) -> str:
         """Name of the entry at a position of an array; empty if that is not known."""
-        found = self.entries[array] if array < len(self.entries) else ()
-        return found[position] if position < len(found) else ""
+        names = self.entries[array] if array < len(self.entries) else ()
+        return names[position] if position < len(names) else ""
 
 
 def source(unit: Unit, name: str = "f", labels: Labels | None = None) -> str:
@@ -138,7 +138,7 @@ def _commented(line: str, comment: str) -> str:
     return f"{line}  # {printable(comment)}" if comment else line
 
 
-def _named(wanted: Sequence[str], shapes: Sequence[Shape], taken: set[str]) -> tuple[list[str], list[str]]:
+def _named(requested: Sequence[str], shapes: Sequence[Shape], taken: set[str]) -> tuple[list[str], list[str]]:
     """Return distinct names of parameters and entries, after the requested ones, and none of `taken`."""
     taken = taken | {"np", "special", "points", "_ierfcx"}
 
@@ -148,7 +148,7 @@ def _named(wanted: Sequence[str], shapes: Sequence[Shape], taken: set[str]) -> t
         taken.add(name)
         return name
 
-    parameters = [free(name) for name in wanted]
+    parameters = [free(name) for name in requested]
     entries = [
         free(f"{parameter}{'_' * bool(_OPERATION.match(f'{parameter}0'))}{'_'.join(map(str, index))}")
         if shape
@@ -251,12 +251,12 @@ class BodyPrinter:
     def lines(self) -> list[str]:
         """Return one for each operation that an output needs."""
         tape, needed = self._tape, set(self._tape.outputs)
-        found = []
+        selected = []
         for reference in range(len(tape) - 1, tape.inputs - 1, -1):
             if reference in needed:
                 needed.update(tape.arguments(reference))
-                found.append(self.line(reference))
-        return found[::-1]
+                selected.append(self.line(reference))
+        return selected[::-1]
 
 
 class _PointPrinter(BodyPrinter):
@@ -275,7 +275,7 @@ class _PointPrinter(BodyPrinter):
         tape = self._tape
         if tape.codes[reference] != _SELECT or self._dtype == "float64":
             return super().line(reference)
-        # a choice of two numbers is one of doubles, if they do not say what they are
+        # a choice between two untyped numbers is a double
         chosen = [f"np.{self._dtype}({self.value(a)})" if a < 0 else self.value(a) for a in tape.arguments(reference)]
         return f"t{reference} = {self.template(_SELECT).format(*chosen)}"
 
@@ -283,7 +283,7 @@ class _PointPrinter(BodyPrinter):
 # Programs over arrays -------------------------------------------------------------------------------------------------
 
 
-#: Results of what works on matrices, in a word.
+#: Results of operations on matrices, in a word.
 _OF_MATRICES: Final = {
     MATMUL: "products", SOLVE: "solutions", LOG_DETERMINANT: "parts of a determinant", CHOLESKY: "entries of a factor",
     GATHER: "entries of rows by indices", SCATTER: "sums by indices", SPARSE_PRODUCT: "products with a sparse matrix"
@@ -291,7 +291,7 @@ _OF_MATRICES: Final = {
 
 
 class ArrayPrinter:
-    """Prints the loop nests of a program over arrays; what JAX says otherwise is apart.
+    """Printer of the loop nests of a program over arrays; a subclass has JAX's differing forms.
 
     Args:
         unit: the program.
@@ -300,9 +300,9 @@ class ArrayPrinter:
     Attributes:
         bodies: prints bodies, with the name of the array library.
         real: the dtype of numbers there.
-        filled: an array of numbers, given one or as many numbers or truth values.
-        returned: a result as it is returned, an array of its own.
-        forms: what works on matrices: products, solutions, signs and logarithms of determinants, factors.
+        filled: an array filled with one number, or made from as many numbers or truth values.
+        returned: a result as a new array.
+        forms: operations on matrices: products, solutions, signs and logarithms of determinants, factors.
         taken: results of earlier steps of a recurrence.
         chosen: these where a mask says so, others elsewhere.
         scattered: lines by which a result gets values at the places of a table.
@@ -374,8 +374,8 @@ class ArrayPrinter:
                 positions = segment.positions
                 places = np.arange(positions.start, positions.stop) if isinstance(positions, slice) else positions
                 table = self._table(np.asarray(places, np.int64))
-                given = {"result": f"r{k}", "length": segment.length, "values": self._spread(references)}
-                self._lines += [line.format(table=table, **given) for line in self.scattered]
+                fields = {"result": f"r{k}", "length": segment.length, "values": self._spread(references)}
+                self._lines += [line.format(table=table, **fields) for line in self.scattered]
         self._lines.append(f"return ({''.join(f'{each}, ' for each in results)})")
         return self._texts, self._lines
 
@@ -385,10 +385,10 @@ class ArrayPrinter:
         """Return lines before a nest."""
         lines = sorted((os.path.basename(file), line) for file, line in self._tape.lines_of(nest.blocks))
         places = ", ".join(f"{file}:{line}" for file, line in lines[:3]) + (", …" if len(lines) > 3 else "")
-        what = "sums" if nest.body is None else "entries" if nest.steps is None else "steps"
+        noun = "sums" if nest.body is None else "entries" if nest.steps is None else "steps"
         if nest.shape is not None:
-            what = _OF_MATRICES.get(nest.code) or FACTORISATIONS[nest.code].name
-        return ["", f"# {nest.count:,} {what}" + (f", {places}" if places else "")]
+            noun = _OF_MATRICES.get(nest.code) or FACTORISATIONS[nest.code].name
+        return ["", f"# {nest.count:,} {noun}" + (f", {places}" if places else "")]
 
     def _spread(self, operands: Column) -> str:
         """Spread an operand that all instances share: one entry for each."""
@@ -405,9 +405,9 @@ class ArrayPrinter:
 
     def _turns(self, number: int, lines: list[str], values: list[str], count: int, width: int) -> None:
         """Write a loop over the steps of a recurrence, whose lines compute the values of one step."""
-        own = f"own{number}"
+        array = f"own{number}"
         self._lines += [
-            f"own = {own} = np.zeros(({len(values)}, {count}))",
+            f"own = {array} = np.zeros(({len(values)}, {count}))",
             f"for at in range(0, {count}, {width}):",
             f"    at = slice(at, at + {width})",
             *(f"    {line}" for line in lines),
@@ -439,7 +439,7 @@ class ArrayPrinter:
                 "columns": nest.opaque.columns.astype(int),
                 "entries": nest.opaque.entries,
             }
-            tables = {name: self._table(part) for name, part in held.items()}
+            tables = {name: self._table(array) for name, array in held.items()}
         text = self.forms[nest.code].format(*matrices, m=m, k=k, n=n, **tables)
         self._store(nest.starts[0], f"{self.library}.ravel({text})")
 
@@ -458,19 +458,19 @@ class ArrayPrinter:
         assert steps is not None
         widths = np.diff(steps)
         width = int(widths[0]) if (widths == widths[0]).all() else 1
-        own = {start: k for k, start in enumerate(nest.starts)}
+        output_of = {start: k for k, start in enumerate(nest.starts)}
         lines: list[str] = []
         for k, column in enumerate(nest.loads):
             references = references_in(column)
             places = np.full(count, -1, np.int64)
-            for start, output in own.items():
+            for start, output in output_of.items():
                 inside = (references >= start) & (references < start + count)
                 places[inside] = references[inside] - start + output * count
             if (places < 0).all():
                 self._lines.append(f"c{number}_{k} = {self._spread(column)}")
                 lines.append(f"p{k} = c{number}_{k}[at]")
                 continue
-            # what is not its own is found at the first place, and not taken
+            # references to other arrays read the first place, and the mask discards that value
             outside = np.where(places < 0, references, -1 if not (places < 0).any() else references[places < 0][0])
             table = self._table(np.maximum(places, 0))
             if (places >= 0).all():
@@ -483,7 +483,7 @@ class ArrayPrinter:
         write = self.bodies(body, [f"p{k}" for k in range(len(nest.loads))])
         lines += write.lines()
         self._turns(number, lines, [write.value(output) for output in body.outputs], count, width)
-        for start, output in own.items():
+        for start, output in output_of.items():
             self._store(start, f"own{number}[{output}]")
 
     # Operands --------------------------------------------------------------------------------------------------------
@@ -503,7 +503,7 @@ class ArrayPrinter:
         return self._tables[key]
 
     def _column(self, operands: Column) -> str:
-        """Return the expression of what all instances take; one number may stand for all."""
+        """Return the expression of the operands of all instances; one number may stand for all."""
         references = references_in(operands)
         constant = references < 0
         if constant.all():
@@ -512,9 +512,9 @@ class ArrayPrinter:
             return self._table(values[:1] if same else values)
         starts = np.array(sorted(self._names), np.int64)
         owners = np.where(constant, -1, np.searchsorted(starts, references, side="right") - 1)
-        found = np.unique(owners).tolist()
-        if len(found) == 1:
-            name, places = self._names[int(starts[found[0]])], references - starts[found[0]]
+        distinct = np.unique(owners).tolist()
+        if len(distinct) == 1:
+            name, places = self._names[int(starts[distinct[0]])], references - starts[distinct[0]]
             return self._part(name, places, isinstance(operands, Range) and operands.step == 0)
         pieces = _pieces(references, owners)
         if pieces is not None:
@@ -524,7 +524,7 @@ class ArrayPrinter:
             ]
             return f"{self.library}.concatenate([{', '.join(listed)}])"
         parts, places, size = [], np.empty(len(references), np.int64), 0
-        for owner in found:
+        for owner in distinct:
             inside = owners == owner
             if owner < 0:
                 unique, where = np.unique(references[inside], return_inverse=True)
@@ -553,7 +553,7 @@ class ArrayPrinter:
             return f"{self.library}.flip({name}[{last}:{first + 1}])"
         parts = _pieces(places, np.zeros(len(places), np.int64))
         if parts is not None:
-            listed = ", ".join(f"{name}[{part[0]}:{part[-1] + 1}]" for _, part in parts)
+            listed = ", ".join(f"{name}[{piece[0]}:{piece[-1] + 1}]" for _, piece in parts)
             return f"{self.library}.concatenate([{listed}])"
         return f"{name}[{self._table(places)}]"
 
@@ -562,7 +562,7 @@ class ArrayPrinter:
 
 
 def _pieces(references: NDArray[np.int64], owners: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64]]] | None:
-    """Return references as pieces of arrays that follow each other, each with its owner; None if these are many."""
+    """Return references as consecutive pieces of arrays, each with its owner; None if these are many."""
     apart = (np.diff(references) != 1) & (owners[1:] >= 0)  # of constants any are one table
     ends = np.flatnonzero(apart | (np.diff(owners) != 0)) + 1
     if len(ends) >= min(MOST_PIECES, len(references) - 1):
@@ -612,9 +612,9 @@ class NumPyKernel(SourceKernel):
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """Compute the results at one point: arrays (length,) for each segment, from an array for each argument."""
-        given = self._point(x)
+        arguments = self._point(x)
         with np.errstate(all="ignore"):
-            return self._function(*given)
+            return self._function(*arguments)
 
     def run(self, batch: Batch, first: int, last: int) -> None:
         """Compute points first … last-1 of a batch."""

@@ -11,8 +11,8 @@ Long programs are cut into functions of bounded length (`parts`), which hand on 
 Where a program waits for chains of slow operations, they come in the order of the critical path instead: first what
 the longest chain begins with. A processor looks some hundred instructions ahead, and so finds other work meanwhile.
 
-For programs that are too large for straight-line code, a loop over a table of arguments computes what a thousand
-instructions would, and takes no longer to compile for a million operations than for ten. It pays where many operations
+For programs that are too large for straight-line code, a loop over a table of arguments replaces a thousand
+instructions, and takes no longer to compile for a million operations than for ten. It pays where many operations
 of one kind can be done one behind the other, because none of them needs another's result: as in dense layers, in
 grids, in sums over many terms. Their operations come in the usual order of results, in stretches, so that values are
 used soon after they are made. In each stretch they are sorted by depth, the longest chain of operations before them,
@@ -59,22 +59,22 @@ def groups(tape: Tape, segments: Sequence[Segment], width: int) -> list[Group]:
 
     A group of structural zeros alone is as long as the run of whole groups of zeros is.
     """
-    found: list[Group] = []
+    plan: list[Group] = []
     for index, segment in enumerate(segments):
-        given = {
+        reference_at = {
             position: tape.outputs[output] for output, position in zip(segment.outputs, segment.positions, strict=True)
         }
-        occupied = sorted({position // width for position in given})
+        occupied = sorted({position // width for position in reference_at})
         end = 0
         for block in occupied:
             start, stop = block * width, min((block + 1) * width, segment.length)
             if start > end:
-                found.append(Group(index, end, (None,) * (start - end)))
-            found.append(Group(index, start, tuple(map(given.get, range(start, stop)))))
+                plan.append(Group(index, end, (None,) * (start - end)))
+            plan.append(Group(index, start, tuple(map(reference_at.get, range(start, stop)))))
             end = stop
         if end < segment.length:
-            found.append(Group(index, end, (None,) * (segment.length - end)))
-    return found
+            plan.append(Group(index, end, (None,) * (segment.length - end)))
+    return plan
 
 
 def order(tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None = None) -> Iterator[int | Group]:
@@ -158,8 +158,8 @@ def order_by_registers(
     # operations by their places in the usual order
     references = [step for step in order(tape, plan, partners) if not isinstance(step, Group)]
     count = len(references)
-    place = dict(zip(references, range(count), strict=True))
-    arguments = [[place[a] for a in set(tape.arguments(r)) if a >= inputs] for r in references]
+    index_of = dict(zip(references, range(count), strict=True))
+    arguments = [[index_of[a] for a in set(tape.arguments(r)) if a >= inputs] for r in references]
     users: list[list[int]] = [[] for _ in references]
     for k, places in enumerate(arguments):
         for a in places:
@@ -171,7 +171,7 @@ def order_by_registers(
     # arguments that are not there yet; uses that are still to come; values that end with an operation
     missing = [len(places) for places in arguments]
     left = [len(places) for places in users]
-    stored = [{place[r] for r in group.references if r is not None and r >= inputs} for group in plan]
+    stored = [{index_of[r] for r in group.references if r is not None and r >= inputs} for group in plan]
     waiting = [len(results) for results in stored]
     groups_of: dict[int, list[int]] = {}
     for index, results in enumerate(stored):
@@ -184,7 +184,7 @@ def order_by_registers(
     # heaps of whole numbers, places in the low digits, or references, of which none needs a place: on top the longest
     # chain; the most ends, and of those the one with the oldest argument; the first place
     size, digits = (len(tape), references) if registers is None else (count, range(count))
-    places_of: Mapping[int, int] | range = place if registers is None else range(count)
+    places_of: Mapping[int, int] | range = index_of if registers is None else range(count)
     critical = [digits[k] - chain[k] * size for k in range(count) if not missing[k]]
     ending: list[int] = []
     first = [k for k in range(count) if not missing[k]]
@@ -222,7 +222,7 @@ def order_by_registers(
                 pop(critical)
             chosen = places_of[critical[0] % size]
         else:
-            # what has been done, or offered again since with more ends
+            # drop operations that are done, or were offered again with more ends
             while ending and (
                 done[ending[0] % count] or count - ending[0] // (count * count) != ends[ending[0] % count]
             ):
@@ -231,7 +231,7 @@ def order_by_registers(
                 pop(first)
             chosen = ending[0] % count if ending else first[0]
         partner = partners.get(references[chosen])
-        for k in (chosen,) if partner is None else (chosen, place[partner]):
+        for k in (chosen,) if partner is None else (chosen, index_of[partner]):
             if done[k]:
                 continue
             done[k] = 1
@@ -320,7 +320,7 @@ def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tu
     for index, piece in enumerate(pieces):
         for step in piece:
             if isinstance(step, Group):
-                # a group may be longer than the reach: what waits is stored at its beginning
+                # a group may be longer than the reach: values that wait are stored at its beginning
                 late = waiting.setdefault(step.segment, deque(maxlen=reach - 1))
                 for reference in chain(late, step.references):
                     if reference is not None and reference >= inputs:
@@ -353,30 +353,30 @@ def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tu
 
 def handed_on(tape: Tape, steps: Sequence[int | Group], size: int) -> int:
     """Count of values stored for another part or loaded from one, if parts are of `size` steps; linear."""
-    places = [place for place, step in enumerate(steps) if not isinstance(step, Group)]
-    operations = np.array([steps[place] for place in places], np.int64)
-    part = np.zeros(len(tape), np.int64)
-    part[operations] = np.array(places, np.int64) // size
+    places = [position for position, step in enumerate(steps) if not isinstance(step, Group)]
+    operations = np.array([steps[position] for position in places], np.int64)
+    part_of = np.zeros(len(tape), np.int64)
+    part_of[operations] = np.array(places, np.int64) // size
     codes = np.frombuffer(tape.codes, np.uint8)[operations]
     first, second = (np.frombuffer(argument, np.intc)[operations] for argument in (tape.first, tape.second))
-    others, other_users = [], []  # results, and third arguments
-    for place, step in enumerate(steps):
+    referenced, other_users = [], []  # results, and third arguments
+    for position, step in enumerate(steps):
         if isinstance(step, Group):
             also: Iterable[int | None] = step.references
         else:
             also = (tape.third.get(step),)
         for reference in also:
             if reference is not None:
-                others.append(reference)
-                other_users.append(place // size)
+                referenced.append(reference)
+                other_users.append(position // size)
     arity = np.array(ARITY)[codes]
-    arguments = np.concatenate([first[arity >= 1], second[arity >= 2], np.array(others, np.int64)])
+    arguments = np.concatenate([first[arity >= 1], second[arity >= 2], np.array(referenced, np.int64)])
     used_in = np.concatenate(
-        [part[operations[arity >= 1]], part[operations[arity >= 2]], np.array(other_users, np.int64)]
+        [part_of[operations[arity >= 1]], part_of[operations[arity >= 2]], np.array(other_users, np.int64)]
     )
     computed_before = arguments >= tape.inputs
     arguments, used_in = arguments[computed_before], used_in[computed_before]
-    crosses = part[arguments] != used_in
+    crosses = part_of[arguments] != used_in
     arguments, used_in = arguments[crosses], used_in[crosses]
     return len(np.unique(arguments)) + len(np.unique(arguments * (len(steps) // size + 1) + used_in))
 
@@ -425,10 +425,10 @@ def runs(
         exact: operations that are not fused with others.
         fuse: if True, products are fused with sums.
     """
-    order, wanted = np.array(steps, np.int64), np.array(sorted(outputs), np.int64)
+    order, required = np.array(steps, np.int64), np.array(sorted(outputs), np.int64)
     rows = rows_of(tape)
     if fuse:
-        order = order[~fuse_products(rows, order, wanted, exact)[order]]
+        order = order[~fuse_products(rows, order, required, exact)[order]]
     depth = _depths(rows, order)
     constant = (rows[order, 1:] < 0) & (np.arange(3) < TAKEN[rows[order, 0]][:, None])
     kind = rows[order, 0] * 8 + constant @ np.array([4, 2, 1])
@@ -440,7 +440,7 @@ def runs(
     starts = np.flatnonzero(begins)
     lengths = np.diff(starts, append=len(order))
     numbers = {number: k for k, number in enumerate(sorted(set(kind[starts].tolist())))}
-    slot_of, slots = _slots(tape.inputs, rows, order, starts, lengths, wanted)
+    slot_of, slots = _slots(tape.inputs, rows, order, starts, lengths, required)
     arguments = rows[order, 1:]
     placed = np.where(constant, -1 - arguments, slot_of[np.maximum(arguments, 0)])
     placed[np.arange(3) >= TAKEN[rows[order, 0]][:, None]] = 0
@@ -454,7 +454,7 @@ def runs(
 
 
 def width(tape: Tape, samples: int = 3) -> float:
-    """Return roughly how many operations could be done at once: a mean over depths of stretches of the tape."""
+    """Return an estimate of operations that can run in parallel: a mean over depths of stretches of the tape."""
     rows = rows_of(tape)
     stretch = min(STRETCH, tape.operations)
     starts = np.linspace(tape.inputs, len(tape) - stretch, samples).astype(np.int64)
@@ -462,10 +462,10 @@ def width(tape: Tape, samples: int = 3) -> float:
     return samples * stretch / float(sum(depths))
 
 
-def fuse_products(rows: Integers, order: Integers, wanted: Integers, exact: Collection[int]) -> NDArray[np.bool_]:
-    """Return fuse products with sums, in the rows themselves; which operations that makes superfluous."""
+def fuse_products(rows: Integers, order: Integers, outputs: Integers, exact: Collection[int]) -> NDArray[np.bool_]:
+    """Fuse products with sums, in the rows themselves; return the mask of operations that become superfluous."""
     count = len(rows)
-    uses = np.bincount(wanted[wanted >= 0], minlength=count)
+    uses = np.bincount(outputs[outputs >= 0], minlength=count)
     for k in range(3):
         taken = rows[order, 1 + k][(TAKEN[rows[order, 0]] > k) & (rows[order, 1 + k] >= 0)]
         uses += np.bincount(taken, minlength=count)
@@ -476,8 +476,8 @@ def fuse_products(rows: Integers, order: Integers, wanted: Integers, exact: Coll
 
     def product(sums: Integers, argument: int) -> NDArray[np.bool_]:
         references = rows[sums, argument]
-        found: NDArray[np.bool_] = (references >= 0) & alone[np.maximum(references, 0)]
-        return found
+        fusible: NDArray[np.bool_] = (references >= 0) & alone[np.maximum(references, 0)]
+        return fusible
 
     gone = np.zeros(count, bool)
     codes = rows[order, 0]
@@ -498,8 +498,8 @@ def _depths(rows: Integers, order: Integers) -> Integers:
     depth = [0] * len(rows)
     arity, arguments = TAKEN[rows[order, 0]].tolist(), rows[order, 1:].tolist()
     base = highest = 0
-    for place, (reference, takes, (a, b, c)) in enumerate(zip(order.tolist(), arity, arguments, strict=True)):
-        if place % STRETCH == 0:
+    for position, (reference, takes, (a, b, c)) in enumerate(zip(order.tolist(), arity, arguments, strict=True)):
+        if position % STRETCH == 0:
             base = highest
         least = base
         if a >= 0 and depth[a] > least:
@@ -515,16 +515,16 @@ def _depths(rows: Integers, order: Integers) -> Integers:
 
 
 def _slots(
-    inputs: int, rows: Integers, order: Integers, starts: Integers, lengths: Integers, wanted: Integers
+    inputs: int, rows: Integers, order: Integers, starts: Integers, lengths: Integers, outputs: Integers
 ) -> tuple[Integers, int]:
-    """Return a slot for each value, free again after the last run that needs it; and how many there are."""
+    """Return a slot for each value, free again after the last run that needs it; and the number of slots."""
     run_of = np.repeat(np.arange(len(starts)), lengths)
     last = np.full(len(rows), -1)
     last[order] = run_of
     for k in range(3):
         chosen = (TAKEN[rows[order, 0]] > k) & (rows[order, 1 + k] >= 0)
         np.maximum.at(last, rows[order, 1 + k][chosen], run_of[chosen])
-    last[wanted[wanted >= 0]] = len(starts)
+    last[outputs[outputs >= 0]] = len(starts)
     ended = order[np.argsort(last[order], kind="stable")]
     ends = np.searchsorted(last[ended], np.arange(len(starts) + 1))
 

@@ -1,4 +1,4 @@
-"""Targets: what one is, the table of them, and the code that they compile: straight lines, or loops over bodies.
+"""Targets: their interface, their table, and the code that they compile: straight lines, or loops over bodies.
 
 A target turns code into a `Kernel`, and into source text. It is one module with a `Target`, and one row of `TARGETS`;
 the tests of all targets then apply to it. Batches, threads, and the checks of arguments and results come with `Kernel`:
@@ -43,12 +43,12 @@ class Target:
         compile: the kernel of a program in a straight line, checked; those of its operations that reach a jump are
             exact. Raises `CompileError` where that cannot be had.
         source: source text of such a program, given the name of the function, too.
-        comment: what a line of comment starts with in its source.
+        comment: prefix of a line of comment in its source.
         dtypes: of points and results that it can compute.
         loops: compiled code of a program over arrays.
         loop_source: source text of such a program, given the name of the function; None where programs over arrays have
             none.
-        seconds: that compiling so many operations takes, about.
+        seconds: estimated time to compile a number of operations.
     """
 
     compile: Callable[[Unit], Kernel]
@@ -94,7 +94,7 @@ def languages() -> tuple[str, ...]:
 
 
 def check_target(name: str) -> str:
-    """Return the name, or `UnknownNameError` with the names that there are."""
+    """Return the name; raise `UnknownNameError` with all names if there is none."""
     if name not in TARGETS and name not in SOURCES:
         raise unknown_name("target", name, languages())
     return name
@@ -106,8 +106,8 @@ def target_of(name: str) -> Target:
     Raises:
         UnknownNameError: if there is none.
     """
-    found: Target = import_module((TARGETS | SOURCES)[check_target(name)]).TARGET
-    return found
+    target: Target = import_module((TARGETS | SOURCES)[check_target(name)]).TARGET
+    return target
 
 
 def compile_tape(
@@ -213,16 +213,16 @@ def _checked(unit: Unit, name: str) -> Target:
 
 
 class Compilable:
-    """A program as it is compiled.
+    """Program to compile.
 
     Args:
-        tape: its operations or loops; its outputs are what segments name.
+        tape: its operations or loops; segments refer to its outputs.
         exact: operations that a target must not fuse with others.
         maps: of loops, the bodies as they are compiled, in their order (`accumulus.tape.fusion`).
 
     Attributes:
         segment: the class of its result arrays.
-        bodies: what is compiled of it, each a tape.
+        bodies: its compiled bodies, each a tape.
         operations: operations of one call, of all instances of loops.
         compiled_operations: of each body once.
         compact: True if C is written for the least machine code.

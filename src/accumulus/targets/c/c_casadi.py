@@ -85,7 +85,7 @@ class CasadiFunction:
     outputs: Sequence[tuple[str, Pattern]]
     calls: Sequence[Called]  # programs that are called, one after the other
     more: Sequence[str] = ()  # lines after them, in which arguments are a0, a1, … and results r0, r1, …
-    memory: dict[str, int] = field(default_factory=dict)  # of what is in no result: names and lengths
+    memory: dict[str, int] = field(default_factory=dict)  # names and lengths of arrays that are not results
 
     @property
     def text(self) -> str:
@@ -94,11 +94,11 @@ class CasadiFunction:
         return "\n".join([*self._tables(), function, *self._descriptions(work)])
 
     def _function(self) -> tuple[str, int]:
-        """Return its text, and how many numbers it needs in the work space."""
+        """Return its text, and its number of doubles in the work space."""
         used = {k for each in self.calls for k in each.arguments}
         arguments = list(range(len(self.inputs))) if self.more else sorted(used)
         lines, size = [], 0
-        # what is not given is zero; matrices, which CasADi has column by column, are copied row by row
+        # missing arguments are zero; CasADi's column-major matrices are copied row by row
         for k in arguments:
             _, pattern = self.inputs[k]
             rows, columns = pattern.shape
@@ -106,8 +106,8 @@ class CasadiFunction:
             size += pattern.size
             lines.append(f"const double *a{k} = arg[{k}];")
             if min(rows, columns) > 1:
-                place = f"(i % {columns}) * {rows} + i / {columns}"
-                lines.append(f"for (long long i = 0; i < {pattern.size}; i++) ({at})[i] = a{k} ? a{k}[{place}] : 0.0;")
+                index = f"(i % {columns}) * {rows} + i / {columns}"
+                lines.append(f"for (long long i = 0; i < {pattern.size}; i++) ({at})[i] = a{k} ? a{k}[{index}] : 0.0;")
                 lines.append(f"a{k} = {at};")
             elif pattern.size:
                 lines.append(f"if (!a{k}) {{")
@@ -124,11 +124,11 @@ class CasadiFunction:
         guard = f"w + {size}"
         size += any(each.guarded for each in self.calls)
         for each in self.calls:
-            given = [f"a{k}" for k in each.arguments]
-            given += [f"r{k}" if isinstance(k, int) else k for k in each.results]
-            given += [guard] * each.guarded
-            given += [f"w + {size}"] * isinstance(each.source, LoopSource)
-            lines.append(f"{each.name}({', '.join(given)});")
+            call_arguments = [f"a{k}" for k in each.arguments]
+            call_arguments += [f"r{k}" if isinstance(k, int) else k for k in each.results]
+            call_arguments += [guard] * each.guarded
+            call_arguments += [f"w + {size}"] * isinstance(each.source, LoopSource)
+            lines.append(f"{each.name}({', '.join(call_arguments)});")
             if each.guarded:  # the program is one of several cases, and this point belongs to another
                 lines.append(f"if (!(({guard})[0] > 0.0)) return 1;")
         lines += self.more
@@ -149,12 +149,12 @@ class CasadiFunction:
         texts = []
         for kind, arrays in (("in", self.inputs), ("out", self.outputs)):
             texts.append(f"long long {name}_n_{kind}(void) {{ return {len(arrays)}; }}\n")
-            for what, result, values in (
+            for query, result, values in (
                 ("name", "const char *", [f'"{each}"' for each, _ in arrays]),
                 ("sparsity", "const long long *", [f"{name}_{kind}{k}" for k in range(len(arrays))]),
             ):
                 cases = [f"if (i == {k}) return {value};" for k, value in enumerate(values)]
-                head = f"{result}{name}_{what}_{kind}(long long i)"
+                head = f"{result}{name}_{query}_{kind}(long long i)"
                 texts.append(function_text(head, [*(cases or ["(void)i;"]), "return 0;"]))
         sizes = {"arg": len(self.inputs), "res": len(self.outputs), "iw": 0, "w": work}
         parameters = ", ".join(f"long long *sz_{each}" for each in sizes)

@@ -4,12 +4,12 @@ A product that is used by one sum only is written as a fused operation; the comp
 operations that must be rounded one by one are, and everything else is as quick as the machine allows.
 
 Functions that are called are those of the C library, as vectors where it has them, and some of the program's own.
-Formulas are those that `accumulus.targets.llvm` writes as instructions on vectors, here statements for one number. What
-C99 does not have is computed by those of `special_functions`.
+Formulas are those that `accumulus.targets.llvm` writes as instructions on vectors, here statements for one number.
+Those of `special_functions` compute functions that C99 lacks.
 
 Elementary functions in tiles are the program's own, by the algorithms of `mathematics`: loops over points with these
-become vector instructions whatever the C library has, and take half the time of glibc's vectors; sine and cosine of one
-angle share what is the same in both. Points that an algorithm is not for are noted in a mask, ``unfit``: the tile is
+become vector instructions with any C library, and take half the time of glibc's vectors; sine and cosine of one
+angle share their common steps. Points that an algorithm is not for are noted in a mask, ``unfit``: the tile is
 computed anew then, point by point, by the C library's functions. A program has them under ``FP_FAST_FMA``: they need
 products that are fused with sums.
 """
@@ -42,7 +42,7 @@ from accumulus.targets.schedule import WITHOUT_PRODUCT, Group, Part, fuse_produc
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """A sum that takes a product in: which of its arguments that is, and the product."""
+    """A sum fused with a product: the product, and its position among the sum's arguments."""
 
     product: int
     first: bool
@@ -52,15 +52,15 @@ def fusible(tape: Tape, steps: Iterable[int | Group], exact: Collection[int]) ->
     """Return the products that may be fused, by the sums that alone need them."""
     rows = rows_of(tape)
     order = np.array([step for step in steps if not isinstance(step, Group)], np.int64)
-    wanted = np.array(sorted(set(tape.outputs)), np.int64)
-    gone = fuse_products(rows, order, wanted, exact)
+    outputs = np.array(sorted(set(tape.outputs)), np.int64)
+    gone = fuse_products(rows, order, outputs, exact)
     sums = order[rows[order, 0] >= len(OPERATIONS)].tolist()
-    found = {}
+    fused = {}
     for r in sums:
         a = tape.first[r]
         first = rows[r, 0] != WITHOUT_PRODUCT and a >= 0 and bool(gone[a])
-        found[r] = Fused(a if first else tape.second[r], first)
-    return found
+        fused[r] = Fused(a if first else tape.second[r], first)
+    return fused
 
 
 def literal(value: float, dtype: str) -> str:
@@ -85,7 +85,7 @@ class Expressions:
     Args:
         tape: the program.
         mathematics: of the program.
-        fused: as `fusible` gives it, of what is fused here.
+        fused: fused products by their sums, see `fusible`.
     """
 
     def __init__(self, tape: Tape, mathematics: Mathematics, fused: Mapping[int, Fused]) -> None:
@@ -176,8 +176,8 @@ class Body:
         steps = list(order(tape, groups(tape, stored, 1)))
         rounded = np.flatnonzero(np.frombuffer(as_written(tape, sensitive), np.uint8)[tape.inputs :]) + tape.inputs
         self._fused = fusible(tape, steps, {*rounded.tolist(), *exact})
-        found, self.slots = parts(tape, steps, longest, 1)
-        self.parts = [part for part in found if part.steps]
+        all_parts, self.slots = parts(tape, steps, longest, 1)
+        self.parts = [part for part in all_parts if part.steps]
 
     def statements(self, part: Part, at: Callable[[str, int], str]) -> tuple[list[str], set[str]]:
         """Return the statements of a part, and the arrays that they need.
@@ -193,17 +193,17 @@ class Body:
         write = Expressions(tape, mathematics, within)
         zero, one = literal(0.0, mathematics.dtype), literal(1.0, mathematics.dtype)
         lines: list[str] = []
-        known: set[int] = set()
+        declared: set[int] = set()
         used: set[str] = set()
 
         def declare(reference: int, text: str) -> None:
             kind = mathematics.truth if tape.is_boolean(reference) else mathematics.real
             lines.append(f"const {kind} {write.value(reference)} = {text};")
-            known.add(reference)
+            declared.add(reference)
 
         def need(reference: int) -> None:
             """Load an input, or a value of another part, when it is first needed; truth values are numbers there."""
-            if reference < 0 or reference in known:
+            if reference < 0 or reference in declared:
                 return
             array, row = self._inputs[reference] if reference < tape.inputs else ("frame", slots[reference])
             used.add(array)
@@ -293,13 +293,13 @@ class CWriter(Writer):
 
     def needed(self, *results: str) -> list[str]:
         """Return the statements that results need; formulas share functions that compute several values."""
-        needed, found = set(results), []
+        needed, statements = set(results), []
         for line in reversed(self.lines):
-            name, *others = re.findall(r"\bv\d+\b", line)
+            name, *operands = re.findall(r"\bv\d+\b", line)
             if name in needed:
-                needed.update(others)
-                found.append(line)
-        return found[::-1]
+                needed.update(operands)
+                statements.append(line)
+        return statements[::-1]
 
 
 # Elementary functions of tiles ----------------------------------------------------------------------------------------
@@ -404,7 +404,7 @@ def _bits(value: float) -> int:
 
 
 def definitions(name: str, inline: str, functions: Collection[str]) -> list[str]:
-    """Return C of the functions of a program, which are called by the names of the C library behind the program's.
+    """Return C of a program's elementary functions, named after the program and the C library's function.
 
     They are for one point out of several, S of them, of a loop that has a variable ``unfit``.
     """
@@ -414,17 +414,19 @@ def definitions(name: str, inline: str, functions: Collection[str]) -> list[str]
         w = _ElementaryWriter(name)
         results, unfit = function.write(w)
         result = results[which]
-        given = w.arguments[: function.arity]
-        lines = [f"if (S == 1) return {each}({', '.join(given)});"]
+        arguments = w.arguments[: function.arity]
+        lines = [f"if (S == 1) return {each}({', '.join(arguments)});"]
         if each == "pow":  # the algorithm is of positive numbers
             lines += ["const int negative = x < 0.0;", "x = fabs(x);"]
         lines += w.needed(*([result] if unfit is None else [result, unfit]))
         lines += ["(void)unfit;"] if unfit is None else [f"*unfit |= {unfit};"]
-        parameters = ", ".join([*(f"double {x}" for x in given), "ptrdiff_t S", "uint64_t *unfit"])
+        parameters = ", ".join([*(f"double {x}" for x in arguments), "ptrdiff_t S", "uint64_t *unfit"])
         returned = _OF_NEGATIVE.format(result) if each == "pow" else result
         head = f"{inline} double {name}_own_{each}({parameters})"
         texts.append(function_text(head, [*lines, f"return {returned};"]))
-        texts.append(f"#define {name}_{each}({', '.join(given)}) {name}_own_{each}({', '.join(given)}, S, &unfit)\n")
+        texts.append(
+            f"#define {name}_{each}({', '.join(arguments)}) {name}_own_{each}({', '.join(arguments)}, S, &unfit)\n"
+        )
     return texts
 
 
@@ -438,7 +440,7 @@ _FOR_VECTORS: Final = {
 
 
 def definition(head: str, name: str, multiply_add: str) -> str:
-    """Return a special function of doubles; `head` is what its name and its arguments are put behind."""
+    """Return a special function of doubles; `head` precedes its arguments."""
     function = SPECIAL_FUNCTIONS[name]
     w = CWriter(multiply_add)
     (result,), _ = function.write(w)
@@ -447,12 +449,12 @@ def definition(head: str, name: str, multiply_add: str) -> str:
 
 
 class Mathematics:
-    """Functions that a program calls, noted as it is written, and the text that has to come before it.
+    """Functions that a program calls, noted while it is written, and their declarations and definitions.
 
     Args:
         name: name of the program; names begin with it.
         dtype: dtype of its numbers.
-        in_tiles: True if what calls them is in loops over S points that have a mask ``unfit``.
+        in_tiles: True if their calls are in loops over S points that have a mask ``unfit``.
     """
 
     #: The type of truth values.
@@ -474,7 +476,7 @@ class Mathematics:
         if function in SPECIAL_FUNCTIONS:
             self._special[function] = None
             return f"{self._name}_{function}"
-        if any(function in known for known in _FOR_VECTORS.values()):
+        if any(function in arities for arities in _FOR_VECTORS.values()):
             self._called[function] = None
             return f"{self._name}_{function}"
         if function in OF_POSIX:
@@ -537,12 +539,12 @@ class Mathematics:
         """Return elementary functions of tiles: the program's own, or those of the C library."""
         if not self.elementary:
             return []
-        own = definitions(self._name, f"{self._macro}_INLINE", self.elementary)
+        inlined = definitions(self._name, f"{self._macro}_INLINE", self.elementary)
         return [
             "#include <stdint.h>",
             "",
             "#ifdef FP_FAST_FMA",
-            *own,
+            *inlined,
             "#else",
             *self._vectors(self.elementary),
             "#endif",
@@ -551,7 +553,7 @@ class Mathematics:
 
     def _vectors(self, functions: Collection[str]) -> list[str]:
         """Return the functions of the C library that loops over points call, under names of the program."""
-        called = [function for known in _FOR_VECTORS.values() for function in known if function in functions]
+        called = [function for arities in _FOR_VECTORS.values() for function in arities if function in functions]
         if not called:
             return []
         macro, name, real, suffix = self._macro, self._name, self.real, self._suffix
@@ -560,13 +562,13 @@ class Mathematics:
             "#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)",
             f'#define {macro}_VECTOR(f) __asm__(#f) __attribute__((simd("notinbranch"), const, nothrow))',
         ]
-        for version, known in _FOR_VECTORS.items():
-            chosen = [function for function in called if function in known]
+        for version, arities in _FOR_VECTORS.items():
+            chosen = [function for function in called if function in arities]
             if not chosen:
                 continue
             lines.append(f"#if __GLIBC_PREREQ({version})")
             for function in chosen:
-                kinds = ", ".join([real] * known[function])
+                kinds = ", ".join([real] * arities[function])
                 lines.append(f"extern {real} {name}_{function}({kinds}) {macro}_VECTOR({function}{suffix});")
             lines.append("#else")
             lines += [f"#define {name}_{function} {function}{suffix}" for function in chosen]
@@ -600,12 +602,12 @@ class Mathematics:
         """Return special functions; those of single precision call those of doubles."""
         lines = []
         for name in self._special:
-            own = f"{self._name}_{name}"
-            wide = f"{own}_double" if self._suffix else own
+            symbol = f"{self._name}_{name}"
+            wide = f"{symbol}_double" if self._suffix else symbol
             lines.append(definition(f"{self.qualifier} double {wide}", name, multiply_add))
             if self._suffix:
-                given = ("x", "y")[: SPECIAL_FUNCTIONS[name].arity]
-                head = f"{self.qualifier} float {own}({', '.join(f'float {each}' for each in given)})"
-                call = f"{wide}({', '.join(map(self.widened.format, given))})"
+                parameters = ("x", "y")[: SPECIAL_FUNCTIONS[name].arity]
+                head = f"{self.qualifier} float {symbol}({', '.join(f'float {each}' for each in parameters)})"
+                call = f"{wide}({', '.join(map(self.widened.format, parameters))})"
                 lines.append(function_text(head, [f"return (float){call};"]))
         return lines

@@ -22,7 +22,7 @@ COMPILED: Final = (
 )
 #: Numbers of a line of a table.
 _LINE: Final = 20
-#: Result arrays are computed with their structural zeros if at least one of so many entries is none.
+#: Result arrays are computed with their structural zeros if at least one entry in this many is stored.
 SPARSE: Final = 8
 
 
@@ -101,7 +101,7 @@ class Result(Array):
     def __init__(self, name: str, segment: Segment) -> None:
         pairs = sorted(zip(segment.positions, segment.outputs, strict=True))
         super().__init__(name, (segment.length,))
-        self.positions, self.outputs = [place for place, _ in pairs], [output for _, output in pairs]
+        self.positions, self.outputs = [position for position, _ in pairs], [output for _, output in pairs]
         self.whole = len(pairs) * SPARSE >= segment.length
 
     @property
@@ -143,7 +143,7 @@ class Source:
         work: name of the work space that its functions take; empty if there is none.
 
     Attributes:
-        header: declarations, sizes, and what has to be known.
+        header: declarations, sizes, and notes for callers.
         code: the functions, to be put behind the header or an ``#include`` of it.
 
     Raises:
@@ -177,9 +177,9 @@ class Source:
     @property
     def _parameters(self) -> list[str]:
         """The arrays, and the work space."""
-        given = [f"const {self._real} *{argument.name}" for argument in self._arguments]
-        given += [f"{self._real} *{result.name}" for result in self._results]
-        return [*given, f"{self._real} *{self._work}"] if self._work else given
+        declarations = [f"const {self._real} *{argument.name}" for argument in self._arguments]
+        declarations += [f"{self._real} *{result.name}" for result in self._results]
+        return [*declarations, f"{self._real} *{self._work}"] if self._work else declarations
 
     @property
     def _declared_point(self) -> str:
@@ -188,7 +188,7 @@ class Source:
 
     @property
     def _declared_batch(self) -> str:
-        """The function of points one behind the other."""
+        """Declaration of the function of consecutive points."""
         return f"void {self._name}_batch({', '.join(['size_t points', *self._parameters])})"
 
     @property
@@ -209,7 +209,7 @@ class Source:
 
 
 def framed(macro: str, about: Sequence[str], declarations: Sequence[str]) -> str:
-    """Return a header: what has to be known, and declarations of functions and tables."""
+    """Return a header: notes for callers, and declarations of functions and tables."""
     lines = [
         f"#ifndef {macro}_H",
         f"#define {macro}_H",

@@ -229,7 +229,7 @@ class LoopSource(Source):
             self._write_body(nest, loads, stores)
 
     def _copied(self, nest: Nest, source: Reading, result: Reading) -> bool:
-        """Copy what is returned without a table, if one would be long, and a few stretches are enough."""
+        """Write the copy of a returned result without a table, if one would be long and a few stretches suffice."""
         is_table = not source.array or source.array.startswith(f"{self._name}_values")
         if is_table or nest.count < SHORTEST_TABLE or (nest.positions is None and source.places is None):
             return False
@@ -255,8 +255,8 @@ class LoopSource(Source):
                 self._write_table(table, count, loads, stores)
                 return
         before: list[str] = []
-        given, loads = loads, [self._together(reading, nest, before) for reading in loads]
-        moved = [reading.array for reading in (*given, Reading(WORK)) if before]
+        sources, loads = loads, [self._together(reading, nest, before) for reading in loads]
+        moved = [reading.array for reading in (*sources, Reading(WORK)) if before]
         results = [Result(f"r{k}", Segment(1, (k,), (0,))) for k in range(len(body.outputs))]
         written = Body(
             body,
@@ -281,9 +281,9 @@ class LoopSource(Source):
                 lines.append("(void)i;")
             names = sorted({at[each].array for each in used if each in at} - {""})
             texts.append((lines, [*names, *(["frame"] if "frame" in used else [])]))
-        what = f"{count} instances of {body.operations} operations"
+        description = f"{count} instances of {body.operations} operations"
         if steps is not None:
-            what += f", in {len(steps) - 1} steps"
+            description += f", in {len(steps) - 1} steps"
         if len(texts) == 1:
             (lines, arrays), independent = texts[0], f"{self._macro}_LANES"
             opening, first, stop = self._stepped(count, steps, narrow=True)
@@ -291,9 +291,9 @@ class LoopSource(Source):
                 independent, stop = "", str(count)
             loop = [*([independent] if independent else []), f"for (ptrdiff_t i = {first}; i < {stop}; i++) {{"]
             inner = [*loop, *(f"    {line}" for line in lines), "}"]
-            self._function(what, [*arrays, *moved], [*before, *_nested(opening, inner)])
+            self._function(description, [*arrays, *moved], [*before, *_nested(opening, inner)])
             return
-        self._tiled(what, nest, texts, written.slots, moved, before)
+        self._tiled(description, nest, texts, written.slots, moved, before)
 
     def _write_table(self, table: TableBody, count: int, loads: Sequence[Reading], stores: Sequence[Reading]) -> None:
         """Write a long body as a table of operations."""
@@ -351,28 +351,28 @@ class LoopSource(Source):
                 return reading
             before += lines
             return Reading(WORK, self._places.reserve(len(places)))
-        found = stretches([places], MOST_PIECES) if np.diff(nest.steps).max(initial=0) < WIDE else None
-        if found is None:
+        ranges = stretches([places], MOST_PIECES) if np.diff(nest.steps).max(initial=0) < WIDE else None
+        if ranges is None:
             return reading
         pieces = []
-        for first, stop in found:
+        for first, stop in ranges:
             start, step = affine(places, first, stop)
             pieces.append((stop, start - step * first, step))
         return replace(reading, table=None, pieces=pieces)
 
     def _tiled(
         self,
-        what: str,
+        description: str,
         nest: Nest,
         texts: Sequence[tuple[list[str], list[str]]],
         slots: int,
         moved: Sequence[str],
         before: Sequence[str],
     ) -> None:
-        """Write a long body: functions for its parts, through which a few instances go at a time."""
+        """Write a long body as functions for its parts, each called for a few instances at a time."""
         calls, every, count = [], set(moved), nest.count
-        for part, (lines, arrays) in enumerate(texts):
-            name = f"{self._name}_loop{len(self._calls)}_part{part}"
+        for number, (lines, arrays) in enumerate(texts):
+            name = f"{self._name}_loop{len(self._calls)}_part{number}"
             parameters = ", ".join([*map(self._parameter, arrays), "ptrdiff_t first", "ptrdiff_t count"])
             loop = [
                 f"{self._macro}_LANES",
@@ -392,7 +392,7 @@ class LoopSource(Source):
             "}",
         ]
         frame = [f"double frame[{slots * TILE}];"] if slots else []
-        self._function(what, sorted(every - {"frame"}), [*frame, *before, *_nested(opening, inner)])
+        self._function(description, sorted(every - {"frame"}), [*frame, *before, *_nested(opening, inner)])
 
     def _stepped(
         self, count: int, steps: NDArray[np.int64] | None, *, narrow: bool
@@ -444,9 +444,9 @@ class LoopSource(Source):
         """Return sums of a few terms each, without a table, if these lie in a few stretches; False otherwise."""
         assert terms.places is not None
         columns = [terms.places[k::width] for k in range(width)]
-        found = None if len(terms.places) < SHORTEST_TABLE else stretches(columns, MOST_STRETCHES)
+        ranges = None if len(terms.places) < SHORTEST_TABLE else stretches(columns, MOST_STRETCHES)
         lines = []
-        for first, stop in found or ():
+        for first, stop in ranges or ():
             total = " + ".join(f"{terms.array}[{place_at(*affine(column, first, stop), 's')}]" for column in columns)
             to = f"{result.array}[{place_at(result.start + result.step * first, result.step, 's')}]"
             lines.append(f"for (ptrdiff_t s = 0; s < {stop - first}; s++) {to} = 0.0 + {total};")
@@ -455,7 +455,7 @@ class LoopSource(Source):
         return bool(lines)
 
     def _sum(self, terms: Reading, first: str, length: str) -> str:
-        """Return the expression of a sum of so many terms from the first on."""
+        """Return the expression of a sum of `length` terms from the first on."""
         if not terms.array:
             return f"{terms.at('')} * (double)({length})"
         if terms.table is not None:
@@ -479,7 +479,7 @@ class LoopSource(Source):
     def _product(self, shape: tuple[int, int, int], left: Reading, right: Reading, result: Reading) -> None:
         """Write a product of an m × k matrix and a k × n one, whose rows follow each other in the result."""
         m, k, n = shape
-        what = f"product of {m} x {k} and {k} x {n}"
+        description = f"product of {m} x {k} and {k} x {n}"
         opening: list[str] = []
         a, down, along = self._matrix(left, (m, k), opening)
         b, deep, across = self._matrix(right, (k, n), opening)
@@ -492,7 +492,7 @@ class LoopSource(Source):
                 f"    for (ptrdiff_t j = 0; j < {n}; j++)",
                 f"        {to} = {self._name}_dot({a} + {down} * i, {b} + {across} * j, {k});",
             ]
-            self._function(what, arrays, [*opening, *loops])
+            self._function(description, arrays, [*opening, *loops])
             return
         if n == 1:  # the transposed product, whose rows are long
             m, n, a, along, b, deep, across = 1, m, b, deep, a, along, down
@@ -508,7 +508,7 @@ class LoopSource(Source):
             "    }",
             "}",
         ]
-        self._function(what, arrays, [*opening, *loops])
+        self._function(description, arrays, [*opening, *loops])
 
     def _factor(self, shape: tuple[int, int, int], matrix: Reading, result: Reading) -> None:
         """Write code for the Cholesky factor of a symmetric matrix, in place."""
@@ -548,10 +548,10 @@ class LoopSource(Source):
         arrays = list(dict.fromkeys([*([x.array] if x.array else []), entries, result.array]))
         self._function(f"product of a sparse {m} x {k} and {k} x {n}", arrays, lines)
 
-    def _by_indices(self, code: int, shape: tuple[int, int, int], given: Sequence[Reading], result: Reading) -> None:
+    def _by_indices(self, code: int, shape: tuple[int, int, int], operands: Sequence[Reading], result: Reading) -> None:
         """Write code for rows chosen by indices, or sums of rows; indices are taken modulo the number of rows."""
         m, k, n = shape
-        (matrix, indices), counts, rows = given, *((k, m) if code == GATHER else (m, k))
+        (matrix, indices), counts, rows = operands, *((k, m) if code == GATHER else (m, k))
         at, source = ("i", "row") if code == GATHER else ("row", "i")
         lines = [f"double *const to = {result.array} + {result.start};"]
         if code == SCATTER:
@@ -565,7 +565,7 @@ class LoopSource(Source):
             f"        to[{n} * {at} + j] {'=' if code == GATHER else '+='} {matrix.at(f'({n} * {source} + j)')};",
             "}",
         ]
-        arrays = list(dict.fromkeys([*(each.array for each in given if each.array), result.array]))
+        arrays = list(dict.fromkeys([*(each.array for each in operands if each.array), result.array]))
         self._function(f"{m} rows by indices", arrays, lines)
 
     def _orthogonal(self, shape: tuple[int, int, int], matrix: Reading, result: Reading) -> None:
@@ -584,7 +584,7 @@ class LoopSource(Source):
     def _system(
         self, shape: tuple[int, int, int], matrices: Sequence[Reading], result: Reading, is_logarithm: bool
     ) -> None:
-        """Write the solutions of a system; where there are no sides the determinant, or its sign and logarithm."""
+        """Write the solutions of a system; without right-hand sides the determinant, or its sign and logarithm."""
         n, _, m = shape
         self._helpers["eliminate"] = _ELIMINATE.replace("NAME", self._macro).replace("name_", f"{self._name}_")
         matrix, *sides = matrices
@@ -618,7 +618,7 @@ class LoopSource(Source):
         self._function(f"system of {n} equations" if sides else f"determinant of {n} x {n}", arrays, lines)
 
     def _matrix(self, reading: Reading, shape: tuple[int, int], opening: list[str]) -> tuple[str, int, int]:
-        """Return the beginning of a matrix, and its strides; what lies anywhere is brought together first."""
+        """Return the beginning of a matrix, and its strides; scattered entries are gathered first."""
         rows, columns = shape
         if reading.places is None:
             return f"{reading.array} + {reading.start}", reading.step * columns, reading.step
@@ -649,7 +649,7 @@ class LoopSource(Source):
     def _parameter(self, array: str) -> str:
         return f"{'const ' * (array in self._given)}double *restrict {array}"
 
-    def _function(self, what: str, arrays: Sequence[str], lines: Sequence[str]) -> None:
+    def _function(self, description: str, arrays: Sequence[str], lines: Sequence[str]) -> None:
         name = f"{self._name}_loop{len(self._calls)}"
         # tables are known everywhere
         distinct, tables = [each for each in dict.fromkeys(arrays) if each], f"{self._name}_values"
@@ -661,7 +661,7 @@ class LoopSource(Source):
             opening += hidden(table, self._macro)
             lines = [line.replace(f"{table}[", f"{table}_here[") for line in lines]
         head = f"{self._macro}_APART void {name}({', '.join(map(self._parameter, names)) or 'void'})"
-        self._loops.append(f"/* {what} */\n{function_text(head, [*opening, *lines])}")
+        self._loops.append(f"/* {description} */\n{function_text(head, [*opening, *lines])}")
         self._calls.append(f"{name}({', '.join(names)});")
 
     # The functions that are called -----------------------------------------------------------------------------------
@@ -758,7 +758,7 @@ class LoopSource(Source):
 
 
 def hidden(table: str, macro: str) -> list[str]:
-    """Return lines that name a table anew, so that compilers do not see the numbers in it.
+    """Return lines that rename a table, to hide its numbers from compilers.
 
     Where it has AVX-512, gcc 12.2 copies 1, 1, 1, 0, 0, 0 as 1, 1, 1, 1, 0, 0.
     """
@@ -766,22 +766,22 @@ def hidden(table: str, macro: str) -> list[str]:
 
 
 def _rows(stores: Sequence[Reading], registers: Sequence[int]) -> list[tuple[list[int], str, int, int]]:
-    """Return registers of results that lie one after the other, the array, and the first place there.
+    """Return runs of consecutive results: their registers, the array, and the first place there.
 
     The last number is the distance from one result to the next; of single ones, from one instance to the next.
     """
-    found: list[tuple[list[int], str, int, int]] = []
+    rows: list[tuple[list[int], str, int, int]] = []
     for store, register in zip(stores, registers, strict=True):
-        if found and store.step == 1 and store.array == found[-1][1]:
-            own, array, start, apart = found[-1]
-            if len(own) == 1 and apart == 1 and store.start != start:
-                found[-1] = [*own, register], array, start, store.start - start
+        if rows and store.step == 1 and store.array == rows[-1][1]:
+            row, array, start, apart = rows[-1]
+            if len(row) == 1 and apart == 1 and store.start != start:
+                rows[-1] = [*row, register], array, start, store.start - start
                 continue
-            if len(own) > 1 and store.start == start + len(own) * apart:
-                own.append(register)
+            if len(row) > 1 and store.start == start + len(row) * apart:
+                row.append(register)
                 continue
-        found.append(([register], store.array, store.start, store.step))
-    return found
+        rows.append(([register], store.array, store.start, store.step))
+    return rows
 
 
 def _nested(opening: Sequence[str], inner: Sequence[str]) -> list[str]:

@@ -89,7 +89,7 @@ class Places:
         name: str,
         tape: Program,
         arguments: Sequence[tuple[str, int]],
-        kept: Mapping[int, int],
+        stored: Mapping[int, int],
         columns: Iterable[Column],
     ) -> None:
         self._name = name
@@ -97,7 +97,7 @@ class Places:
         self._names = [argument for argument, _ in arguments]
         self._firsts = np.cumsum([0, *(length for _, length in arguments)])[:-1]
         self._inputs = tape.inputs
-        self._kept = np.array(sorted(kept), np.int64)
+        self._kept = np.array(sorted(stored), np.int64)
         self._tables: dict[tuple[str, bytes], str] = {}
         self._texts: list[str] = []
         constants: list[NDArray[np.int64]] = []
@@ -116,7 +116,7 @@ class Places:
         for argument in sorted(staged):
             self.staged[argument] = self.size
             self.size += lengths[argument]
-        counts = np.array([kept[start] for start in sorted(kept)], np.int64)
+        counts = np.array([stored[start] for start in sorted(stored)], np.int64)
         self._places = self.size + np.cumsum(counts) - counts
         self.size += int(counts.sum())
 
@@ -126,7 +126,7 @@ class Places:
         return int(self._places[array]) + reference - int(self._kept[array])
 
     def reserve(self, count: int) -> int:
-        """Place in the work space with room for so many more numbers."""
+        """Reserve `count` numbers in the work space, and return the place of the first."""
         self.size += count
         return self.size - count
 
@@ -173,17 +173,17 @@ class Places:
         read = set(re.findall(rf"\b{self._name}_\w+", "\n".join(code)))
         return [text for name, text in zip(self._tables.values(), self._texts, strict=True) if name in read]
 
-    def table(self, what: str, kind: str, numbers: NDArray[np.int64] | NDArray[np.float64]) -> str:
+    def table(self, stem: str, kind: str, numbers: NDArray[np.int64] | NDArray[np.float64]) -> str:
         """Return the name of a table of numbers; equal ones are one."""
         key = kind, numbers.tobytes()
-        known = self._tables.get(key)
-        if known is None:
-            known = self._tables[key] = f"{self._name}_{what}{len(self._tables)}"
+        name = self._tables.get(key)
+        if name is None:
+            name = self._tables[key] = f"{self._name}_{stem}{len(self._tables)}"
             texts = (
                 [literal(x, "float64") for x in numbers.tolist()] if kind == "double" else map(str, numbers.tolist())
             )
-            self._texts.append(table_text(f"static const {kind} {known}", list(texts)))
-        return known
+            self._texts.append(table_text(f"static const {kind} {name}", list(texts)))
+        return name
 
     def _owners(self, column: Column) -> set[int]:
         """Return owners of the references of a column."""
@@ -197,11 +197,11 @@ class Places:
         return set(np.unique(self._owners_of(references_in(column))).tolist())
 
     def _owners_of(self, references: NDArray[np.int64]) -> NDArray[np.int64]:
-        found = np.searchsorted(self._firsts, references, side="right") - 1
-        return np.where(references < 0, _CONSTANT, np.where(references < self._inputs, found, _WORK))
+        owners = np.searchsorted(self._firsts, references, side="right") - 1
+        return np.where(references < 0, _CONSTANT, np.where(references < self._inputs, owners, _WORK))
 
     def _array_of(self, reference: int) -> tuple[int, int]:
-        """Return the owner of a reference, and which array of results it is in."""
+        """Return the owner of a reference, and the array of results that holds it."""
         if reference < 0:
             return _CONSTANT, 0
         if reference >= self._inputs:
@@ -209,7 +209,7 @@ class Places:
         return int(np.searchsorted(self._firsts, reference, side="right")) - 1, 0
 
     def _in(self, owner: int, array: int) -> tuple[str, int]:
-        """Return the name of an array, and what is added to references in it."""
+        """Return the name of an array, and the offset of its references."""
         if owner == _WORK:
             return WORK, int(self._places[array] - self._kept[array])
         return self._names[owner], -int(self._firsts[owner])
@@ -217,21 +217,21 @@ class Places:
     def _all(self, references: NDArray[np.int64]) -> tuple[str, NDArray[np.int64]]:
         """Return the array that all of these are in, and where."""
         owners = self._owners_of(references)
-        found = np.unique(owners).tolist()
-        if len(found) == 1 and found[0] != _WORK:
-            name, shift = self._in(found[0], 0)
+        distinct = np.unique(owners).tolist()
+        if len(distinct) == 1 and distinct[0] != _WORK:
+            name, shift = self._in(distinct[0], 0)
             return name, references + shift
         places = np.empty(len(references), np.int64)
-        for owner in found:
-            own = owners == owner
-            some = references[own]
+        for owner in distinct:
+            of_owner = owners == owner
+            some = references[of_owner]
             if owner == _CONSTANT:
-                places[own] = np.searchsorted(self._constants, some)
+                places[of_owner] = np.searchsorted(self._constants, some)
             elif owner == _WORK:
                 arrays = np.searchsorted(self._kept, some, side="right") - 1
-                places[own] = some + (self._places - self._kept)[arrays]
+                places[of_owner] = some + (self._places - self._kept)[arrays]
             else:
-                places[own] = some - self._firsts[owner] + self.staged[owner]
+                places[of_owner] = some - self._firsts[owner] + self.staged[owner]
         return WORK, places
 
 
@@ -240,18 +240,18 @@ def stretches(columns: Sequence[NDArray[np.int64]], most: int) -> list[tuple[int
     count = len(columns[0])
     steps = np.stack([np.diff(column) for column in columns])
     changes = np.flatnonzero((steps[:, 1:] != steps[:, :-1]).any(axis=0)) + 1
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     first = 0
     while first < count:
-        if len(found) == most:
+        if len(ranges) == most:
             return None
         change = int(np.searchsorted(changes, first, side="right"))
         last = int(changes[change]) if change < len(changes) else count - 1
         if last == first + 1 < count - 1:  # a single position before a run gets a range of its own
             last = first
-        found.append((first, last + 1))
+        ranges.append((first, last + 1))
         first = last + 1
-    return found
+    return ranges
 
 
 def affine(column: NDArray[np.int64], first: int, stop: int) -> tuple[int, int]:
@@ -260,17 +260,17 @@ def affine(column: NDArray[np.int64], first: int, stop: int) -> tuple[int, int]:
 
 
 def moves(source: str, places: NDArray[np.int64], result: str, positions: NDArray[np.int64]) -> list[str] | None:
-    """Return loops that bring numbers from places to positions, without tables; None if these would be many.
+    """Return loops that copy numbers from places to positions without tables; None if these would be many.
 
     Both are in a few stretches, maybe after they are taken apart by their numbers modulo a small period.
     """
     for period in range(1, LONGEST_PERIOD + 1):
         classes = [(places[k::period], positions[k::period]) for k in range(min(period, len(places)))]
-        found = [stretches(each, MOST_STRETCHES) for each in classes]
-        if sum(MOST_STRETCHES + 1 if each is None else len(each) for each in found) > MOST_STRETCHES:
+        ranges = [stretches(each, MOST_STRETCHES) for each in classes]
+        if sum(MOST_STRETCHES + 1 if each is None else len(each) for each in ranges) > MOST_STRETCHES:
             continue
         lines = []
-        for each, parts in zip(classes, found, strict=True):
+        for each, parts in zip(classes, ranges, strict=True):
             for first, stop in parts or ():
                 taken, put = (place_at(*affine(column, first, stop), "i") for column in each)
                 lines.append(f"for (ptrdiff_t i = 0; i < {stop - first}; i++) {result}[{put}] = {source}[{taken}];")

@@ -7,8 +7,8 @@ same text is a loop of one turn.
 Points are brought into a tile and results out of it as they lie in memory: row by row, column by column, or the same
 for all. In a tile the numbers of one entry, one a point, follow each other. Between tiles and points that lie one
 behind the other, squares of four or eight points and four entries are turned over in registers, where x86 has
-instructions for that: what compilers make of the loops takes twice as long. Elsewhere they are told that the turns of
-the loops are independent.
+instructions for that: loops that compilers vectorise take twice as long. Elsewhere a pragma tells them that the turns
+of the loops are independent.
 """
 
 from __future__ import annotations
@@ -80,15 +80,15 @@ class CSource(Source):
             sizes.append(f"#define {macro}_{argument.name.upper()}_SIZE {argument.rows}")
         for result in self._results:
             n, stored = result.name, len(result.positions)
-            what = f"{result.length} {'number' if result.length == 1 else 'numbers'}, written"
+            description = f"{result.length} {'number' if result.length == 1 else 'numbers'}, written"
             sizes.append(f"#define {macro}_{n.upper()}_SIZE {result.length}")
             if not result.is_filled:
-                what += f"; zero at every point but for {stored} of them"
+                description += f"; zero at every point but for {stored} of them"
                 sizes.append(f"#define {macro}_{n.upper()}_NONZEROS {stored}")
                 if stored:
-                    what += f", those at {name}_{n}_positions"
+                    description += f", those at {name}_{n}_positions"
                     tables.append(f"extern const int {name}_{n}_positions[{stored}]")
-            arrays.append(f" *   {n}: {what}.")
+            arrays.append(f" *   {n}: {description}.")
         lines = [
             f"/* C99; {operations} operations. Nothing is allocated, there is no state, threads may call at a time.",
             " *",
@@ -119,10 +119,12 @@ class CSource(Source):
 
     def _stack(self) -> tuple[int, int]:
         """Return the stack bytes of one point and of each point of a tile; compilers keep most values there."""
-        size, own = BYTES[self._dtype], self._slots + LONGEST_PART
+        size, values = BYTES[self._dtype], self._slots + LONGEST_PART
         apart = sum(result.rows for result in self._results if not result.whole)
         # twice, since a point of a tile may be computed by itself
-        return size * (own + apart), size * (own + (1 + self._is_checked) * sum(each.rows for each in self._arrays))
+        return size * (values + apart), size * (
+            values + (1 + self._is_checked) * sum(each.rows for each in self._arrays)
+        )
 
     # The program itself ------------------------------------------------------------------------------------------
 
@@ -131,14 +133,14 @@ class CSource(Source):
         lines, used = self._body.statements(part, _of_point if self._compact else _at)
         arrays = [array.name for array in self._arrays]
         names = [name for name in (*arrays, "frame") if name in used]
-        given = {array.name for array in self._arguments}
-        parameters = [f"{'const ' * (each in given)}{self._real} *restrict {each}" for each in names]
+        read_only = {array.name for array in self._arguments}
+        parameters = [f"{'const ' * (each in read_only)}{self._real} *restrict {each}" for each in names]
         if self._compact:
             head = f"{self._macro}_APART void {self._name}_point{number}({', '.join(parameters)})"
             return function_text(head, lines), names, False
         # functions of the parts' values that not all points are fit for say so
-        own = [f"{self._name}_{each}(" for each in self._mathematics.elementary]
-        checked = any(call in line for call in own for line in lines)
+        calls = [f"{self._name}_{each}(" for each in self._mathematics.elementary]
+        checked = any(call in line for call in calls for line in lines)
         kind, first, last = "void", [], []
         if checked:  # compilers take a mask for each point, and no mask of all
             kind, first = "int", [f"uint64_t unfit_at[{self._macro}_TILE], any = 0;"]
@@ -190,8 +192,8 @@ class CSource(Source):
                 f"for (ptrdiff_t i = 0; i < {len(sources)}; i++) {n}[{to}] = registers[{name}_{n}_registers[i]];"
             )
         names = [each.name for each in self._arrays if each.rows]
-        given = {array.name for array in self._arguments}
-        parameters = [f"{'const ' * (each in given)}double *restrict {each}" for each in names]
+        read_only = {array.name for array in self._arguments}
+        parameters = [f"{'const ' * (each in read_only)}double *restrict {each}" for each in names]
         texts.append(function_text(f"{self._macro}_APART void {name}_point0({', '.join(parameters)})", lines))
         return "\n".join(texts), names, False
 
@@ -200,22 +202,22 @@ class CSource(Source):
         lines: list[str] = []
         inside: list[str] = []
         after: list[str] = []
-        given: list[str] = []
+        arguments: list[str] = []
         results = {result.name for result in self._results}
         for array in self._arrays:
             n = array.name
             if not array.length:
                 lines.append(f"(void){n}; (void){n}_point; (void){n}_entry;")
-                given.append(n)
+                arguments.append(n)
                 continue
             lines.append(f"{self._real} {n}_one[{array.length}];")
-            given.append(f"{n}_one")
-            place = f"{n}[(ptrdiff_t)k * {n}_point + i * {n}_entry]"
+            arguments.append(f"{n}_one")
+            entry = f"{n}[(ptrdiff_t)k * {n}_point + i * {n}_entry]"
             each = f"for (ptrdiff_t i = 0; i < {array.length}; i++)"
             (after if n in results else inside).append(
-                f"{each} {place} = {n}_one[i];" if n in results else f"{each} {n}_one[i] = {place};"
+                f"{each} {entry} = {n}_one[i];" if n in results else f"{each} {n}_one[i] = {entry};"
             )
-        call = f"{self._name}({', '.join(given)});"
+        call = f"{self._name}({', '.join(arguments)});"
         loop = ["for (size_t k = 0; k < points; k++) {", *(f"    {line}" for line in (*inside, call, *after)), "}"]
         ordered = sorted(lines, key=lambda line: line.startswith("("))
         return function_text(self._declared_strided, [*ordered, *loop])
@@ -270,14 +272,16 @@ class CSource(Source):
             if array.name not in taken:
                 continue
             n, each = array.name, f"for (ptrdiff_t i = 0; i < {array.rows}; i++)"
-            # results, too: structural zeros stay what they are
+            # results, too: structural zeros stay zero
             into.append(f"{each} {n}_one[i] = {n}_tile[i * {tile} + k];")
             if n in results:
                 back.append(f"{each} {n}_tile[i * {tile} + k] = {n}_one[i];")
         calls = self._calls("point", {array.name: f"{array.name}_one" for array in arrays})
         inside = [f"    {line}" for line in (*into, *calls, *back)]
-        given = [f"{'const ' * (each.name not in results)}{self._real} *restrict {each.name}_tile" for each in arrays]
-        head = f"{self._macro}_APART void {self._name}_again({', '.join(given)})"
+        parameters = [
+            f"{'const ' * (each.name not in results)}{self._real} *restrict {each.name}_tile" for each in arrays
+        ]
+        head = f"{self._macro}_APART void {self._name}_again({', '.join(parameters)})"
         return [function_text(head, [*lines, f"for (ptrdiff_t k = 0; k < {tile}; k++) {{", *inside, "}"])]
 
     def _strided(self) -> str:
@@ -298,7 +302,7 @@ class CSource(Source):
         for result in self._results:
             n = result.name
             layout = f"{n}_point, {n}_entry, count"
-            if result.length and not result.is_filled and result.whole:  # the tile's zeros stay what they are
+            if result.length and not result.is_filled and result.whole:  # the tile's structural zeros stay zero
                 lines.append(f"for (ptrdiff_t i = 0; i < {result.rows} * {tile}; i++) {n}_tile[i] = 0;")
             if result.length and not result.whole:
                 after.append(f"{name}_clear({n} + first * {n}_point, {result.length}, {layout});")
@@ -339,8 +343,8 @@ class CSource(Source):
         )
 
     def _batch(self) -> str:
-        given = [f"{array.name}, {array.length}, 1" for array in self._arrays]
-        return function_text(self._declared_batch, [f"{self._name}_strided({', '.join(['points', *given])});"])
+        arguments = [f"{array.name}, {array.length}, 1" for array in self._arrays]
+        return function_text(self._declared_batch, [f"{self._name}_strided({', '.join(['points', *arguments])});"])
 
     def _tables(self) -> list[str]:
         """Return tables of the entries that are not structural zeros."""
@@ -394,8 +398,8 @@ def _of_point(array: str, row: int) -> str:
 
 def _at(array: str, row: int) -> str:
     """Place of the point's number in that row."""
-    place = "k" if not row else "S + k" if row == 1 else f"{row} * S + k"
-    return f"{array}[{place}]"
+    index = "k" if not row else "S + k" if row == 1 else f"{row} * S + k"
+    return f"{array}[{index}]"
 
 
 # Points into tiles, and results out of them ---------------------------------------------------------------------------

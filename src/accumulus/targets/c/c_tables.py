@@ -27,7 +27,7 @@ from accumulus.targets.target import Compilable
 MOST_ARGUMENTS: Final = 2
 #: Bytes of machine code and constant data by gcc 12, -Os, x86-64: of a function that follows a table, of each kind of
 #: operation in it, of an operation that is written out, and of a loop and each array that it takes or makes. Over the
-#: examples estimates are within a quarter of what is measured (`tests/targets/test_code_size.py`).
+#: examples estimates are within a quarter of measurements (`tests/targets/test_code_size.py`).
 FOLLOWER: Final = 60
 OF_KIND: Final = 35
 WRITTEN: Final = 11
@@ -70,7 +70,7 @@ class TableBody:
     def of(cls, body: Tape) -> TableBody | None:
         """Return the table of a body; None if it has truth values, or operations of more arguments."""
         stored = [Segment(1, (k,), (0,)) for k in range(len(body.outputs))]
-        own = [step for step in order(body, groups(body, stored, 1)) if not isinstance(step, Group)]
+        references = [step for step in order(body, groups(body, stored, 1)) if not isinstance(step, Group)]
         rows = {code: OPERATIONS[code] for code in set(body.codes[body.inputs :])}
         if any(
             row.result != "real" or row.arity > MOST_ARGUMENTS or set(row.arguments) != {"real"}
@@ -80,23 +80,23 @@ class TableBody:
         codes = tuple(sorted(rows))
         number = {code: k for k, code in enumerate(codes)}
         fixed = len(body.constants)
-        place = {-1 - k: k for k in range(fixed)} | {k: fixed + k for k in range(body.inputs)}
-        last = {a: reference for reference in own for a in body.arguments(reference)}
+        register_of = {-1 - k: k for k in range(fixed)} | {k: fixed + k for k in range(body.inputs)}
+        last = {a: reference for reference in references for a in body.arguments(reference)}
         last |= dict.fromkeys(body.outputs, len(body))
-        count, free = fixed + body.inputs, [place[k] for k in range(body.inputs) if k not in last]
-        operations = np.zeros((len(own), 2 + MOST_ARGUMENTS), np.int64)
-        for k, reference in enumerate(own):
+        count, free = fixed + body.inputs, [register_of[k] for k in range(body.inputs) if k not in last]
+        operations = np.zeros((len(references), 2 + MOST_ARGUMENTS), np.int64)
+        for k, reference in enumerate(references):
             arguments = body.arguments(reference)
-            taken = [place[a] for a in arguments]
-            free += [place[a] for a in dict.fromkeys(arguments) if a >= 0 and last[a] == reference]
+            taken = [register_of[a] for a in arguments]
+            free += [register_of[a] for a in dict.fromkeys(arguments) if a >= 0 and last[a] == reference]
             if not free:
                 free.append(count)
                 count += 1
-            place[reference] = free.pop()
-            operations[k, : 2 + len(taken)] = [number[body.codes[reference]], place[reference], *taken]
+            register_of[reference] = free.pop()
+            operations[k, : 2 + len(taken)] = [number[body.codes[reference]], register_of[reference], *taken]
         if count > MOST_REGISTERS:
             return None
-        outputs = tuple(place[output] for output in body.outputs)
+        outputs = tuple(register_of[output] for output in body.outputs)
         return cls(codes, operations, count, tuple(body.constants), outputs)
 
 
@@ -119,7 +119,7 @@ def _least(body: Tape) -> int:
 
 
 def follower(name: str, macro: str, table: TableBody, lanes: int, mathematics: Mathematics) -> str:
-    """Return the function that follows tables of some operations, for so many lanes."""
+    """Return the function that follows tables of some operations, for `lanes` instances at a time."""
     lines = [
         f"static void {name}(double *registers, const {table.kind} *table, ptrdiff_t count) {{",
         f"    for (; count > 0; count--, table += {2 + MOST_ARGUMENTS}) {{",

@@ -52,9 +52,9 @@ class CKernel(SourceKernel):
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """Compute the results at one point: arrays (length,) for each segment, from an array for each argument."""
-        given = self._point(x)
+        arguments = self._point(x)
         out = tuple(np.empty(segment.length, self.dtype) for segment in self.segments)
-        self._one(*map(_address, (*given, *out)))
+        self._one(*map(_address, (*arguments, *out)))
         return out
 
     def run(self, batch: Batch, first: int, last: int) -> None:
@@ -75,15 +75,15 @@ def _address(array: NDArray[Any]) -> int:
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(array.data))  # five times as quick as to ask the array
     except (TypeError, ValueError, BufferError):  # it is empty, read only, or lies in some other order
-        found: int = array.__array_interface__["data"][0]
-        return found
+        address: int = array.__array_interface__["data"][0]
+        return address
 
 
 # Programs over arrays -------------------------------------------------------------------------------------------------
 
 
 class CLoops(CompiledLoops):
-    """Compiled loops of C, which clear what has to be cleared.
+    """Compiled loops of C, which clear the arrays that need it.
 
     Raises:
         CompileError: if there is no C compiler, or it refuses.
@@ -218,9 +218,9 @@ class Loaded:
 
     def function(self, name: str) -> Any:
         """Return one of its functions, which returns nothing. It keeps nothing alive."""
-        found = self._library[name]
-        found.restype = None
-        return found
+        symbol = self._library[name]
+        symbol.restype = None
+        return symbol
 
     def __del__(self) -> None:
         close = getattr(_PROCESS, "dlclose", None)

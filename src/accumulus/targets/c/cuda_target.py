@@ -33,7 +33,7 @@ from accumulus.targets.target import Target
 
 
 class _Mathematics(Mathematics):
-    """Functions that a kernel calls: CUDA's own functions, and what it does not have."""
+    """Functions that a kernel calls: CUDA's, and the package's where CUDA has none."""
 
     truth = "bool"
     qualifier = "static __device__"
@@ -266,14 +266,14 @@ class OnDevice:
             return results
         threads = self._threads(points)
         blocks = -(-threads // BLOCK)
-        given: list[Any] = [np.int64(points)]
+        arguments: list[Any] = [np.int64(points)]
         alike = [*shared, *[False] * len(results)]
         for array, size, same in zip([*X, *results], [*self._sizes, *self._lengths], alike, strict=True):
             point, entry = (0, 1) if same else (1, points) if transposed else (size, 1)
-            given += [array, np.int64(point), *([np.int64(entry)] if self.takes_columns else [])]
+            arguments += [array, np.int64(point), *([np.int64(entry)] if self.takes_columns else [])]
         if self._work is not None:
-            given.append(cupy.empty(max(1, blocks * BLOCK * self._work), self._dtype))
-        self._launch((blocks,), (BLOCK,), tuple(given))
+            arguments.append(cupy.empty(max(1, blocks * BLOCK * self._work), self._dtype))
+        self._launch((blocks,), (BLOCK,), tuple(arguments))
         return results
 
     def _threads(self, points: int) -> int:
@@ -293,18 +293,18 @@ class OnDevice:
         transposed, shared = batch.transposed, batch.shared
         rows = transposed and not self.takes_columns
         for start in range(first, last, most):
-            part = slice(start, min(start + most, last))
-            given = [self._moved(x, part, same, transposed, rows) for x, same in zip(batch.X, shared, strict=True)]
-            results = self(given, part.stop - start, shared, transposed and not rows)
+            chunk = slice(start, min(start + most, last))
+            arguments = [self._moved(x, chunk, same, transposed, rows) for x, same in zip(batch.X, shared, strict=True)]
+            results = self(arguments, chunk.stop - start, shared, transposed and not rows)
             for array, result in zip(batch.out, results, strict=True):
-                found = self.cupy.asnumpy(result)
+                values = self.cupy.asnumpy(result)
                 if transposed:
-                    array[:, part] = found.T if rows else found
+                    array[:, chunk] = values.T if rows else values
                 else:
-                    array[part] = found
+                    array[chunk] = values
 
-    def _moved(self, x: NDArray[Any], part: slice, same: bool, transposed: bool, rows: bool) -> Any:
-        chosen = x if same else x[..., part] if transposed else x[part]
+    def _moved(self, x: NDArray[Any], chunk: slice, same: bool, transposed: bool, rows: bool) -> Any:
+        chosen = x if same else x[..., chunk] if transposed else x[chunk]
         if rows and not same:
             chosen = np.moveaxis(chosen, -1, 0)
         return self.cupy.asarray(np.ascontiguousarray(chosen))
@@ -313,11 +313,11 @@ class OnDevice:
         """Call the kernel with arrays on the GPU in any order and of any real type."""
         cupy = self.cupy
         rows = transposed and not self.takes_columns
-        given = [
+        arguments = [
             cupy.ascontiguousarray(cupy.moveaxis(x, -1, 0) if rows and not same else x, dtype=self._dtype)
             for x, same in zip((cupy.asarray(x) for x in X), shared, strict=True)
         ]
-        results = self(given, points, shared, transposed and not rows)
+        results = self(arguments, points, shared, transposed and not rows)
         return [cupy.ascontiguousarray(result.T) for result in results] if rows else results
 
 
@@ -346,7 +346,7 @@ class CudaKernel(SourceKernel):
 
 
 class CudaLoops(CompiledLoops):
-    """Loops over arrays on the GPU, which clear what has to be cleared."""
+    """Loops over arrays on the GPU, which clear the arrays that need it."""
 
     #: Of this processor.
     most_threads = 1
@@ -370,8 +370,8 @@ class CudaLoops(CompiledLoops):
 def device_of(kernel: Kernel) -> OnDevice:
     """Return the program on the GPU that a kernel of this target launches."""
     owner: Any = kernel if isinstance(kernel, CudaKernel) else vars(kernel)["_loops"]
-    found: OnDevice = owner.device
-    return found
+    device: OnDevice = owner.device
+    return device
 
 
 TARGET: Final = Target(

@@ -66,7 +66,7 @@ class BytecodeKernel(Kernel):
         self._runs = {lanes: _interpreter(lanes, dtype, special, cache)[0] for lanes in (self._single, self.lanes)}
         #: Workspaces that no call is using, by their lanes.
         self._idle: dict[int, list[NDArray[Any]]] = {lanes: [] for lanes in self._runs}
-        #: Seconds that calls may take until the program is compiled, and what it is compiled to.
+        #: Seconds that calls may take until the program is compiled, and the compiled kernel.
         self._patience = COMPILING * len(self._rows) if len(self._rows) <= LONGEST_COMPILED else float("inf")
         self._compiled: Kernel | None = None
         self._lock = Lock()
@@ -75,8 +75,8 @@ class BytecodeKernel(Kernel):
         """Return results at one point."""
         if self._compiled is not None:
             return self._compiled(*x)
-        given = np.concatenate([entry.reshape(-1) for entry in self._point(x)])
-        values = self._run(np.repeat(given.reshape(-1, 1), self._single, axis=1))
+        inputs = np.concatenate([entry.reshape(-1) for entry in self._point(x)])
+        values = self._run(np.repeat(inputs.reshape(-1, 1), self._single, axis=1))
         out = tuple(np.zeros(length, self.dtype) for _, _, length in self._results)
         for array, (slots, positions, _) in zip(out, self._results, strict=True):
             array[positions] = values[slots, 0]
@@ -93,18 +93,18 @@ class BytecodeKernel(Kernel):
         for start in range(first, last, self.lanes):
             points = slice(start, min(start + self.lanes, last))
             count = points.stop - start
-            given = np.empty((self._tape.inputs, self.lanes), self.dtype)
+            inputs = np.empty((self._tape.inputs, self.lanes), self.dtype)
             at = 0
             for x, same, shape in zip(batch.arguments(points), batch.shared, self.arguments, strict=True):
-                place = slice(at, at + int(np.prod(shape, dtype=np.int64)))
-                at = place.stop
+                rows = slice(at, at + int(np.prod(shape, dtype=np.int64)))
+                at = rows.stop
                 if same:
-                    given[place] = x.reshape(-1, 1)
+                    inputs[rows] = x.reshape(-1, 1)
                 else:
                     chosen = x.reshape(-1, count) if batch.transposed else x.reshape(count, -1).T
-                    given[place, :count] = chosen
-                    given[place, count:] = chosen[:, :1]
-            values = self._run(given)
+                    inputs[rows, :count] = chosen
+                    inputs[rows, count:] = chosen[:, :1]
+            values = self._run(inputs)
             for array, (slots, positions, _) in zip(batch.out, self._results, strict=True):
                 if batch.transposed:
                     array[positions, points] = values[slots, :count]
@@ -116,7 +116,7 @@ class BytecodeKernel(Kernel):
         return None
 
     def _run(self, inputs: NDArray[Any]) -> NDArray[Any]:
-        """Return a workspace in which all operations are done."""
+        """Return a workspace after computing all operations in it."""
         lanes = inputs.shape[1]
         idle = self._idle[lanes]
         try:
@@ -141,24 +141,24 @@ class BytecodeKernel(Kernel):
 
 
 def _assembled(tape: Tape) -> tuple[NDArray[np.int32], Callable[[NDArray[np.int64]], NDArray[np.int64]], int]:
-    """Return the table of operations, a function from references to slots, and how many slots there are."""
+    """Return the table of operations, a function from references to slots, and the number of slots."""
     inputs, constants = tape.inputs, len(tape.constants)
     live = np.frombuffer(needed(tape), np.uint8)[inputs:].astype(bool)
     rows = rows_of(tape, inputs)[live]
     count = len(rows)
-    place = np.full(len(tape), -1)  # of each operation among those that are needed
-    place[inputs:][live] = np.arange(count)
+    index = np.full(len(tape), -1)  # of each operation among those that are needed
+    index[inputs:][live] = np.arange(count)
     arity = np.array([row.arity for row in OPERATIONS])[rows[:, 0]]
     arguments = rows[:, 1:].copy()
-    given = np.arange(3) < arity[:, None]
-    computed = given & (arguments >= inputs)
+    is_argument = np.arange(3) < arity[:, None]
+    computed = is_argument & (arguments >= inputs)
     waits_for = np.full((count, 3), -1)
-    waits_for[computed] = place[arguments[computed]]
+    waits_for[computed] = index[arguments[computed]]
     last = np.full(count, count)
     last[waits_for[computed]] = 0
     np.maximum.at(last, waits_for[computed], np.nonzero(computed)[0])
     outputs = np.array(tape.outputs, np.int64)
-    last[place[outputs[outputs >= inputs]]] = count
+    last[index[outputs[outputs >= inputs]]] = count
     state = SlotsState(
         count=count,
         arguments=waits_for.reshape(-1),
@@ -168,16 +168,16 @@ def _assembled(tape: Tape) -> tuple[NDArray[np.int32], Callable[[NDArray[np.int6
         used=inputs + constants,
     )
     used = int(kernel("targets.slots")(state.address))
-    found = state.slots
+    slot_of = state.slots
 
     def slots(references: NDArray[np.int64]) -> NDArray[np.int64]:
-        known = np.where(references < 0, inputs - 1 - references, references)
-        known[references >= inputs] = found[place[references[references >= inputs]]]
-        return known
+        indices = np.where(references < 0, inputs - 1 - references, references)
+        indices[references >= inputs] = slot_of[index[references[references >= inputs]]]
+        return indices
 
     table = np.zeros((count, WIDTH), np.int32)
-    table[:, 0], table[:, 1] = rows[:, 0], found
-    table[:, 2:][given] = slots(arguments[given])
+    table[:, 0], table[:, 1] = rows[:, 0], slot_of
+    table[:, 2:][is_argument] = slots(arguments[is_argument])
     return table, slots, used
 
 
@@ -239,7 +239,7 @@ def _text(lanes: int, dtype: str, special: bool) -> tuple[list[str], Functions]:
 
 @cache
 def _interpreter(lanes: int, dtype: str, special: bool, cached: bool) -> tuple[_Run, Library]:
-    """Return the function that runs tables of operations, with special functions if wanted, and its memory."""
+    """Return the function that runs tables of operations, with special functions if requested, and its memory."""
     key = digest([version(), b"bytecode", repr((lanes, dtype, special)).encode()])
     code = load(key) if cached else None
     if code is None:

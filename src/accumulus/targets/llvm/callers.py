@@ -4,10 +4,11 @@ A function with a C signature calls ``run`` at one point, with its results on th
 numbers. It returns NaN, or an error if the signature has one, for a wrong number of inputs and where guards fail.
 
 XLA's functions hand its buffers to a program's own code, where they lie. XLA passes one *call frame*
-(``xla/ffi/api/c_api.h``): where arguments and results are, and attributes of the call. What is read of it has been at
-the same places since the first version of that interface, whose structures only grow at their ends. A handler serves
-all programs with so many arguments and results; the attributes of a call are the address of the program's ``run`` and
-the number of entries that one of its results has at one point, by which the handler knows how many points there are.
+(``xla/ffi/api/c_api.h``): where arguments and results are, and attributes of the call. The fields that are read have
+been at the same places since the first version of that interface, whose structures only grow at their ends. A handler
+serves all programs with equal numbers of arguments and results; the attributes of a call are the address of the
+program's ``run`` and the number of entries that one of its results has at one point, by which the handler knows how
+many points there are.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Callback:
     signature: str  # as SciPy writes it
     head: str  # of the function in LLVM's words; the inputs are `x`, how many there are is `n`
     count: str  # the type of `n`
-    found: tuple[str, ...]  # what is done with the number `value`
-    failed: str  # what is done where there is none
+    found: tuple[str, ...]  # instructions that pass on the number `value`
+    failed: str  # instructions where there is none
 
 
 #: By who takes it.
@@ -168,7 +169,7 @@ _KEPT: Final[list[Library]] = []
 
 
 def _loaded(name: str, base: str, offset: int, kind: str = "ptr") -> list[str]:
-    """Load from a structure, so many bytes from its beginning."""
+    """Load from a structure, at an offset in bytes."""
     return [f"%{name}.at = getelementptr i8, ptr %{base}, i64 {offset}", f"%{name} = load {kind}, ptr %{name}.at"]
 
 
@@ -203,10 +204,10 @@ def _handler(arguments: int, results: int, counted: int) -> list[str]:
         "%function = inttoptr i64 %run to ptr",
     ]
     names = []
-    for part, letter, count in (("arguments", "x", arguments), ("results", "o", results)):
-        lines += _loaded(part, "frame", _FRAME[part])
+    for field, letter, count in (("arguments", "x", arguments), ("results", "o", results)):
+        lines += _loaded(field, "frame", _FRAME[field])
         for k in range(count):
-            lines += _loaded(f"{letter}{k}.buffer", part, 8 * k)
+            lines += _loaded(f"{letter}{k}.buffer", field, 8 * k)
             lines += _loaded(f"{letter}{k}", f"{letter}{k}.buffer", _BUFFER["data"])
             names.append(f"ptr %{letter}{k}")
     lines += [

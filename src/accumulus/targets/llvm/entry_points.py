@@ -67,12 +67,12 @@ def unpacking(size: int) -> tuple[list[str], tuple[str, ...]]:
     return [line.replace(UNOPTIMISED, "nounwind") for line in [*text, _UNPACK]], names
 
 
-def _when(*given: str) -> str:
-    return "\n".join(when(*given))
+def _when(*arguments: str) -> str:
+    return "\n".join(when(*arguments))
 
 
-def _unless(*given: str) -> str:
-    return "\n".join(unless(*given))
+def _unless(*arguments: str) -> str:
+    return "\n".join(unless(*arguments))
 
 
 def _entry(name: str, kind: str, base: str, index: str) -> str:
@@ -139,7 +139,7 @@ ret ptr null
 }}"""
 
 
-#: Where the entries of a result array are: one with so many of them, and %points in the first axis, or the last one if
+#: Address of the entries of a result array with %entries of them, and %points in the first axis, or the last one if
 #: %last, unless %points is -1.
 _RESULT_OF: Final = f"""\
 define internal ptr @result_of(ptr %object, i64 %entries, i64 %points, i1 %last) {UNOPTIMISED} {{
@@ -344,7 +344,7 @@ ret i1 %both
 
 
 def _given(name: str, index: int) -> list[str]:
-    """Return the object %name.object that was given at a position."""
+    """Return instructions that load the argument %name.object at a position."""
     return [
         f"%{name}.slot = getelementptr ptr, ptr %objects, i64 {index}",
         f"%{name}.object = load ptr, ptr %{name}.slot",
@@ -466,7 +466,7 @@ _MISALIGNED: Final = ["define internal i1 @misaligned(ptr %o) nounwind {"]
 def _misaligned(signature: Signature, lanes: int, offsets: Sequence[int]) -> list[str]:
     """Return True if no row of the widest result array begins where blocks expect it; see also `ranges`.
 
-    Rows begin at multiples of what their length has in common with a vector, counted from the first.
+    Rows begin at multiples of the greatest common divisor of their length and a vector's, counted from the first.
     """
     widest = signature.widest
     if widest is None or not signature.lengths[widest]:

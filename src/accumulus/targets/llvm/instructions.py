@@ -1,8 +1,8 @@
 """Conversion of a tape's operations to instructions on vectors, one lane a point.
 
 No instruction carries a fast-math flag but ``contract``: a product and the sum that it goes into may be one fused
-multiply-add; nothing else is reordered, and NaN and infinity are what IEEE arithmetic gives. Both have to carry it, so
-an operation without the flag is rounded by itself, whatever its result goes into.
+multiply-add; nothing else is reordered, and NaN and infinity follow IEEE arithmetic. Both have to carry it, so
+an operation without the flag is rounded by itself, wherever its result goes.
 
 An elementary function on a vector is computed by this package's code, by glibc's, or by the C library, lane by lane.
 """
@@ -34,7 +34,7 @@ _COPYING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """A function on vectors: its name in the module, the type that it returns, and which field of it is wanted."""
+    """A function on vectors: its name in the module, its return type, and the field that holds the value."""
 
     name: str
     kind: str
@@ -79,9 +79,9 @@ class Functions:
             for needed in special.calls:
                 self._provide(needed)
             return Callee(special.name, v.type)
-        own = VECTOR_FUNCTIONS.get(function) if self.dtype == "float64" and host().fused else None
-        if own is not None:
-            vector_function, index = own
+        implementation = VECTOR_FUNCTIONS.get(function) if self.dtype == "float64" and host().fused else None
+        if implementation is not None:
+            vector_function, index = implementation
             several = len(vector_function.scalars) > 1
             self._provide(vector_function)
             return Callee(vector_function.name, vector_function.result_type(self.lanes), index if several else None)
@@ -108,8 +108,8 @@ class Functions:
         name = f"{special.name}_single"
         if name not in self._each:
             v, wide = Vectors(self.lanes, self.dtype), self._wide._vectors
-            given = [v.let(f"fpext {v.type} %a{k} to {wide.type}") for k in range(special.arity)]
-            value = v.let(f"call {wide.type} @{special.name}({', '.join(f'{wide.type} {x}' for x in given)})")
+            widened = [v.let(f"fpext {v.type} %a{k} to {wide.type}") for k in range(special.arity)]
+            value = v.let(f"call {wide.type} @{special.name}({', '.join(f'{wide.type} {x}' for x in widened)})")
             result = v.let(f"fptrunc {wide.type} {value} to {v.type}")
             self._each[name] = self._wrapper(name, special.arity, v, result)
         return name
@@ -161,10 +161,10 @@ class Functions:
             result = POISON
             for lane in range(self.lanes):
                 entries = [v.let(f"extractelement {v.type} %a{k}, i32 {lane}") for k in range(arity)]
-                given = [f"{v.real} {entry}" for entry in entries]
+                arguments = [f"{v.real} {entry}" for entry in entries]
                 if function in OF_ORDER:
-                    given[0] = f"i32 {v.let(f'fptosi {v.real} {entries[0]} to i32')}"
-                value = v.let(f"call {v.real} @{scalar}({', '.join(given)})")
+                    arguments[0] = f"i32 {v.let(f'fptosi {v.real} {entries[0]} to i32')}"
+                value = v.let(f"call {v.real} @{scalar}({', '.join(arguments)})")
                 result = v.let(f"insertelement {v.type} {result}, {v.real} {value}, i32 {lane}")
             self._each[name] = self._wrapper(name, arity, v, result)
         return name
@@ -347,8 +347,8 @@ class Instructions:
             key = (callee.name, arguments)
             result = self._calls.get(key)
             if result is None:
-                given = ", ".join(f"{v.type} {self.value(argument)}" for argument in arguments)
-                result = self._calls[key] = v.let(f"call {callee.kind} @{callee.name}({given})")
+                operands = ", ".join(f"{v.type} {self.value(argument)}" for argument in arguments)
+                result = self._calls[key] = v.let(f"call {callee.kind} @{callee.name}({operands})")
             if callee.field is None:
                 return result
             return v.let(f"extractvalue {callee.kind} {result}, {callee.field}")

@@ -192,12 +192,12 @@ class Library:
         imports |= {name: table.ctypes.data for name, table in code.tables.items()}
         self._tables = code.tables  # as long as code may read them
         apart = {name for _, names in code.images[:-1] for name in names}
-        found: dict[str, int] = {}
+        addresses: dict[str, int] = {}
         self._linked: list[Any] = []
         for image, names in (*code.images[:-1], (code.images[-1][0], [name for name in exports if name not in apart])):
-            self._linked.append(_linked(image, names, imports | found, code.imports))
-            found |= self._linked[-1].addresses
-        self.addresses: dict[str, int] = found
+            self._linked.append(_linked(image, names, imports | addresses, code.imports))
+            addresses |= self._linked[-1].addresses
+        self.addresses: dict[str, int] = addresses
 
 
 def _linked(image: bytes, exports: Sequence[str], imports: Mapping[str, int], names: Sequence[str]) -> Any:

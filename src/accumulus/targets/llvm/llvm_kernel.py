@@ -63,11 +63,11 @@ def _library(dtype: np.dtype[Any]) -> Library:
     with _LOCK:
         if name not in _LOADED:
             key = digest([version(), f"shared by programs of {name}".encode()])
-            known = load(key)
+            cached = load(key)
             library = None
-            if known is not None:
+            if cached is not None:
                 with suppress(CompileError):  # a library that it calls is not there
-                    library = _linked(known, dtype)
+                    library = _linked(cached, dtype)
             if library is None:
                 code = _compiled(dtype)
                 library = _linked(code, dtype)
@@ -121,7 +121,7 @@ class LLVMKernel(Kernel):
     """Kernel of machine code, in several variants, each compiled when it is first needed.
 
     Code for one point has a single lane where that gives the same bits: it takes a fraction of the time to compile, and
-    less time to run than filling the other lanes. LLVM is told to be quick about it unless it is long. The other
+    less time to run than filling the other lanes. LLVM optimises it less unless it is long. The other
     variants are for batches: in C order or transposed, structural zeros written or not, and by which arguments are
     shared. Calls from several threads at a time are safe. Memory for code is given back with the kernel.
 
@@ -233,8 +233,8 @@ class LLVMKernel(Kernel):
     ) -> tuple[NDArray[Any], ...]:
         """Compute a batch, see `Kernel.batch`; without allocation or division, compiled code checks the arrays."""
         alike = tuple(map(bool, shared)) or self._none_shared
-        known = len(alike) == len(self.arguments) and not all(alike)
-        if known and out is not None and threads == 1 and self._have_shapes(out, transposed):
+        is_valid = len(alike) == len(self.arguments) and not all(alike)
+        if is_valid and out is not None and threads == 1 and self._have_shapes(out, transposed):
             compiled = self._batch(alike, transposed, zeroed)
             answer = compiled.batch(*X, *out)
             if answer is Ellipsis:
@@ -280,18 +280,18 @@ class LLVMKernel(Kernel):
     def _batch(self, shared: tuple[bool, ...], transposed: bool, zeroed: bool) -> _Compiled:
         """Return the code for batches of one kind, compiled if it is not there yet."""
         key = shared or self._none_shared, transposed, zeroed
-        known = self._batches.get(key)
-        if known is not None:
-            return known
+        code = self._batches.get(key)
+        if code is not None:
+            return code
         with self._lock:
-            known = self._batches.get(key)
-            if known is None:
+            code = self._batches.get(key)
+            if code is None:
                 changes = {"shared": key[0], "transposed": transposed, "zeroed": zeroed}
                 exports = ("batch", "other", "run", *(() if transposed else ("point",)))
                 library = self._loaded(exports, changes) or self._compile(exports, changes)
                 batch = builtin("batch", library.addresses["batch"], library)
-                known = self._batches[key] = _Compiled(batch, library, changes, [])
-            return known
+                code = self._batches[key] = _Compiled(batch, library, changes, [])
+            return code
 
     def _loaded(self, exports: tuple[str, ...], changes: dict[str, Any]) -> Library | None:
         """Return the code from the cache."""
@@ -338,8 +338,8 @@ class LLVMKernel(Kernel):
             changes = compiled.changes | {"offsets": offsets}
             library = self._loaded(("run",), changes) or self._compile(("run",), changes)
             compiled.others.append(library)
-            place = ctypes.c_void_p.from_address(compiled.library.addresses["other"])
-            place.value = library.addresses["run"]
+            pointer = ctypes.c_void_p.from_address(compiled.library.addresses["other"])
+            pointer.value = library.addresses["run"]
 
 
 def _plain(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -1,6 +1,6 @@
 """Machine code of programs over arrays: a loop for each body, whose lanes are instances.
 
-A body is compiled once for the kinds of columns that it takes, whatever their lengths and places: the addresses of
+A body is compiled once for the kinds of columns that it takes, for all lengths and places: the addresses of
 operands, of tables of indices and of results are given with each call. Results that other loops use are in one array of
 numbers, the workspace; other results are stored in the returned arrays directly, if possible.
 
@@ -61,7 +61,7 @@ from accumulus.targets.llvm.rows import (
 from accumulus.targets.llvm.vectors import POISON, Vectors, again, unless, when
 from accumulus.targets.nests import Entries, Nest, Nests, OfMatrices, Place, WorkspaceLayout, placed
 
-# Functions: one a body, one for sums, and what calls them in their order ----------------------------------------------
+# Functions: one a body, one for sums, and their caller in order -------------------------------------------------------
 
 #: Functions that sum terms that lie next to each other, and that find them by a table.
 SUMS: Final = ("sums_next", "sums_table")
@@ -149,15 +149,15 @@ class Body:
         return opening, results
 
 
-def _loop(given: Body, functions: Functions) -> list[str]:
+def _loop(body: Body, functions: Functions) -> list[str]:
     """Return a function that computes instances, as many as a vector has lanes or more; the last vector may overlap."""
     vectors = Vectors(functions.lanes, "float64")
-    opening, results = given.written(vectors, _load, functions)
+    opening, results = body.written(vectors, _load, functions)
     for k, value in enumerate(results):
-        _store(vectors, given.stores[k], k, value)
+        _store(vectors, body.stores[k], k, value)
     lanes = functions.lanes
     return [
-        f'define void @{given.name}({ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
+        f'define void @{body.name}({ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
         "start:",
         *opening,
         f"%last = sub i64 %stop, {lanes}",
@@ -207,9 +207,9 @@ def _sums(name: str, lanes: int, table: bool) -> list[str]:
     joined, left, half = [], "%sum0.next", lanes // 2
     while half:  # the order is written out, so that it is the same everywhere: one half to the other
         whole = f"<{2 * half} x double>"
-        for part, first in (("low", 0), ("high", half)):
+        for side, first in (("low", 0), ("high", half)):
             chosen = ", ".join(f"i32 {k}" for k in range(first, first + half))
-            joined.append(f"%{part}{half} = shufflevector {whole} {left}, {whole} poison, <{half} x i32> <{chosen}>")
+            joined.append(f"%{side}{half} = shufflevector {whole} {left}, {whole} poison, <{half} x i32> <{chosen}>")
         joined.append(f"%left{half} = fadd <{half} x double> %low{half}, %high{half}")
         left, half = f"%left{half}", half // 2
     joined.append(f"%left = extractelement <1 x double> {left}, i32 0")
@@ -219,14 +219,14 @@ def _sums(name: str, lanes: int, table: bool) -> list[str]:
 
 def term(kind: str, name: str, index: str, table: bool) -> list[str]:
     """Load the term of an index, a number or the vector of many points."""
-    found = [f"%{name}.p = getelementptr {kind}, ptr %terms, i64 {index}"]
+    lines = [f"%{name}.p = getelementptr {kind}, ptr %terms, i64 {index}"]
     if table:
-        found = [
+        lines = [
             f"%{name}.t = getelementptr i32, ptr %terms, i64 {index}",
             f"%{name}.x = load i32, ptr %{name}.t, align 4",
             f"%{name}.p = getelementptr {kind}, ptr %w, i32 %{name}.x",
         ]
-    return [*found, f"%{name} = load {kind}, ptr %{name}.p, align 8"]
+    return [*lines, f"%{name} = load {kind}, ptr %{name}.p, align 8"]
 
 
 def summing(
@@ -290,7 +290,7 @@ def summing(
 
 
 def driver() -> list[str]:
-    """Return a function that makes so many calls one after the other, each a row: function, addresses, instances."""
+    """Return a function that makes `%count` calls in turn, each a row: function, addresses, instances."""
     return [
         f"define void @{DRIVER}(ptr %calls, i64 %count) nounwind {{",
         "start:",
@@ -306,9 +306,9 @@ def driver() -> list[str]:
     ]
 
 
-def compiled(bodies: Sequence[Body], lanes: int, cache: bool, wanted: Collection[str]) -> Library:
+def compiled(bodies: Sequence[Body], lanes: int, cache: bool, functions: Collection[str]) -> Library:
     """Return compiled loops over bodies, sums, indices and sparse products, and the code that calls them all."""
-    kind, lookups = "maps", not {*LOOKUPS.values()}.isdisjoint(wanted)
+    kind, lookups = "maps", not {*LOOKUPS.values()}.isdisjoint(functions)
     sums = [*_sums(SUMS[0], lanes, table=False), *_sums(SUMS[1], lanes, table=True)]
     declarations, names = [f"declare {_gathered(lanes)}"], [*SUMS]
     if lookups:
@@ -316,7 +316,7 @@ def compiled(bodies: Sequence[Body], lanes: int, cache: bool, wanted: Collection
         declarations.append("declare i64 @llvm.fptosi.sat.i64.f64(double)")
         names += LOOKUPS.values()
         kind += " by indices"
-    if not {SPARSE_ROWS, SPARSE_LANES}.isdisjoint(wanted):
+    if not {SPARSE_ROWS, SPARSE_LANES}.isdisjoint(functions):
         sums += [*sparse_rows(SPARSE_ROWS, 1), *sparse_rows(SPARSE_LANES, lanes)]
         declarations.append(SMALLER)
         names += [SPARSE_ROWS, SPARSE_LANES]
@@ -385,15 +385,15 @@ def _entry(v: Vectors, table: str) -> str:
     return v.let(f"load i32, ptr {v.let(f'getelementptr i32, ptr {table}, i64 %i')}, align 4")
 
 
-def _loop_over_points(given: Body, functions: Functions) -> list[str]:
+def _loop_over_points(body: Body, functions: Functions) -> list[str]:
     """Return a function that computes instances one by one, of as many points as a vector has lanes."""
     vectors = Vectors(functions.lanes, "float64")
-    opening, results = given.written(vectors, _load_points, functions)
-    for k, (value, kind) in enumerate(zip(results, given.stores, strict=True)):
+    opening, results = body.written(vectors, _load_points, functions)
+    for k, (value, kind) in enumerate(zip(results, body.stores, strict=True)):
         index = vectors.let(f"sext i32 {_entry(vectors, f'%t{k}x')} to i64") if kind == SCATTERED else "%i"
         vectors.store(value, vectors.let(f"getelementptr {vectors.type}, ptr %r{k}x, i64 {index}"), 0, 8)
     return [
-        f'define void @{given.name}({ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
+        f'define void @{body.name}({ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
         "start:",
         *opening,
         "br label %loop",
@@ -426,8 +426,8 @@ def compiled_for_points(bodies: Sequence[Body], lanes: int, cache: bool, is_spar
     """Return the library of `compiled` for batches of points."""
     sums = [
         line
-        for (name, is_wide), own in POINT_SUMS.items()
-        for line in _sums_of_points(own, lanes, lanes if is_wide else 1, name == SUMS[1])
+        for (name, is_wide), function in POINT_SUMS.items()
+        for line in _sums_of_points(function, lanes, lanes if is_wide else 1, name == SUMS[1])
     ]
     names, declarations, kind = [*POINT_SUMS.values()], [], "lanes"
     if is_sparse:
@@ -452,15 +452,15 @@ LANES, LANES_AN_OPERATION, CALL = 1e-2, 2e-4, 1e-5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Step:
-    """Calls of a loop, or what works on matrices."""
+    """Calls of a loop, or an operation on matrices."""
 
     function: str  # its name; of products none
-    nest: Nest  # what it computes
+    nest: Nest  # the loop nest that it computes
     seconds: float  # that it takes, roughly
 
     @property
     def count(self) -> int:
-        """Number of instances; of what goes by indices, of these, and of sparse matrices, of rows."""
+        """Number of instances; of indices for lookups, and of rows for sparse matrices."""
         nest = self.nest
         if nest.code == SPARSE_PRODUCT and nest.shape is not None:
             return nest.shape[0]
@@ -481,11 +481,11 @@ class _Step:
         return np.stack([steps[firsts], steps[ends]], axis=1), wide[firsts]
 
     def shares(self, threads: int) -> NDArray[np.int64]:
-        """Return calls for as many threads as are worth it, each of which makes one; one share if that is none."""
-        wanted = min(threads, int(self.seconds / MINIMUM_WORK), self.count // FEWEST_POINTS)
+        """Return the bounds of shares of instances, one for each thread that is worth it; a single share otherwise."""
+        calls = min(threads, int(self.seconds / MINIMUM_WORK), self.count // FEWEST_POINTS)
         bounds = [0, self.count]
-        if wanted > 1 and self.nest.steps is None and self.nest.code != SCATTER:
-            parts = np.arange(1, wanted) / wanted
+        if calls > 1 and self.nest.steps is None and self.nest.code != SCATTER:
+            parts = np.arange(1, calls) / calls
             if self.nest.offsets is None:
                 ends = (parts * self.count).astype(np.int64)
             else:
@@ -499,7 +499,7 @@ class _Step:
 
 
 class LLVMLoops(CompiledLoops):
-    """A program over arrays as machine code, for one point, and for points in lanes once so many were asked for.
+    """A program over arrays as machine code, for one point, and for points in lanes once many were requested.
 
     Raises:
         SizeError: if there are too many numbers between loops.
@@ -522,10 +522,10 @@ class LLVMLoops(CompiledLoops):
         self._libraries: dict[bool, Library] = {}
         for is_wide, width in ((True, self._lanes), (False, 1)):
             loops = [step for step in self._steps if step.function]
-            wanted = {step.function for step in loops if (step.parts(self._lanes)[1] == is_wide).any()}
-            if wanted:
-                bodies = [body for body in self._bodies.values() if body.name in wanted]
-                self._libraries[is_wide] = compiled(bodies, width, unit.cache, wanted)
+            functions = {step.function for step in loops if (step.parts(self._lanes)[1] == is_wide).any()}
+            if functions:
+                bodies = [body for body in self._bodies.values() if body.name in functions]
+                self._libraries[is_wide] = compiled(bodies, width, unit.cache, functions)
         self._run: Any = None
         for library in self._libraries.values():
             self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(library.addresses[DRIVER])
@@ -552,10 +552,10 @@ class LLVMLoops(CompiledLoops):
             stores = (FORWARD if nest.positions is None else SCATTERED,) * len(nest.stores)
             key = (to_bytes(nest.body), kinds, stores, nest.sensitive)
             name = f"map{len(self._bodies)}"
-            known = self._bodies.setdefault(key, Body(name, nest.body, kinds, stores, nest.sensitive))
+            body = self._bodies.setdefault(key, Body(name, nest.body, kinds, stores, nest.sensitive))
             moving = sum(MOVING if isinstance(column, Range) else FINDING for column in nest.loads)
             moving += MOVING * len(nest.stores)
-            self._steps.append(_Step(known.name, nest, nest.count * (SECONDS * time_of(nest.body) + moving)))
+            self._steps.append(_Step(body.name, nest, nest.count * (SECONDS * time_of(nest.body) + moving)))
         elif nest.code in LOOKUPS and self._entries(nest) is not None:
             self._steps.append(_Step(LOOKUPS[nest.code], nest, nest.count * (FINDING + MOVING)))
         elif isinstance(nest.opaque, SparseMatrix):
@@ -596,12 +596,12 @@ class LLVMLoops(CompiledLoops):
     def _columns(self, step: _Step, matrix: SparseMatrix) -> list[tuple[int, NDArray[np.int32], int]]:
         """Return the columns that a sparse matrix is multiplied with, those of the first operand first.
 
-        Of each, where it begins, where the number of each entry is from there on, and its place among the results.
+        Each is its beginning, the offset of each entry's factor from there, and its position among the results.
         """
-        found, nest = self._sparse.get(id(step)), step.nest
-        if found is None:
+        factors, nest = self._sparse.get(id(step)), step.nest
+        if factors is None:
             assert nest.shape is not None
-            found, columns, n = [], matrix.columns, nest.shape[2]
+            factors, columns, n = [], matrix.columns, nest.shape[2]
             each = range(n)
             if self._in_lanes(nest):
                 whole = n - n % self._lanes
@@ -612,16 +612,16 @@ class LLVMLoops(CompiledLoops):
                     assert isinstance(operands, Range)
                     start, along = self._layout.place(operands.start), operands.step
                     places = columns if n * along == 1 else columns * np.int32(n * along)
-                    found += [(start + along * j, places, j) for j in each]
+                    factors += [(start + along * j, places, j) for j in each]
                 else:
-                    found += [(0, table[j::n][columns], j) for j in each]
-            self._sparse[id(step)] = found
-        return found
+                    factors += [(0, table[j::n][columns], j) for j in each]
+            self._sparse[id(step)] = factors
+        return factors
 
     def _entries(self, nest: Nest) -> list[int] | None:
         """Return the arguments of a function that goes by indices: its matrix and its indices.
 
-        These are places for addresses; None if what they address does not lie in equal distances.
+        These are places for addresses; None if the operands do not lie in equal distances.
         """
         assert nest.shape is not None
         shapes = operand_shapes(nest.code, nest.shape, nest.opaque, len(nest.loads))
@@ -655,16 +655,16 @@ class LLVMLoops(CompiledLoops):
             end = at + argument.size
             workspace.values[at:end] = argument.reshape(-1)
             at = end
-        for place, segment, offset in workspace.returned:
-            workspace.addresses[place] = _address(results[segment]) + offset
+        for index, segment, offset in workspace.returned:
+            workspace.addresses[index] = _address(results[segment]) + offset
         for calls, rows, together in workspace.stages(self, threads):
             if not rows:
                 workspace.products[calls](results)
             elif together:
-                others = [pool().submit(self._run, calls + ROW * row, 1) for row in range(1, rows)]
+                futures = [pool().submit(self._run, calls + ROW * row, 1) for row in range(1, rows)]
                 self._run(calls, 1)
-                for other in others:
-                    other.result()
+                for future in futures:
+                    future.result()
             else:
                 self._run(calls, rows)
         self._idle.append(workspace)
@@ -709,9 +709,9 @@ class LLVMLoops(CompiledLoops):
                     words[-2] = base + size * (self._layout.place(result) + at)
             return words, places
         if nest.code in LOOKUPS:
-            (result,), found = nest.stores, self._entries(nest)
-            assert found is not None
-            matrix, indices, *numbers = found
+            (result,), entries = nest.stores, self._entries(nest)
+            assert entries is not None
+            matrix, indices, *numbers = entries
             words += [base + size * matrix, base + size * indices, 0, *numbers]
             if isinstance(result, Place):
                 return words, [(3, result)]
@@ -737,13 +737,13 @@ class LLVMLoops(CompiledLoops):
         return words, places
 
     def _target(self, values: Floats, step: _Step) -> Callable[[Sequence[Floats]], Floats]:
-        """Return function that finds the memory a product goes to, given the arrays that are returned."""
+        """Return a function from the returned arrays to the memory that a product is stored in."""
         ((result,), size) = step.nest.stores, step.nest.count
         if isinstance(result, Place):
-            segment, place = result.segment, slice(result.offset, result.offset + size)
-            return lambda results: results[segment][place]
-        kept = values[self._layout.place(result) :][:size]
-        return lambda results: kept
+            segment, positions = result.segment, slice(result.offset, result.offset + size)
+            return lambda results: results[segment][positions]
+        stored = values[self._layout.place(result) :][:size]
+        return lambda results: stored
 
     def calls(self, workspace: _Workspace, threads: int) -> tuple[NDArray[np.int64], list[tuple[int, int, bool]]]:
         """Return the table of calls, and stretches of it: address, number of rows, and whether they are made together.
@@ -818,16 +818,16 @@ class LLVMLoops(CompiledLoops):
         values[1 : self._layout.first] = np.reshape(self._constants, (-1, 1))
         # structural zeros of a result are not stored
         results = [np.zeros((length, lanes)) for length in self._lengths]
-        given, calls = [], np.zeros((len(self._steps), ROW // 8), np.int64)
+        addresses, calls = [], np.zeros((len(self._steps), ROW // 8), np.int64)
         for call, step in zip(calls, self._steps, strict=True):
             words, places = self._addresses(step, values.ctypes.data, width)
             for at, place in places:
                 words[at] = results[place.segment].ctypes.data + width * place.offset
-            given.append(np.array(words, np.int64))
+            addresses.append(np.array(words, np.int64))
             is_wide = bool(step.parts(lanes)[1][0])
             name = POINT_SUMS.get((step.function, is_wide), step.function)
-            call[:] = library.addresses[name], given[-1].ctypes.data, 0, step.nest.count
-        return _Memory(values, results, calls, given)
+            call[:] = library.addresses[name], addresses[-1].ctypes.data, 0, step.nest.count
+        return _Memory(values, results, calls, addresses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -844,10 +844,10 @@ class _Workspace:
 
     def stages(self, loops: LLVMLoops, threads: int) -> list[tuple[int, int, bool]]:
         """Return stretches of the table of calls, see `LLVMLoops.calls`."""
-        found = self.tables.get(threads)
-        if found is None:
-            found = self.tables[threads] = loops.calls(self, threads)
-        return found[1]
+        table = self.tables.get(threads)
+        if table is None:
+            table = self.tables[threads] = loops.calls(self, threads)
+        return table[1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -861,7 +861,7 @@ class _Memory:
 
 
 def _overlap(operands: Column, start: int, count: int) -> bool:
-    """Return True if a column has any of some references that follow each other."""
+    """Return True if a column has any of `count` references from `start` on."""
     if isinstance(operands, Range):
         low, high = sorted((operands.start, operands.start + operands.step * (operands.count - 1)))
         return low < start + count and high >= start

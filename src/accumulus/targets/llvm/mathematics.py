@@ -60,7 +60,7 @@ _ASIN: Final = (0.16666666666666763, 0.07499999999970262, 0.0446428571751202, 0.
 _ATAN: Final = (-0.333333333333332, 0.19999999999954082, -0.14285714280248515, 0.11111110786138215,
                 -0.09090897836451285, 0.07692061636957814, -0.06663120379846824, 0.05848008872010018,
                 -0.05039845254185701, 0.03807831316342069, -0.017922269574437818)
-# constants as sums of doubles, each the nearest to what the ones before leave
+# constants as sums of doubles, each the nearest to the remainder of the ones before
 _HALF_PI: Final = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
 _TWO_THIRDS: Final = (0.6666666666666666, 3.700743415417188e-17)
 _LN2_SHORT: Final = (0.6931471805592082, 7.371002565167799e-13)  # k times the first is exact
@@ -93,8 +93,8 @@ class Writer:
         """Return a constant in all lanes."""
         # loaded as a whole vector, which can be the operand of an instruction: a broadcast would take a register
         index = self.constants.setdefault(double(value), len(self.constants))
-        place = f"getelementptr ({self.reals}, ptr @{self.table}, i64 {index})"
-        return self.let(f"load {self.reals}, ptr {place}, align {8 * self.lanes}, !invariant.load !1")
+        pointer = f"getelementptr ({self.reals}, ptr @{self.table}, i64 {index})"
+        return self.let(f"load {self.reals}, ptr {pointer}, align {8 * self.lanes}, !invariant.load !1")
 
     def table_definition(self) -> str:
         """Return the constants, as a global of the module."""
@@ -126,8 +126,8 @@ class Writer:
 
     def function(self, name: str, *arguments: str) -> str:
         """Return an elementary function of this module."""
-        given = ", ".join(f"{self.reals} {argument}" for argument in arguments)
-        return self.let(f"call {self.reals} @accumulus_{name}({given})")
+        operands = ", ".join(f"{self.reals} {argument}" for argument in arguments)
+        return self.let(f"call {self.reals} @accumulus_{name}({operands})")
 
     def either(self, a: str, b: str) -> str:
         """Return the mask where one or the other holds."""
@@ -139,8 +139,8 @@ class Writer:
 
     def call(self, intrinsic: str, *arguments: str | float) -> str:
         """Return one of LLVM's own functions."""
-        given = ", ".join(f"{self.reals} {self.operand(a)}" for a in arguments)
-        return self.let(f"call {self.reals} @llvm.{intrinsic}.v{self.lanes}f64({given})")
+        operands = ", ".join(f"{self.reals} {self.operand(a)}" for a in arguments)
+        return self.let(f"call {self.reals} @llvm.{intrinsic}.v{self.lanes}f64({operands})")
 
     def fused(self, a: str, b: str | float, c: str | float) -> str:
         """Return a · b + c."""
@@ -152,8 +152,8 @@ class Writer:
 
     def select(self, mask: str, a: str | float, b: str | float) -> str:
         """Return a where the mask holds, else b."""
-        given = [f"{self.reals} {self.operand(x)}" for x in (a, b)]
-        return self.let(f"select <{self.lanes} x i1> {mask}, {given[0]}, {given[1]}")
+        operands = [f"{self.reals} {self.operand(x)}" for x in (a, b)]
+        return self.let(f"select <{self.lanes} x i1> {mask}, {operands[0]}, {operands[1]}")
 
     def bits(self, a: str) -> str:
         """Return the bits of reals."""
@@ -200,7 +200,7 @@ class Writer:
         return self.either(self.comparison("ult", x, 2.0**-1022), self.comparison("oeq", x, math.inf))
 
     def unordered(self, a: str, b: str) -> str:
-        """Return the mask of where one of both is NaN."""
+        """Return the mask of lanes where one of both is NaN."""
         return self.comparison("uno", a, b)
 
 
@@ -472,9 +472,9 @@ def acos(x: Term) -> Results:
 def fmod(x: Term, y: Term) -> Results:
     """Return x - n·y with the whole part n of x / y, exactly.
 
-    The quotient of magnitudes is rounded, so what is left of it after the point may be one too many, and never too few.
-    What n·|y| leaves of |x| is a multiple of the last place of y then, and no larger than y: one fused step computes it
-    without rounding, and so does the sum that takes back the one.
+    The quotient of magnitudes is rounded, so its whole part may be one too large, and never too small. The remainder
+    |x| - n·|y| is a multiple of the last place of y then, and no larger than y: one fused step computes it without
+    rounding, and so does the sum that takes back the one.
     """
     dividend, divisor = abs(x), abs(y)
     quotient = dividend / divisor
@@ -501,12 +501,12 @@ class VectorFunction:
 
     def write(self, w: Writer) -> tuple[tuple[str, ...], str | None]:
         """Write the fast path; results, and a mask of the lanes that it is not for, None if there are none."""
-        found = self.formula(*(Term(w, argument) for argument in w.arguments[: self.arity]))
-        results, unfit = ((found,), None) if isinstance(found, Term) else found
+        terms = self.formula(*(Term(w, argument) for argument in w.arguments[: self.arity]))
+        results, unfit = ((terms,), None) if isinstance(terms, Term) else terms
         return tuple(result.name for result in results), None if unfit is None else unfit.name
 
     def result_type(self, lanes: int) -> str:
-        """Return LLVM's type of what it returns."""
+        """Return LLVM's type of its result."""
         vector = f"<{lanes} x double>"
         return vector if len(self.scalars) == 1 else f"{{ {', '.join([vector] * len(self.scalars))} }}"
 

@@ -1,4 +1,4 @@
-"""The LLVM module of a program: its parts, the loop over blocks of points, and what Python calls.
+"""The LLVM module of a program: its parts, the loop over blocks of points, and entry points for Python.
 
     batch, point    called by Python (`entry_points`)
       run           a range of points (`ranges`)
@@ -96,7 +96,7 @@ class Variant:
         return 8 if self.dtype == "float64" else 4
 
     def parts(self, tape: Tape, segments: Sequence[Segment]) -> tuple[list[Part], int]:
-        """Return operations and results in order, cut into functions; and how many slots the frame needs."""
+        """Return operations and results in order, cut into functions; and the number of slots in the frame."""
         results = results_of(tape, segments)
         if self.steps is not None:
             steps: Sequence[int | Group] = self.steps
@@ -117,19 +117,19 @@ def results_of(tape: Tape, segments: Sequence[Segment]) -> list[Group]:
 
 
 def sines_and_cosines(tape: Tape) -> dict[int, int]:
-    """Return sine and cosine of one angle, which are one call: each → the other."""
+    """Return pairs of sine and cosine of one angle, which share a call: each → the other."""
     sin, cos = BY_NAME["sin"].code, BY_NAME["cos"].code
     if sin not in tape.codes or cos not in tape.codes:
         return {}
     marks = needed(tape)
-    found: dict[int, dict[int, int]] = {sin: {}, cos: {}}
+    by_angle: dict[int, dict[int, int]] = {sin: {}, cos: {}}
     for reference in range(tape.inputs, len(tape)):
         code = tape.codes[reference]
-        if code in found and marks[reference]:
-            found[code][tape.first[reference]] = reference
+        if code in by_angle and marks[reference]:
+            by_angle[code][tape.first[reference]] = reference
     pairs = {}
-    for angle, sine in found[sin].items():
-        cosine = found[cos].get(angle)
+    for angle, sine in by_angle[sin].items():
+        cosine = by_angle[cos].get(angle)
         if cosine is not None:
             pairs[sine], pairs[cosine] = cosine, sine
     return pairs
@@ -147,11 +147,11 @@ WIDE_TRANSPOSED_FROM: Final = 0.5
 NARROW_FROM, ZEROS = 1.8, 0.5
 #: Longer programs, in operations, have enough to do while they wait, and too few registers for more.
 LONGEST_WIDE: Final = 500
-#: In programs that are cut into functions, up to so many operations, register pressure is high if this many times more
-#: values are alive than fit: another order is tried then.
+#: In programs that are cut into functions, up to this number of operations, register pressure is high if this many
+#: times more values are alive than fit: another order is tried then.
 LONGEST_ORDERED, HIGH_PRESSURE = 10_000, 4
-#: That order is taken if it hands on no more than this part of the values. It leaves some registers to what
-#: instructions need beside the values that are alive.
+#: That order is taken if it hands on at most this fraction of the values. It leaves some registers to instructions'
+#: temporaries beside the values that are alive.
 WORTH_IT, SPARE = 0.9, 4
 #: Functions that this package has code for.
 OWN: Final = VECTOR_FUNCTIONS.keys() | SPECIAL_FUNCTIONS.keys()
@@ -292,11 +292,13 @@ class Text:
                 heads = [head for head, *_ in chunk.values()]
                 # only internal ones: others are called by their addresses
                 declared += [f"declare{head[15:].rstrip('{ ')}" for head in heads if head.startswith("define internal")]
-                lines = [line.replace("define internal", "define", 1) for own in chunk.values() for line in own]
+                lines = [
+                    line.replace("define internal", "define", 1) for part_lines in chunk.values() for line in part_lines
+                ]
                 yield in_module([*self.shared, *lines]), tuple(chunk)
                 left, chunk = left - size, {}
-        kept = (line for lines in chunk.values() for line in lines)
-        yield in_module([*self.shared, *declared, *kept, *self.rest]), ()
+        remaining = (line for lines in chunk.values() for line in lines)
+        yield in_module([*self.shared, *declared, *remaining, *self.rest]), ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,22 +423,22 @@ def _in_loops(
 
 
 def _runs(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Runs | None:
-    """Return a large program in runs of equal operations, if these are long enough for loops."""
+    """Return a large program as runs of equal operations; None if these are too short for loops."""
     if tape.operations <= LARGEST_STRAIGHT_LINE or variant.part_size:
         return None
-    if width(tape) < SHORTEST_RUN:  # what is sorted by kind, too, has shorter runs
+    if width(tape) < SHORTEST_RUN:  # sorting by kind, too, makes runs shorter
         return None
     distinct = places(tape, segments)[1]
     results = [Group(0, slot, (reference,)) for slot, reference in enumerate(distinct)]
     steps = [step for step in order(tape, results) if not isinstance(step, Group)]
     if len(steps) <= LARGEST_STRAIGHT_LINE:
         return None
-    found = sorted_into_runs(tape, steps, distinct, variant.exact, fuse=variant.contract and host().fused)
-    return found if found.mean >= SHORTEST_RUN else None
+    runs = sorted_into_runs(tape, steps, distinct, variant.exact, fuse=variant.contract and host().fused)
+    return runs if runs.mean >= SHORTEST_RUN else None
 
 
-def _call(function: str, pointers: Iterable[str], *others: str) -> str:
-    return f"call void @{function}({', '.join([*(f'ptr %{name}' for name in pointers), *others])})"
+def _call(function: str, pointers: Iterable[str], *arguments: str) -> str:
+    return f"call void @{function}({', '.join([*(f'ptr %{name}' for name in pointers), *arguments])})"
 
 
 def _cleared(segments: Sequence[Segment], variant: Variant) -> list[str]:
@@ -504,8 +506,8 @@ def _blocks(body: list[str], signature: Signature, variant: Variant) -> list[str
 def _fetched(signature: Signature, lanes: int) -> tuple[list[str], list[str]]:
     """Return instructions, before the loop over blocks and in each, that prefetch lines of results.
 
-    Blocks store to several rows at a time, so that processors do not see by themselves what comes next. The last blocks
-    fetch what lies behind the array: that is no access, and fails nowhere.
+    Blocks store to several rows at a time, so that processors do not predict the next lines by themselves. The last
+    blocks prefetch behind the array: that is no access, and fails nowhere.
     """
     block = lanes * signature.size * max(signature.lengths, default=0)
     if not 0 < block <= LARGEST_FETCHED:

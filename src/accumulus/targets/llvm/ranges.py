@@ -21,7 +21,7 @@ from accumulus.targets.schedule import Group
 LARGEST_ON_STACK: Final = 1 << 16
 #: Bytes of a cache line.
 LINE: Final = 64
-#: Where vectors are narrower than a line, transposed batches of up to so many variables go through tiles if these,
+#: Where vectors are narrower than a line, transposed batches of up to this many variables go through tiles if these,
 #: times the largest power of two in their distance in bytes, are more than this. Direct stores took up to twice as long
 #: then; otherwise tiles take 1.1 to 4 times as long.
 MOST_COPIED, COLLIDING = 200, 1 << 17
@@ -198,16 +198,16 @@ def _skipped_rows(signature: Signature, lanes: int, offsets: Sequence[int]) -> l
         f"%widest.entry = udiv i64 %widest.at, {signature.size}",
         f"%many = icmp sge i64 %count, {4 * lanes}",
     ]
-    found = "0"
+    selected = "0"
     for row in reversed(range(lanes)):
         lines += [
             f"%row.{row} = add i64 %widest.entry, {row * lengths[widest] - offsets[widest]}",
             f"%lane.{row} = and i64 %row.{row}, {lanes - 1}",
             f"%fits.{row} = icmp eq i64 %lane.{row}, 0",
-            f"%found.{row} = select i1 %fits.{row}, i64 {row}, i64 {found}",
+            f"%found.{row} = select i1 %fits.{row}, i64 {row}, i64 {selected}",
         ]
-        found = f"%found.{row}"
-    return [*lines, f"%skip = select i1 %many, i64 {found}, i64 0"]
+        selected = f"%found.{row}"
+    return [*lines, f"%skip = select i1 %many, i64 {selected}, i64 0"]
 
 
 def run_columns(

@@ -11,13 +11,13 @@ from accumulus.targets.llvm.vectors import again, when
 ARGUMENTS: Final = "ptr %at, i64 %first, i64 %stop"
 #: Functions that take rows of a matrix by indices, and that add rows where indices say.
 LOOKUPS: Final = {GATHER: "rows_gathered", SCATTER: "rows_scattered"}
-#: What these are given: addresses, and numbers of the rows that indices choose from, of columns, and between entries.
+#: Their parameters: addresses, and numbers of the rows that indices choose from, of columns, and between entries.
 _GIVEN: Final = ("matrix", "indices", "result", "rows", "columns", "down", "along", "apart")
 
 
 def rows_by_indices(code: int) -> list[str]:
     """Return a function that takes rows by indices, or adds them; indices are counted modulo the rows."""
-    given = [
+    loads = [
         line
         for k, name in enumerate(_GIVEN, 1)
         for line in (
@@ -35,7 +35,7 @@ def rows_by_indices(code: int) -> list[str]:
     return [
         f"define void @{LOOKUPS[code]}({ARGUMENTS}) nounwind {{",
         "start:",
-        *given,
+        *loads,
         *(clearing if code == SCATTER else []),
         "br label %turn",
         "turn:",
@@ -89,7 +89,7 @@ def sparse_rows(name: str, lanes: int) -> list[str]:
         f"%first.lane = insertelement {kind} poison, double %entry.number, i32 0",
         f"%a = shufflevector {kind} %first.lane, {kind} poison, <{lanes} x i32> zeroinitializer",
     ]
-    given = [
+    loads = [
         line
         for k, name in enumerate(("starts", "entries", "columns"), 1)
         for line in (
@@ -108,7 +108,7 @@ def sparse_rows(name: str, lanes: int) -> list[str]:
     return [
         f"define void @{name}({ARGUMENTS}) nounwind {{",
         "start:",
-        *given,
+        *loads,
         "%listed = getelementptr i64, ptr %at, i64 4",
         "br label %block",
         "block:",

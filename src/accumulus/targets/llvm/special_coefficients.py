@@ -1,4 +1,4 @@
-"""Coefficients of special functions, made by tests/targets/special_fits.py, which says of what.
+"""Coefficients of special functions, fitted by tests/targets/special_fits.py, which names the functions.
 
 Each is a polynomial: lower and upper end of its argument, coefficients of powers of t from -1 to 1.
 """

@@ -144,12 +144,12 @@ def _inverse_of_error(w: Term) -> Term:
 
 
 def erfinv(z: Term) -> Any:
-    """Return the number of which erf is z."""
+    """Return the inverse of erf at z."""
     return z * _inverse_of_error(-np.log((1.0 - z) * (1.0 + z)))
 
 
 def erfcinv(y: Term) -> Any:
-    """Return the number of which erfc is y."""
+    """Return the inverse of erfc at y."""
     return (1.0 - y) * _inverse_of_error(-np.log(y * (2.0 - y)))
 
 
@@ -195,7 +195,7 @@ def ierfcx(order: Term, x: Term) -> Term:
     slope, square = (near + near) * step, step * step
     scale = where(far, 0.5 / a, step)
     after = polynomial(fits.IERFCX, near / root)
-    # of the highest order: 1, whatever x is
+    # of the highest order: 1 for every x
     now = where(a < 0.0, 0.0, 1.0)
     right = now
     for k in range(LARGEST_INTEGRAL + 1, 0, -1):

@@ -64,7 +64,7 @@ class Places:
 
 
 def by_tables(segments: Sequence[Segment]) -> bool:
-    """Return True if a program has so many results that they are stored by tables."""
+    """Return True if a program has too many separate results to store without tables."""
     count = 0
     for segment in segments:
         occupied = np.sort(np.array(segment.positions, np.int64))
@@ -87,10 +87,10 @@ def places(tape: Tape, segments: Sequence[Segment]) -> tuple[list[Places], list[
     in_turn = np.argsort(first)
     slot = np.empty(len(distinct), np.int64)
     slot[in_turn] = np.arange(len(distinct))
-    found = []
+    sources = []
     for segment, (positions, references) in zip(segments, arrays, strict=True):
         computed = references >= 0
-        found.append(
+        sources.append(
             Places(
                 segment.length,
                 positions[computed],
@@ -99,7 +99,7 @@ def places(tape: Tape, segments: Sequence[Segment]) -> tuple[list[Places], list[
                 constants[-1 - references[~computed]],
             )
         )
-    return found, distinct[in_turn].tolist()
+    return sources, distinct[in_turn].tolist()
 
 
 class Slotted(Layout):
@@ -189,7 +189,7 @@ class _Writer:
             return
         turn = UNROLLED if self._lanes == 1 else 1
         pairs = np.stack([indices * self._lanes, positions * (self._tile or 1)], axis=1)
-        missing = pairs[-1:].repeat(-len(pairs) % turn, axis=0)  # what is stored twice is as right as what is once
+        missing = pairs[-1:].repeat(-len(pairs) % turn, axis=0)  # storing an entry twice is harmless
         kind = np.dtype(np.int32 if pairs.max() < 1 << 31 else np.int64)
         table = self.tables[name] = np.concatenate([pairs, missing]).astype(kind)
         word = f"i{8 * kind.itemsize}"
@@ -270,10 +270,10 @@ def _tables(program: Runs, lanes: int, turn: int) -> dict[str, NDArray[Any]]:
     padded = lengths + -lengths % turn
     ends = np.cumsum(padded)
     # the row of each entry of the table; entries that fill up a turn repeat the last row of the run
-    place = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - padded, padded)
+    position = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - padded, padded)
     length = np.repeat(lengths, padded)
-    filled = place >= length
-    chosen = np.repeat(np.cumsum(lengths) - lengths, padded) + np.minimum(place, length - 1)
+    filled = position >= length
+    chosen = np.repeat(np.cumsum(lengths) - lengths, padded) + np.minimum(position, length - 1)
     rows = program.rows[chosen]
     rows[filled, 0] = program.slots
     is_constant = np.array([constant for _, constant in program.kinds], bool).reshape(-1, 3)
@@ -365,7 +365,7 @@ def _turn(
     v: Vectors, functions: Functions, code: int, constant: Sequence[bool], rows: Sequence[str], word: str
 ) -> None:
     """Compute the operations of some rows. All arguments are loaded before anything is stored, as none is a result."""
-    found = []
+    decoded = []
     kinds = OPERATIONS[code].arguments if code < len(OPERATIONS) else ("real",) * 3
     for row in rows:
         at = v.let(f"getelementptr inbounds [{WIDTH} x {word}], ptr @rows, i64 {row}")
@@ -375,19 +375,19 @@ def _turn(
             for field in fields
         ]
         arguments = [
-            _argument(v, f"{word} {place}", is_constant, kind == "boolean")
-            for place, is_constant, kind in zip(places[1:], constant, kinds, strict=False)
+            _argument(v, f"{word} {slot}", is_constant, kind == "boolean")
+            for slot, is_constant, kind in zip(places[1:], constant, kinds, strict=False)
         ]
-        found.append((places[0], arguments))
-    for place, arguments in found:
+        decoded.append((places[0], arguments))
+    for slot, arguments in decoded:
         value = _computed(v, functions, code, arguments)
-        v.store(value, v.let(f"getelementptr inbounds {v.real}, ptr %frame, {word} {place}"), 0)
+        v.store(value, v.let(f"getelementptr inbounds {v.real}, ptr %frame, {word} {slot}"), 0)
 
 
-def _argument(v: Vectors, place: str, is_constant: bool, is_truth: bool) -> str:
+def _argument(v: Vectors, slot: str, is_constant: bool, is_truth: bool) -> str:
     """Return the vector of an argument; truth values are stored as numbers."""
     source = "@constants" if is_constant else "%frame"
-    base = v.let(f"getelementptr inbounds {v.real}, ptr {source}, {place}")
+    base = v.let(f"getelementptr inbounds {v.real}, ptr {source}, {slot}")
     value = v.splat(base, 0) if is_constant else v.load(base, 0)
     return v.let(f"fcmp une {v.type} {value}, zeroinitializer") if is_truth else value
 

@@ -36,7 +36,7 @@ class Vectors:
         dtype: "float64" or "float32".
 
     Attributes:
-        lines: what has been written.
+        lines: instructions written so far.
         real: LLVM's name of the scalar type.
         type, mask: LLVM's names of the vector type, and of that of truth values.
         bytes: size of a scalar.
@@ -82,12 +82,12 @@ class Vectors:
 
     def transpose(self, rows: Sequence[str]) -> list[str]:
         """Return columns of a square matrix."""
-        found = list(rows)
+        columns = list(rows)
         distance = 1
         while distance < self.lanes:
-            found = self._exchange(found, distance)
+            columns = self._exchange(columns, distance)
             distance *= 2
-        return found
+        return columns
 
     def _exchange(self, rows: list[str], distance: int) -> list[str]:
         """Exchange the off-diagonal blocks of side `distance` of all diagonal blocks twice that size."""
@@ -118,11 +118,11 @@ class Vectors:
                 entry = self.let(f"load {self.real}, ptr {pointer}, align {self.bytes}")
                 value = self.let(f"insertelement {self.type} {value}, {self.real} {entry}, i32 {filled}")
             else:
-                part = f"<{size} x {self.real}>"
-                loaded = self.let(f"load {part}, ptr {pointer}, align {self.bytes}")
+                vector = f"<{size} x {self.real}>"
+                loaded = self.let(f"load {vector}, ptr {pointer}, align {self.bytes}")
                 spread = [str(i - filled) if filled <= i < filled + size else POISON for i in range(self.lanes)]
                 mask = f"<{self.lanes} x i32> <{', '.join(f'i32 {i}' for i in spread)}>"
-                wide = self.let(f"shufflevector {part} {loaded}, {part} poison, {mask}")
+                wide = self.let(f"shufflevector {vector} {loaded}, {vector} poison, {mask}")
                 if value == POISON:
                     value = wide
                 else:
@@ -148,30 +148,30 @@ class Vectors:
             self.store(value, base, offset)
             return
         if value == "zeroinitializer":
-            part, kind = (value, f"<{count} x {self.real}>") if count > 1 else ("0.0", self.real)
+            piece, kind = (value, f"<{count} x {self.real}>") if count > 1 else ("0.0", self.real)
         elif count == 1:
-            part, kind = self.let(f"extractelement {self.type} {value}, i32 {lane}"), self.real
+            piece, kind = self.let(f"extractelement {self.type} {value}, i32 {lane}"), self.real
         else:
             kind = f"<{count} x {self.real}>"
-            part = self._shuffle(value, POISON, range(lane, lane + count))
-        self.lines.append(f"store {kind} {part}, ptr {self.address(base, offset)}, align {self.bytes}")
+            piece = self._shuffle(value, POISON, range(lane, lane + count))
+        self.lines.append(f"store {kind} {piece}, ptr {self.address(base, offset)}, align {self.bytes}")
 
 
 # Branches -------------------------------------------------------------------------------------------------------------
 
 
 def when(name: str, test: str, yes: str, no: str) -> list[str]:
-    """Branch by a truth value, named for that; what follows is done where it holds."""
+    """Branch by a truth value, named for that; the instructions that follow run where it holds."""
     return [f"%{name} = {test}", f"br i1 %{name}, label %{yes}, label %{no}", f"{yes}:"]
 
 
 def unless(name: str, test: str, yes: str, no: str) -> list[str]:
-    """Branch like `when`; what follows is done where it does not hold."""
+    """Branch like `when`; the instructions that follow run where it does not hold."""
     return [f"%{name} = {test}", f"br i1 %{name}, label %{yes}, label %{no}", f"{no}:"]
 
 
 def again(index: str, step: str, stop: str, name: str, loop: str, done: str) -> list[str]:
-    """End a turn of a loop over an index, which has a next value, and begin what comes after the loop."""
+    """End a turn of a loop over an index, which has a next value, and begin the block after the loop."""
     return [
         f"%{index}.next = add i64 %{index}, {step}",
         *unless(name, f"icmp slt i64 %{index}.next, {stop}", loop, done),
@@ -313,7 +313,7 @@ class Rows(Layout):
         return {start + k: column for k, column in enumerate(columns)}
 
     def store(self, group: Group) -> None:
-        """Store columns, each when those beside it are there."""
+        """Store columns, each once its neighbours are complete."""
         if not group.is_zero:
             for column, reference in enumerate(group.references, group.start):
                 self._put(group.segment, column, reference)
