@@ -113,14 +113,14 @@ def _binom(n: Any, k: Any) -> Any:
 
 def _order(n: Any, name: str) -> int:
     """Return the order of a Bessel function: a constant whole number."""
-    known = n.tape.value_of(n.reference) if n.reference < 0 else None
-    if known is None or known != round(known) or abs(known) > 1000:
-        given = "depends on the function's arguments" if known is None else f"is {known}"
+    order = n.tape.value_of(n.reference) if n.reference < 0 else None
+    if order is None or order != round(order) or abs(order) > 1000:
+        description = "depends on the function's arguments" if order is None else f"is {order}"
         raise refuse(
-            f"The order of scipy.special.{name} {given}. Recorded are whole constant orders: the derivative by the "
-            "order is not known, nor are functions of other orders."
+            f"The order of scipy.special.{name} {description}. Recorded are whole constant orders: the derivative by "
+            "the order is not known, nor are functions of other orders."
         )
-    return int(known)
+    return int(order)
 
 
 def _first_or_second_kind(name: str, n: Any, x: Any) -> Any:
