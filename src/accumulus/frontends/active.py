@@ -272,4 +272,6 @@ def _library_of(callee: object) -> str:
 
 def _public(module: str) -> str:
     """Return the public part of a module's name."""
-    return ".".join("np" if part == "numpy" else part for part in module.split(".") if not part.startswith("_"))
+    return ".".join(
+        "np" if segment == "numpy" else segment for segment in module.split(".") if not segment.startswith("_")
+    )

@@ -139,8 +139,8 @@ class Variable(NamedTuple):
     def now(self) -> Any:
         """Return the present value, entries as a tuple; absent for what is gone."""
         with suppress(*GONE):
-            found = self.read(self.owner)
-            return tuple(found) if self.way is Way.ENTRIES else found
+            content = self.read(self.owner)
+            return tuple(content) if self.way is Way.ENTRIES else content
         if isinstance(self.owner, Mapping) and self.keys is not None:
             return tuple([self.owner.get(key, _ABSENT) for key in self.keys])
         return () if self.way is Way.ENTRIES else _ABSENT
@@ -322,8 +322,8 @@ class Captured:
 
     def _is_same(self) -> bool:
         """Return True if it holds the very same objects."""
-        for read, owner, kept in self.singles:
-            if read(owner) is not kept:
+        for read, owner, saved in self.singles:
+            if read(owner) is not saved:
                 return False
         return self.holds_entries()
 
@@ -334,11 +334,11 @@ class Captured:
 
     def holds_entries(self) -> bool:
         """Return True if containers and arrays hold the very same."""
-        for read, owner, kept in self._entries:
-            if not all(map(is_, read(owner), kept)):
+        for read, owner, saved in self._entries:
+            if not all(map(is_, read(owner), saved)):
                 return False
-        for read, owner, kept in self._contents:  # noqa: SIM110  # which takes half the time
-            if read(owner) != kept:
+        for read, owner, saved in self._contents:  # noqa: SIM110  # which takes half the time
+            if read(owner) != saved:
                 return False
         return True
 
@@ -385,11 +385,11 @@ class Captured:
         with suppress(*GONE):
             if not self._earlier and self._is_same():
                 return []
-        found = {name: text for each in self._earlier for name, text in each.changes()}
-        known = tuple([f"{name}[" for name in found])  # variables whose entries all changed
+        texts = {name: text for each in self._earlier for name, text in each.changes()}
+        prefixes = tuple([f"{name}[" for name in texts])  # variables whose entries all changed
         for each in self._variables:
-            found = {name: text for name, text in each.changes() if not name.startswith(known)} | found
-        return list(found.values())
+            texts = {name: text for name, text in each.changes() if not name.startswith(prefixes)} | texts
+        return list(texts.values())
 
     def summary(self) -> list[object]:
         """Return numbers, text and small arrays among the variables, to compare with those in another process."""
@@ -417,17 +417,17 @@ class Captured:
     def _is_equal(self) -> bool:
         """Do as `is_current`, by value; from now on, what has taken the place of equal objects is watched."""
         swapped: dict[int, Any] = {}
-        known = {id(each.owner): each.kept for each in self._variables if each.read is np.ndarray.tobytes}
+        saved_bytes = {id(each.owner): each.kept for each in self._variables if each.read is np.ndarray.tobytes}
 
         def same(before: Any, now: Any) -> bool:
             if before is now:
                 return True
             if isinstance(before, _UNCHANGING):
                 return type(before) is type(now) and repr(before) == repr(now)
-            if type(before) is np.ndarray and type(now) is np.ndarray and id(before) in known:
+            if type(before) is np.ndarray and type(now) is np.ndarray and id(before) in saved_bytes:
                 swapped[id(before)] = now
                 forms = [(each.dtype, each.shape) for each in (before, now)]
-                return forms[0] == forms[1] and bool(known[id(before)] == now.tobytes())
+                return forms[0] == forms[1] and bool(saved_bytes[id(before)] == now.tobytes())
             if type(before) is tuple and type(now) is tuple:
                 return len(before) == len(now) and all(map(same, before, now))
             return _original(before) is _original(now)
@@ -594,8 +594,8 @@ class Captured:
             if len(base.keys(value)) > MOST:
                 self._add_contents(len, value, label)
             else:  # classes with their own iterator, such as sparse matrices, still have keys
-                own = type(value).__iter__ not in _ITERATING
-                self._add_contents((lambda held: list(base.keys(held))) if own else list, value, label)
+                has_own_iterator = type(value).__iter__ not in _ITERATING
+                self._add_contents((lambda held: list(base.keys(held))) if has_own_iterator else list, value, label)
             keys = tuple(base.keys(value))
             self._add_entries(base.values, value, label, len(keys), keys)
             self._visit(getattr(value, "default_factory", None), label)
@@ -613,11 +613,11 @@ class Captured:
                 return
             some = slice(None, None, -(-count // (self._left // 2 + 1)))
             read, keys = itemgetter(some), range(count)[some]
-        kept = tuple(read(owner))
-        group = Variable(read, owner, kept, label, Way.ENTRIES, None if keys is None else tuple(keys))
-        if kept:
-            self._add(group, len(kept))
-        for k, item in enumerate(kept):
+        entries = tuple(read(owner))
+        group = Variable(read, owner, entries, label, Way.ENTRIES, None if keys is None else tuple(keys))
+        if entries:
+            self._add(group, len(entries))
+        for k, item in enumerate(entries):
             if not isinstance(item, _UNCHANGING):
                 self._visit(item, group.label_of(k if keys is None else keys[k]))
 
@@ -660,26 +660,26 @@ class Captured:
         names = set(names_in(code))
         self._codes.update(map(id, codes_in(code)))
         self._further |= names
-        known = self._scopes.setdefault(id(scope), set())
-        names -= known
-        known |= names
+        visited = self._scopes.setdefault(id(scope), set())
+        names -= visited
+        visited |= names
         self._add_named(scope, sorted([name for name in names if name in scope]), "")
-        others = [name for name in names if name not in scope]
-        inner = {name for name in others if name in vars(builtins)}
-        self._add_absent(others if "NameError" in names else inner, scope, "")
+        missing = [name for name in names if name not in scope]
+        inner = {name for name in missing if name in vars(builtins)}
+        self._add_absent(missing if "NameError" in names else inner, scope, "")
         self._add_named(vars(builtins), sorted(inner - _BUILTINS), "builtins")
         self.unwatched += [f"what {name}() reads" for name in sorted(inner & _READERS)]
-        for name in others:  # modules that are imported in it
+        for name in missing:  # modules that are imported in it
             if name in sys.modules and not is_foreign(name):
                 self._visit(sys.modules[name], name)
 
     def _visit_observed(self, observed: Observed) -> None:
         """Watch functions that ran, whatever led to them, and objects whose methods did."""
-        found = self._functions(observed)
+        functions = self._functions(observed)
         for code, scope in observed.codes.values():
             if id(code) in self._codes:
                 continue
-            for function in found.get(id(code), ()):
+            for function in functions.get(id(code), ()):
                 self._visit(function, function.__name__)
             self._visit_code(code, scope)
         for value in observed.found():
@@ -687,13 +687,13 @@ class Captured:
 
     def _functions(self, observed: Observed) -> dict[int, list[FunctionType]]:
         """Return functions with variables of their own that ran and that no name leads to, by the id of their code."""
-        found: dict[int, list[FunctionType]] = {}
+        functions: dict[int, list[FunctionType]] = {}
         codes = [code for key, (code, _) in observed.codes.items() if code.co_freevars and key not in self._codes]
         # which goes through all objects that there are: once for all of them
         for function in gc.get_referrers(*codes) if codes else ():
             if isinstance(function, FunctionType):
-                found.setdefault(id(function.__code__), []).append(function)
-        return found
+                functions.setdefault(id(function.__code__), []).append(function)
+        return functions
 
     def _visit_object(self, value: Any, label: str) -> None:
         """Watch attributes of an object, or a class, and of its classes."""
@@ -713,13 +713,13 @@ class Captured:
         with suppress(AttributeError, TypeError):
             attributes = object.__getattribute__(value, "__dict__") if users else vars(value)
         if isinstance(attributes, dict):
-            own = bool(users) or kind is SimpleNamespace
-            whole = (self._everything and own) or any(map(_is_holding, kind.__mro__))
+            is_users = bool(users) or kind is SimpleNamespace
+            whole = (self._everything and is_users) or any(map(_is_holding, kind.__mro__))
             names = set(attributes) if whole else attributes.keys() & self._names
             if users and kind.__getattribute__ is object.__getattribute__:
                 self._add(Variable(attrgetter("__class__"), value, kind, f"{label}.__class__"))
                 self._add(Variable(attrgetter("__dict__"), value, attributes, f"{label}.__dict__"))
-            if own:
+            if is_users:
                 self._add_absent(lower - names, attributes, label)
             elif not whole and not isinstance(value, BuiltinFunctionType):
                 # coefficients of splines, functions behind those that a library makes of them

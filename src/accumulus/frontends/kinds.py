@@ -132,7 +132,7 @@ class Table:
             if len(names) < example.shape[1]:
                 raise ArgumentError("rows of a table with columns that are no numbers cannot be points of a batch")
             return pandas.Series(_column(array), names)
-        made = {k: _column(array[:, place]) for place, k in enumerate(self.columns)}
+        made = {k: _column(array[:, position]) for position, k in enumerate(self.columns)}
         parts = [
             pandas.Series(made[k], example.index) if k in made else example.iloc[:, k] for k in range(example.shape[1])
         ]
@@ -179,8 +179,8 @@ def numbers_of_labelled(value: Any) -> tuple[NDArray[np.float64], Table | DataAr
     columns = tuple([k for k, dtype in enumerate(value.dtypes) if is_numeric(dtype)])
     if not columns:
         return None
-    others = [k for k in range(value.shape[1]) if k not in columns]
-    held = tuple([(k, repr(value.iloc[:, k].tolist())) for k in others])
+    rest = [k for k in range(value.shape[1]) if k not in columns]
+    held = tuple([(k, repr(value.iloc[:, k].tolist())) for k in rest])
     numbers = value.iloc[:, list(columns)].to_numpy(np.float64, na_value=np.nan)
     return numbers, Table(("table", axes, held), value, columns)
 
@@ -340,9 +340,9 @@ class Spread:
         """
         first = self._drawn + 1
         self._drawn += int(np.prod(size))
-        found: NDArray[np.float64] = np.arange(first, self._drawn + 1, dtype=np.float64) * _GOLDEN
-        found -= np.floor(found)
-        return (low + (high - low) * found).reshape(size)
+        numbers: NDArray[np.float64] = np.arange(first, self._drawn + 1, dtype=np.float64) * _GOLDEN
+        numbers -= np.floor(numbers)
+        return (low + (high - low) * numbers).reshape(size)
 
 
 def as_reals(arguments: Sequence[Any], shapes: Shapes) -> list[Any]:
