@@ -41,7 +41,7 @@ NARROW: Final = 64.0
 NEARBY: Final = 4
 MAGNIFIED: Final = 16.0
 _ATTACH: Final = BY_NAME["attach"].code
-#: What functions raise for values that they cannot compute with; traced values are no such values.
+#: Errors that functions raise for values that they cannot compute with; traced values are not among them.
 NUMERICAL: Final = (ArithmeticError, np.linalg.LinAlgError)
 
 #: Why a recording has no value where its function has one.
@@ -145,7 +145,7 @@ def where_it_holds(recording: Recording, inputs: Floats) -> NDArray[np.bool_]:
         return hold(inputs)
     holds = np.zeros(len(inputs), bool)
     for k in range(len(inputs)):
-        with suppress(Exception):  # what opaque functions raise where they have no value
+        with suppress(Exception):  # opaque functions raise where they have no value
             holds[k] = hold(inputs[k : k + 1])[0]
     return holds
 
@@ -189,7 +189,7 @@ def verify(
             except (TypeError, IndexError):
                 if position or not recording.guards:
                     raise
-                outcome = run(function, arguments)  # what is an index has to be a whole number of Python's
+                outcome = run(function, arguments)  # an index has to be an integer of Python
         except Exception as error:
             if isinstance(error, MismatchError):
                 raise  # raised by a derivative that the function calls, about that derivative's function

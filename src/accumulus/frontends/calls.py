@@ -41,7 +41,7 @@ _KEYWORD_ONLY, _VAR_KEYWORD = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.
 _PLACES = (_POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 #: A parameter: its name, its kind, and its default.
 Row = tuple[str, Any, Any]
-#: Signatures of functions, with what they were read from: calls do not read them again.
+#: Signatures of functions, with the attributes they were read from: calls do not read them again.
 _SIGNATURES: Final[WeakKeyDictionary[Any, tuple[Any, inspect.Signature, tuple[Row, ...]]]] = WeakKeyDictionary()
 
 
@@ -58,7 +58,7 @@ def signature_of(function: Callable[..., Any]) -> tuple[inspect.Signature, tuple
     except (TypeError, ValueError):
         return None
     table = tuple([(each.name, each.kind, each.default) for each in signature.parameters.values()])
-    with suppress(TypeError):  # what has no hash or no weak references is read at each call
+    with suppress(TypeError):  # objects without hash or weak references are read at each call
         _SIGNATURES[function] = source, signature, table
     return signature, table
 
@@ -341,7 +341,7 @@ class _Walk:
             if contents is not None:
                 before = len(self.numbers)
                 branch = self._branch(number, *contents, path)
-                # what holds no numbers is passed on itself
+                # containers without numbers are passed on unchanged
                 return branch if len(self.numbers) > before or not _is_hashable(number) else self.constant(number, path)
             if shape_of(number, path) is None:
                 return Constant(constant_key(number, path), number)
@@ -361,7 +361,7 @@ class _Walk:
         return Branch(container, parts)
 
     def constant(self, value: Any, path: str) -> Structure:
-        """Return the structure of what is passed on as it is: a constant, or a container of constants."""
+        """Return the structure of a value that is passed on unchanged: a constant, or a container of constants."""
         try:
             return Constant(constant_key(value, path), value)
         except ArgumentError:

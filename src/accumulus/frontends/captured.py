@@ -66,7 +66,7 @@ LONGEST_SHOWN: Final = 30
 _ALL_ATTRIBUTES: Final = frozenset({"__dict__", "asdict", "astuple", "attrgetter", "getattr", "vars"})
 #: Names in code that finds out whether an object has an attribute.
 _ASKING: Final = frozenset({"AttributeError", "getattr", "hasattr"})
-#: What reading a variable raises that is no longer there.
+#: Errors of reading a variable that no longer exists.
 GONE: Final = (AttributeError, LookupError, ValueError, RuntimeError)
 _UNCHANGING: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
 #: Special methods that compute nothing of a value, or run when an object is made.
@@ -111,7 +111,7 @@ _ITERATING: Final = (dict.__iter__, collections.OrderedDict.__iter__, MappingPro
 
 
 class Way(Enum):
-    """Comparison of what a variable was with what it is."""
+    """Comparison of a saved value of a variable with its present one."""
 
     SAME = "the very same object"
     ENTRIES = "a container of the very same objects"
@@ -124,7 +124,7 @@ class Variable(NamedTuple):
     # read, owner: how to read it, and from what
     read: Callable[[Any], Any]
     owner: Any
-    kept: Any  # what it was
+    kept: Any  # the saved value
     label: str  # what the user's code calls it, such as "model.gains"
     way: Way = Way.SAME  # how it is compared
     keys: tuple[Any, ...] | None = None  # what entries are called
@@ -137,7 +137,7 @@ class Variable(NamedTuple):
         return f"{self.label}[{key!r:.40}]"
 
     def now(self) -> Any:
-        """Return the present value, entries as a tuple; absent for what is gone."""
+        """Return the present value, entries as a tuple; absent if it is gone."""
         with suppress(*GONE):
             content = self.read(self.owner)
             return tuple(content) if self.way is Way.ENTRIES else content
@@ -155,7 +155,7 @@ class Variable(NamedTuple):
         return len(now) >= len(self.kept) and all(map(is_, now, self.kept))
 
     def changes(self) -> Iterator[tuple[str, str]]:
-        """Yield names of what has changed, and the same with what it was and is where that is short."""
+        """Yield names of changed variables, each also with its old and new value where these are short."""
         if self.is_unchanged():
             return
         now = self.now()
@@ -343,7 +343,7 @@ class Captured:
         return True
 
     def observe(self, observed: Observed) -> None:
-        """Watch, too, what has run since this was made, and what its code names; `changed` says what is another now."""
+        """Watch also the code that has run since this was made, and its names; `changed` lists the changes."""
         is_known = self._codes >= observed.codes.keys() and self._seen.keys() >= set(map(id, observed.found()))
         if not is_known:
             self._observed = self._observed or Observed()
@@ -354,7 +354,7 @@ class Captured:
         self.unwatched += [f"{name}(), which reads what is outside of Python" for name in sorted(observed.outside)]
 
     def settle(self) -> None:
-        """Leave out what has changed since this was made, or was settled; `changed` says what it is."""
+        """Leave out variables that have changed since this was made or settled; `changed` lists them."""
         changed = self.changes()
         self._earlier = []
         if not changed:
@@ -411,11 +411,11 @@ class Captured:
         return held if self._observed is None else [*held, _ABSENT]  # code that ran is not known elsewhere
 
     def resumes(self, held: Iterable[object]) -> bool:
-        """Return True if this holds, in another process, what the summary of one before says."""
+        """Return True if all entries of a summary, made in another process, hold here."""
         return set(held) <= set(self.summary())
 
     def _is_equal(self) -> bool:
-        """Do as `is_current`, by value; from now on, what has taken the place of equal objects is watched."""
+        """Return `is_current` by value; from now on, the new objects that equal the old ones are watched."""
         swapped: dict[int, Any] = {}
         saved_bytes = {id(each.owner): each.kept for each in self._variables if each.read is np.ndarray.tobytes}
 
@@ -451,7 +451,7 @@ class Captured:
     # Finding the variables ------------------------------------------------------------------------------------
 
     def _walk(self) -> None:
-        """Find all variables; code that is found last may name what was passed by before."""
+        """Find all variables, repeatedly: code found last may name variables that were skipped before."""
         while True:
             self._variables.clear()
             self.unwatched.clear()
@@ -580,7 +580,7 @@ class Captured:
             self._visit_object(value, label)
 
     def _visit_container(self, value: Any, label: str) -> None:
-        if isinstance(value, tuple):  # which cannot change, but what is in it can
+        if isinstance(value, tuple):  # which cannot change, but its items can
             for index, item in enumerate(value):
                 self._visit(item, f"{label}[{index}]" if label else _name_of(item))
         elif isinstance(value, list | collections.deque) and len(value) <= FEW:
@@ -674,7 +674,7 @@ class Captured:
                 self._visit(sys.modules[name], name)
 
     def _visit_observed(self, observed: Observed) -> None:
-        """Watch functions that ran, whatever led to them, and objects whose methods did."""
+        """Watch all functions that ran, and objects whose methods did."""
         functions = self._functions(observed)
         for code, scope in observed.codes.values():
             if id(code) in self._codes:
@@ -761,7 +761,7 @@ class Captured:
         return frozenset() if self._names.isdisjoint(_ASKING) else self._names
 
     def _visit_opaque(self, value: Any, label: str) -> None:
-        """Watch what the garbage collector knows of an object of compiled code; say so if it may hold more."""
+        """Watch the objects that the garbage collector knows of a compiled object; note that it may hold more."""
         kind = type(value)
         if kind in _PLAIN or isinstance(value, type):
             return
@@ -779,7 +779,7 @@ class Captured:
 
 
 def _change(label: str, before: Any, now: Any) -> str:
-    """Return a variable's name, with what it was and is where that is short."""
+    """Return a variable's name, with its old and new value where these are short."""
     texts = ["gone" if value is _ABSENT else _shown(value) for value in (before, now)]
     return label if "" in texts or texts[0] == texts[1] else f"{label} ({texts[0]}, now {texts[1]})"
 
@@ -797,13 +797,13 @@ def _name_of(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a number, a truth value or a short text as it is written; empty for all else."""
+    """Return the text of a number, a truth value or a short string; empty for other values."""
     text = repr(value) if isinstance(value, _UNCHANGING) else ""
     return text if len(text) <= LONGEST_SHOWN else ""
 
 
 def is_changeable(argument: object) -> bool:
-    """Return True if a constant argument is an object whose attributes may change while it stays what it is.
+    """Return True if a constant argument is an object whose attributes may change while its identity stays.
 
     Arrays are told apart by their contents.
 
@@ -814,13 +814,13 @@ def is_changeable(argument: object) -> bool:
 
 
 def _is_part(value: Any) -> bool:
-    """Return True if what an object of a library holds is an array, or a function of the user's."""
+    """Return True if an object of a library holds an array, or a function of the user's."""
     is_function = isinstance(value, FunctionType | MethodType) and not is_foreign(str(value.__module__))
     return is_function or isinstance(value, np.ndarray)
 
 
 def _is_constant(value: Any) -> bool:
-    """Return True if what belongs to a module of a library is taken as constant."""
+    """Return True if an attribute of a library's module is taken as constant."""
     return callable(value) or isinstance(value, (*_UNCHANGING, ModuleType))
 
 

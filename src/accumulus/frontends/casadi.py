@@ -41,7 +41,7 @@ _FORMULAS: Final[dict[int, Callable[..., Any]]] = {
     ca.OP_COPYSIGN: np.copysign,
     ca.OP_REMAINDER: lambda x, y: x - y * np.rint(x / y),
 }
-#: What hands its first argument on.
+#: Operations that return their first argument.
 _SAME: Final = (ca.OP_ASSIGN, ca.OP_LIFT, ca.OP_PRINTME)
 _NAMES: Final = {getattr(ca, name): name for name in dir(ca) if name.startswith("OP_")}
 

@@ -208,7 +208,7 @@ def point_at(tape: Any, references: References) -> NDArray[np.float64] | None:
 
 
 def decisions_on(tape: Any) -> Decisions | None:
-    """Return the decisions of the recording on a tape; None if whatever asks is refused.
+    """Return the decisions of the recording on a tape; None if decisions are refused.
 
     Raises:
         TraceError: in a body that is recorded once and runs many times.
@@ -552,7 +552,7 @@ class Choices:
             return None
         code, operands = tape.operation(reference).code, tape.arguments(reference)
         if not operands:
-            code = INPUT  # of what is inside of a loop nothing is known
+            code = INPUT  # nothing is known about values inside a loop
         if code == _SELECT:
             condition = operands[0]
             if condition >= 0 and condition not in memo:
@@ -612,6 +612,6 @@ def decided(tape: Tape, holds: Collection[int]) -> tuple[Tape, Integers] | None:
         rows[:, 0] += SIGNED
     result, values = extended(tape.emptied(), rows)
     result.signed_zeros = tape.signed_zeros
-    # what sees the sign of a zero that has become a constant may have been folded
+    # operations that see the sign of a zero that has become a constant may have been folded
     result.folded_zero_signs = tape.folded_zero_signs or bool(len(seeing_zero_signs(tape)))
     return result, values

@@ -48,7 +48,7 @@ class InnerTape(Tape):
         self.own, self.outer, self._most = inputs, outer, most
         self._taken: dict[int, int] = {}
         #: Operations on entries of long arrays, and whether they are too many: then the recording counts for nothing,
-        #: whatever catches the error.
+        #: even if the error is caught.
         self.unrolled, self.is_long = 0, False
         #: Lines of the user's source that its operations come from.
         self.lines: set[tuple[str, int]] = set()

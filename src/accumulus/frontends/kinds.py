@@ -149,7 +149,7 @@ class DataArray:
     example: Any = field(compare=False)  # the user's own
 
     def __call__(self, array: Any) -> Any:
-        """Return a data array with these numbers; of one entry of its first axis what `isel` selects."""
+        """Return a data array with these numbers; of one entry of its first axis the selection of `isel`."""
         example = self.example
         while np.ndim(array) < example.ndim:  # points of a batch
             example = example.isel({example.dims[0]: 0}, drop=True)
@@ -161,7 +161,7 @@ def _column(array: Any) -> Any:
 
 
 def numbers_of_labelled(value: Any) -> tuple[NDArray[np.float64], Table | DataArray] | None:
-    """Return the numbers in a labelled array, and what labels others like it; None for other values."""
+    """Return the numbers in a labelled array, and the function that labels others alike; None for other values."""
     if is_of(value, "xarray", "DataArray"):
         if not is_numeric(value.dtype) or not isinstance(value.data, np.ndarray):
             return None
@@ -204,7 +204,7 @@ def _axis_key(axis: Any) -> Hashable:
 
 
 def array_in(value: Any) -> Any:
-    """Return the array, traced or not, that is in a labelled array; everything else as it is."""
+    """Return the array, traced or not, in a labelled array; other values unchanged."""
     if is_of(value, "xarray", "DataArray", "Variable"):
         return value.data
     if is_of(value, "pandas", "DataFrame"):
@@ -241,7 +241,7 @@ _NUMBERS: Final = frozenset({float, int, np.float64, np.float32, np.float16, np.
 
 
 def as_leaf(value: Any) -> Any:
-    """Return a leaf of a result: an array for what holds one, everything else as it is."""
+    """Return a leaf of a result: the array of objects that hold one, other values unchanged."""
     jax = sys.modules.get("jax")
     return np.asarray(value) if jax is not None and isinstance(value, jax.Array) else array_in(value)
 

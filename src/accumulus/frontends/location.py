@@ -185,7 +185,7 @@ def user_place() -> Place | None:
 
 
 def place_of_error(traceback: TracebackType | None) -> Place | None:
-    """Return the place of the user's code in which an error was raised, or what it called raised it."""
+    """Return the place of the user's code that raised an error, itself or in a call."""
     entries = [entry for entry in user_entries(traceback) if not _is_between(entry.tb_frame)]
     return _place(entries[-1].tb_frame, "") if entries else None
 
@@ -258,7 +258,7 @@ def _expression(code: CodeType, instruction: int, frame: FrameType) -> tuple[str
 
 
 def _callee(expression: str, frame: FrameType) -> object:
-    """Look up what `expression` calls, in the frame, without running anything; None if it is not a plain call."""
+    """Return the callee of `expression` in the frame, without running anything; None if it is not a plain call."""
     try:
         node = ast.parse(expression, mode="eval").body
     except SyntaxError:

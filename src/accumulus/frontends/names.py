@@ -32,7 +32,7 @@ from accumulus.tape.tape import Tape
 
 @dataclass(frozen=True, slots=True)
 class NamedValues:
-    """A recording, by what its operations are called."""
+    """A recording with the names of its operations."""
 
     tape: Tape  # with an input for each entry of each argument; its outputs mean nothing
     names: Mapping[int, str]  # of operations: ``radius``, ``force[2]``, ``a in twist`` of a function that is called
@@ -56,7 +56,7 @@ def entry_of(name: str, index: Sequence[int]) -> str:
 
 
 def named_values(function: Callable[..., Any], arguments: Sequence[object]) -> NamedValues | None:
-    """Names of what a function computes of arguments like these; None where there are none: functions of JAX, SymPy.
+    """Return the names of the values that a function computes; None for functions of JAX and SymPy.
 
     Raises:
         Exception: as `record` does.

@@ -261,7 +261,7 @@ def _raised_on_numbers(function: Any, arguments: Sequence[object], error: Except
 
 
 def of_steps(recording: Recording) -> Recording:
-    """Return a recording with loops over what belongs together, over the steps of a loop in Python where there is one.
+    """Return a recording with loops over similar operations, over the steps of a loop in Python where there is one.
 
     Each of these steps has its own operations on short arrays and numbers, which are loops of a few instances.
     """
@@ -279,7 +279,7 @@ def of_steps(recording: Recording) -> Recording:
 
 
 def _by_stage(recording: Recording) -> Recording:
-    """Return a recording over what belongs together, however few instances there are."""
+    """Return a recording with loops over similar operations, however few instances there are."""
     return replace(recording, program=by_instance(recording.program, recording.results, short=True))
 
 

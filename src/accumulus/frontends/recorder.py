@@ -165,7 +165,7 @@ class Recording:
 
 
 class Recorder(ABC):
-    """A front end: what it takes, and how that gets onto a tape."""
+    """A front end: the functions it accepts, and how it records them on a tape."""
 
     @abstractmethod
     def takes(self, function: object) -> bool:

@@ -34,7 +34,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Value that is no number, and stays as it is; two are the same if their keys are equal."""
+    """Constant that is not a number; two are the same if their keys are equal."""
 
     key: Hashable
     value: Any = field(compare=False)
@@ -197,7 +197,7 @@ _CLOSED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container without what it holds."""
+    """A container without its contents."""
 
     kind: type  # its type
     labels: tuple[str, ...]  # how each part is written after it: ``[0]``, ``['a']``, ``.k``
@@ -250,7 +250,7 @@ def register(
 
 
 def opened(value: Any) -> Opened | None:
-    """Return a container, and what it holds; None for what is no container.
+    """Return a container and its contents; None for other values.
 
     >>> container, parts = opened({"a": 1.0, "b": 2.0})
     >>> container.labels, list(parts), container.build(["x", "y"])
@@ -372,7 +372,7 @@ def _constructed(kind: Any, declared: Iterable[Any], after: str) -> frozenset[st
 
 
 def _is_cached(kind: type, name: str) -> bool:
-    """Return True if an attribute is what a cached property has computed, and computes again."""
+    """Return True if an attribute is the cached value of a property, which can be computed again."""
     return isinstance(getattr(kind, name, None), cached_property)
 
 

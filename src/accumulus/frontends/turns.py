@@ -76,7 +76,7 @@ def _loops_around(file: str, line: int) -> list[Loop]:
     return sorted((loop for loop in loops if loop.function is innermost), key=lambda loop: loop.node.lineno)
 
 
-# What differs ---------------------------------------------------------------------------------------------------------
+# Differences ----------------------------------------------------------------------------------------------------------
 
 
 class _Watching:
@@ -141,7 +141,7 @@ def _difference(record: Callable[[Program], Any], program: Program, loop: Loop, 
 
 
 def _first_difference(tape: Tape, first: int, second: int, end: int) -> tuple[int, str] | None:
-    """Return the first operation of a turn that is another in the turn before, and in what; None if there is none."""
+    """Return the first operation that differs between two turns, and its difference; None if there is none."""
     for k in range(max(second - first, end - second)):
         one, other = first + k, second + k
         if one >= second:
@@ -169,7 +169,7 @@ def _way(reference: int, begin: int) -> str:
     )
 
 
-# What to write in its place -------------------------------------------------------------------------------------------
+# Suggested replacements -----------------------------------------------------------------------------------------------
 
 
 def _written(loop: Loop) -> str:
@@ -237,7 +237,7 @@ def _values(node: ast.expr) -> str:
 
 
 def _changed(body: Sequence[ast.stmt]) -> set[str]:
-    """Return names of what is written into."""
+    """Return names of variables whose entries are assigned."""
     names = set()
     for statement in body:
         for node in ast.walk(statement):

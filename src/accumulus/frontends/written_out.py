@@ -15,7 +15,7 @@ from accumulus.frontends.location import in_library
 from accumulus.tape.blocks import Block
 from accumulus.tape.program import Program
 
-#: What would make them short.
+#: Advice on how to shorten them.
 INSTEAD: Final = (
     "What is written as operations on whole arrays, or with acc.map, acc.scan or acc.assemble, is prepared in a moment"
 )

@@ -94,7 +94,7 @@ def known_function(function: Any) -> Callable[..., Any] | None:
 
 
 def folds_by_numpy(jaxpr: Any) -> bool:
-    """Return True if constants can be put through a jaxpr without JAX, which compiles what it computes."""
+    """Return True if a jaxpr can be evaluated on constants without JAX, which would compile it."""
     return all(
         (row := PRIMITIVES.get(equation.primitive.name)) is not None
         and row.folds
@@ -140,15 +140,15 @@ class _Loop:
     """A loop of known length."""
 
     call: Call
-    # jaxpr, constants: of one step; it takes what is the same for all, what is handed on, and an entry of `xs`
+    # jaxpr, constants: of one step; it takes the shared values, the state, and an entry of `xs`
     jaxpr: Any
     constants: Sequence[Any]
-    shared: list[Any]  # values of what is the same for all
-    begin: list[Any]  # values of what is handed on at first
+    shared: list[Any]  # values that all steps share
+    begin: list[Any]  # the initial state
     xs: list[Any]  # arrays with an entry for each step
     length: int
     reverse: bool
-    # positions of what is handed on that is known at each step → its values, in the order of the steps, and the last
+    # positions in the state that are known at each step → their values, in the order of the steps, and the last
     tables: dict[int, list[Any]]
 
     @property
@@ -226,7 +226,7 @@ def _chosen(holds: Any, following: Any, before: Any) -> Any:
 
 
 def _known(jaxpr: Any, shared: list[Any], begin: list[Any], xs: list[Any]) -> set[int]:
-    """Return positions of what is handed on that does not depend on the function's arguments, at any step."""
+    """Return the positions in the state that do not depend on the function's arguments at any step."""
     handed = jaxpr.invars[len(shared) : len(shared) + len(begin)]
     independent = {k for k, value in enumerate(begin) if is_constant(value)}
     unknown = _not_constant(jaxpr.invars, shared) | _not_constant(jaxpr.invars[len(shared) + len(begin) :], xs)
@@ -339,7 +339,7 @@ def _run(loop: _Loop) -> list[Any]:
 
 
 def _indexed(loop: _Loop) -> tuple[list[Any], list[Any]]:
-    """Return equations that index by values known at each step: into what changes, and into what is constant."""
+    """Return equations that index by values known at each step: those into changing arrays, and into constants."""
     jaxpr, shared = loop.jaxpr, len(loop.shared)
     stays = {*jaxpr.invars[:shared], *jaxpr.constvars}
     handed = jaxpr.invars[shared : shared + len(loop.begin)]
@@ -386,7 +386,7 @@ def _given(loop: _Loop, step: int, entry: int) -> list[Any]:
 
 
 def _taken_out(loop: _Loop, equations: list[Any]) -> list[Any]:
-    """Return results of equations that do not depend on what changes, for all steps, in the order of the entries."""
+    """Return results of loop-invariant equations for all steps, in the order of the entries."""
     if not equations:
         return []
     body = loop.jaxpr.replace(outvars=[variable for equation in equations for variable in equation.outvars])

@@ -21,7 +21,7 @@ from accumulus.frontends.numpy.lookups import is_lookup
 from accumulus.frontends.numpy.operands import concrete, depends, references_of
 from accumulus.frontends.numpy.products import contract
 
-#: Primitives that change entries, and what joins those that are there with those that come; None for replacement.
+#: Primitives that change entries, with the function that joins old and new ones; None for replacement.
 SCATTERS: Final[dict[str, Any]] = {
     "scatter": None,
     **dict.fromkeys(("scatter-add", "scatter_add"), np.add),
@@ -341,7 +341,7 @@ def _scatter(call: Call, x: Any, indices: Any, updates: Any) -> Any:
 
 
 def _changed(call: Call, x: Any, places: NDArray[np.int64], values: Any, function: Any) -> Any:
-    """Return an array with entries that are others, or joined with others."""
+    """Return an array with the entries at some positions replaced by values, or joined with them."""
     shape = np.shape(x)
     if is_constant(x) and is_constant(values):
         result = np.array(x).reshape(-1)

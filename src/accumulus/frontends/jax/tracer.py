@@ -192,13 +192,13 @@ _ASKED: Final = (
 
 #: A value of this context is part of the keys of all of JAX's caches; versions without one clear these.
 _CONTEXT: Final = jax.make_user_context(None) if hasattr(jax, "make_user_context") else None
-#: Functions that are kept with what was traced of them.
+#: Number of functions whose traces are kept.
 MOST_KEPT: Final = 64
 
 
 class _Jaxprs(Recorder):
     def __init__(self) -> None:
-        #: By function and shapes: the function, what was traced last, and the context in which that is compiled.
+        #: By function and shapes: the function, its last trace, and the context in which that is compiled.
         self._kept: dict[Hashable, tuple[Any, ClosedJaxpr | None, object]] = {}
         #: By the same, positions of arguments that have to be integers.
         self._whole: dict[Hashable, frozenset[int]] = {}
@@ -274,7 +274,7 @@ class _Jaxprs(Recorder):
 
 @contextmanager
 def _within(token: object) -> Iterator[None]:
-    """Let JAX trace anew what it has not traced with this token."""
+    """Make JAX trace anew the functions that it has not traced with this token."""
     if _CONTEXT is None:
         jax.clear_caches()
         yield
@@ -288,7 +288,7 @@ def _key(function: Any, arguments: Sequence[Any]) -> Hashable:
 
 
 def _is_same(before: ClosedJaxpr, now: ClosedJaxpr) -> bool:
-    """Return True if two jaxprs of one function compute the same, so that what was compiled of the first does."""
+    """Return True if two jaxprs of one function compute the same, so that the compiled first one stays valid."""
     return str(before) == str(now) and all(map(np.array_equal, before.consts, now.consts))
 
 

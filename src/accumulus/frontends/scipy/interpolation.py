@@ -141,7 +141,7 @@ def spline(
 
 
 def _at_axis(result: Any, dimensions: int, axis: int) -> Any:
-    """Return an array whose first axes, so many as there are `dimensions`, are moved to a place among the others."""
+    """Return an array whose first `dimensions` axes are moved to a position among the others."""
     order = list(range(np.ndim(result)))
     behind = order[dimensions:]
     return np.transpose(result, [*behind[:axis], *order[:dimensions], *behind[axis:]])

@@ -35,7 +35,7 @@ from accumulus.frontends.numpy.operands import concrete, depends, references_of
 from accumulus.frontends.numpy.table import borrows, by_name, refuses
 from accumulus.tape.tape import Tape
 
-#: What SciPy calls the structures of a matrix.
+#: SciPy's names of the structures of a matrix.
 SYMMETRIC = ("sym", "symmetric", "her", "hermitian", "pos", "positive definite")
 POSITIVE = ("pos", "positive definite")
 
@@ -59,7 +59,7 @@ def _structured(tape: Tape, a: Any, assume_a: str | None, lower: bool) -> Any:
 
 
 def _records(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated function as what records ``scipy.linalg.name``, by names, of what is not passed over."""
+    """Enter the decorated function as the recording function of ``scipy.linalg.name``; ignored options are left out."""
     return lambda record: borrows("scipy.linalg", name)(by_name(record))
 
 
@@ -76,7 +76,7 @@ def _solve(tape: Tape, a: Any, b: Any, lower: bool = False, assume_a: Any = None
 
 @_records("cho_factor")
 def _cho_factor(tape: Tape, a: Any, lower: bool = False) -> tuple[Any, bool]:
-    """Return the factor, with what the matrix has in the other triangle, for `cho_solve`."""
+    """Return the factor, with the other triangle as in the matrix, for `cho_solve`."""
     a = as_array(tape, a)
     rest = np.triu(a, 1) if lower else np.tril(a, -1)
     return factorisations.cholesky(tape, a, upper=not lower) + rest, lower
@@ -120,7 +120,7 @@ def _lu_factor(tape: Tape, a: Any) -> tuple[Any, Any]:
 
 @_records("lu_solve")
 def _lu_solve(tape: Tape, lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -> Any:
-    """Return solutions by what `lu_factor` has returned."""
+    """Return solutions from the factors of `lu_factor`."""
     factors, pivots, sides = as_array(tape, lu_and_piv[0]), as_array(tape, lu_and_piv[1]), as_array(tape, b)
     if factors.ndim != 2 or sides.ndim not in (1, 2):
         raise refuse("scipy.linalg.lu_solve is recorded for one matrix, and one or two axes of right-hand sides.")
@@ -475,7 +475,7 @@ def _circulant(tape: Tape, c: Any) -> Any:
     return column[places % len(column)]
 
 
-# What is not recorded, and why ---------------------------------------------------------------------------------------
+# Functions that are not recorded -------------------------------------------------------------------------------------
 
 
 refuses(

@@ -21,7 +21,7 @@ from accumulus.tape.tape import Tape
 
 #: Formats that may have traced entries.
 FORMATS: Final = ("csr", "csc", "coo", "dia")
-#: What is recorded of them.
+#: Recorded operations of sparse matrices, for messages.
 METHODS: Final = (
     "A @ x, x @ A, A.T, A + B, A - B, A * number, A / number, A.multiply(B), A.sum(axis), A.diagonal(), A.toarray(), "
     "A.data, changes of format, and spsolve, splu and factorized"
@@ -310,7 +310,7 @@ def _diagonals(
     shape: Any,
     format: Any,  # noqa: A002
 ) -> SparseEntries:
-    """Return a matrix of diagonals, each as long as it is, or one number for all of it."""
+    """Return a matrix of diagonals, each given as all its entries or as one number."""
     import scipy.sparse
 
     numbers = np.atleast_1d(concrete(offsets))

@@ -64,7 +64,7 @@ def _transformed(function: FunctionType, runtime: Mapping[str, object]) -> CodeT
     try:
         transformed = _transform(function, runtime)
     except (SyntaxError, RecursionError, OSError, TypeError, ValueError, IndexError, AttributeError):
-        transformed = None  # what this module does not understand runs as it is
+        transformed = None  # unsupported code runs untransformed
     if transformed is not None and not set(transformed.co_freevars) <= runtime.keys() | set(code.co_freevars):
         transformed = None
     _CODES[key] = transformed
@@ -98,7 +98,7 @@ def _transform(function: FunctionType, runtime: Mapping[str, object]) -> CodeTyp
 
 @lru_cache(maxsize=64)
 def _tree(source: str) -> tuple[list[tuple[ast.FunctionDef | ast.Lambda, str]], ast.stmt]:
-    """Return all functions of a file with their classes, and an import of what the file imports.
+    """Return all functions of a file with their classes, and an import of the names that the file imports.
 
     Python compiles the attributes of what is imported in another way.
     """

@@ -45,7 +45,7 @@ def _leaves(block: Sequence[ast.stmt], kind: Exit) -> bool:
 
 
 def moved_into_branches(block: list[ast.stmt], kind: Exit) -> list[ast.stmt]:
-    """Return a block in which what follows a branch that exits is the other branch, as far as that goes."""
+    """Return a block whose statements after a branch that exits are moved into the other branch, where possible."""
     for index, statement in enumerate(block):
         if not isinstance(statement, ast.If):
             continue

@@ -75,7 +75,7 @@ HARMLESS: Final = frozenset(
         *("staticmethod", "super", "type"),
     )
 )
-#: Functions that see the frame they are called in, or need it: code that names them stays as it is.
+#: Functions that see the frame they are called in, or need it: code that names them is not transformed.
 FRAMES: Final = frozenset({"locals", "eval", "exec", "vars", "dir"})
 #: Most nested blocks (Python allows 20), and the number that an `if` takes.
 MOST_BLOCKS: Final = 18
@@ -83,7 +83,7 @@ BLOCKS: Final = 2
 
 
 def is_refused(function: ast.AST) -> bool:
-    """Return True if a function is left as it is, since it looks at its own frame."""
+    """Return True if a function is not transformed because it looks at its own frame."""
     return any(isinstance(node, ast.Name) and node.id in FRAMES for node in ast.walk(function))
 
 
@@ -200,7 +200,7 @@ class Transformer(ast.NodeTransformer):
     # Functions ----------------------------------------------------------------------------------------------------
 
     def function(self, node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.Lambda:
-        """Return the function itself, without what is evaluated where it is defined."""
+        """Return the function itself, without the defaults, decorators and annotations evaluated at its definition."""
         if isinstance(node, ast.Lambda):
             node.body = self.visit(node.body)
             return node
@@ -320,7 +320,7 @@ class Transformer(ast.NodeTransformer):
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.target, ast.Subscript | ast.Attribute):
-            announced = node.target.value  # what is in it may be changed in place, too
+            announced = node.target.value  # its content may be changed in place, too
             assert isinstance(announced, ast.Call)
             announced.args.append(located(ast.Constant(True), node))
         return node

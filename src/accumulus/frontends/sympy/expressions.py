@@ -52,7 +52,7 @@ def expressions(
 
 
 class _Expressions(Domain):
-    """SymPy's expressions; what is used more than once gets a name."""
+    """SymPy's expressions; those that are used more than once get a name."""
 
     located = frozenset(("function",))
 

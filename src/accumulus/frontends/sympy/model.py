@@ -1,4 +1,4 @@
-"""SymPy's side of a recording: results, the symbols that are their arguments, and what stands for these symbols."""
+"""SymPy's side of a recording: results, the symbols that are their arguments, and the stand-ins of these symbols."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from accumulus.errors import ArgumentError
 from accumulus.frontends.active import refuse
 from accumulus.tape.operations import BY_NAME, Operation
 
-#: What stands for one number: symbols, functions of time, their derivatives, and entries of arrays without entries.
+#: Objects that stand for one number: symbols, functions of time, their derivatives, and entries of symbolic arrays.
 SYMBOLS: Final = (sp.Symbol, AppliedUndef, sp.Derivative, MatrixElement, sp.Indexed)
 
 #: Arrays that have a name only.
@@ -139,7 +139,7 @@ class Model:
         self.__doc__ = "SymPy expressions."
 
     def map(self, of_each: Callable[[Sequence[Any]], Any]) -> Any:
-        """Return the structure of the results, with what `of_each` makes of the entries of each leaf, in its shape."""
+        """Return the structure of the results, with the values of `of_each` for each leaf's entries, in its shape."""
         return _mapped(self.results, of_each)
 
     @property
@@ -229,7 +229,7 @@ def named_row(node: Any) -> Operation | None:
 
 
 class Places:
-    """The arguments of a model as arrays of whatever stands for their entries.
+    """The arguments of a model as arrays of stand-ins for their entries.
 
     Raises:
         ArgumentError: for another number of arguments, or one of another shape.
@@ -255,7 +255,7 @@ class Places:
                 self._of_symbol.update(zip(argument.symbols, array.ravel().tolist(), strict=True))
 
     def add(self, symbol: Any, reference: Any) -> None:
-        """Let `reference` stand for one symbol more."""
+        """Add a symbol with the reference that stands for it."""
         self._of_symbol[symbol] = reference
 
     def of(self, node: Any) -> Any:

@@ -45,7 +45,7 @@ def _evaluated(model: Model, arguments: Sequence[Any]) -> Any:
 
 
 class _Constant(float):
-    """The value of an expression without symbols: what is computed from others is a plain float."""
+    """The value of an expression without symbols; values computed from others are plain floats."""
 
 
 def _value(places: Places, node: Any, parts: list[Any]) -> Any:
@@ -65,7 +65,7 @@ def _value(places: Places, node: Any, parts: list[Any]) -> Any:
             return elementary(*parts)
         if (implementation := getattr(node, "_imp_", None)) is not None:
             return float(implementation(*parts))
-        # the parts are doubles, and so is what comes of them: at more digits a sine of 1e5 is that of another number
+        # the parts are doubles, and so is the result: at more digits a sine of 1e5 is that of another number
         value = node.func(*map(_as_sympy, parts))
         return float(value if value.is_Number else sp.expand_func(value.rewrite(sp.erf)).evalf())
     except (ArithmeticError, TypeError, ValueError):

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 # Parts of expressions -------------------------------------------------------------------------------------------------
 
-#: What SymPy works out in bounded time, where it has been put down without that: not integrals, nor limits.
+#: Unevaluated expressions that SymPy works out in bounded time: neither integrals nor limits.
 UNDONE: Final = (sp.Derivative, sp.Subs, MatrixElement)
 #: Most terms of a sum, or factors of a product.
 MOST_TERMS: Final = 1_000_000
@@ -50,9 +50,9 @@ def bottom_up(
 
     Args:
         roots: expressions; whoever calls holds on to them and to their parts.
-        parts: of an expression, what it is made from.
-        make: from an expression and what was made of its parts.
-        cache: what was made already, by identity; it is added to.
+        parts: function that returns the operands of an expression.
+        make: function of an expression and the results for its operands.
+        cache: results by the identity of their expressions; new ones are added.
 
     >>> from sympy.abc import x
     >>> bottom_up([(x + 1) ** 2], lambda node: node.args, lambda node, sizes: 1 + sum(sizes), {})
@@ -155,7 +155,7 @@ class Nodes:
 
 
 def _kind(kind: type) -> type | None:
-    """Return the class that decides what the parts of its objects are; None where these are their arguments."""
+    """Return the class that decides which operands its objects have; None where they are the arguments."""
     if issubclass(kind, SYMBOLS + UNDONE):
         return object
     bases: tuple[type, ...] = (sp.Piecewise, sp.Sum, sp.Product)
@@ -205,7 +205,7 @@ def _sinc(x: Any) -> Any:
     return sine_by_argument(x)
 
 
-#: Class → formula on what stands for its arguments.
+#: Class → formula on the stand-ins of its arguments.
 FORMULAS: Final[dict[Any, Callable[..., Any]]] = {
     sp.sec: lambda x: 1.0 / np.cos(x),
     sp.csc: lambda x: 1.0 / np.sin(x),
@@ -266,7 +266,7 @@ class Writer(Nodes):
         super().__init__(places)
         self._tape = tape
         self._known: dict[int, int] = {}
-        #: What was written as a constant, by its value.
+        #: Written constants, by value.
         self.numbers: dict[float, Any] = {}
         self._writers: dict[type, Callable[[Any, list[int]], int]] = {
             sp.Add: self._sum,
@@ -365,7 +365,7 @@ class Writer(Nodes):
                 below.append(self._to_the(operand, -factor.args[1]))
             else:
                 above.append(self._to_the(operand, factor.args[1]))
-        above.sort(key=lambda reference: reference < 0)  # what is common to products has no coefficient
+        above.sort(key=lambda reference: reference < 0)  # the common part of products has no coefficient
         product = self._multiplied(above)
         return self._tape.divide(product, self._multiplied(below)) if below else product
 
