@@ -35,7 +35,7 @@ class _Active(threading.local):
     merging: int = 0
     #: The last tapes of bodies and of nested functions that this recording has made.
     inner: Any = None
-    #: Where Python printed when the recording began: what is printed elsewhere may be read again.
+    #: Stream that Python printed to when the recording began: text printed elsewhere may be read again.
     console: Any = None
     #: Blocks that catch errors: in one, what `math` would raise for a number has to be known.
     trying: int = 0

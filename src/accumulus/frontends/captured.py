@@ -93,9 +93,9 @@ _OUTSIDE: Final = frozenset(
 )
 #: Modules of the standard library that read files and clocks for their own purposes.
 _BESIDE: Final = frozenset(("importlib", "inspect", "linecache", "logging", "threading", "traceback", "warnings"))
-#: Packages that this one calls for its own purposes; what the user's code calls of them is watched.
+#: Packages that this one calls for its own purposes; calls of them by the user's code are watched.
 _OWN: Final = frozenset(("dask", "distributed", "networkx", "optree", "platformdirs", "rich", "typer"))
-#: Modules of the standard library with classes that keep what they contain in attributes.
+#: Modules of the standard library with classes that keep their contents in attributes.
 _HOLDING: Final = frozenset(
     (
         *("_collections_abc", "argparse", "collections", "configparser", "enum", "functools", "os"),
@@ -103,7 +103,7 @@ _HOLDING: Final = frozenset(
     )
 )
 _BUILTINS: Final = frozenset(vars(builtins))
-#: Functions of Python that read what has no name in code.
+#: Functions of Python that read objects without a name in code.
 _READERS: Final = frozenset({"eval", "exec", "globals", "input", "locals", "open"})
 _ABSENT: Final = object()
 #: Of mappings whose iterators give their keys.
@@ -125,9 +125,9 @@ class Variable(NamedTuple):
     read: Callable[[Any], Any]
     owner: Any
     kept: Any  # the saved value
-    label: str  # what the user's code calls it, such as "model.gains"
+    label: str  # its name in the user's code, such as "model.gains"
     way: Way = Way.SAME  # how it is compared
-    keys: tuple[Any, ...] | None = None  # what entries are called
+    keys: tuple[Any, ...] | None = None  # keys of the entries, for their names
     is_named: bool = False  # True if these are attributes
 
     def label_of(self, key: Any) -> str:
@@ -181,7 +181,7 @@ class Observed:
         #: Code of the user's with its global variables, by identity.
         self.codes: dict[int, tuple[CodeType, dict[str, Any]]] = {}
         self.objects: dict[int, weakref.ref[Any]] = {}
-        #: Functions that read what is outside of Python.
+        #: Functions that read data outside of Python.
         self.outside: set[str] = set()
         #: All code, and how often it was called yet; of the standard library, whether it reads on the user's behalf.
         self._calls: dict[int, int] = {}
@@ -461,7 +461,7 @@ class Captured:
             self._scopes: dict[int, set[str]] = {}
             self._classes: set[tuple[int, bool]] = set()
             self._further: set[str] = set()
-            #: True if it matters what attributes code names.
+            #: True if it matters which attributes code names.
             self._by_name = False
             #: Entries that may be watched yet.
             self._left = MOST
@@ -498,7 +498,7 @@ class Captured:
     def _add_named(
         self, owner: Any, names: Sequence[Any], label: str, *, is_named: bool = True, visits: bool = True
     ) -> None:
-        """Watch entries of a namespace or container that have names or places, and what can be reached through them."""
+        """Watch named or numbered entries of a namespace or container, and the objects reachable through them."""
         if not names:
             return
         group = Variable(itemgetter(*names), owner, (), label, Way.ENTRIES, tuple(names), is_named)

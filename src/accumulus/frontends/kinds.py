@@ -109,14 +109,14 @@ def _holds_numbers(container: Any) -> bool:
 #
 # As arguments they are their numbers, and the function gets one like the user's own with traced values in it, in whole
 # columns or arrays. What the libraries do with labels is theirs; arithmetic comes back to the recorder by NumPy's
-# protocols. What pandas computes in its own code for numbers is refused where that code asks for plain numbers.
+# protocols. Computations in pandas' own code are refused where that code asks for plain numbers.
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """Table or series of pandas without its numbers, to be made of an array."""
 
-    key: Hashable  # what tells it apart from others
+    key: Hashable  # which distinguishes it from others
     example: Any = field(compare=False)  # the user's own
     columns: tuple[int, ...] | None = field(compare=False)  # positions of the columns with numbers; None for a series
 
@@ -145,7 +145,7 @@ class Table:
 class DataArray:
     """Data array of xarray without its numbers, to be made of an array."""
 
-    key: Hashable  # what tells it apart from others
+    key: Hashable  # which distinguishes it from others
     example: Any = field(compare=False)  # the user's own
 
     def __call__(self, array: Any) -> Any:

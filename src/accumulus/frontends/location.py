@@ -33,9 +33,9 @@ LIBRARIES: Final = frozenset(
         *("sklearn", "sympy", "torch", "xarray"),
     )
 )
-#: The same and the standard library: what belongs to these holds nothing of the user's.
+#: The same and the standard library: their objects hold nothing of the user's.
 _FOREIGN: Final = LIBRARIES | frozenset(sys.stdlib_module_names) | {"accumulus"}
-#: The function that runs what is recorded: what called it is not recorded.
+#: Name of the function that runs the recorded function: its callers are not recorded.
 RECORDED: Final = "_recorded"
 PACKAGE_DIRECTORY: Final = str(Path(__file__).parents[1]) + os.sep
 
@@ -53,7 +53,7 @@ class Place:
     marks: str = ""
     #: Name of the instruction.
     instruction: str = ""
-    #: What is called there, if it is a call of something that can be looked up.
+    #: The callee, if the place is a call whose callee can be looked up.
     callee: object = None
     #: Module of the library code that it called, directly; empty if there is none.
     library: str = ""

@@ -152,11 +152,11 @@ def _tree(structure: Structure, leaves: Iterator[Any]) -> Any:
 #
 # Containers of numbers: how one is opened, and how one of the same kind is made of other parts.
 #
-# Containers are lists, tuples, named tuples, dicts, None (which holds nothing), data classes, attrs classes, and what
-# is registered: here, or with JAX or optree where these are loaded. Everything else is a leaf of its own.
+# Containers are lists, tuples, named tuples, dicts, None (which holds nothing), data classes, attrs classes, and those
+# registered here, or with JAX or optree where these are loaded. Everything else is a leaf of its own.
 #
-# Objects are copied attribute by attribute, without running ``__init__``: it may check or convert what traced values
-# are not, and would do so for derivatives, too.
+# Objects are copied attribute by attribute, without running ``__init__``: it may check or convert
+# numbers, which traced values are not, and would do so for derivatives, too.
 
 # Keys of constants ----------------------------------------------------------------------------------------------------
 
@@ -407,7 +407,7 @@ def _elsewhere(value: Any) -> Opened | None:
     if jax is not None and hasattr(jax, "all_leaves") and not jax.all_leaves([value]):
         pairs, definition = jax.tree_flatten_with_path(value, is_leaf=lambda node: node is not value)
         labels = tuple([jax.keystr(path) for path, _ in pairs])
-        return Container(type(value), labels, definition, _JaxBuild(definition)), tuple([part for _, part in pairs])
+        return Container(type(value), labels, definition, _JaxBuild(definition)), tuple([child for _, child in pairs])
     optree = sys.modules.get("optree")
     if optree is not None and hasattr(optree, "tree_is_leaf") and not optree.tree_is_leaf(value, namespace="accumulus"):
         parts, rest, entries, unflatten = optree.tree_flatten_one_level(value, namespace="accumulus")

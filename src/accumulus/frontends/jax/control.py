@@ -417,7 +417,7 @@ def _written_out(loop: _Loop) -> list[Any]:
 #
 # Their rules are what counts, as for JAX: many are there because the derivative of the program is not that of the
 # function where branches meet. A rule is recorded for a direction t that has the value 0 and the derivative of x. Since
-# the rule is linear in t, what it returns has the value 0 and the derivative that the rule says; that is attached to
+# the rule is linear in t, its result has the value 0 and the derivative that the rule defines; that is attached to
 # the value. Within a rule, derivatives of the values that it uses do not matter, since they are multiplied by t: there,
 # functions are recorded without their rules.
 

@@ -205,9 +205,9 @@ def _gather(call: Call, x: Any, indices: Any) -> Any:
         return at(indices)
     axes = numbers.start_index_map
     if is_lookup(indices.tape, indices) and not numbers.operand_batching_dims:
-        found = _looked_up(x, indices, axes, sizes, windows)
-        if found is not None:
-            return np.moveaxis(found, range(found.ndim - len(windows), found.ndim), numbers.offset_dims)
+        rows = _looked_up(x, indices, axes, sizes, windows)
+        if rows is not None:
+            return np.moveaxis(rows, range(rows.ndim - len(windows), rows.ndim), numbers.offset_dims)
     if np.shape(indices)[-1] != 1 or np.shape(x)[axes[0]] - sizes[axes[0]] >= MOST_PLACES:
         return at(_decided(indices))
     last = np.shape(x)[axes[0]] - sizes[axes[0]]

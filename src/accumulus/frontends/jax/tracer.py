@@ -39,7 +39,7 @@ from accumulus.tape.tape import Tape
 
 # Which functions are JAX's --------------------------------------------------------------------------------------------
 #
-# Taken are what JAX makes (compiled functions, those with rules of their own, what `jax.grad` and `jax.vmap` return,
+# Taken are objects of JAX (compiled functions, those with rules of their own, results of `jax.grad` and `jax.vmap`,
 # jaxprs), functions and objects of libraries that are written in JAX, and Python functions whose code, or the code of a
 # function that it calls by name, calls a function of JAX by name: ``jnp.sin(x)``, ``lax.scan(…)``. A type of JAX's that
 # is named (``isinstance(x, jax.Array)``) tells nothing. ``jax.jit(f)`` says it of any function.

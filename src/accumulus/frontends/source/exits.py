@@ -13,7 +13,7 @@ from accumulus.frontends.source.nodes import assigned, constant_node, copied, lo
 #
 # ``if c: return a`` and then ``return b`` is ``if c: return a`` ``else: return b``: after that every exit is at the end
 # of its branch, where it is the assignment of a result. The same is done with ``continue`` in the bodies of loops.
-# Where an exit is somewhere deeper, what follows is copied into both branches as long as it is short.
+# Where an exit is deeper, the statements that follow are copied into both branches as long as they are short.
 
 #: Nodes with a scope of their own.
 SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -54,7 +54,7 @@ def moved_into_branches(block: list[ast.stmt], kind: Exit) -> list[ast.stmt]:
         rest = block[index + 1 :]
         then, other = statement.body, statement.orelse
         if not _leaves(then, kind):
-            if not _leaves(other, kind) and rest:  # an exit within: what follows comes behind either
+            if not _leaves(other, kind) and rest:  # an exit within: the rest follows either branch
                 if sum(1 for each in rest for _ in ast.walk(each)) > MOST_COPIED:
                     return block
                 other = other + copied(rest)
@@ -134,8 +134,8 @@ def exits_outside(nodes: Sequence[ast.AST]) -> bool:
 #                                     return y
 #
 # A flag that is a plain truth ends the loop at once, as the exit itself would have done. Loops whose exits are not all
-# at the ends of branches, after what follows these has been moved into the other branch, stay as they are: so do those
-# with an exit in a ``try`` or ``with``, and ``while`` loops, whose number of turns is not known.
+# at the ends of branches, after the statements that follow have been moved into the other branch, are not transformed,
+# nor are those with an exit in a ``try`` or ``with``, and ``while`` loops, whose number of turns is not known.
 
 EXITS: Final = (ast.Return, ast.Break, ast.Continue)
 
