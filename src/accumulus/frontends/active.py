@@ -29,13 +29,13 @@ class _Active(threading.local):
     #: The last refusal and the file and line that it names, if any: NumPy swallows some exceptions and raises its own,
     #: and so may the user's code.
     refusal: tuple[TraceError, tuple[str, int] | None] | None = None
-    #: What decisions on values are answered by (`accumulus.frontends.decisions.Decisions`); None if they are refused.
+    #: Answers to decisions on values (`accumulus.frontends.decisions.Decisions`); None if they are refused.
     decisions: Any = None
     #: Number of merged branches being recorded: no decision can be kept as a guard in one.
     merging: int = 0
     #: The last tapes of bodies and of nested functions that this recording has made.
     inner: Any = None
-    #: Where Python printed when the recording began: what is printed elsewhere may be read again.
+    #: Stream that Python printed to when the recording began: text printed elsewhere may be read again.
     console: Any = None
     #: Blocks that catch errors: in one, what `math` would raise for a number has to be known.
     trying: int = 0
@@ -214,7 +214,7 @@ def no_number(kind: str = "float") -> TraceError:
     return refuse(f"A plain number is needed here, and the value depends on the function's arguments. {ADVICE[kind]}")
 
 
-#: What to do instead of asking for a number.
+#: Advice on what to write instead of asking for a number.
 ADVICE: Final = {
     "float": "Leave the conversion away, use NumPy's functions, or make the argument static (static_argnums).",
     "int": "Leave the conversion away: np.floor, np.ceil, np.trunc and np.rint round and can be recorded; or make the "
@@ -272,4 +272,6 @@ def _library_of(callee: object) -> str:
 
 def _public(module: str) -> str:
     """Return the public part of a module's name."""
-    return ".".join("np" if part == "numpy" else part for part in module.split(".") if not part.startswith("_"))
+    return ".".join(
+        "np" if segment == "numpy" else segment for segment in module.split(".") if not segment.startswith("_")
+    )

@@ -41,7 +41,7 @@ NARROW: Final = 64.0
 NEARBY: Final = 4
 MAGNIFIED: Final = 16.0
 _ATTACH: Final = BY_NAME["attach"].code
-#: What functions raise for values that they cannot compute with; traced values are no such values.
+#: Errors that functions raise for values that they cannot compute with; traced values are not among them.
 NUMERICAL: Final = (ArithmeticError, np.linalg.LinAlgError)
 
 #: Why a recording has no value where its function has one.
@@ -83,11 +83,11 @@ class Outcome:
     @property
     def rounding(self) -> Floats:
         """Return the rounding error allowed for each entry that the function rounded to a narrower float; else 0."""
-        parts = [np.zeros(leaf.size) for _, leaf in self.leaves]
-        for part, (_, leaf) in zip(parts, self.leaves, strict=True):
+        bounds = [np.zeros(leaf.size) for _, leaf in self.leaves]
+        for bound, (_, leaf) in zip(bounds, self.leaves, strict=True):
             if leaf.dtype in (np.float32, np.float16):
-                part[:] = NARROW * np.finfo(leaf.dtype).eps * np.abs(leaf).max(initial=0.0)
-        return np.concatenate([np.empty(0), *parts])
+                bound[:] = NARROW * np.finfo(leaf.dtype).eps * np.abs(leaf).max(initial=0.0)
+        return np.concatenate([np.empty(0), *bounds])
 
 
 def run(function: Callable[..., Any], arguments: Sequence[Any], observed: Observed | None = None) -> Outcome:
@@ -143,11 +143,11 @@ def where_it_holds(recording: Recording, inputs: Floats) -> NDArray[np.bool_]:
 
     if not recording.program.calls:
         return hold(inputs)
-    found = np.zeros(len(inputs), bool)
+    holds = np.zeros(len(inputs), bool)
     for k in range(len(inputs)):
-        with suppress(Exception):  # what opaque functions raise where they have no value
-            found[k] = hold(inputs[k : k + 1])[0]
-    return found
+        with suppress(Exception):  # opaque functions raise where they have no value
+            holds[k] = hold(inputs[k : k + 1])[0]
+    return holds
 
 
 def verify(
@@ -189,7 +189,7 @@ def verify(
             except (TypeError, IndexError):
                 if position or not recording.guards:
                     raise
-                outcome = run(function, arguments)  # what is an index has to be a whole number of Python's
+                outcome = run(function, arguments)  # an index has to be an integer of Python
         except Exception as error:
             if isinstance(error, MismatchError):
                 raise  # raised by a derivative that the function calls, about that derivative's function
@@ -255,13 +255,13 @@ def _changed_by(
     function: Callable[..., Any], captured: Captured | None, arguments: Sequence[Any] | None = None
 ) -> list[str]:
     """Return the values that the function has changed since it was recorded, or changes in a call."""
-    found = [] if captured is None else [*captured.changed, *captured.changes()]
-    if not found and arguments is not None:
+    changes = [] if captured is None else [*captured.changed, *captured.changes()]
+    if not changes and arguments is not None:
         before = Captured(holder_of(function))
         with suppress(Exception):
             run(function, arguments)
-        found = before.changes()
-    return found
+        changes = before.changes()
+    return changes
 
 
 def _reason(swallowed: TraceError | None, changed: Sequence[str] = (), repeats: bool = True) -> str:

@@ -41,7 +41,7 @@ _KEYWORD_ONLY, _VAR_KEYWORD = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.
 _PLACES = (_POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 #: A parameter: its name, its kind, and its default.
 Row = tuple[str, Any, Any]
-#: Signatures of functions, with what they were read from: calls do not read them again.
+#: Signatures of functions, with the attributes they were read from: calls do not read them again.
 _SIGNATURES: Final[WeakKeyDictionary[Any, tuple[Any, inspect.Signature, tuple[Row, ...]]]] = WeakKeyDictionary()
 
 
@@ -50,15 +50,15 @@ def signature_of(function: Callable[..., Any]) -> tuple[inspect.Signature, tuple
     names = ("__code__", "__defaults__", "__kwdefaults__", "__signature__", "__wrapped__")
     source = [getattr(function, name, None) for name in names]  # another one of these is another signature
     with suppress(TypeError):
-        known = _SIGNATURES.get(function)
-        if known is not None and all(a is b for a, b in zip(known[0], source, strict=True)):
-            return known[1:]
+        cached = _SIGNATURES.get(function)
+        if cached is not None and all(a is b for a, b in zip(cached[0], source, strict=True)):
+            return cached[1:]
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return None
     table = tuple([(each.name, each.kind, each.default) for each in signature.parameters.values()])
-    with suppress(TypeError):  # what has no hash or no weak references is read at each call
+    with suppress(TypeError):  # objects without hash or weak references are read at each call
         _SIGNATURES[function] = source, signature, table
     return signature, table
 
@@ -67,7 +67,7 @@ def _bound(table: Sequence[Row], arguments: Sequence[Any], keywords: Mapping[str
     """Return the arguments by name, as ``Signature.bind`` does; None if only ``Signature.bind`` can decide."""
     if len(arguments) > len(table):
         return None
-    found: dict[str, Any] = {}
+    bound: dict[str, Any] = {}
     rest = len(keywords)
     for k, (name, kind, default) in enumerate(table):
         if kind is _VAR_POSITIONAL or kind is _VAR_KEYWORD:
@@ -75,15 +75,15 @@ def _bound(table: Sequence[Row], arguments: Sequence[Any], keywords: Mapping[str
         if k < len(arguments):
             if kind is _KEYWORD_ONLY or name in keywords:
                 return None
-            found[name] = arguments[k]
+            bound[name] = arguments[k]
         elif name in keywords:
             if kind is _POSITIONAL_ONLY:
                 return None
-            found[name] = keywords[name]
+            bound[name] = keywords[name]
             rest -= 1
         elif default is inspect.Parameter.empty:
             return None
-    return None if rest else found
+    return None if rest else bound
 
 
 def placed(
@@ -112,22 +112,22 @@ def placed(
     >>> placed(lambda x, *, k=1.0, n=2: ..., [0.5], {"n": 4}, "f", ["k"])
     ((0.5,), {'k': 1.0, 'n': 4})
     """
-    known = signature_of(function)
-    if known is None:
+    entry = signature_of(function)
+    if entry is None:
         return tuple(arguments), dict(keywords)
-    signature, table = known
+    signature, table = entry
     bound = _bound(table, arguments, keywords)
     if bound is not None:
-        given = set(bound)
+        passed = set(bound)
         by_name: Mapping[str, Any] = {each: bound.get(each, default) for each, _, default in table}
     else:
         try:
-            found = signature.bind(*arguments, **keywords)
+            bound_arguments = signature.bind(*arguments, **keywords)
         except TypeError as error:
             raise ArgumentError(f"the arguments do not fit {name}{signature}: {error}") from None
-        given = set(found.arguments)
-        found.apply_defaults()
-        by_name = found.arguments
+        passed = set(bound_arguments.arguments)
+        bound_arguments.apply_defaults()
+        by_name = bound_arguments.arguments
     values: list[Any] = []
     named: dict[str, Any] = {}
     last = 0
@@ -139,11 +139,11 @@ def placed(
         elif kind is _VAR_KEYWORD:
             named |= value
         elif kind is _KEYWORD_ONLY:
-            if parameter in given or parameter in asked:
+            if parameter in passed or parameter in asked:
                 named[parameter] = value
         else:
             values.append(value)
-            if parameter in given or parameter in asked or len(values) - 1 in asked:
+            if parameter in passed or parameter in asked or len(values) - 1 in asked:
                 last = len(values)
     return tuple(values[:last]), named
 
@@ -162,23 +162,23 @@ def positions_of(function: Callable[..., Any], names: Sequence[str], option: str
     >>> positions_of(lambda x, k, *, damping: ..., ["damping", "k"], "argnames")
     ['damping', 1]
     """
-    known = signature_of(function)
-    if known is None:
+    entry = signature_of(function)
+    if entry is None:
         return list(names)
-    parameters = [name for name, _, _ in known[1]]
-    places = [name for name, kind, _ in known[1] if kind in _PLACES]
-    by_keyword = [name for name, kind, _ in known[1] if kind is _KEYWORD_ONLY]
-    takes_any = any(kind is _VAR_KEYWORD for _, kind, _ in known[1])
-    found: list[int | str] = []
+    parameters = [name for name, _, _ in entry[1]]
+    places = [name for name, kind, _ in entry[1] if kind in _PLACES]
+    by_keyword = [name for name, kind, _ in entry[1] if kind is _KEYWORD_ONLY]
+    takes_any = any(kind is _VAR_KEYWORD for _, kind, _ in entry[1])
+    positions: list[int | str] = []
     for name in names:
         if name in places:
-            found.append(places.index(name))
+            positions.append(places.index(name))
         elif name in by_keyword or (takes_any and name not in parameters):
-            found.append(name)
+            positions.append(name)
         else:
             there = ", ".join([*places, *by_keyword]) or "none"
             raise ArgumentError(f"{option} names {name!r}; the arguments of the function are {there}")
-    return found
+    return positions
 
 
 class Restructured:
@@ -217,9 +217,9 @@ class Restructured:
         """The structures of all arguments, in the order of their numbers."""
         return *self.positional, *self.keywords.values()
 
-    def place_of(self, part: int | str) -> tuple[Structure, range]:
+    def place_of(self, key: int | str) -> tuple[Structure, range]:
         """Return the structure of an argument, by position or by keyword, and which numbers are in it."""
-        chosen = part if isinstance(part, int) else len(self.positional) + list(self.keywords).index(part)
+        chosen = key if isinstance(key, int) else len(self.positional) + list(self.keywords).index(key)
         counts = [_count(structure) for structure in self.parts]
         start = sum(counts[:chosen])
         return self.parts[chosen], range(start, start + counts[chosen])
@@ -234,24 +234,24 @@ class Restructured:
             constant: function that converts each constant.
         """
         rest = iter(leaves)
-        positional = tuple([_restored(part, rest, constant) for part in self.positional])
-        return positional, {name: _restored(part, rest, constant) for name, part in self.keywords.items()}
+        positional = tuple([_restored(structure, rest, constant) for structure in self.positional])
+        return positional, {name: _restored(structure, rest, constant) for name, structure in self.keywords.items()}
 
     def with_arrays(self) -> Restructured:
         """Return this call with an array instead of each list of numbers."""
-        keywords = {name: without_lists(part) for name, part in self.keywords.items()}
+        keywords = {name: without_lists(structure) for name, structure in self.keywords.items()}
         return Restructured(self.function, tuple(map(without_lists, self.positional)), keywords, self.names)
 
     def constants(self) -> Iterator[Any]:
         """Yield all constants, and the classes of containers, whose methods may run."""
         waiting: list[Structure] = [*self.parts]
         while waiting:
-            part = waiting.pop()
-            if isinstance(part, Constant):
-                yield part.value
-            elif isinstance(part, Branch):
-                yield part.container.kind
-                waiting += part.parts
+            structure = waiting.pop()
+            if isinstance(structure, Constant):
+                yield structure.value
+            elif isinstance(structure, Branch):
+                yield structure.container.kind
+                waiting += structure.parts
 
     def __call__(self, *leaves: Any) -> Any:
         """Call the user's function, and return its result."""
@@ -273,9 +273,9 @@ def as_called(
     """
     if not isinstance(function, Restructured):
         return function, arguments, inputs
-    given, _ = function.arguments(arguments)
+    positional, _ = function.arguments(arguments)
     references, _ = function.arguments(inputs or arguments, lambda _: None)
-    return function.function, given, references
+    return function.function, positional, references
 
 
 def restructured(
@@ -320,8 +320,8 @@ def restructured(
 
 def _names_of(function: Callable[..., Any], count: int) -> list[str]:
     """Return the names of arguments by position, for messages."""
-    known = signature_of(function)
-    names = [] if known is None else [name for name, kind, _ in known[1] if kind in _PLACES][:count]
+    entry = signature_of(function)
+    names = [] if entry is None else [name for name, kind, _ in entry[1] if kind in _PLACES][:count]
     return [f"argument {k}" + (f" ({names[k]})" if k < len(names) else "") for k in range(count)]
 
 
@@ -337,11 +337,11 @@ class _Walk:
     def structure(self, value: Any, path: str) -> Structure:
         number, written = numbers_in(value, path)
         if written is None and not self._accepts(number):
-            found = opened(number)
-            if found is not None:
+            contents = opened(number)
+            if contents is not None:
                 before = len(self.numbers)
-                branch = self._branch(number, *found, path)
-                # what holds no numbers is passed on itself
+                branch = self._branch(number, *contents, path)
+                # containers without numbers are passed on unchanged
                 return branch if len(self.numbers) > before or not _is_hashable(number) else self.constant(number, path)
             if shape_of(number, path) is None:
                 return Constant(constant_key(number, path), number)
@@ -353,24 +353,24 @@ class _Walk:
         entered(value, path, self._above)
         parts = tuple(
             [
-                self.constant(part, path + label) if fixed else self.structure(part, path + label)
-                for part, label, fixed in zip(held, container.labels, container.fixed, strict=True)
+                self.constant(item, path + label) if fixed else self.structure(item, path + label)
+                for item, label, fixed in zip(held, container.labels, container.fixed, strict=True)
             ]
         )
         self._above.pop()
         return Branch(container, parts)
 
     def constant(self, value: Any, path: str) -> Structure:
-        """Return the structure of what is passed on as it is: a constant, or a container of constants."""
+        """Return the structure of a value that is passed on unchanged: a constant, or a container of constants."""
         try:
             return Constant(constant_key(value, path), value)
         except ArgumentError:
-            found = opened(value)
-            if found is None:
+            contents = opened(value)
+            if contents is None:
                 raise
-        container, held = found
+        container, held = contents
         entered(value, path, self._above)
-        parts = tuple([self.constant(part, path + each) for part, each in zip(held, container.labels, strict=True)])
+        parts = tuple([self.constant(item, path + each) for item, each in zip(held, container.labels, strict=True)])
         self._above.pop()
         return Branch(container, parts)
 
@@ -492,8 +492,8 @@ def _made(structure: Structure, leaves: Iterator[str], source: _Source) -> str:
         return next(leaves)
     if isinstance(structure, Constant):
         return source.named(structure.value)
-    parts = [_made(part, leaves, source) for part in structure.parts]
-    container, listed = structure.container, "".join(f"{part}, " for part in parts)
+    parts = [_made(item, leaves, source) for item in structure.parts]
+    container, listed = structure.container, "".join(f"{item}, " for item in parts)
     if container.kind is list:
         return f"[{listed}]"
     if container.kind is tuple:
@@ -516,9 +516,9 @@ def reader(structures: Sequence[Structure], route: Sequence[int | str]) -> Reade
     if sum(1 for structure in structures for _ in paths(structure)) > MOST or max(map(_depth, structures)) > DEEPEST:
         return None
     source = _Source()
-    by_position = [place for place in route if isinstance(place, int)]
-    keywords = [place for place in route if isinstance(place, str)]
-    places = {place: source.fresh() for place in route}
+    by_position = [key for key in route if isinstance(key, int)]
+    keywords = [key for key in route if isinstance(key, str)]
+    places = {key: source.fresh() for key in route}
     refused = ": return None"
     source.lines += [
         "try:",
@@ -527,8 +527,8 @@ def reader(structures: Sequence[Structure], route: Sequence[int | str]) -> Reade
         *(f"    {places[name]} = keywords[{name!r}]" for name in keywords),
     ]
     leaves: list[str] = []
-    for structure, place in zip(structures, route, strict=True):
-        if not _read(structure, places[place], source, leaves):
+    for structure, key in zip(structures, route, strict=True):
+        if not _read(structure, places[key], source, leaves):
             return None
     source.lines += [
         f"    return ({''.join(f'{leaf}, ' for leaf in leaves)})",
@@ -567,7 +567,7 @@ def _read(structure: Structure, value: str, source: _Source, leaves: list[str]) 
         if len(parts) < container.attributes:
             return False
         source.lines.append(f"    if type({value}) is not {kind}{refused}")
-        source.lines += [f"    {part} = {value}{label}" for part, label in zip(parts, container.labels, strict=True)]
+        source.lines += [f"    {item} = {value}{label}" for item, label in zip(parts, container.labels, strict=True)]
         if _has_dict(container):
             source.lines.append(f"    if len({value}.__dict__) != {len(parts)}{refused}")
     elif container.kind in (dict, OrderedDict):
@@ -581,13 +581,13 @@ def _read(structure: Structure, value: str, source: _Source, leaves: list[str]) 
     elif issubclass(container.kind, list | tuple) and container.rest is None:
         source.lines += [f"    if type({value}) is not {kind}{refused}", f"    {listed} = {value}"]
     else:
-        found = source.fresh()
+        variable = source.fresh()
         source.lines += [
-            f"    {found} = {source.named(opened)}({value})",
-            f"    if {found} is None or {found}[0] != {source.named(container)}{refused}",
-            f"    {listed} = {found}[1]",
+            f"    {variable} = {source.named(opened)}({value})",
+            f"    if {variable} is None or {variable}[0] != {source.named(container)}{refused}",
+            f"    {listed} = {variable}[1]",
         ]
-    return all(_read(part, name, source, leaves) for part, name in zip(structure.parts, parts, strict=True))
+    return all(_read(item, name, source, leaves) for item, name in zip(structure.parts, parts, strict=True))
 
 
 def _floats_in(value: Any) -> tuple[Any, Any]:

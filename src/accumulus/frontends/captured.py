@@ -66,7 +66,7 @@ LONGEST_SHOWN: Final = 30
 _ALL_ATTRIBUTES: Final = frozenset({"__dict__", "asdict", "astuple", "attrgetter", "getattr", "vars"})
 #: Names in code that finds out whether an object has an attribute.
 _ASKING: Final = frozenset({"AttributeError", "getattr", "hasattr"})
-#: What reading a variable raises that is no longer there.
+#: Errors of reading a variable that no longer exists.
 GONE: Final = (AttributeError, LookupError, ValueError, RuntimeError)
 _UNCHANGING: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
 #: Special methods that compute nothing of a value, or run when an object is made.
@@ -93,9 +93,9 @@ _OUTSIDE: Final = frozenset(
 )
 #: Modules of the standard library that read files and clocks for their own purposes.
 _BESIDE: Final = frozenset(("importlib", "inspect", "linecache", "logging", "threading", "traceback", "warnings"))
-#: Packages that this one calls for its own purposes; what the user's code calls of them is watched.
+#: Packages that this one calls for its own purposes; calls of them by the user's code are watched.
 _OWN: Final = frozenset(("dask", "distributed", "networkx", "optree", "platformdirs", "rich", "typer"))
-#: Modules of the standard library with classes that keep what they contain in attributes.
+#: Modules of the standard library with classes that keep their contents in attributes.
 _HOLDING: Final = frozenset(
     (
         *("_collections_abc", "argparse", "collections", "configparser", "enum", "functools", "os"),
@@ -103,7 +103,7 @@ _HOLDING: Final = frozenset(
     )
 )
 _BUILTINS: Final = frozenset(vars(builtins))
-#: Functions of Python that read what has no name in code.
+#: Functions of Python that read objects without a name in code.
 _READERS: Final = frozenset({"eval", "exec", "globals", "input", "locals", "open"})
 _ABSENT: Final = object()
 #: Of mappings whose iterators give their keys.
@@ -111,7 +111,7 @@ _ITERATING: Final = (dict.__iter__, collections.OrderedDict.__iter__, MappingPro
 
 
 class Way(Enum):
-    """Comparison of what a variable was with what it is."""
+    """Comparison of a saved value of a variable with its present one."""
 
     SAME = "the very same object"
     ENTRIES = "a container of the very same objects"
@@ -124,10 +124,10 @@ class Variable(NamedTuple):
     # read, owner: how to read it, and from what
     read: Callable[[Any], Any]
     owner: Any
-    kept: Any  # what it was
-    label: str  # what the user's code calls it, such as "model.gains"
+    kept: Any  # the saved value
+    label: str  # its name in the user's code, such as "model.gains"
     way: Way = Way.SAME  # how it is compared
-    keys: tuple[Any, ...] | None = None  # what entries are called
+    keys: tuple[Any, ...] | None = None  # keys of the entries, for their names
     is_named: bool = False  # True if these are attributes
 
     def label_of(self, key: Any) -> str:
@@ -137,10 +137,10 @@ class Variable(NamedTuple):
         return f"{self.label}[{key!r:.40}]"
 
     def now(self) -> Any:
-        """Return the present value, entries as a tuple; absent for what is gone."""
+        """Return the present value, entries as a tuple; absent if it is gone."""
         with suppress(*GONE):
-            found = self.read(self.owner)
-            return tuple(found) if self.way is Way.ENTRIES else found
+            content = self.read(self.owner)
+            return tuple(content) if self.way is Way.ENTRIES else content
         if isinstance(self.owner, Mapping) and self.keys is not None:
             return tuple([self.owner.get(key, _ABSENT) for key in self.keys])
         return () if self.way is Way.ENTRIES else _ABSENT
@@ -155,7 +155,7 @@ class Variable(NamedTuple):
         return len(now) >= len(self.kept) and all(map(is_, now, self.kept))
 
     def changes(self) -> Iterator[tuple[str, str]]:
-        """Yield names of what has changed, and the same with what it was and is where that is short."""
+        """Yield names of changed variables, each also with its old and new value where these are short."""
         if self.is_unchanged():
             return
         now = self.now()
@@ -181,7 +181,7 @@ class Observed:
         #: Code of the user's with its global variables, by identity.
         self.codes: dict[int, tuple[CodeType, dict[str, Any]]] = {}
         self.objects: dict[int, weakref.ref[Any]] = {}
-        #: Functions that read what is outside of Python.
+        #: Functions that read data outside of Python.
         self.outside: set[str] = set()
         #: All code, and how often it was called yet; of the standard library, whether it reads on the user's behalf.
         self._calls: dict[int, int] = {}
@@ -322,8 +322,8 @@ class Captured:
 
     def _is_same(self) -> bool:
         """Return True if it holds the very same objects."""
-        for read, owner, kept in self.singles:
-            if read(owner) is not kept:
+        for read, owner, saved in self.singles:
+            if read(owner) is not saved:
                 return False
         return self.holds_entries()
 
@@ -334,16 +334,16 @@ class Captured:
 
     def holds_entries(self) -> bool:
         """Return True if containers and arrays hold the very same."""
-        for read, owner, kept in self._entries:
-            if not all(map(is_, read(owner), kept)):
+        for read, owner, saved in self._entries:
+            if not all(map(is_, read(owner), saved)):
                 return False
-        for read, owner, kept in self._contents:  # noqa: SIM110  # which takes half the time
-            if read(owner) != kept:
+        for read, owner, saved in self._contents:  # noqa: SIM110  # which takes half the time
+            if read(owner) != saved:
                 return False
         return True
 
     def observe(self, observed: Observed) -> None:
-        """Watch, too, what has run since this was made, and what its code names; `changed` says what is another now."""
+        """Watch also the code that has run since this was made, and its names; `changed` lists the changes."""
         is_known = self._codes >= observed.codes.keys() and self._seen.keys() >= set(map(id, observed.found()))
         if not is_known:
             self._observed = self._observed or Observed()
@@ -354,7 +354,7 @@ class Captured:
         self.unwatched += [f"{name}(), which reads what is outside of Python" for name in sorted(observed.outside)]
 
     def settle(self) -> None:
-        """Leave out what has changed since this was made, or was settled; `changed` says what it is."""
+        """Leave out variables that have changed since this was made or settled; `changed` lists them."""
         changed = self.changes()
         self._earlier = []
         if not changed:
@@ -385,11 +385,11 @@ class Captured:
         with suppress(*GONE):
             if not self._earlier and self._is_same():
                 return []
-        found = {name: text for each in self._earlier for name, text in each.changes()}
-        known = tuple([f"{name}[" for name in found])  # variables whose entries all changed
+        texts = {name: text for each in self._earlier for name, text in each.changes()}
+        prefixes = tuple([f"{name}[" for name in texts])  # variables whose entries all changed
         for each in self._variables:
-            found = {name: text for name, text in each.changes() if not name.startswith(known)} | found
-        return list(found.values())
+            texts = {name: text for name, text in each.changes() if not name.startswith(prefixes)} | texts
+        return list(texts.values())
 
     def summary(self) -> list[object]:
         """Return numbers, text and small arrays among the variables, to compare with those in another process."""
@@ -411,23 +411,23 @@ class Captured:
         return held if self._observed is None else [*held, _ABSENT]  # code that ran is not known elsewhere
 
     def resumes(self, held: Iterable[object]) -> bool:
-        """Return True if this holds, in another process, what the summary of one before says."""
+        """Return True if all entries of a summary, made in another process, hold here."""
         return set(held) <= set(self.summary())
 
     def _is_equal(self) -> bool:
-        """Do as `is_current`, by value; from now on, what has taken the place of equal objects is watched."""
+        """Return `is_current` by value; from now on, the new objects that equal the old ones are watched."""
         swapped: dict[int, Any] = {}
-        known = {id(each.owner): each.kept for each in self._variables if each.read is np.ndarray.tobytes}
+        saved_bytes = {id(each.owner): each.kept for each in self._variables if each.read is np.ndarray.tobytes}
 
         def same(before: Any, now: Any) -> bool:
             if before is now:
                 return True
             if isinstance(before, _UNCHANGING):
                 return type(before) is type(now) and repr(before) == repr(now)
-            if type(before) is np.ndarray and type(now) is np.ndarray and id(before) in known:
+            if type(before) is np.ndarray and type(now) is np.ndarray and id(before) in saved_bytes:
                 swapped[id(before)] = now
                 forms = [(each.dtype, each.shape) for each in (before, now)]
-                return forms[0] == forms[1] and bool(known[id(before)] == now.tobytes())
+                return forms[0] == forms[1] and bool(saved_bytes[id(before)] == now.tobytes())
             if type(before) is tuple and type(now) is tuple:
                 return len(before) == len(now) and all(map(same, before, now))
             return _original(before) is _original(now)
@@ -451,7 +451,7 @@ class Captured:
     # Finding the variables ------------------------------------------------------------------------------------
 
     def _walk(self) -> None:
-        """Find all variables; code that is found last may name what was passed by before."""
+        """Find all variables, repeatedly: code found last may name variables that were skipped before."""
         while True:
             self._variables.clear()
             self.unwatched.clear()
@@ -461,7 +461,7 @@ class Captured:
             self._scopes: dict[int, set[str]] = {}
             self._classes: set[tuple[int, bool]] = set()
             self._further: set[str] = set()
-            #: True if it matters what attributes code names.
+            #: True if it matters which attributes code names.
             self._by_name = False
             #: Entries that may be watched yet.
             self._left = MOST
@@ -498,7 +498,7 @@ class Captured:
     def _add_named(
         self, owner: Any, names: Sequence[Any], label: str, *, is_named: bool = True, visits: bool = True
     ) -> None:
-        """Watch entries of a namespace or container that have names or places, and what can be reached through them."""
+        """Watch named or numbered entries of a namespace or container, and the objects reachable through them."""
         if not names:
             return
         group = Variable(itemgetter(*names), owner, (), label, Way.ENTRIES, tuple(names), is_named)
@@ -580,7 +580,7 @@ class Captured:
             self._visit_object(value, label)
 
     def _visit_container(self, value: Any, label: str) -> None:
-        if isinstance(value, tuple):  # which cannot change, but what is in it can
+        if isinstance(value, tuple):  # which cannot change, but its items can
             for index, item in enumerate(value):
                 self._visit(item, f"{label}[{index}]" if label else _name_of(item))
         elif isinstance(value, list | collections.deque) and len(value) <= FEW:
@@ -594,8 +594,8 @@ class Captured:
             if len(base.keys(value)) > MOST:
                 self._add_contents(len, value, label)
             else:  # classes with their own iterator, such as sparse matrices, still have keys
-                own = type(value).__iter__ not in _ITERATING
-                self._add_contents((lambda held: list(base.keys(held))) if own else list, value, label)
+                has_own_iterator = type(value).__iter__ not in _ITERATING
+                self._add_contents((lambda held: list(base.keys(held))) if has_own_iterator else list, value, label)
             keys = tuple(base.keys(value))
             self._add_entries(base.values, value, label, len(keys), keys)
             self._visit(getattr(value, "default_factory", None), label)
@@ -613,11 +613,11 @@ class Captured:
                 return
             some = slice(None, None, -(-count // (self._left // 2 + 1)))
             read, keys = itemgetter(some), range(count)[some]
-        kept = tuple(read(owner))
-        group = Variable(read, owner, kept, label, Way.ENTRIES, None if keys is None else tuple(keys))
-        if kept:
-            self._add(group, len(kept))
-        for k, item in enumerate(kept):
+        entries = tuple(read(owner))
+        group = Variable(read, owner, entries, label, Way.ENTRIES, None if keys is None else tuple(keys))
+        if entries:
+            self._add(group, len(entries))
+        for k, item in enumerate(entries):
             if not isinstance(item, _UNCHANGING):
                 self._visit(item, group.label_of(k if keys is None else keys[k]))
 
@@ -660,26 +660,26 @@ class Captured:
         names = set(names_in(code))
         self._codes.update(map(id, codes_in(code)))
         self._further |= names
-        known = self._scopes.setdefault(id(scope), set())
-        names -= known
-        known |= names
+        visited = self._scopes.setdefault(id(scope), set())
+        names -= visited
+        visited |= names
         self._add_named(scope, sorted([name for name in names if name in scope]), "")
-        others = [name for name in names if name not in scope]
-        inner = {name for name in others if name in vars(builtins)}
-        self._add_absent(others if "NameError" in names else inner, scope, "")
+        missing = [name for name in names if name not in scope]
+        inner = {name for name in missing if name in vars(builtins)}
+        self._add_absent(missing if "NameError" in names else inner, scope, "")
         self._add_named(vars(builtins), sorted(inner - _BUILTINS), "builtins")
         self.unwatched += [f"what {name}() reads" for name in sorted(inner & _READERS)]
-        for name in others:  # modules that are imported in it
+        for name in missing:  # modules that are imported in it
             if name in sys.modules and not is_foreign(name):
                 self._visit(sys.modules[name], name)
 
     def _visit_observed(self, observed: Observed) -> None:
-        """Watch functions that ran, whatever led to them, and objects whose methods did."""
-        found = self._functions(observed)
+        """Watch all functions that ran, and objects whose methods did."""
+        functions = self._functions(observed)
         for code, scope in observed.codes.values():
             if id(code) in self._codes:
                 continue
-            for function in found.get(id(code), ()):
+            for function in functions.get(id(code), ()):
                 self._visit(function, function.__name__)
             self._visit_code(code, scope)
         for value in observed.found():
@@ -687,13 +687,13 @@ class Captured:
 
     def _functions(self, observed: Observed) -> dict[int, list[FunctionType]]:
         """Return functions with variables of their own that ran and that no name leads to, by the id of their code."""
-        found: dict[int, list[FunctionType]] = {}
+        functions: dict[int, list[FunctionType]] = {}
         codes = [code for key, (code, _) in observed.codes.items() if code.co_freevars and key not in self._codes]
         # which goes through all objects that there are: once for all of them
         for function in gc.get_referrers(*codes) if codes else ():
             if isinstance(function, FunctionType):
-                found.setdefault(id(function.__code__), []).append(function)
-        return found
+                functions.setdefault(id(function.__code__), []).append(function)
+        return functions
 
     def _visit_object(self, value: Any, label: str) -> None:
         """Watch attributes of an object, or a class, and of its classes."""
@@ -713,13 +713,13 @@ class Captured:
         with suppress(AttributeError, TypeError):
             attributes = object.__getattribute__(value, "__dict__") if users else vars(value)
         if isinstance(attributes, dict):
-            own = bool(users) or kind is SimpleNamespace
-            whole = (self._everything and own) or any(map(_is_holding, kind.__mro__))
+            is_users = bool(users) or kind is SimpleNamespace
+            whole = (self._everything and is_users) or any(map(_is_holding, kind.__mro__))
             names = set(attributes) if whole else attributes.keys() & self._names
             if users and kind.__getattribute__ is object.__getattribute__:
                 self._add(Variable(attrgetter("__class__"), value, kind, f"{label}.__class__"))
                 self._add(Variable(attrgetter("__dict__"), value, attributes, f"{label}.__dict__"))
-            if own:
+            if is_users:
                 self._add_absent(lower - names, attributes, label)
             elif not whole and not isinstance(value, BuiltinFunctionType):
                 # coefficients of splines, functions behind those that a library makes of them
@@ -761,7 +761,7 @@ class Captured:
         return frozenset() if self._names.isdisjoint(_ASKING) else self._names
 
     def _visit_opaque(self, value: Any, label: str) -> None:
-        """Watch what the garbage collector knows of an object of compiled code; say so if it may hold more."""
+        """Watch the objects that the garbage collector knows of a compiled object; note that it may hold more."""
         kind = type(value)
         if kind in _PLAIN or isinstance(value, type):
             return
@@ -779,7 +779,7 @@ class Captured:
 
 
 def _change(label: str, before: Any, now: Any) -> str:
-    """Return a variable's name, with what it was and is where that is short."""
+    """Return a variable's name, with its old and new value where these are short."""
     texts = ["gone" if value is _ABSENT else _shown(value) for value in (before, now)]
     return label if "" in texts or texts[0] == texts[1] else f"{label} ({texts[0]}, now {texts[1]})"
 
@@ -797,13 +797,13 @@ def _name_of(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a number, a truth value or a short text as it is written; empty for all else."""
+    """Return the text of a number, a truth value or a short string; empty for other values."""
     text = repr(value) if isinstance(value, _UNCHANGING) else ""
     return text if len(text) <= LONGEST_SHOWN else ""
 
 
 def is_changeable(argument: object) -> bool:
-    """Return True if a constant argument is an object whose attributes may change while it stays what it is.
+    """Return True if a constant argument is an object whose attributes may change while its identity stays.
 
     Arrays are told apart by their contents.
 
@@ -814,13 +814,13 @@ def is_changeable(argument: object) -> bool:
 
 
 def _is_part(value: Any) -> bool:
-    """Return True if what an object of a library holds is an array, or a function of the user's."""
+    """Return True if an object of a library holds an array, or a function of the user's."""
     is_function = isinstance(value, FunctionType | MethodType) and not is_foreign(str(value.__module__))
     return is_function or isinstance(value, np.ndarray)
 
 
 def _is_constant(value: Any) -> bool:
-    """Return True if what belongs to a module of a library is taken as constant."""
+    """Return True if an attribute of a library's module is taken as constant."""
     return callable(value) or isinstance(value, (*_UNCHANGING, ModuleType))
 
 

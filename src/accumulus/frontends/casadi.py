@@ -41,7 +41,7 @@ _FORMULAS: Final[dict[int, Callable[..., Any]]] = {
     ca.OP_COPYSIGN: np.copysign,
     ca.OP_REMAINDER: lambda x, y: x - y * np.rint(x / y),
 }
-#: What hands its first argument on.
+#: Operations that return their first argument.
 _SAME: Final = (ca.OP_ASSIGN, ca.OP_LIFT, ca.OP_PRINTME)
 _NAMES: Final = {getattr(ca, name): name for name in dir(ca) if name.startswith("OP_")}
 
@@ -72,7 +72,7 @@ class _Functions(Recorder):
     def run(self, function: Any, tape: Tape, arguments: Sequence[Any], inputs: Inputs) -> Any:
         function, arguments, inputs = as_called(function, arguments, inputs)
         scalars = _expanded(function)
-        given = [
+        entries = [
             np.array([tape.constant(float(x)) for x in np.ravel(argument)])
             if references is None
             else references.ravel()
@@ -80,7 +80,7 @@ class _Functions(Recorder):
         ]
         _check(function, [np.shape(argument) for argument in arguments])
         results = [np.full(math.prod(scalars.size_out(k)), tape.constant(0.0)) for k in range(scalars.n_out())]
-        _write(scalars, tape, given, results)
+        _write(scalars, tape, entries, results)
         return _shaped(scalars, results)
 
     def references(self, tape: Tape, leaf: Any) -> References | None:
@@ -88,9 +88,9 @@ class _Functions(Recorder):
 
     def evaluate(self, function: Any, arguments: Sequence[Any]) -> Any:
         function, arguments, _ = as_called(function, arguments)
-        given = [ca.DM(np.reshape(argument, function.size_in(k))) for k, argument in enumerate(arguments)]
-        found = function(*given)
-        return _shaped(function, [found] if function.n_out() == 1 else found)
+        matrices = [ca.DM(np.reshape(argument, function.size_in(k))) for k, argument in enumerate(arguments)]
+        result = function(*matrices)
+        return _shaped(function, [result] if function.n_out() == 1 else result)
 
     def holds(self, function: Any) -> object:
         return ()
@@ -131,18 +131,18 @@ def _check(function: Any, shapes: Sequence[tuple[int, ...]]) -> None:
         )
     for k, shape in enumerate(shapes):
         sparsity = function.sparsity_in(k)
-        wanted = shape_of_matrix(sparsity)
-        if shape not in (wanted, sparsity.shape) and (math.prod(shape), len(shape)) != (max(sparsity.shape), 1):
+        expected = shape_of_matrix(sparsity)
+        if shape not in (expected, sparsity.shape) and (math.prod(shape), len(shape)) != (max(sparsity.shape), 1):
             raise ArgumentError(
-                f"argument {k} ({function.name_in(k)}) of {function.name()} has shape {shape}; expected {wanted}"
+                f"argument {k} ({function.name_in(k)}) of {function.name()} has shape {shape}; expected {expected}"
             )
 
 
-def _write(scalars: Any, tape: Tape, given: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]]) -> None:
+def _write(scalars: Any, tape: Tape, inputs: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]]) -> None:
     """Emit a function's instructions, which compute in slots that are used again and again."""
     places_in = [places_of(scalars.sparsity_in(k)).tolist() for k in range(scalars.n_in())]
     places_out = [places_of(scalars.sparsity_out(k)).tolist() for k in range(scalars.n_out())]
-    entries = [argument.tolist() for argument in given]
+    entries = [argument.tolist() for argument in inputs]
     slots: dict[int, int] = {}
     code_of, read, written = scalars.instruction_id, scalars.instruction_input, scalars.instruction_output
     for k in range(scalars.n_instructions()):

@@ -1,4 +1,4 @@
-"""Contents of what a function holds and may be changed in place: arrays, containers of bytes, objects of libraries."""
+"""Contents of objects that a function holds and may change in place: arrays, bytes, objects of libraries."""
 
 from __future__ import annotations
 

@@ -109,8 +109,8 @@ class Decisions:
             if tape is None:
                 memory = resume(program, NUMBERS, self._long, self._blocks)
                 self._long, self._blocks = memory.results(), len(program.blocks)
-                found: NDArray[np.float64] = memory.parts[0][references + len(program.constants)]
-                return found
+                numbers: NDArray[np.float64] = memory.parts[0][references + len(program.constants)]
+                return numbers
             values, constants = self._values, tape.constants
             if not self._known:
                 values.update(enumerate(self._long))
@@ -167,9 +167,9 @@ class Decisions:
 
     def held(self) -> int:
         """Return the reference of a number: 1 where all guards so far hold, else 0."""
-        known, joined = self._joined
-        if known < len(self.guards):
-            new = [*([joined] if known else []), *islice(self.guards, known, None)]
+        count, joined = self._joined
+        if count < len(self.guards):
+            new = [*([joined] if count else []), *islice(self.guards, count, None)]
             joined = conjunction(self.tape, np.array(new, np.int64))
             self._joined = len(self.guards), joined
         return as_number(self.tape, joined) if self.guards else self.tape.constant(1.0)
@@ -203,19 +203,19 @@ def _around(tape: Any, references: Any) -> tuple[Any, Any]:
 def point_at(tape: Any, references: References) -> NDArray[np.float64] | None:
     """Return values at the given point without guards; None if there is no such point, or no decisions are taken."""
     tape, references = _around(tape, references)
-    found: Decisions | None = ACTIVE.decisions
-    return found.values(references) if found is not None and found.tape is tape else None
+    decisions: Decisions | None = ACTIVE.decisions
+    return decisions.values(references) if decisions is not None and decisions.tape is tape else None
 
 
 def decisions_on(tape: Any) -> Decisions | None:
-    """Return the decisions of the recording on a tape; None if whatever asks is refused.
+    """Return the decisions of the recording on a tape; None if decisions are refused.
 
     Raises:
         TraceError: in a body that is recorded once and runs many times.
         UnmergeableError: in a branch that is recorded beside another.
     """
-    found: Decisions | None = ACTIVE.decisions
-    if found is None:
+    decisions: Decisions | None = ACTIVE.decisions
+    if decisions is None:
         return None
     if isinstance(tape, InnerTape):
         raise refuse(
@@ -224,11 +224,11 @@ def decisions_on(tape: Any) -> Decisions | None:
             "b), np.maximum or np.minimum; conditions are joined by & and |, negated by ~. In the place of an index, "
             "hand on what it chooses: acc.map(f, x[indices])."
         )
-    if found.tape is not tape:
+    if decisions.tape is not tape:
         return None
     if ACTIVE.merging:
         raise UnmergeableError
-    return found
+    return decisions
 
 
 def truth(tape: Any, reference: int) -> bool:
@@ -348,8 +348,8 @@ def wholes(tape: Any, references: References, kind: str = "int") -> NDArray[np.i
     if kind == "index" and (answers != numbers).any():
         raise TypeError(f"the number {numbers[answers != numbers][0]} cannot be an index: it is not an integer")
     asked, first = np.unique(references, return_index=True)
-    known = asked[asked >= 0], answers.ravel()[first[asked >= 0]]
-    keep(tape, _still_each(tape, *known, kind), listed("numbers", answers))
+    distinct = asked[asked >= 0], answers.ravel()[first[asked >= 0]]
+    keep(tape, _still_each(tape, *distinct, kind), listed("numbers", answers))
     return answers.astype(np.int64)
 
 
@@ -390,28 +390,28 @@ def order(tape: Any, references: Sequence[int] | References) -> list[int]:
         TraceError: if decisions are refused.
         EndlessRecordingError: if there are too many.
     """
-    tape, given = _around(tape, np.asarray(references, np.int64))
-    numbers = values_of(tape, given)
+    tape, entries = _around(tape, np.asarray(references, np.int64))
+    numbers = values_of(tape, entries)
     places = np.argsort(numbers, kind="stable")
-    known = places[~np.isnan(numbers[places])]
+    ordered = places[~np.isnan(numbers[places])]
     # neighbours in this order compare as they do now; what is NaN is not equal to itself
-    lower, upper = known[:-1], known[1:]
+    lower, upper = ordered[:-1], ordered[1:]
     strict = lower > upper
     checks = [
-        apply_each(tape, "less", given[lower[strict]], given[upper[strict]]),
-        apply_each(tape, "less_equal", given[lower[~strict]], given[upper[~strict]]),
+        apply_each(tape, "less", entries[lower[strict]], entries[upper[strict]]),
+        apply_each(tape, "less_equal", entries[lower[~strict]], entries[upper[~strict]]),
     ]
-    unknown = given[places[len(known) :]]
+    unknown = entries[places[len(ordered) :]]
     if len(unknown):
         checks += [
             apply_each(tape, "not_equal", unknown, unknown),
-            apply_each(tape, "equal", given[known], given[known]),
+            apply_each(tape, "equal", entries[ordered], entries[ordered]),
         ]
     keep(tape, np.concatenate(checks), listed("order", places))
-    return [int(place) for place in places]
+    return [int(position) for position in places]
 
 
-def listed(what: str, answer: NDArray[Any]) -> str:
+def listed(label: str, answer: NDArray[Any]) -> str:
     """Return an answer of many numbers in words that tell answers apart: the first ones, and a fingerprint of all.
 
     >>> listed("order", np.array([2, 0, 1]))
@@ -420,9 +420,9 @@ def listed(what: str, answer: NDArray[Any]) -> str:
     numbers = np.ravel(answer)
     first = " ".join(str(int(number)) for number in numbers[:MOST_LISTED])
     if len(numbers) <= MOST_LISTED:
-        return f"{what} {first}"
+        return f"{label} {first}"
     mark = hashlib.blake2b(np.ascontiguousarray(numbers, np.int64).tobytes(), digest_size=8).hexdigest()
-    return f"{what} {first} … of {len(numbers):,} ({mark})"
+    return f"{label} {first} … of {len(numbers):,} ({mark})"
 
 
 def values_of(tape: Any, references: References) -> NDArray[np.float64]:
@@ -457,8 +457,8 @@ def keep(tape: Any, conditions: References, answer: str) -> None:
 
 def apply_each(tape: Any, name: str, left: References, right: References) -> References:
     """Return an operation of the table on each pair of entries of two arrays of one shape."""
-    found: References = tape.map(lambda body: partial(body.apply, name), [left, right]) if left.size else left
-    return found
+    results: References = tape.map(lambda body: partial(body.apply, name), [left, right]) if left.size else left
+    return results
 
 
 def _distinct(references: References) -> References:
@@ -468,8 +468,8 @@ def _distinct(references: References) -> References:
 
 def negated(tape: Any, conditions: References) -> References:
     """Return True if each of some truth values is false."""
-    found: References = tape.map(lambda body: body.logical_not, [conditions]) if conditions.size else conditions
-    return found
+    negations: References = tape.map(lambda body: body.logical_not, [conditions]) if conditions.size else conditions
+    return negations
 
 
 def conjunction(tape: Any, conditions: References) -> int:
@@ -494,8 +494,8 @@ def holds_of(tape: Tape | Program, guards: References) -> int:
 
 def condition_of(tape: Any, reference: int) -> int:
     """Return the condition that `as_number` made a number of; that it is not 0, if a body has both within it."""
-    if reference >= 0 and tape.operation(reference).name == "select" and (given := tape.arguments(reference)):
-        return int(given[0])
+    if reference >= 0 and tape.operation(reference).name == "select" and (operands := tape.arguments(reference)):
+        return int(operands[0])
     return int(tape.apply("not_equal", reference, tape.constant(0.0)))
 
 
@@ -536,46 +536,46 @@ class Choices:
 
     def conditions(self, reference: int) -> tuple[int, ...] | None:
         """Return the truth values that make the number what it is at the given point; None for other numbers."""
-        found, waiting = self._found, [reference]
+        memo, waiting = self._found, [reference]
         while waiting:
             following = self._next(waiting[-1])
             if following is None:
                 waiting.pop()
             else:
                 waiting.append(following)
-        return () if reference < 0 else found[reference]
+        return () if reference < 0 else memo[reference]
 
     def _next(self, reference: int) -> int | None:
         """Return the reference of a number that this one needs first; None once this one is evaluated."""
-        found, tape = self._found, self._tape
-        if reference < 0 or reference in found:
+        memo, tape = self._found, self._tape
+        if reference < 0 or reference in memo:
             return None
         code, operands = tape.operation(reference).code, tape.arguments(reference)
         if not operands:
-            code = INPUT  # of what is inside of a loop nothing is known
+            code = INPUT  # nothing is known about values inside a loop
         if code == _SELECT:
             condition = operands[0]
-            if condition >= 0 and condition not in found:
+            if condition >= 0 and condition not in memo:
                 return condition
             operands = (condition, operands[1 if self._truth(condition) else 2])
         conditions: dict[int, None] = {}
-        known, longest = code != INPUT, 0
+        is_decided, longest = code != INPUT, 0
         for operand in operands:
             if operand < 0:
                 continue
-            if operand not in found:
+            if operand not in memo:
                 return operand
-            own = found[operand]
-            if own is None and code == _SELECT and operand == operands[0]:
-                own = (operand,)
-            if own is None:
-                known = False
+            of_operand = memo[operand]
+            if of_operand is None and code == _SELECT and operand == operands[0]:
+                of_operand = (operand,)
+            if of_operand is None:
+                is_decided = False
                 break
-            conditions.update(dict.fromkeys(own))
-            longest = max(longest, len(own))
+            conditions.update(dict.fromkeys(of_operand))
+            longest = max(longest, len(of_operand))
         # a count of what holds is the same number in many ways: there the number is the better guard
-        known &= code == _SELECT or len(conditions) == longest
-        found[reference] = tuple(conditions) if known and len(conditions) <= MOST_CONDITIONS else None
+        is_decided &= code == _SELECT or len(conditions) == longest
+        memo[reference] = tuple(conditions) if is_decided and len(conditions) <= MOST_CONDITIONS else None
         return None
 
     def _truth(self, condition: int) -> bool:
@@ -592,26 +592,26 @@ def decided(tape: Tape, holds: Collection[int]) -> tuple[Tape, Integers] | None:
     Returns:
         The tape, without outputs, and where each reference of the old one is.
     """
-    known: dict[int, bool] = {}
+    truths: dict[int, bool] = {}
     waiting = list(holds)
     while waiting:
         condition = waiting.pop()
-        if condition < 0 or condition in known:
+        if condition < 0 or condition in truths:
             continue
-        known[condition] = True
+        truths[condition] = True
         if tape.codes[condition] == _AND:
             waiting += tape.arguments(condition)
         elif tape.codes[condition] == _NOT:
-            known[tape.first[condition]] = False
+            truths[tape.first[condition]] = False
     rows = rows_of(tape, tape.inputs)
-    chosen = np.flatnonzero((rows[:, 0] == _SELECT) & np.isin(rows[:, 1], np.fromiter(known, np.int64)))
+    chosen = np.flatnonzero((rows[:, 0] == _SELECT) & np.isin(rows[:, 1], np.fromiter(truths, np.int64)))
     if not len(chosen):
         return None
-    rows[chosen, 1] = [tape.constant(float(known[condition])) for condition in rows[chosen, 1].tolist()]
+    rows[chosen, 1] = [tape.constant(float(truths[condition])) for condition in rows[chosen, 1].tolist()]
     if tape.signed_zeros:
         rows[:, 0] += SIGNED
     result, values = extended(tape.emptied(), rows)
     result.signed_zeros = tape.signed_zeros
-    # what sees the sign of a zero that has become a constant may have been folded
+    # operations that see the sign of a zero that has become a constant may have been folded
     result.folded_zero_signs = tape.folded_zero_signs or bool(len(seeing_zero_signs(tape)))
     return result, values

@@ -43,12 +43,12 @@ class InnerTape(Tape):
 
     __slots__ = ("_most", "_taken", "is_long", "lines", "outer", "own", "unrolled")
 
-    def __init__(self, own: int, outer: Any = None, most: int = MOST_IN_BODY) -> None:
-        super().__init__(own, signed_zeros=outer is not None and outer.signed_zeros)
-        self.own, self.outer, self._most = own, outer, most
+    def __init__(self, inputs: int, outer: Any = None, most: int = MOST_IN_BODY) -> None:
+        super().__init__(inputs, signed_zeros=outer is not None and outer.signed_zeros)
+        self.own, self.outer, self._most = inputs, outer, most
         self._taken: dict[int, int] = {}
         #: Operations on entries of long arrays, and whether they are too many: then the recording counts for nothing,
-        #: whatever catches the error.
+        #: even if the error is caught.
         self.unrolled, self.is_long = 0, False
         #: Lines of the user's source that its operations come from.
         self.lines: set[tuple[str, int]] = set()
@@ -99,20 +99,20 @@ class InnerTape(Tape):
         if isinstance(entries, int):
             return self._take(entries, boolean)
         distinct, where = np.unique(entries, return_inverse=True)
-        found = [self._take(reference, boolean) for reference in distinct.tolist()]
-        return np.array(found, np.int64)[where].reshape(entries.shape)
+        taken = [self._take(reference, boolean) for reference in distinct.tolist()]
+        return np.array(taken, np.int64)[where].reshape(entries.shape)
 
     def _take(self, reference: int, boolean: bool) -> int:
         if reference < 0:
             return self.constant(self.outer.value_of(reference))
-        place = self._taken.get(reference)
-        if place is None:  # an input between operations; `closed` brings it to the front
-            place = self._taken[reference] = len(self.codes)
+        position = self._taken.get(reference)
+        if position is None:  # an input between operations; `closed` brings it to the front
+            position = self._taken[reference] = len(self.codes)
             self.codes.append(INPUT)
             self.first.append(0)
             self.second.append(0)
         # truth values are numbers where a body takes them
-        return self.apply("not_equal", place, self.constant(0.0)) if boolean else place
+        return self.apply("not_equal", position, self.constant(0.0)) if boolean else position
 
     def closed(self) -> tuple[Tape, NDArray[np.int64]]:
         """Return the body as a tape with all inputs first, and the references that inputs behind its own stand for."""
@@ -141,10 +141,10 @@ class NestedTape(InnerTape):
 
     __slots__ = ("_lowered",)
 
-    def __init__(self, given: Sequence[int], outer: Any) -> None:
-        super().__init__(len(given), outer)
+    def __init__(self, references: Sequence[int], outer: Any) -> None:
+        super().__init__(len(references), outer)
         #: References on the outer tape of the values that were looked up so far.
-        self._lowered: dict[int, int] = dict(enumerate(given))
+        self._lowered: dict[int, int] = dict(enumerate(references))
 
     def in_loops(self, entries: int, work: int | None = None, steps: int = 0) -> bool:
         """Return False, or end a recording that should have begun on a program with loops."""
@@ -164,31 +164,31 @@ class NestedTape(InnerTape):
         if isinstance(references, int):
             return self._lower(references)
         distinct, where = np.unique(references, return_inverse=True)
-        found = [self._lower(reference) for reference in distinct.tolist()]
-        return np.array(found, np.int64)[where].reshape(np.shape(references))
+        outer_references = [self._lower(reference) for reference in distinct.tolist()]
+        return np.array(outer_references, np.int64)[where].reshape(np.shape(references))
 
     def _lower(self, reference: int) -> int:
-        known, outer = self._lowered, self.outer
-        known.update({place: taken for taken, place in self._taken.items() if place not in known})
+        lowered, outer = self._lowered, self.outer
+        lowered.update({position: taken for taken, position in self._taken.items() if position not in lowered})
         waiting = [reference] if reference >= 0 else []
         while waiting:
             at = waiting[-1]
-            missing = [a for a in self.arguments(at) if a >= 0 and a not in known] if at not in known else []
+            missing = [a for a in self.arguments(at) if a >= 0 and a not in lowered] if at not in lowered else []
             if not missing:
                 waiting.pop()
-                if at not in known:
-                    operands = [known[a] if a >= 0 else outer.constant(self.value_of(a)) for a in self.arguments(at)]
-                    known[at] = applied(outer, self.codes[at], operands)
+                if at not in lowered:
+                    operands = [lowered[a] if a >= 0 else outer.constant(self.value_of(a)) for a in self.arguments(at)]
+                    lowered[at] = applied(outer, self.codes[at], operands)
             waiting += missing
-        return known[reference] if reference >= 0 else int(outer.constant(self.value_of(reference)))
+        return lowered[reference] if reference >= 0 else int(outer.constant(self.value_of(reference)))
 
 
-def replayed(program: Tape, tape: Any, given: Sequence[int]) -> list[int]:
+def replayed(program: Tape, tape: Any, inputs: Sequence[int]) -> list[int]:
     """Write a program's operations onto another tape, and return the references of its outputs there.
 
     Args:
         program: tape to copy.
         tape: tape that its operations are written onto.
-        given: references on that tape of the program's inputs.
+        inputs: references on that tape of the program's inputs.
     """
-    return copied(program, tape, given, needed(program))
+    return copied(program, tape, inputs, needed(program))

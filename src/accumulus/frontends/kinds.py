@@ -109,14 +109,14 @@ def _holds_numbers(container: Any) -> bool:
 #
 # As arguments they are their numbers, and the function gets one like the user's own with traced values in it, in whole
 # columns or arrays. What the libraries do with labels is theirs; arithmetic comes back to the recorder by NumPy's
-# protocols. What pandas computes in its own code for numbers is refused where that code asks for plain numbers.
+# protocols. Computations in pandas' own code are refused where that code asks for plain numbers.
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """Table or series of pandas without its numbers, to be made of an array."""
 
-    key: Hashable  # what tells it apart from others
+    key: Hashable  # which distinguishes it from others
     example: Any = field(compare=False)  # the user's own
     columns: tuple[int, ...] | None = field(compare=False)  # positions of the columns with numbers; None for a series
 
@@ -132,7 +132,7 @@ class Table:
             if len(names) < example.shape[1]:
                 raise ArgumentError("rows of a table with columns that are no numbers cannot be points of a batch")
             return pandas.Series(_column(array), names)
-        made = {k: _column(array[:, place]) for place, k in enumerate(self.columns)}
+        made = {k: _column(array[:, position]) for position, k in enumerate(self.columns)}
         parts = [
             pandas.Series(made[k], example.index) if k in made else example.iloc[:, k] for k in range(example.shape[1])
         ]
@@ -145,11 +145,11 @@ class Table:
 class DataArray:
     """Data array of xarray without its numbers, to be made of an array."""
 
-    key: Hashable  # what tells it apart from others
+    key: Hashable  # which distinguishes it from others
     example: Any = field(compare=False)  # the user's own
 
     def __call__(self, array: Any) -> Any:
-        """Return a data array with these numbers; of one entry of its first axis what `isel` selects."""
+        """Return a data array with these numbers; of one entry of its first axis the selection of `isel`."""
         example = self.example
         while np.ndim(array) < example.ndim:  # points of a batch
             example = example.isel({example.dims[0]: 0}, drop=True)
@@ -161,7 +161,7 @@ def _column(array: Any) -> Any:
 
 
 def numbers_of_labelled(value: Any) -> tuple[NDArray[np.float64], Table | DataArray] | None:
-    """Return the numbers in a labelled array, and what labels others like it; None for other values."""
+    """Return the numbers in a labelled array, and the function that labels others alike; None for other values."""
     if is_of(value, "xarray", "DataArray"):
         if not is_numeric(value.dtype) or not isinstance(value.data, np.ndarray):
             return None
@@ -179,8 +179,8 @@ def numbers_of_labelled(value: Any) -> tuple[NDArray[np.float64], Table | DataAr
     columns = tuple([k for k, dtype in enumerate(value.dtypes) if is_numeric(dtype)])
     if not columns:
         return None
-    others = [k for k in range(value.shape[1]) if k not in columns]
-    held = tuple([(k, repr(value.iloc[:, k].tolist())) for k in others])
+    rest = [k for k in range(value.shape[1]) if k not in columns]
+    held = tuple([(k, repr(value.iloc[:, k].tolist())) for k in rest])
     numbers = value.iloc[:, list(columns)].to_numpy(np.float64, na_value=np.nan)
     return numbers, Table(("table", axes, held), value, columns)
 
@@ -204,7 +204,7 @@ def _axis_key(axis: Any) -> Hashable:
 
 
 def array_in(value: Any) -> Any:
-    """Return the array, traced or not, that is in a labelled array; everything else as it is."""
+    """Return the array, traced or not, in a labelled array; other values unchanged."""
     if is_of(value, "xarray", "DataArray", "Variable"):
         return value.data
     if is_of(value, "pandas", "DataFrame"):
@@ -241,7 +241,7 @@ _NUMBERS: Final = frozenset({float, int, np.float64, np.float32, np.float16, np.
 
 
 def as_leaf(value: Any) -> Any:
-    """Return a leaf of a result: an array for what holds one, everything else as it is."""
+    """Return a leaf of a result: the array of objects that hold one, other values unchanged."""
     jax = sys.modules.get("jax")
     return np.asarray(value) if jax is not None and isinstance(value, jax.Array) else array_in(value)
 
@@ -340,9 +340,9 @@ class Spread:
         """
         first = self._drawn + 1
         self._drawn += int(np.prod(size))
-        found: NDArray[np.float64] = np.arange(first, self._drawn + 1, dtype=np.float64) * _GOLDEN
-        found -= np.floor(found)
-        return (low + (high - low) * found).reshape(size)
+        numbers: NDArray[np.float64] = np.arange(first, self._drawn + 1, dtype=np.float64) * _GOLDEN
+        numbers -= np.floor(numbers)
+        return (low + (high - low) * numbers).reshape(size)
 
 
 def as_reals(arguments: Sequence[Any], shapes: Shapes) -> list[Any]:

@@ -33,9 +33,9 @@ LIBRARIES: Final = frozenset(
         *("sklearn", "sympy", "torch", "xarray"),
     )
 )
-#: The same and the standard library: what belongs to these holds nothing of the user's.
+#: The same and the standard library: their objects hold nothing of the user's.
 _FOREIGN: Final = LIBRARIES | frozenset(sys.stdlib_module_names) | {"accumulus"}
-#: The function that runs what is recorded: what called it is not recorded.
+#: Name of the function that runs the recorded function: its callers are not recorded.
 RECORDED: Final = "_recorded"
 PACKAGE_DIRECTORY: Final = str(Path(__file__).parents[1]) + os.sep
 
@@ -53,14 +53,14 @@ class Place:
     marks: str = ""
     #: Name of the instruction.
     instruction: str = ""
-    #: What is called there, if it is a call of something that can be looked up.
+    #: The callee, if the place is a call whose callee can be looked up.
     callee: object = None
     #: Module of the library code that it called, directly; empty if there is none.
     library: str = ""
 
     def __str__(self) -> str:
-        place = f"{self.file}, line {self.line}, in {self.function}"
-        return f"{place}:\n    {self.source}\n{self.marks}" if self.source else f"{place}: "
+        header = f"{self.file}, line {self.line}, in {self.function}"
+        return f"{header}:\n    {self.source}\n{self.marks}" if self.source else f"{header}: "
 
 
 @lru_cache(maxsize=1 << 16)
@@ -87,12 +87,12 @@ def names_in(code: CodeType) -> frozenset[str]:
 
 def cells(function: FunctionType) -> list[CellType]:
     """Return the variables that a function closes over, without those that have no value yet."""
-    found = []
+    filled = []
     for cell in function.__closure__ or ():
         with suppress(ValueError):
             _ = cell.cell_contents
-            found.append(cell)
-    return found
+            filled.append(cell)
+    return filled
 
 
 def dispatchers() -> frozenset[type]:
@@ -177,15 +177,15 @@ def user_place() -> Place | None:
     while frame is not None and in_library(frame):
         library = str(frame.f_globals.get("__name__", ""))
         frame = frame.f_back
-    found = frame
-    while found is not None and _is_between(found):  # the standard library's own lines say nothing to a user
-        found = None if found.f_code.co_name == RECORDED and in_library(found) else found.f_back
-    found = found or frame
-    return None if found is None else _place(found, "" if library.startswith("accumulus") else library)
+    innermost = frame
+    while innermost is not None and _is_between(innermost):  # the standard library's own lines say nothing to a user
+        innermost = None if innermost.f_code.co_name == RECORDED and in_library(innermost) else innermost.f_back
+    innermost = innermost or frame
+    return None if innermost is None else _place(innermost, "" if library.startswith("accumulus") else library)
 
 
 def place_of_error(traceback: TracebackType | None) -> Place | None:
-    """Return the place of the user's code in which an error was raised, or what it called raised it."""
+    """Return the place of the user's code that raised an error, itself or in a call."""
     entries = [entry for entry in user_entries(traceback) if not _is_between(entry.tb_frame)]
     return _place(entries[-1].tb_frame, "") if entries else None
 
@@ -217,10 +217,10 @@ def user_line() -> frozenset[tuple[str, int]]:
 
 def user_traceback(traceback: TracebackType | None) -> TracebackType | None:
     """Return `traceback` reduced to the frames of the user's code."""
-    kept: TracebackType | None = None
+    reduced: TracebackType | None = None
     for entry in reversed(list(user_entries(traceback))):
-        kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    return kept
+        reduced = TracebackType(reduced, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return reduced
 
 
 def user_entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
@@ -258,7 +258,7 @@ def _expression(code: CodeType, instruction: int, frame: FrameType) -> tuple[str
 
 
 def _callee(expression: str, frame: FrameType) -> object:
-    """Look up what `expression` calls, in the frame, without running anything; None if it is not a plain call."""
+    """Return the callee of `expression` in the frame, without running anything; None if it is not a plain call."""
     try:
         node = ast.parse(expression, mode="eval").body
     except SyntaxError:
@@ -272,14 +272,14 @@ def _callee(expression: str, frame: FrameType) -> object:
         function = function.value
     if not isinstance(function, ast.Name):
         return None
-    found: object = None
+    callee: object = None
     for scope in (frame.f_locals, frame.f_globals, vars(builtins)):
         if function.id in scope:
-            found = scope[function.id]
+            callee = scope[function.id]
             break
     for name in reversed(names):
         # getting an attribute runs nothing of the user's only for modules and plain arrays
-        found = getattr(found, name, None) if type(found) in (ModuleType, np.ndarray) else None
-    if isinstance(found, FunctionType) and found.__code__.co_filename.startswith(PACKAGE_DIRECTORY):
-        return getattr(found, "__wrapped__", found)  # which a replacement stands for while something is recorded
-    return found
+        callee = getattr(callee, name, None) if type(callee) in (ModuleType, np.ndarray) else None
+    if isinstance(callee, FunctionType) and callee.__code__.co_filename.startswith(PACKAGE_DIRECTORY):
+        return getattr(callee, "__wrapped__", callee)  # which a replacement stands for while something is recorded
+    return callee

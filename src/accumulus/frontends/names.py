@@ -32,7 +32,7 @@ from accumulus.tape.tape import Tape
 
 @dataclass(frozen=True, slots=True)
 class NamedValues:
-    """A recording, by what its operations are called."""
+    """A recording with the names of its operations."""
 
     tape: Tape  # with an input for each entry of each argument; its outputs mean nothing
     names: Mapping[int, str]  # of operations: ``radius``, ``force[2]``, ``a in twist`` of a function that is called
@@ -56,7 +56,7 @@ def entry_of(name: str, index: Sequence[int]) -> str:
 
 
 def named_values(function: Callable[..., Any], arguments: Sequence[object]) -> NamedValues | None:
-    """Names of what a function computes of arguments like these; None where there are none: functions of JAX, SymPy.
+    """Return the names of the values that a function computes; None for functions of JAX and SymPy.
 
     Raises:
         Exception: as `record` does.
@@ -146,8 +146,8 @@ class _Watch:
         current.length = len(current.tape)
 
     def _note_names(self, frame: FrameType) -> None:
-        current, known = self._current(), self._frames.get(frame)
-        if current is None or known is None:
+        current, watched = self._current(), self._frames.get(frame)
+        if current is None or watched is None:
             return
         for name, value in frame.f_locals.items():
             if not name.isidentifier() or not isinstance(value, TracedScalar | TracedArray):
@@ -155,13 +155,13 @@ class _Watch:
             if value.tape is not current.tape:
                 continue
             references = np.array(value.references if isinstance(value, TracedArray) else value.reference)
-            before = known.seen.get(name)
+            before = watched.seen.get(name)
             if before is not None and np.array_equal(before, references):
                 continue
-            known.seen[name] = references
+            watched.seen[name] = references
             for index, reference in _changed(before, references):
-                called = entry_of(name, index) + (f" in {known.function}" if known.depth else "")
-                self._bind(current, reference, known.depth, called)
+                called = entry_of(name, index) + (f" in {watched.function}" if watched.depth else "")
+                self._bind(current, reference, watched.depth, called)
 
     def _bind(self, current: _Names, reference: int, depth: int, name: str) -> None:
         """Values are called as the outermost function calls them first."""
@@ -217,21 +217,21 @@ def recognised(tape: Tape, names: NamedValues) -> dict[int, int]:
     rng = np.random.default_rng(0)
     points = rng.uniform(0.2, 1.8, (tape.inputs, POINTS))
     points[:, POINTS // 2 :] *= rng.choice([-1.0, 1.0], (tape.inputs, POINTS - POINTS // 2))
-    wanted, given = _values(names.tape, points[: names.tape.inputs]), _values(tape, points)
-    known = np.array(list(wanted), np.intp)
-    table = np.array(list(wanted.values())).reshape(-1, POINTS)
+    function_values, program_values = _values(names.tape, points[: names.tape.inputs]), _values(tape, points)
+    candidates = np.array(list(function_values), np.intp)
+    table = np.array(list(function_values.values())).reshape(-1, POINTS)
     column = int(np.argmax(np.isfinite(table).sum(axis=0)))
     order = np.argsort(table[:, column])
-    known, table = known[order], table[order]
-    found = {}
-    for reference, numbers in given.items():
+    candidates, table = candidates[order], table[order]
+    matches = {}
+    for reference, numbers in program_values.items():
         at, room = numbers[column], TOLERANCE * abs(numbers[column])
         first = np.searchsorted(table[:, column], at - room, "left")
         last = np.searchsorted(table[:, column], at + room, "right")
-        same = known[first:last][_are_same(table[first:last], numbers)].tolist()
+        same = candidates[first:last][_are_same(table[first:last], numbers)].tolist()
         if same:
-            found[reference] = min(same, key=lambda r: (r not in names.names, r))
-    return found
+            matches[reference] = min(same, key=lambda r: (r not in names.names, r))
+    return matches
 
 
 def _are_same(rows: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -54,10 +54,10 @@ def half_angle(vectors: Any, xp: Any = np, order: int | None = None) -> tuple[An
     near = square <= NEAR
     angle = xp.sqrt(xp.where(near, 1.0, square))
     # of an eighth of the angle, then of twice that, and twice
-    part = xp.where(near, square, 0.0) / 64.0
-    cosine, sine = series(part, COSINE), series(part, SINE)
+    reduced = xp.where(near, square, 0.0) / 64.0
+    cosine, sine = series(reduced, COSINE), series(reduced, SINE)
     for _ in range(2):
-        cosine, sine, part = cosine * cosine - part * sine * sine, sine * cosine, 4.0 * part
+        cosine, sine, reduced = cosine * cosine - reduced * sine * sine, sine * cosine, 4.0 * reduced
     scale = xp.where(near, 0.5 * sine, xp.sin(angle / 2.0) / angle)
     return scale, xp.where(near, cosine, xp.cos(angle / 2.0))
 
@@ -93,13 +93,13 @@ def parts(vectors: Any) -> list[Any]:
 def composed(p: Any, q: Any, xp: Any = np) -> Any:
     """Return products of quaternions: first q turns, then p."""
     (px, py, pz, pw), (qx, qy, qz, qw) = parts(p), parts(q)
-    found = (
+    components = (
         pw * qx + qw * px + py * qz - pz * qy,
         pw * qy + qw * py + pz * qx - px * qz,
         pw * qz + qw * pz + px * qy - py * qx,
         pw * qw - px * qx - py * qy - pz * qz,
     )
-    return xp.concatenate(found, axis=-1)
+    return xp.concatenate(components, axis=-1)
 
 
 def conjugate(q: Any, xp: Any = np) -> Any:
@@ -114,11 +114,11 @@ def from_matrix(m: Any, xp: Any = np) -> Any:
     candidates = []
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
-        found: list[Any] = [None, None, None, m[..., k, j : j + 1] - m[..., j, k : k + 1]]
-        found[i] = 1.0 - trace + 2.0 * diagonal[i]
-        found[j] = m[..., j, i : i + 1] + m[..., i, j : j + 1]
-        found[k] = m[..., k, i : i + 1] + m[..., i, k : k + 1]
-        candidates.append(xp.concatenate(found, axis=-1))
+        components: list[Any] = [None, None, None, m[..., k, j : j + 1] - m[..., j, k : k + 1]]
+        components[i] = 1.0 - trace + 2.0 * diagonal[i]
+        components[j] = m[..., j, i : i + 1] + m[..., i, j : j + 1]
+        components[k] = m[..., k, i : i + 1] + m[..., i, k : k + 1]
+        candidates.append(xp.concatenate(components, axis=-1))
     by_trace = [m[..., 2, 1:2] - m[..., 1, 2:3], m[..., 0, 2:3] - m[..., 2, 0:1], m[..., 1, 0:1] - m[..., 0, 1:2]]
     quaternions, greatest = xp.concatenate([*by_trace, 1.0 + trace], axis=-1), trace
     for i in (2, 1, 0):  # the first of equal ones counts
@@ -172,22 +172,24 @@ def perturbing() -> Iterator[None]:
 
 def note_perturbed(quaternions: Any, base: Any, delta: Any, order: int) -> None:
     """Remember that traced quaternions are `base`, perturbed by `delta`, up to an order."""
-    known = _PERTURBED.known
+    registry = _PERTURBED.known
     references = getattr(quaternions, "references", None)
     before: Any = getattr(base, "references", None)
-    if known is None or references is None or np.array_equal(references, before):
+    if registry is None or references is None or np.array_equal(references, before):
         return  # where nothing is perturbed a quaternion would be found as its own base
-    known[id(quaternions.tape), references.tobytes()] = base, delta, order
+    registry[id(quaternions.tape), references.tobytes()] = base, delta, order
     if references.ndim == 2 and len(references) <= _MOST_ROWS and np.shape(base) == references.shape:
         for k, row in enumerate(references):
-            known[id(quaternions.tape), row.tobytes()] = base[k], delta[k], order
+            registry[id(quaternions.tape), row.tobytes()] = base[k], delta[k], order
 
 
 def perturbation(quaternions: Any) -> tuple[Any, Any, int] | None:
     """Return the base, the tangent vectors and the order of traced perturbed quaternions; None for others."""
-    known = _PERTURBED.known
+    registry = _PERTURBED.known
     references = getattr(quaternions, "references", None)
-    return None if known is None or references is None else known.get((id(quaternions.tape), references.tobytes()))
+    return (
+        None if registry is None or references is None else registry.get((id(quaternions.tape), references.tobytes()))
+    )
 
 
 def perturbed_matrix(matrix: Any, delta: Any, order: int) -> Any:
@@ -199,5 +201,5 @@ def perturbed_matrix(matrix: Any, delta: Any, order: int) -> Any:
         a, b, c = entries
         generator = rows_of([[zero, -c, b], [c, zero, -a], [-b, a, zero]])
     one = np.eye(np.shape(generator)[-1]) if matrix is None else matrix
-    found = one + (generator if matrix is None else matrix @ generator)
-    return found if order < 2 else found + 0.5 * (one @ (generator @ generator))
+    expansion = one + (generator if matrix is None else matrix @ generator)
+    return expansion if order < 2 else expansion + 0.5 * (one @ (generator @ generator))

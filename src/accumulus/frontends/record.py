@@ -161,11 +161,11 @@ def record(
             "what it did then may not be what it does."
         )
         raise refusal.with_traceback(user_traceback(refusal.__traceback__))
-    found = busiest.found
-    if found is not None:
-        recording = replace(recording, why_written=explained(recorded, partial(opened, loops=False), *found))
+    loop = busiest.found
+    if loop is not None:
+        recording = replace(recording, why_written=explained(recorded, partial(opened, loops=False), *loop))
     if is_long:
-        tell(name_of(function), recording.program, found, recording.why_written)
+        tell(name_of(function), recording.program, loop, recording.why_written)
     return recording
 
 
@@ -180,7 +180,7 @@ def _recorded(
     tape: Program,
 ) -> tuple[Recording, TraceError | None]:
     """Return the function as an empty program, and the last error of the recorder that it caught, if any."""
-    inputs = [None if shape is None else _inputs(place, shape) for shape, place in zip(shapes, slices, strict=True)]
+    inputs = [None if shape is None else _inputs(span, shape) for shape, span in zip(shapes, slices, strict=True)]
     refusal: TraceError | None = None
     tape.locate = user_line
     decisions = None if point is None else Decisions(tape, point, opens_indices)
@@ -210,8 +210,8 @@ def _recorded(
                     f"{error}. Recorded arrays take 8 bytes an entry; expected smaller ones"
                 ) from error
             if refusal is None and is_foreign(type(error).__module__) and not is_raised_by_user(error.__traceback__):
-                own = _raised_on_numbers(function, arguments, error)
-                if own is None:
+                numeric_error = _raised_on_numbers(function, arguments, error)
+                if numeric_error is None:
                     place = place_of_error(error.__traceback__) or ""
                     raise TraceError(
                         f"{place}{type(error).__name__}: {error}. It is raised for a traced value, and not for the "
@@ -219,8 +219,8 @@ def _recorded(
                         "type. Write it with operators and NumPy's functions, or make the argument static "
                         "(static_argnums)."
                     ) from error
-                if not isinstance(error, type(own)):
-                    raise own from None
+                if not isinstance(error, type(numeric_error)):
+                    raise numeric_error from None
             if refusal is None:
                 error.add_note(f"{name_of(function)} was being recorded with {_examples(arguments, shapes)}.")
                 if ACTIVE.refusal is not None:
@@ -238,15 +238,15 @@ def _recorded(
         straight, to = simpler
         outputs = [moved(references, to) for references in outputs]
         places = moved(list(guards), to).tolist()
-        guards = {place: guard for place, guard in zip(places, guards.values(), strict=True) if place >= 0}
+        guards = {position: guard for position, guard in zip(places, guards.values(), strict=True) if position >= 0}
     outputs += [np.array([as_number(tape if straight is None else straight, holds)]) for holds in guards]
     tape.locate = None
     # traced values that the function has kept hold the other one, which ends
     program = copy(tape) if straight is None else Program.of(copy(straight))
     program.folded_zero_signs |= tape.folded_zero_signs
     program.outputs = np.concatenate([np.empty(0, np.int64), *(references.reshape(-1) for references in outputs)])
-    kept = tuple(guards.values())
-    return Recording(program, shapes, slices, result_shapes, structure, guards=kept), caught
+    remaining = tuple(guards.values())
+    return Recording(program, shapes, slices, result_shapes, structure, guards=remaining), caught
 
 
 def _raised_on_numbers(function: Any, arguments: Sequence[object], error: Exception) -> Exception | None:
@@ -261,7 +261,7 @@ def _raised_on_numbers(function: Any, arguments: Sequence[object], error: Except
 
 
 def of_steps(recording: Recording) -> Recording:
-    """Return a recording with loops over what belongs together, over the steps of a loop in Python where there is one.
+    """Return a recording with loops over similar operations, over the steps of a loop in Python where there is one.
 
     Each of these steps has its own operations on short arrays and numbers, which are loops of a few instances.
     """
@@ -272,14 +272,14 @@ def of_steps(recording: Recording) -> Recording:
     is_loop = text >= LONG_TEXT or (text >= SHORT_TEXT and program.operations < FEW_INSTANCES * text)
     if not is_loop or recording.guards or program.sees_zero_signs:
         return _by_stage(recording)
-    found = rolled(recording.as_scalars().scalars, short=True)
-    if found is None or 2 * found.text > text:
+    by_steps = rolled(recording.as_scalars().scalars, short=True)
+    if by_steps is None or 2 * by_steps.text > text:
         return _by_stage(recording)
-    return _by_stage(replace(recording, program=found))
+    return _by_stage(replace(recording, program=by_steps))
 
 
 def _by_stage(recording: Recording) -> Recording:
-    """Return a recording over what belongs together, however few instances there are."""
+    """Return a recording with loops over similar operations, however few instances there are."""
     return replace(recording, program=by_instance(recording.program, recording.results, short=True))
 
 
@@ -291,24 +291,26 @@ def _chosen(recording: Recording, loops: Program, at_once: bool) -> Recording:
     has_loops &= len(loops.blocks) <= MANY_BLOCKS
     if has_loops and (loops.is_long or at_once):
         return recording
-    found, results = recording.as_scalars(), recording.results
+    written, results = recording.as_scalars(), recording.results
     if has_loops:
-        found = replace(found, other=loops, unrolled=loops.unrolled)
-    tape = found.scalars
+        written = replace(written, other=loops, unrolled=loops.unrolled)
+    tape = written.scalars
     conditions = [condition_of(tape, holds) for holds in tape.outputs[results:]]
     simpler = decided(tape, conditions) if conditions else None
     if simpler is None:
-        return found
+        return written
     made, to = simpler
-    kept = [
-        (guard, place) for guard, place in zip(found.guards, moved(conditions, to).tolist(), strict=True) if place >= 0
+    remaining = [
+        (guard, position)
+        for guard, position in zip(written.guards, moved(conditions, to).tolist(), strict=True)
+        if position >= 0
     ]
-    made.outputs = moved(tape.outputs[:results], to).tolist() + [as_number(made, place) for _, place in kept]
-    return replace(found, program=Program.of(made), guards=tuple(guard for guard, _ in kept))
+    made.outputs = moved(tape.outputs[:results], to).tolist() + [as_number(made, position) for _, position in remaining]
+    return replace(written, program=Program.of(made), guards=tuple(guard for guard, _ in remaining))
 
 
-def _inputs(place: slice, shape: tuple[int, ...]) -> References:
-    references = np.arange(place.start, place.stop, dtype=np.int64).reshape(shape)
+def _inputs(span: slice, shape: tuple[int, ...]) -> References:
+    references = np.arange(span.start, span.stop, dtype=np.int64).reshape(shape)
     references.flags.writeable = False  # and so are all views of it
     return references
 
@@ -322,9 +324,9 @@ def outputs_of(recorder: Recorder, function: Any, tape: Any, path: str, leaf: An
         raise TraceError(
             f"{described(function)} returned a quantity{' at ' + path if path else ''}. {unit_advice(leaf)}"
         )
-    what = f"an array of {leaf.dtype}" if isinstance(leaf, np.ndarray) else f"{type(leaf).__name__} {leaf!r:.60}"
+    description = f"an array of {leaf.dtype}" if isinstance(leaf, np.ndarray) else f"{type(leaf).__name__} {leaf!r:.60}"
     raise TraceError(
-        f"{described(function)} returned {what}{' at ' + path if path else ''}; expected are real numbers, "
+        f"{described(function)} returned {description}{' at ' + path if path else ''}; expected are real numbers, "
         "arrays of them, or lists, tuples and dicts of those."
         + (" Is a return statement missing?" if leaf is None else "")
         + (" Return the real and the imaginary part, z.real and z.imag." if _is_complex(leaf) else "")

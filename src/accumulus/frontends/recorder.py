@@ -127,11 +127,11 @@ class Recording:
         made.outputs = made.sums(np.concatenate(terms), [0, 1 + size])
         shapes = self.argument_shapes[0], (), (size,), *self.argument_shapes[1:]
         slices = [slice(stop.start + 1 + size, stop.stop + 1 + size) for stop in self.argument_slices[1:]]
-        own = slice(first, first + 1), slice(first + 1, first + 1 + size)
+        weight_slices = slice(first, first + 1), slice(first + 1, first + 1 + size)
         return replace(
             self.returning(made, self.result_shapes, self.structure),
             argument_shapes=shapes,
-            argument_slices=(self.argument_slices[0], *own, *slices),
+            argument_slices=(self.argument_slices[0], *weight_slices, *slices),
         )
 
     @property
@@ -165,7 +165,7 @@ class Recording:
 
 
 class Recorder(ABC):
-    """A front end: what it takes, and how that gets onto a tape."""
+    """A front end: the functions it accepts, and how it records them on a tape."""
 
     @abstractmethod
     def takes(self, function: object) -> bool:

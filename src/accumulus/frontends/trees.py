@@ -34,7 +34,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Value that is no number, and stays as it is; two are the same if their keys are equal."""
+    """Constant that is not a number; two are the same if their keys are equal."""
 
     key: Hashable
     value: Any = field(compare=False)
@@ -67,17 +67,17 @@ def flatten(tree: Any) -> tuple[Structure, list[tuple[str, Any]]]:
 
 
 def _structure(tree: Any, path: str, leaves: list[tuple[str, Any]], above: list[int]) -> Structure:
-    found = opened(tree)
-    if found is None and path and isinstance(tree, str | bytes | Enum):
+    contents = opened(tree)
+    if contents is None and path and isinstance(tree, str | bytes | Enum):
         return Constant(identity(tree), tree)
-    if found is None:
+    if contents is None:
         leaves.append((path, as_leaf(tree)))
         return Leaf()
-    container, held = found
+    container, held = contents
     entered(tree, path, above)
     parts = [
-        Constant(container.kind, part) if fixed else _structure(part, path + label, leaves, above)
-        for part, label, fixed in zip(held, container.labels, container.fixed, strict=True)
+        Constant(container.kind, item) if fixed else _structure(item, path + label, leaves, above)
+        for item, label, fixed in zip(held, container.labels, container.fixed, strict=True)
     ]
     above.pop()
     return Branch(container, tuple(parts))
@@ -115,8 +115,8 @@ def paths(structure: Structure, path: str = "") -> Iterator[str]:
     if isinstance(structure, Leaf):
         yield path
     elif isinstance(structure, Branch):
-        for label, part in zip(structure.container.labels, structure.parts, strict=True):
-            yield from paths(part, path + label)
+        for label, child in zip(structure.container.labels, structure.parts, strict=True):
+            yield from paths(child, path + label)
 
 
 def without_lists(structure: Structure) -> Structure:
@@ -129,7 +129,7 @@ def without_lists(structure: Structure) -> Structure:
 def grafted(structure: Structure, other: Structure) -> Structure:
     """Return the structure with another structure instead of each leaf."""
     if isinstance(structure, Branch):
-        return Branch(structure.container, tuple([grafted(part, other) for part in structure.parts]))
+        return Branch(structure.container, tuple([grafted(child, other) for child in structure.parts]))
     return other if isinstance(structure, Leaf) else structure
 
 
@@ -145,18 +145,18 @@ def _tree(structure: Structure, leaves: Iterator[Any]) -> Any:
         return next(leaves)
     if isinstance(structure, Constant):
         return structure.value
-    return structure.container.build([_tree(part, leaves) for part in structure.parts])
+    return structure.container.build([_tree(child, leaves) for child in structure.parts])
 
 
 # Containers of users and other libraries -----------------------------------------------------------------------------
 #
 # Containers of numbers: how one is opened, and how one of the same kind is made of other parts.
 #
-# Containers are lists, tuples, named tuples, dicts, None (which holds nothing), data classes, attrs classes, and what
-# is registered: here, or with JAX or optree where these are loaded. Everything else is a leaf of its own.
+# Containers are lists, tuples, named tuples, dicts, None (which holds nothing), data classes, attrs classes, and those
+# registered here, or with JAX or optree where these are loaded. Everything else is a leaf of its own.
 #
-# Objects are copied attribute by attribute, without running ``__init__``: it may check or convert what traced values
-# are not, and would do so for derivatives, too.
+# Objects are copied attribute by attribute, without running ``__init__``: it may check or convert
+# numbers, which traced values are not, and would do so for derivatives, too.
 
 # Keys of constants ----------------------------------------------------------------------------------------------------
 
@@ -197,7 +197,7 @@ _CLOSED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container without what it holds."""
+    """A container without its contents."""
 
     kind: type  # its type
     labels: tuple[str, ...]  # how each part is written after it: ``[0]``, ``['a']``, ``.k``
@@ -250,7 +250,7 @@ def register(
 
 
 def opened(value: Any) -> Opened | None:
-    """Return a container, and what it holds; None for what is no container.
+    """Return a container and its contents; None for other values.
 
     >>> container, parts = opened({"a": 1.0, "b": 2.0})
     >>> container.labels, list(parts), container.build(["x", "y"])
@@ -265,8 +265,8 @@ def opened(value: Any) -> Opened | None:
         return opener(value)
     if isinstance(value, list | tuple):
         return _sequence(value)
-    if (found := _elsewhere(value)) is not None:
-        return found
+    if (registered := _elsewhere(value)) is not None:
+        return registered
     if isinstance(value, dict):
         return _mapping(value)
     if kind.__module__.partition(".")[0] != "accumulus" and not isinstance(value, type):
@@ -347,7 +347,9 @@ def _object(value: Any, declared: Iterable[Any], after: str) -> Opened:
     derived = (
         ()
         if made is None
-        else [name for name, part in zip(names, parts, strict=True) if name not in made and not _is_plain(part)]
+        else [
+            name for name, attribute in zip(names, parts, strict=True) if name not in made and not _is_plain(attribute)
+        ]
     )
     constant = tuple([static.get(name, False) for name in names])
     labels = tuple([f".{name}" for name in names])
@@ -358,9 +360,9 @@ def _object(value: Any, declared: Iterable[Any], after: str) -> Opened:
 def _constructed(kind: Any, declared: Iterable[Any], after: str) -> frozenset[str] | None:
     """Return the attributes that are a constructor's arguments if it may compute others from them; else None."""
     code = getattr(kind.__init__, "__code__", None)
-    own = code is not None and not code.co_filename.startswith(("<string>", "<attrs generated"))
+    has_own_init = code is not None and not code.co_filename.startswith(("<string>", "<attrs generated"))
     takes_self = any(getattr(getattr(each, "default", None), "takes_self", False) for each in declared)
-    if not (own or takes_self or hasattr(kind, after)):
+    if not (has_own_init or takes_self or hasattr(kind, after)):
         return None
     try:
         parameters = inspect.signature(kind.__init__).parameters
@@ -370,7 +372,7 @@ def _constructed(kind: Any, declared: Iterable[Any], after: str) -> frozenset[st
 
 
 def _is_cached(kind: type, name: str) -> bool:
-    """Return True if an attribute is what a cached property has computed, and computes again."""
+    """Return True if an attribute is the cached value of a property, which can be computed again."""
     return isinstance(getattr(kind, name, None), cached_property)
 
 
@@ -381,8 +383,8 @@ def _is_plain(value: Any) -> bool:
 
 def _object_of(kind: type, names: Sequence[str], parts: Sequence[Any]) -> Any:
     made: Any = object.__new__(kind)
-    for name, part in zip(names, parts, strict=True):
-        object.__setattr__(made, name, part)  # frozen ones have no other way
+    for name, value in zip(names, parts, strict=True):
+        object.__setattr__(made, name, value)  # frozen ones have no other way
     return made
 
 
@@ -403,9 +405,9 @@ def _elsewhere(value: Any) -> Opened | None:
         return None
     jax = sys.modules.get("jax.tree_util")
     if jax is not None and hasattr(jax, "all_leaves") and not jax.all_leaves([value]):
-        pairs, definition = jax.tree_flatten_with_path(value, is_leaf=lambda part: part is not value)
+        pairs, definition = jax.tree_flatten_with_path(value, is_leaf=lambda node: node is not value)
         labels = tuple([jax.keystr(path) for path, _ in pairs])
-        return Container(type(value), labels, definition, _JaxBuild(definition)), tuple([part for _, part in pairs])
+        return Container(type(value), labels, definition, _JaxBuild(definition)), tuple([child for _, child in pairs])
     optree = sys.modules.get("optree")
     if optree is not None and hasattr(optree, "tree_is_leaf") and not optree.tree_is_leaf(value, namespace="accumulus"):
         parts, rest, entries, unflatten = optree.tree_flatten_one_level(value, namespace="accumulus")

@@ -63,20 +63,20 @@ def _loops_around(file: str, line: int) -> list[Loop]:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):
         return []
-    found: list[Loop] = []
+    loops: list[Loop] = []
     waiting: list[tuple[ast.AST, ast.AST]] = [(tree, tree)]
     while waiting:
         node, function = waiting.pop()
         if isinstance(node, ast.FunctionDef | ast.Lambda):
             function = node
         if isinstance(node, ast.For) and node.lineno < line <= (node.end_lineno or 0):
-            found.append(Loop(file, node, function))
+            loops.append(Loop(file, node, function))
         waiting += [(child, function) for child in ast.iter_child_nodes(node)]
-    innermost = max((loop.function for loop in found), key=lambda each: getattr(each, "lineno", 0), default=None)
-    return sorted((loop for loop in found if loop.function is innermost), key=lambda loop: loop.node.lineno)
+    innermost = max((loop.function for loop in loops), key=lambda each: getattr(each, "lineno", 0), default=None)
+    return sorted((loop for loop in loops if loop.function is innermost), key=lambda loop: loop.node.lineno)
 
 
-# What differs ---------------------------------------------------------------------------------------------------------
+# Differences ----------------------------------------------------------------------------------------------------------
 
 
 class _Watching:
@@ -95,10 +95,10 @@ class _Watching:
         if event == "call":
             return None if in_library(frame) else self
         if event == "line":
-            count, place = len(self._tape), (frame.f_code.co_filename, frame.f_lineno)
+            count, location = len(self._tape), (frame.f_code.co_filename, frame.f_lineno)
             self._counts.append(count)
-            self._lines.append(place)
-            is_loop = place == (self._loop.file, self._loop.node.lineno)
+            self._lines.append(location)
+            is_loop = location == (self._loop.file, self._loop.node.lineno)
             if is_loop and frame.f_code.co_name == self._function:
                 self.begins.append(count)
                 if len(self.begins) > TURNS:
@@ -130,18 +130,18 @@ def _difference(record: Callable[[Program], Any], program: Program, loop: Loop, 
         first, second, end = watching.begins[turn : turn + 3]
         if end - first > MOST_COMPARED:
             continue
-        found = _first_difference(made, first, second, end)
-        if found is not None:
-            place, what = found
-            file, line = watching.line(min(place, end - 1))
+        difference = _first_difference(made, first, second, end)
+        if difference is not None:
+            position, description = difference
+            file, line = watching.line(min(position, end - 1))
             where = f"{file}, line {line} ({linecache.getline(file, line).strip():.100})"
             turns = f"Turns {turn + 1} and {turn + 2} of the loop at line {loop.node.lineno}"
-            return f"{turns} differ first at {where}: {what}."
+            return f"{turns} differ first at {where}: {description}."
     return f"Turns 2 to {TURNS} of the loop at line {loop.node.lineno} do the same: others differ."
 
 
 def _first_difference(tape: Tape, first: int, second: int, end: int) -> tuple[int, str] | None:
-    """Return the first operation of a turn that is another in the turn before, and in what; None if there is none."""
+    """Return the first operation that differs between two turns, and its difference; None if there is none."""
     for k in range(max(second - first, end - second)):
         one, other = first + k, second + k
         if one >= second:
@@ -169,7 +169,7 @@ def _way(reference: int, begin: int) -> str:
     )
 
 
-# What to write in its place -------------------------------------------------------------------------------------------
+# Suggested replacements -----------------------------------------------------------------------------------------------
 
 
 def _written(loop: Loop) -> str:
@@ -192,7 +192,7 @@ def _written(loop: Loop) -> str:
     }
     carried = sorted(name for name in stored - targets if name in after or name in _read_first(node.body))
     parts = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
-    item, values = _together([ast.unparse(part) for part in parts]), _values(node.iter)
+    item, values = _together([ast.unparse(element) for element in parts]), _values(node.iter)
     results = [call for call, each in zip(appended, lists, strict=True) if each.id not in carried]
     names = [each.id for each in lists if each.id not in carried]
     made = _together([ast.unparse(call.args[0]) for call in results]) or "None"
@@ -224,21 +224,21 @@ def _values(node: ast.expr) -> str:
     """Return the values of a loop, as `acc.scan` and `acc.map` take them."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         is_plain = all(isinstance(each, ast.Name | ast.Attribute | ast.Subscript) for each in node.args)
-        given = [ast.unparse(each) for each in node.args]
+        arguments = [ast.unparse(each) for each in node.args]
         if node.func.id == "range":
-            return f"np.arange({_together(given)})"
+            return f"np.arange({_together(arguments)})"
         if node.func.id == "zip" and is_plain:
-            return f"({_together(given)})"
-        if node.func.id == "enumerate" and is_plain and len(given) == 1:
-            return f"(np.arange(len({given[0]})), {given[0]})"
+            return f"({_together(arguments)})"
+        if node.func.id == "enumerate" and is_plain and len(arguments) == 1:
+            return f"(np.arange(len({arguments[0]})), {arguments[0]})"
     if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
         return ast.unparse(node)
     return "…"
 
 
 def _changed(body: Sequence[ast.stmt]) -> set[str]:
-    """Return names of what is written into."""
-    found = set()
+    """Return names of variables whose entries are assigned."""
+    names = set()
     for statement in body:
         for node in ast.walk(statement):
             if (
@@ -246,8 +246,8 @@ def _changed(body: Sequence[ast.stmt]) -> set[str]:
                 and not isinstance(node.ctx, ast.Load)
                 and isinstance(node.value, ast.Name)
             ):
-                found.add(node.value.id)
-    return found
+                names.add(node.value.id)
+    return names
 
 
 def _appended(body: Sequence[ast.stmt]) -> list[ast.Call]:
@@ -266,8 +266,8 @@ def _appended(body: Sequence[ast.stmt]) -> list[ast.Call]:
 
 def _read_first(body: Sequence[ast.stmt]) -> set[str]:
     """Return names that a turn reads before it has set them."""
-    found: set[str] = set()
-    known: set[str] = set()
+    read_first: set[str] = set()
+    assigned: set[str] = set()
 
     def follow(statements: Sequence[ast.stmt]) -> None:
         for statement in statements:
@@ -277,13 +277,13 @@ def _read_first(body: Sequence[ast.stmt]) -> set[str]:
                 parts, inside = [statement.iter, statement.target], [*statement.body, *statement.orelse]
             elif isinstance(statement, ast.If | ast.While):
                 parts, inside = [statement.test], [*statement.body, *statement.orelse]
-            for part in parts or [statement]:
-                read = {n.id for n in ast.walk(part) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-                changed = (n.target for n in ast.walk(part) if isinstance(n, ast.AugAssign))
+            for node in parts or [statement]:
+                read = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+                changed = (n.target for n in ast.walk(node) if isinstance(n, ast.AugAssign))
                 read |= {target.id for target in changed if isinstance(target, ast.Name)}
-                found.update(read - known)
-                known.update(assigned_in([part]))
+                read_first.update(read - assigned)
+                assigned.update(assigned_in([node]))
             follow(inside)
 
     follow(body)
-    return found
+    return read_first

@@ -15,7 +15,7 @@ from accumulus.frontends.location import in_library
 from accumulus.tape.blocks import Block
 from accumulus.tape.program import Program
 
-#: What would make them short.
+#: Advice on how to shorten them.
 INSTEAD: Final = (
     "What is written as operations on whole arrays, or with acc.map, acc.scan or acc.assemble, is prepared in a moment"
 )
@@ -61,17 +61,17 @@ class BusiestLine:
 
     def _look(self, thread: int, outer: FrameType) -> None:
         while not self._ended.wait(INTERVAL):
-            frame, found = sys._current_frames().get(thread), None
+            frame, site = sys._current_frames().get(thread), None
             while frame is not None and frame is not outer:
                 if frame.f_code in _OWN:  # the block has not begun, or is over
-                    found = None
+                    site = None
                     break
-                if found is None and not in_library(frame):
-                    place = frame.f_code.co_filename, frame.f_lineno
-                    found = (*place, frame.f_code.co_name) if linecache.getline(*place) else None
+                if site is None and not in_library(frame):
+                    line = frame.f_code.co_filename, frame.f_lineno
+                    site = (*line, frame.f_code.co_name) if linecache.getline(*line) else None
                 frame = frame.f_back
-            if found is not None:
-                self._counts[found] += 1
+            if site is not None:
+                self._counts[site] += 1
 
 
 _OWN: Final = {BusiestLine.__enter__.__code__, BusiestLine.__exit__.__code__}

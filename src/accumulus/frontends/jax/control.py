@@ -68,8 +68,8 @@ def _call(call: Call, *operands: Any) -> Any:
     jaxpr, constants = (inner.jaxpr, inner.consts) if isinstance(inner, ClosedJaxpr) else (inner, [])
     if all(map(is_constant, operands)) and not folds_by_numpy(jaxpr):
         return by_jax(call.equation, operands)
-    known = known_function(inner)
-    return evaluated(jaxpr, constants, operands) if known is None else [known(*operands)]
+    replacement = known_function(inner)
+    return evaluated(jaxpr, constants, operands) if replacement is None else [replacement(*operands)]
 
 
 def known_function(function: Any) -> Callable[..., Any] | None:
@@ -77,22 +77,24 @@ def known_function(function: Any) -> Callable[..., Any] | None:
     if not isinstance(function, ClosedJaxpr):
         return None
     name, _, file = str(getattr(function.jaxpr.debug_info, "func_src_info", "")).partition(" at ")
-    known = _KNOWN.get(name)
-    if known is None or not _OF_JAX.search(file):
+    replacement = _KNOWN.get(name)
+    if replacement is None or not _OF_JAX.search(file):
         return None
     variables = function.jaxpr.invars
-    if len(variables) != getattr(known, "nin", 1) or any(variable.aval.dtype.kind != "f" for variable in variables):
+    if len(variables) != getattr(replacement, "nin", 1) or any(
+        variable.aval.dtype.kind != "f" for variable in variables
+    ):
         return None
     for point in zip((0.7, 2.5, 0.0), (-0.4, 2.5, 3.0), strict=True):
         tried = [np.full(each.aval.shape, x, each.aval.dtype) for each, x in zip(variables, point, strict=False)]
-        (found,) = evaluated(function.jaxpr, function.consts, tried)
-        if not np.allclose(found, known(*tried), rtol=1e-5, atol=1e-6, equal_nan=True):
+        (result,) = evaluated(function.jaxpr, function.consts, tried)
+        if not np.allclose(result, replacement(*tried), rtol=1e-5, atol=1e-6, equal_nan=True):
             return None
-    return known
+    return replacement
 
 
 def folds_by_numpy(jaxpr: Any) -> bool:
-    """Return True if constants can be put through a jaxpr without JAX, which compiles what it computes."""
+    """Return True if a jaxpr can be evaluated on constants without JAX, which would compile it."""
     return all(
         (row := PRIMITIVES.get(equation.primitive.name)) is not None
         and row.folds
@@ -138,15 +140,15 @@ class _Loop:
     """A loop of known length."""
 
     call: Call
-    # jaxpr, constants: of one step; it takes what is the same for all, what is handed on, and an entry of `xs`
+    # jaxpr, constants: of one step; it takes the shared values, the state, and an entry of `xs`
     jaxpr: Any
     constants: Sequence[Any]
-    shared: list[Any]  # values of what is the same for all
-    begin: list[Any]  # values of what is handed on at first
+    shared: list[Any]  # values that all steps share
+    begin: list[Any]  # the initial state
     xs: list[Any]  # arrays with an entry for each step
     length: int
     reverse: bool
-    # positions of what is handed on that is known at each step → its values, in the order of the steps, and the last
+    # positions in the state that are known at each step → their values, in the order of the steps, and the last
     tables: dict[int, list[Any]]
 
     @property
@@ -161,8 +163,8 @@ def _scan(call: Call, *operands: Any) -> Any:
     closed, length = call.params["jaxpr"], call.params["length"]
     parts = list(operands[:shared]), list(operands[shared : shared + handed]), list(operands[shared + handed :])
     loop = _Loop(call, closed.jaxpr, closed.consts, *parts, length, call.params["reverse"], {})
-    known = _known(closed.jaxpr, *parts)
-    loop.tables.update(_tables(loop, known))
+    independent = _known(closed.jaxpr, *parts)
+    loop.tables.update(_tables(loop, independent))
     return _run(loop)
 
 
@@ -172,19 +174,19 @@ def _while(call: Call, *operands: Any) -> Any:
     condition, body = call.params["cond_jaxpr"], call.params["body_jaxpr"]
     asked, shared = list(operands[:of_condition]), list(operands[of_condition : of_condition + of_body])
     begin = list(operands[of_condition + of_body :])
-    known = _known(body.jaxpr, shared, begin, [])
+    independent = _known(body.jaxpr, shared, begin, [])
     unknown = _not_constant(condition.jaxpr.invars, asked)
-    unknown |= {v for k, v in enumerate(condition.jaxpr.invars[of_condition:]) if k not in known}
+    unknown |= {v for k, v in enumerate(condition.jaxpr.invars[of_condition:]) if k not in independent}
     (answer,) = condition.jaxpr.outvars
     if answer.aval.shape or (not isinstance(answer, Literal) and answer in _dependent(condition.jaxpr, unknown)):
         return _asked(condition, asked, body, shared, begin)
-    used = sorted(known)
+    used = sorted(independent)
     step = body.jaxpr.replace(outvars=[body.jaxpr.outvars[k] for k in used])
     tables: dict[int, list[Any]] = {k: [begin[k]] for k in used}
     length = 0
     while bool(evaluated(condition.jaxpr, condition.consts, [*asked, *_at_step(begin, tables, length)])[0]):
-        found = evaluated(step, body.consts, [*shared, *_at_step(begin, tables, length)])
-        for k, value in zip(used, found, strict=True):
+        values = evaluated(step, body.consts, [*shared, *_at_step(begin, tables, length)])
+        for k, value in zip(used, values, strict=True):
             tables[k].append(value)
         length += 1
         if length > MOST_STEPS:
@@ -224,16 +226,16 @@ def _chosen(holds: Any, following: Any, before: Any) -> Any:
 
 
 def _known(jaxpr: Any, shared: list[Any], begin: list[Any], xs: list[Any]) -> set[int]:
-    """Return positions of what is handed on that does not depend on the function's arguments, at any step."""
+    """Return the positions in the state that do not depend on the function's arguments at any step."""
     handed = jaxpr.invars[len(shared) : len(shared) + len(begin)]
-    known = {k for k, value in enumerate(begin) if is_constant(value)}
+    independent = {k for k, value in enumerate(begin) if is_constant(value)}
     unknown = _not_constant(jaxpr.invars, shared) | _not_constant(jaxpr.invars[len(shared) + len(begin) :], xs)
     while True:
-        dependent = _dependent(jaxpr, unknown | {v for k, v in enumerate(handed) if k not in known})
-        left = {k for k in known if isinstance(jaxpr.outvars[k], Literal) or jaxpr.outvars[k] not in dependent}
-        if left == known:
-            return known
-        known = left
+        dependent = _dependent(jaxpr, unknown | {v for k, v in enumerate(handed) if k not in independent})
+        left = {k for k in independent if isinstance(jaxpr.outvars[k], Literal) or jaxpr.outvars[k] not in dependent}
+        if left == independent:
+            return independent
+        independent = left
 
 
 def _not_constant(variables: Sequence[Any], values: Sequence[Any]) -> set[Any]:
@@ -243,11 +245,11 @@ def _not_constant(variables: Sequence[Any], values: Sequence[Any]) -> set[Any]:
 
 def _dependent(jaxpr: Any, unknown: set[Any]) -> set[Any]:
     """Return variables that depend on unknown ones, and these."""
-    found = set(unknown)
+    dependent = set(unknown)
     for equation in jaxpr.eqns:
-        if any(not isinstance(atom, Literal) and atom in found for atom in equation.invars):
-            found.update(equation.outvars)
-    return found
+        if any(not isinstance(atom, Literal) and atom in dependent for atom in equation.invars):
+            dependent.update(equation.outvars)
+    return dependent
 
 
 def _at_step(begin: list[Any], tables: dict[int, list[Any]], step: int) -> list[Any]:
@@ -255,9 +257,9 @@ def _at_step(begin: list[Any], tables: dict[int, list[Any]], step: int) -> list[
     return [tables[k][step] if k in tables else value for k, value in enumerate(begin)]
 
 
-def _tables(loop: _Loop, known: set[int]) -> dict[int, list[Any]]:
+def _tables(loop: _Loop, independent: set[int]) -> dict[int, list[Any]]:
     """Return the known part of the state at each step and after the last."""
-    used = sorted(known)
+    used = sorted(independent)
     tables: dict[int, list[Any]] = {k: [loop.begin[k]] for k in used}
     changing = []
     for k in used:
@@ -268,11 +270,11 @@ def _tables(loop: _Loop, known: set[int]) -> dict[int, list[Any]]:
             begin = loop.begin[k]
             tables[k] = [np.asarray(begin + step * increment, begin.dtype) for step in range(loop.length + 1)]
     if changing:
-        part = loop.jaxpr.replace(outvars=[loop.jaxpr.outvars[k] for k in changing])
+        body = loop.jaxpr.replace(outvars=[loop.jaxpr.outvars[k] for k in changing])
         for step, entry in enumerate(loop.order):
             xs = [np.asarray(x[entry]) if is_constant(x) else x for x in loop.xs]
-            found = evaluated(part, loop.constants, [*loop.shared, *_at_step(loop.begin, tables, step), *xs])
-            for k, value in zip(changing, found, strict=True):
+            values = evaluated(body, loop.constants, [*loop.shared, *_at_step(loop.begin, tables, step), *xs])
+            for k, value in zip(changing, values, strict=True):
                 tables[k].append(value)
     return tables
 
@@ -303,9 +305,9 @@ def _run(loop: _Loop) -> list[Any]:
         return _written_out(loop)
     taken = _taken_out(loop, outside)
     unknown = [k for k in range(handed) if k not in loop.tables]
-    known = [(k, np.stack(loop.tables[k][:-1])) for k in sorted(loop.tables)]
+    tabulated = [(k, np.stack(loop.tables[k][:-1])) for k in sorted(loop.tables)]
     if loop.reverse:
-        known = [(k, table[::-1]) for k, table in known]
+        tabulated = [(k, table[::-1]) for k, table in tabulated]
     extra = [variable for equation in outside for variable in equation.outvars]
     invars = [*jaxpr.invars, *extra]
     rest = [equation for equation in jaxpr.eqns if all(equation is not other for other in outside)]
@@ -313,31 +315,31 @@ def _run(loop: _Loop) -> list[Any]:
     avals = [variable.aval for variable in invars]
 
     def step(carry: list[Any], entry: Any) -> Any:
-        entries, tables, found = ((), (), ()) if entry is None else entry
+        entries, tables, hoisted = ((), (), ()) if entry is None else entry
         state: list[Any] = [None] * handed
         for k, value in zip(unknown, carry, strict=True):
             state[k] = value
-        for (k, _), value in zip(known, tables, strict=True):
+        for (k, _), value in zip(tabulated, tables, strict=True):
             state[k] = value
-        given = [*loop.shared, *state, *entries, *found]
-        values = [value_of(ACTIVE.tape, value, aval) for value, aval in zip(given, avals, strict=True)]
+        operands = [*loop.shared, *state, *entries, *hoisted]
+        values = [value_of(ACTIVE.tape, value, aval) for value, aval in zip(operands, avals, strict=True)]
         results = evaluated(body, loop.constants, values)
         return [results[k] for k in unknown], (tuple(results[handed:]) if len(results) > handed else None)
 
-    xs = (tuple(loop.xs), tuple(table for _, table in known), tuple(taken))
+    xs = (tuple(loop.xs), tuple(table for _, table in tabulated), tuple(taken))
     given_xs = xs if any(xs) else None
     try:
-        carry, own = scan(step, [loop.begin[k] for k in unknown], given_xs, loop.length, loop.reverse)
+        carry, outputs = scan(step, [loop.begin[k] for k in unknown], given_xs, loop.length, loop.reverse)
     except LongBodyError:
         return _written_out(loop)
     last = [loop.tables[k][-1] if k in loop.tables else None for k in range(handed)]
     for k, value in zip(unknown, carry, strict=True):
         last[k] = value
-    return [*last, *(own or ())]
+    return [*last, *(outputs or ())]
 
 
 def _indexed(loop: _Loop) -> tuple[list[Any], list[Any]]:
-    """Return equations that index by values known at each step: into what changes, and into what is constant."""
+    """Return equations that index by values known at each step: those into changing arrays, and into constants."""
     jaxpr, shared = loop.jaxpr, len(loop.shared)
     stays = {*jaxpr.invars[:shared], *jaxpr.constvars}
     handed = jaxpr.invars[shared : shared + len(loop.begin)]
@@ -384,38 +386,38 @@ def _given(loop: _Loop, step: int, entry: int) -> list[Any]:
 
 
 def _taken_out(loop: _Loop, equations: list[Any]) -> list[Any]:
-    """Return results of equations that do not depend on what changes, for all steps, in the order of the entries."""
+    """Return results of loop-invariant equations for all steps, in the order of the entries."""
     if not equations:
         return []
-    part = loop.jaxpr.replace(outvars=[variable for equation in equations for variable in equation.outvars])
-    found = [evaluated(part, loop.constants, _given(loop, k, entry)) for k, entry in enumerate(loop.order)]
+    body = loop.jaxpr.replace(outvars=[variable for equation in equations for variable in equation.outvars])
+    results = [evaluated(body, loop.constants, _given(loop, k, entry)) for k, entry in enumerate(loop.order)]
     if loop.reverse:
-        found.reverse()
-    return [np.stack(column) for column in zip(*found, strict=True)]
+        results.reverse()
+    return [np.stack(column) for column in zip(*results, strict=True)]
 
 
 def _written_out(loop: _Loop) -> list[Any]:
     """Step by step, with numbers where they are known."""
     handed, shared = len(loop.begin), len(loop.shared)
-    state, own = list(loop.begin), []
+    state, outputs = list(loop.begin), []
     for step, entry in enumerate(loop.order):
-        given = _given(loop, step, entry)
+        operands = _given(loop, step, entry)
         for k in range(handed):
             if k not in loop.tables:
-                given[shared + k] = state[k]
-        results = evaluated(loop.jaxpr, loop.constants, given)
+                operands[shared + k] = state[k]
+        results = evaluated(loop.jaxpr, loop.constants, operands)
         state = results[:handed]
-        own.append(results[handed:])
+        outputs.append(results[handed:])
     if loop.reverse:
-        own.reverse()
-    return [*state, *(np.stack(column) for column in zip(*own, strict=True))]
+        outputs.reverse()
+    return [*state, *(np.stack(column) for column in zip(*outputs, strict=True))]
 
 
 # Functions with derivatives of their own: jax.custom_jvp and jax.custom_vjp -------------------------------------------
 #
 # Their rules are what counts, as for JAX: many are there because the derivative of the program is not that of the
 # function where branches meet. A rule is recorded for a direction t that has the value 0 and the derivative of x. Since
-# the rule is linear in t, what it returns has the value 0 and the derivative that the rule says; that is attached to
+# the rule is linear in t, its result has the value 0 and the derivative that the rule defines; that is attached to
 # the value. Within a rule, derivatives of the values that it uses do not matter, since they are multiplied by t: there,
 # functions are recorded without their rules.
 
@@ -446,9 +448,9 @@ def _custom_jvp(call: Call, *operands: Any) -> Any:
         if folds_by_numpy(closed.jaxpr):
             return evaluated(closed.jaxpr, closed.consts, operands)
         return by_jax(call.equation, operands)
-    known = known_function(closed)
-    if known is not None:
-        return [known(*operands)]
+    replacement = known_function(closed)
+    if replacement is not None:
+        return [replacement(*operands)]
     results = evaluated(closed.jaxpr, closed.consts, operands)
     if _WITHIN.rule:
         return results
@@ -459,10 +461,10 @@ def _custom_jvp(call: Call, *operands: Any) -> Any:
     rule = jax.make_jaxpr(lambda x, t: jax.jvp(function, x, t))(tuple(shapes), tuple(shapes))
     slopes = rule.jaxpr.replace(outvars=rule.jaxpr.outvars[len(rule.jaxpr.outvars) // 2 :])
     with _within_rule():
-        found = evaluated(slopes, rule.consts, [*values, *(_direction(call, x) for x in values)])
+        tangents = evaluated(slopes, rule.consts, [*values, *(_direction(call, x) for x in values)])
     return [
         _attached(call, value, slope) if kind == "f" and slope is not None else value
-        for value, slope, kind in zip(results, _of_all(call, found), call.kinds, strict=True)
+        for value, slope, kind in zip(results, _of_all(call, tangents), call.kinds, strict=True)
     ]
 
 
@@ -472,7 +474,7 @@ def _custom_vjp(call: Call, *operands: Any) -> Any:
     values = evaluated(closed.jaxpr, closed.consts, operands)
     if _WITHIN.rule:
         return values
-    function, active, given = _of_active(call, operands)
+    function, active, active_values = _of_active(call, operands)
     used = [k for k, variable in enumerate(call.equation.outvars) if is_used(variable)]
     slopes = [k for k in used if call.kinds[k] == "f"]
     if not active or not slopes:
@@ -495,8 +497,8 @@ def _custom_vjp(call: Call, *operands: Any) -> Any:
     rule = jax.make_jaxpr(rows)(*shapes)
     total: Any = 0.0
     with _within_rule():
-        found = evaluated(rule.jaxpr, rule.consts, given)
-    for x, row in zip(given, found, strict=True):
+        jacobians = evaluated(rule.jaxpr, rule.consts, active_values)
+    for x, row in zip(active_values, jacobians, strict=True):
         flat = np.reshape(row, (count, -1))
         total = np.add(total, product(call, [(flat, "ab"), (np.reshape(_direction(call, x), -1), "b")], "a"))
     first = 0
@@ -509,25 +511,25 @@ def _custom_vjp(call: Call, *operands: Any) -> Any:
 
 def _of_all(call: Call, results: list[Any]) -> list[Any]:
     """Return results with None for those that nothing uses."""
-    found = iter(results)
-    return [next(found) if is_used(variable) else None for variable in call.equation.outvars]
+    iterator = iter(results)
+    return [next(iterator) if is_used(variable) else None for variable in call.equation.outvars]
 
 
 def _of_active(call: Call, operands: Any) -> tuple[Any, list[Any], list[Any]]:
     """Return the call as a function of the operands that are differentiated by: their variables, and their values."""
-    closed, known = single(call.equation), values_of(call.equation, operands)
-    active = [v for v in closed.jaxpr.invars if not is_constant(known[v]) and v.aval.dtype.kind == "f"]
-    if any(not is_constant(known[v]) and v not in active for v in closed.jaxpr.invars):
+    closed, bindings = single(call.equation), values_of(call.equation, operands)
+    active = [v for v in closed.jaxpr.invars if not is_constant(bindings[v]) and v.aval.dtype.kind == "f"]
+    if any(not is_constant(bindings[v]) and v not in active for v in closed.jaxpr.invars):
         raise refuse(
             "A function with a derivative of its own (jax.custom_jvp, jax.custom_vjp) is given whole numbers or truth "
             "values that depend on the function's arguments."
         )
 
-    def function(*given: Any) -> Any:
-        values = {**known, **dict(zip(active, given, strict=True))}
+    def function(*primals: Any) -> Any:
+        values = {**bindings, **dict(zip(active, primals, strict=True))}
         return jaxpr_as_fun(closed)(*(values[v] for v in closed.jaxpr.invars))
 
-    return function, active, [known[v] for v in active]
+    return function, active, [bindings[v] for v in active]
 
 
 def _direction(call: Call, x: Any) -> Any:

@@ -66,18 +66,18 @@ def _convert(call: Call, x: Any) -> Any:
 
     Narrower types of the same kind are not rounded to.
     """
-    kind, wanted = call.operands[0], call.kinds[0]
+    kind, target = call.operands[0], call.kinds[0]
     if is_constant(x):
         return x
-    if wanted == "u" and kind in "fi":
+    if target == "u" and kind in "fi":
         bits = 8 * call.equation.params["new_dtype"].itemsize
         if bits > 32:
             raise refuse("A value that depends on the function's arguments becomes an unsigned number of 64 bits.")
         whole = np.trunc(x) if kind == "f" else x
         return np.where(whole < 0, whole + 2.0**bits, whole)
-    if wanted == kind or (kind in "iu" and wanted in "if"):
+    if target == kind or (kind in "iu" and target in "if"):
         return x
-    if wanted == "b":
+    if target == "b":
         return np.not_equal(x, 0.0)
     return np.where(x, 1.0, 0.0) if kind == "b" else np.trunc(x)
 

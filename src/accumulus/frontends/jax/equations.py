@@ -157,17 +157,17 @@ def evaluated(jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) ->
     Raises:
         TraceError: for a primitive that is not recorded, with the line of the user's code that it comes from.
     """
-    known: dict[Any, Any] = dict(zip(jaxpr.constvars, map(_constant, constants), strict=True))
-    known.update(zip(jaxpr.invars, arguments, strict=True))
+    bindings: dict[Any, Any] = dict(zip(jaxpr.constvars, map(_constant, constants), strict=True))
+    bindings.update(zip(jaxpr.invars, arguments, strict=True))
 
     def read(atom: Any) -> Any:
-        return np.asarray(atom.val, atom.aval.dtype) if isinstance(atom, Literal) else known[atom]
+        return np.asarray(atom.val, atom.aval.dtype) if isinstance(atom, Literal) else bindings[atom]
 
     for equation in _needed(jaxpr):
         row = PRIMITIVES.get(equation.primitive.name)
         with _at(equation), np.errstate(all="ignore"):
             results = _results(equation, row, [read(atom) for atom in _read_by(row, equation)])
-        known.update(zip(equation.outvars, results, strict=True))
+        bindings.update(zip(equation.outvars, results, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
 
 
@@ -179,15 +179,15 @@ def _read_by(row: Row | None, equation: Any) -> Sequence[Any]:
 
 def _needed(jaxpr: Any) -> list[Any]:
     """Return equations that a result comes from, in order."""
-    wanted = {atom for atom in jaxpr.outvars if not isinstance(atom, Literal)}
-    kept = []
+    required = {atom for atom in jaxpr.outvars if not isinstance(atom, Literal)}
+    equations = []
     for equation in reversed(jaxpr.eqns):
-        if wanted.isdisjoint(equation.outvars):
+        if required.isdisjoint(equation.outvars):
             continue
         atoms = _read_by(PRIMITIVES.get(equation.primitive.name), equation)
-        wanted.update(atom for atom in atoms if not isinstance(atom, Literal))
-        kept.append(equation)
-    return kept[::-1]
+        required.update(atom for atom in atoms if not isinstance(atom, Literal))
+        equations.append(equation)
+    return equations[::-1]
 
 
 def _results(equation: Any, row: Row | None, operands: Sequence[Any]) -> Sequence[Any]:
@@ -207,8 +207,8 @@ def _results(equation: Any, row: Row | None, operands: Sequence[Any]) -> Sequenc
         )
     operand_kinds = tuple(_kind(atom.aval) for atom in _read_by(row, equation))
     call = Call(ACTIVE.tape, equation, operand_kinds, tuple(tuple(aval.shape) for aval in avals), kinds)
-    found = row.record(call, *operands)
-    results = found if isinstance(found, list | tuple) else [found]
+    recorded = row.record(call, *operands)
+    results = recorded if isinstance(recorded, list | tuple) else [recorded]
     return [value_of(call.tape, result, aval) for result, aval in zip(results, avals, strict=True)]
 
 
@@ -263,10 +263,10 @@ def values_of(equation: Any, operands: Sequence[Any]) -> dict[Any, Any]:
 
 def by_jax(equation: Any, operands: Sequence[Any]) -> list[Any]:
     """Return the results of an equation on constants, computed by JAX."""
-    closed, given = single(equation), values_of(equation, operands)
+    closed, bindings = single(equation), values_of(equation, operands)
     with jax.ensure_compile_time_eval():
-        found = iter(jaxpr_as_fun(closed)(*(given[variable] for variable in closed.jaxpr.invars)))
-    return [_constant(next(found)) if is_used(variable) else None for variable in equation.outvars]
+        results = iter(jaxpr_as_fun(closed)(*(bindings[variable] for variable in closed.jaxpr.invars)))
+    return [_constant(next(results)) if is_used(variable) else None for variable in equation.outvars]
 
 
 def narrows(jaxpr: Any) -> bool:

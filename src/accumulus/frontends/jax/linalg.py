@@ -49,9 +49,9 @@ def _system(call: Call, *operands: Any) -> Any:
     solution = np.empty(size, np.int64)
     for parts in _alike(matrix, call.tape.constant(0.0)):
         block = TracedArray(call.tape, matrix[np.ix_(parts[0], parts[0])])
-        given = TracedArray(call.tape, right[np.array(parts)].T)
-        found = np.linalg.solve(block, given)
-        solution[np.array(parts)] = references_of(call.tape, found).T
+        right_sides = TracedArray(call.tape, right[np.array(parts)].T)
+        solutions = np.linalg.solve(block, right_sides)
+        solution[np.array(parts)] = references_of(call.tape, solutions).T
     return [TracedArray(call.tape, solution.reshape(shape))]
 
 
@@ -59,7 +59,7 @@ def _alike(matrix: Any, zero: int) -> list[list[list[int]]]:
     """Return the unknowns of systems that have nothing to do with each other; those with equal matrices together."""
     size = len(matrix)
     linked = matrix != zero
-    left, found = set(range(size)), []
+    left, components = set(range(size)), []
     while left:
         reached, front = set(), {min(left)}
         while front:
@@ -67,10 +67,10 @@ def _alike(matrix: Any, zero: int) -> list[list[list[int]]]:
             rows = sorted(front)
             front = {*np.flatnonzero(linked[rows].any(0) | linked[:, rows].any(1)).tolist()} - reached
         left -= reached
-        found.append(sorted(reached))
+        components.append(sorted(reached))
     together: dict[bytes, list[list[int]]] = {}
-    for part in found:
-        together.setdefault(matrix[np.ix_(part, part)].tobytes(), []).append(part)
+    for component in components:
+        together.setdefault(matrix[np.ix_(component, component)].tobytes(), []).append(component)
     return list(together.values())
 
 
@@ -87,8 +87,8 @@ def _triangular(call: Call, a: Any, b: Any) -> Any:
     rows: dict[int, Any] = {}
     for i in range(count) if lower else reversed(range(count)):
         row = b[..., i, :]
-        for j, known in rows.items():
-            row = row - a[..., i, j, None] * known
+        for j, solved in rows.items():
+            row = row - a[..., i, j, None] * solved
         rows[i] = row if params["unit_diagonal"] else row / a[..., i, i, None]
     result = np.stack([rows[i] for i in range(count)], axis=-2)
     return result if params["left_side"] else np.swapaxes(result, -1, -2)
@@ -107,14 +107,14 @@ def _lu(call: Call, a: Any) -> Any:
     order: list[Any] = [np.full(np.shape(a)[:-2], float(i)) for i in range(height)]
     pivots = []
     for k in range(min(height, width)):
-        best, place = np.abs(rows[k][..., k]), np.full(np.shape(a)[:-2], float(k))
+        best, pivot_row = np.abs(rows[k][..., k]), np.full(np.shape(a)[:-2], float(k))
         for i in range(k + 1, height):
             size = np.abs(rows[i][..., k])
             larger = np.greater(size, best)
-            best, place = np.where(larger, size, best), np.where(larger, float(i), place)
-        pivots.append(place)
+            best, pivot_row = np.where(larger, size, best), np.where(larger, float(i), pivot_row)
+        pivots.append(pivot_row)
         for i in range(k + 1, height):
-            swap = np.equal(place, float(i))
+            swap = np.equal(pivot_row, float(i))
             wide = np.expand_dims(swap, -1)
             rows[k], rows[i] = np.where(wide, rows[i], rows[k]), np.where(wide, rows[k], rows[i])
             order[k], order[i] = np.where(swap, order[i], order[k]), np.where(swap, order[k], order[i])

@@ -21,7 +21,7 @@ from accumulus.frontends.numpy.lookups import is_lookup
 from accumulus.frontends.numpy.operands import concrete, depends, references_of
 from accumulus.frontends.numpy.products import contract
 
-#: Primitives that change entries, and what joins those that are there with those that come; None for replacement.
+#: Primitives that change entries, with the function that joins old and new ones; None for replacement.
 SCATTERS: Final[dict[str, Any]] = {
     "scatter": None,
     **dict.fromkeys(("scatter-add", "scatter_add"), np.add),
@@ -38,10 +38,10 @@ def _moved(call: Call, function: Callable[[Any], Any], x: Any) -> Any:
     """Return a function of NumPy that moves entries, on an array or on references; of several results a list."""
     if is_constant(x):
         return function(x)
-    found = function(references_of(call.tape, x, x.boolean))
-    if isinstance(found, list):
-        return [TracedArray(call.tape, part, boolean=x.boolean) for part in found]
-    return TracedArray(call.tape, np.asarray(found), boolean=x.boolean)
+    moved = function(references_of(call.tape, x, x.boolean))
+    if isinstance(moved, list):
+        return [TracedArray(call.tape, entries, boolean=x.boolean) for entries in moved]
+    return TracedArray(call.tape, np.asarray(moved), boolean=x.boolean)
 
 
 def _joined(call: Call, parts: Any, function: Callable[[Any], Any]) -> Any:
@@ -49,7 +49,7 @@ def _joined(call: Call, parts: Any, function: Callable[[Any], Any]) -> Any:
     if all(map(is_constant, parts)):
         return function(parts)
     boolean = call.operands[0] == "b"
-    references = function([references_of(call.tape, part, boolean) for part in parts])
+    references = function([references_of(call.tape, operand, boolean) for operand in parts])
     return TracedArray(call.tape, references, boolean=boolean)
 
 
@@ -103,11 +103,11 @@ def _padded(entries: Any, filling: Any, config: Any) -> Any:
         shape[axis] = max(low, 0) + inner + max(high, 0)
         result = np.empty(shape, entries.dtype)
         result[...] = filling
-        place: list[Any] = [slice(None)] * entries.ndim
-        place[axis] = slice(max(low, 0), max(low, 0) + inner, inside + 1)
-        result[tuple(place)] = entries
-        place[axis] = slice(max(-low, 0), shape[axis] - max(-high, 0))
-        entries = result[tuple(place)]
+        window: list[Any] = [slice(None)] * entries.ndim
+        window[axis] = slice(max(low, 0), max(low, 0) + inner, inside + 1)
+        result[tuple(window)] = entries
+        window[axis] = slice(max(-low, 0), shape[axis] - max(-high, 0))
+        entries = result[tuple(window)]
     return entries
 
 
@@ -128,14 +128,16 @@ def _dynamic_slice(call: Call, x: Any, *operands: Any) -> Any:
     most = [length - size for length, size in zip(np.shape(x), sizes, strict=True)]
 
     def at(places: tuple[int, ...]) -> Any:
-        place = tuple(slice(start, start + size) for start, size in zip(places, sizes, strict=True))
+        window = tuple(slice(start, start + size) for start, size in zip(places, sizes, strict=True))
 
         def change(parts: Any) -> Any:
             result = parts[0].copy()
-            result[place] = parts[1]
+            result[window] = parts[1]
             return result
 
-        return _moved(call, lambda entries: entries[place], x) if update is None else _joined(call, (x, update), change)
+        return (
+            _moved(call, lambda entries: entries[window], x) if update is None else _joined(call, (x, update), change)
+        )
 
     return _by_cases(at, starts, most)
 
@@ -150,9 +152,9 @@ def _by_cases(at: Callable[[tuple[int, ...]], Any], starts: Any, most: list[int]
     if axis is None:
         return at(tuple(begins))
 
-    def of(place: int) -> Any:
+    def of(position: int) -> Any:
         rest = [np.asarray(start) if isinstance(start, int) else start for start in begins]
-        return _by_cases(at, [*rest[:axis], np.asarray(place), *rest[axis + 1 :]], most)
+        return _by_cases(at, [*rest[:axis], np.asarray(position), *rest[axis + 1 :]], most)
 
     if most[axis] >= MOST_PLACES:
         return of(int(_decided(begins[axis])))
@@ -162,8 +164,8 @@ def _by_cases(at: Callable[[tuple[int, ...]], Any], starts: Any, most: list[int]
 def _one_of(number: Any, last: int, of: Callable[[int], Any]) -> Any:
     """Return `of(number)` for a traced number from 0 to `last`, selected from the results for all of these."""
     result = of(0)
-    for place in range(1, last + 1):
-        result = np.where(np.greater_equal(number, place), of(place), result)
+    for candidate in range(1, last + 1):
+        result = np.where(np.greater_equal(number, candidate), of(candidate), result)
     return result
 
 
@@ -173,8 +175,8 @@ def _is_inside(number: Any, last: int) -> Any:
 
 def _decided(indices: Any) -> NDArray[np.int64]:
     """Return the numbers of entries at the given point, kept as guards."""
-    found = [whole(indices.tape, reference) for reference in indices.references.reshape(-1).tolist()]
-    return np.array(found, np.int64).reshape(indices.shape)
+    numbers = [whole(indices.tape, reference) for reference in indices.references.reshape(-1).tolist()]
+    return np.array(numbers, np.int64).reshape(indices.shape)
 
 
 @records("gather")
@@ -194,24 +196,24 @@ def _gather(call: Call, x: Any, indices: Any) -> Any:
         count = len(windows)
         turned = [np.moveaxis(a, range(a.ndim - count, a.ndim), numbers.offset_dims) for a in (places, inside)]
         mode = _mode(call)
-        found = _moved(call, lambda entries: entries.reshape(-1)[turned[0]] if entries.size else turned[0] * 0, x)
+        gathered = _moved(call, lambda entries: entries.reshape(-1)[turned[0]] if entries.size else turned[0] * 0, x)
         if mode != "FILL_OR_DROP" or turned[1].all():
-            return found
-        return np.where(turned[1], found, _filling(call))
+            return gathered
+        return np.where(turned[1], gathered, _filling(call))
 
     if is_constant(indices):
         return at(indices)
     axes = numbers.start_index_map
     if is_lookup(indices.tape, indices) and not numbers.operand_batching_dims:
-        found = _looked_up(x, indices, axes, sizes, windows)
-        if found is not None:
-            return np.moveaxis(found, range(found.ndim - len(windows), found.ndim), numbers.offset_dims)
+        rows = _looked_up(x, indices, axes, sizes, windows)
+        if rows is not None:
+            return np.moveaxis(rows, range(rows.ndim - len(windows), rows.ndim), numbers.offset_dims)
     if np.shape(indices)[-1] != 1 or np.shape(x)[axes[0]] - sizes[axes[0]] >= MOST_PLACES:
         return at(_decided(indices))
     last = np.shape(x)[axes[0]] - sizes[axes[0]]
     batch = tuple(k for k in range(len(call.shapes[0])) if k not in numbers.offset_dims)
     chosen = _moved(call, lambda entries: _spread(entries[..., 0], call.shapes[0], batch), indices)
-    result = _one_of(chosen, last, lambda place: at(np.full(np.shape(indices), place)))
+    result = _one_of(chosen, last, lambda candidate: at(np.full(np.shape(indices), candidate)))
     return np.where(_is_inside(chosen, last), result, _filling(call)) if _mode(call) == "FILL_OR_DROP" else result
 
 
@@ -225,10 +227,10 @@ def _looked_up(x: Any, indices: Any, axes: Sequence[int], sizes: Sequence[int], 
         sizes: length of the window along each axis.
         windows: axes that the result has.
     """
-    given = [indices[..., k] for k in range(len(axes))]
-    (axis, places), *others = [pair for pair in zip(axes, given, strict=True) if depends(pair[1])]
-    starts = {k: np.unique(concrete(each)) for k, each in zip(axes, given, strict=True) if k != axis}
-    if others or sizes[axis] != 1 or axis in windows or any(len(start) != 1 for start in starts.values()):
+    columns = [indices[..., k] for k in range(len(axes))]
+    (axis, places), *rest = [pair for pair in zip(axes, columns, strict=True) if depends(pair[1])]
+    starts = {k: np.unique(concrete(each)) for k, each in zip(axes, columns, strict=True) if k != axis}
+    if rest or sizes[axis] != 1 or axis in windows or any(len(start) != 1 for start in starts.values()):
         return None
     begins = [min(max(int(starts[k][0]), 0), n - sizes[k]) if k in starts else 0 for k, n in enumerate(np.shape(x))]
     spans = zip(begins, sizes, strict=True)
@@ -323,9 +325,9 @@ def _scatter(call: Call, x: Any, indices: Any, updates: Any) -> Any:
             windows,
             sizes,
         )
-        kept = inside if _mode(call) != "CLIP" else np.ones_like(inside)
-        given = _moved(call, lambda entries: entries.transpose(order)[kept], updates)
-        return _changed(call, x, places[kept], given, function)
+        selected = inside if _mode(call) != "CLIP" else np.ones_like(inside)
+        values = _moved(call, lambda entries: entries.transpose(order)[selected], updates)
+        return _changed(call, x, places[selected], values, function)
 
     if is_constant(indices):
         return at(indices)
@@ -334,27 +336,27 @@ def _scatter(call: Call, x: Any, indices: Any, updates: Any) -> Any:
         return at(_decided(indices))
     last = np.shape(x)[axes[0]] - (sizes[windows.index(axes[0])] if axes[0] in windows else 1)
     which = np.reshape(indices, ())
-    result = _one_of(which, last, lambda place: at(np.full(np.shape(indices), place)))
+    result = _one_of(which, last, lambda candidate: at(np.full(np.shape(indices), candidate)))
     return np.where(_is_inside(which, last), result, x) if _mode(call) != "CLIP" else result
 
 
-def _changed(call: Call, x: Any, places: NDArray[np.int64], given: Any, function: Any) -> Any:
-    """Return an array with entries that are others, or joined with others."""
+def _changed(call: Call, x: Any, places: NDArray[np.int64], values: Any, function: Any) -> Any:
+    """Return an array with the entries at some positions replaced by values, or joined with them."""
     shape = np.shape(x)
-    if is_constant(x) and is_constant(given):
+    if is_constant(x) and is_constant(values):
         result = np.array(x).reshape(-1)
         if function is None:
-            result[places] = given
+            result[places] = values
         else:
-            function.at(result, places, given)
+            function.at(result, places, values)
         return result.reshape(shape)
     boolean = call.kinds[0] == "b"
     references = references_of(call.tape, x, boolean).reshape(-1).copy()
     if function is None:
-        references[places] = references_of(call.tape, given, boolean)
+        references[places] = references_of(call.tape, values, boolean)
         return TracedArray(call.tape, references.reshape(shape), boolean=boolean)
     changed = TracedArray(call.tape, references, boolean=boolean)
-    function.at(changed, places, given)
+    function.at(changed, places, values)
     return TracedArray(call.tape, changed.references.reshape(shape), boolean=boolean)
 
 
@@ -405,11 +407,11 @@ def _extreme_place(call: Call, x: Any) -> Any:
     entries = np.moveaxis(x, axis, 0)
     better = np.greater if call.name == "argmax" else np.less
     best: Any = entries[0]
-    place: Any = np.zeros(np.shape(best))
+    position: Any = np.zeros(np.shape(best))
     for k in range(1, len(entries)):
         chosen = better(entries[k], best)
-        best, place = np.where(chosen, entries[k], best), np.where(chosen, float(k), place)
-    return place
+        best, position = np.where(chosen, entries[k], best), np.where(chosen, float(k), position)
+    return position
 
 
 # Products of arrays -----------------------------------------------------------------------------------------------
@@ -513,14 +515,14 @@ def _windows(
     shape: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
 ) -> tuple[NDArray[np.int64], ...]:
     """Return indices of all windows: of shape (places along each axis, entries along each axis)."""
-    axes, found = len(shape), []
+    axes, indices = len(shape), []
     for k, (length, size, stride, step) in enumerate(zip(shape, sizes, strides, dilation, strict=True)):
         count = max((length - (size - 1) * step - 1) // stride + 1, 0)
         places = stride * np.arange(count)[:, None] + step * np.arange(size)
         around = [1] * (2 * axes)
         around[k], around[axes + k] = places.shape
-        found.append(places.reshape(around))
-    return tuple(found)
+        indices.append(places.reshape(around))
+    return tuple(indices)
 
 
 @records("conv_general_dilated", folds=False)
@@ -546,8 +548,8 @@ def _convolution(call: Call, x: Any, kernel: Any) -> Any:
     else:
         patches, first = patches[0], "yxz" + along + within
     right = right.reshape(groups, right.shape[0] // groups, *right.shape[1:])
-    own = [(patches, first), (right, "xwz" + within)]
-    values = [(TracedArray(call.tape, references), labels) for references, labels in own]
+    operands = [(patches, first), (right, "xwz" + within)]
+    values = [(TracedArray(call.tape, references), labels) for references, labels in operands]
     result = product(call, values, "yxw" + along)
     references = result.references.reshape(result.shape[0], -1, *result.shape[3:])
     return TracedArray(call.tape, references.transpose(np.argsort(of_result)))

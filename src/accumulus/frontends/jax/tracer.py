@@ -39,7 +39,7 @@ from accumulus.tape.tape import Tape
 
 # Which functions are JAX's --------------------------------------------------------------------------------------------
 #
-# Taken are what JAX makes (compiled functions, those with rules of their own, what `jax.grad` and `jax.vmap` return,
+# Taken are objects of JAX (compiled functions, those with rules of their own, results of `jax.grad` and `jax.vmap`,
 # jaxprs), functions and objects of libraries that are written in JAX, and Python functions whose code, or the code of a
 # function that it calls by name, calls a function of JAX by name: ``jnp.sin(x)``, ``lax.scan(…)``. A type of JAX's that
 # is named (``isinstance(x, jax.Array)``) tells nothing. ``jax.jit(f)`` says it of any function.
@@ -75,8 +75,8 @@ def _is_of_jax(function: Any, seen: set[int], depth: int) -> bool:
         return True
     if isinstance(function, functools.partial):
         return _is_of_jax(function.func, seen, depth) or any(
-            callable(given) and _is_of_jax(given, seen, depth + 1)
-            for given in (*function.args, *function.keywords.values())
+            callable(argument) and _is_of_jax(argument, seen, depth + 1)
+            for argument in (*function.args, *function.keywords.values())
         )
     if isinstance(function, MethodType):
         if _owner(type(function.__self__)) in WRITTEN_IN_JAX:
@@ -131,30 +131,30 @@ def _instructions(code: CodeType) -> tuple[tuple[str, Any], ...]:
 
 def _named(code: CodeType, scope: dict[str, Any], instance: Any) -> Iterator[Any]:
     """Return the objects that names and attributes of modules in code refer to, as far as known without running it."""
-    own = code.co_varnames[0] if instance is not _MISSING and code.co_argcount else None
+    self_name = code.co_varnames[0] if instance is not _MISSING and code.co_argcount else None
     imported: dict[str, Any] = {}
     current: Any = _MISSING
     arrives: Any = _MISSING
-    for name, known in _instructions(code):
+    for name, operand in _instructions(code):
         if name in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"):
-            current = scope.get(known, _MISSING)
-        elif name.startswith("LOAD_FAST") and known == own:
+            current = scope.get(operand, _MISSING)
+        elif name.startswith("LOAD_FAST") and operand == self_name:
             current = instance
-        elif name.startswith("LOAD_FAST") and known in imported:
-            current = imported[known]
+        elif name.startswith("LOAD_FAST") and operand in imported:
+            current = imported[operand]
         elif name == "IMPORT_NAME":
             # modules other than JAX's are not looked for
-            arrives = current = jax if _top(known) == "jax" else _MISSING
+            arrives = current = jax if _top(operand) == "jax" else _MISSING
         elif name == "IMPORT_FROM":
-            arrives = _attribute(current, known)
+            arrives = _attribute(current, operand)
             if arrives is not _MISSING:
                 yield arrives
             continue
         elif name == "STORE_FAST":
-            imported[known], arrives = arrives, _MISSING
+            imported[operand], arrives = arrives, _MISSING
             continue
         elif name in ("LOAD_ATTR", "LOAD_METHOD"):
-            current = _attribute(current, known)
+            current = _attribute(current, operand)
         else:
             if name not in ("PRECALL", "CALL", "PUSH_NULL", "EXTENDED_ARG", "CACHE", "POP_TOP"):
                 current = _MISSING
@@ -163,7 +163,7 @@ def _named(code: CodeType, scope: dict[str, Any], instance: Any) -> Iterator[Any
             yield current
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _named(constant, scope, instance if own in constant.co_freevars else _MISSING)
+            yield from _named(constant, scope, instance if self_name in constant.co_freevars else _MISSING)
 
 
 def _attribute(value: Any, name: str) -> Any:
@@ -172,12 +172,12 @@ def _attribute(value: Any, name: str) -> Any:
         return _MISSING
     if isinstance(value, ModuleType):
         return getattr(value, name, _MISSING)
-    found = inspect.getattr_static(value, name, _MISSING)
-    if isinstance(found, staticmethod | classmethod):
-        found = found.__func__
-    if isinstance(found, FunctionType) and not isinstance(value, type):
-        return MethodType(found, value)
-    return _MISSING if hasattr(type(found), "__get__") and not isinstance(found, FunctionType) else found
+    attribute = inspect.getattr_static(value, name, _MISSING)
+    if isinstance(attribute, staticmethod | classmethod):
+        attribute = attribute.__func__
+    if isinstance(attribute, FunctionType) and not isinstance(value, type):
+        return MethodType(attribute, value)
+    return _MISSING if hasattr(type(attribute), "__get__") and not isinstance(attribute, FunctionType) else attribute
 
 
 #: Errors that JAX raises if a function needs a concrete number while it is traced.
@@ -192,13 +192,13 @@ _ASKED: Final = (
 
 #: A value of this context is part of the keys of all of JAX's caches; versions without one clear these.
 _CONTEXT: Final = jax.make_user_context(None) if hasattr(jax, "make_user_context") else None
-#: Functions that are kept with what was traced of them.
+#: Number of functions whose traces are kept.
 MOST_KEPT: Final = 64
 
 
 class _Jaxprs(Recorder):
     def __init__(self) -> None:
-        #: By function and shapes: the function, what was traced last, and the context in which that is compiled.
+        #: By function and shapes: the function, its last trace, and the context in which that is compiled.
         self._kept: dict[Hashable, tuple[Any, ClosedJaxpr | None, object]] = {}
         #: By the same, positions of arguments that have to be integers.
         self._whole: dict[Hashable, frozenset[int]] = {}
@@ -254,14 +254,14 @@ class _Jaxprs(Recorder):
         key = _key(function, arguments)
         token, whole = self._kept.get(key, (None, None, object()))[-1], self._whole.get(key, frozenset())
         with jax.enable_x64(True), _within(token):
-            call, given = _call(function, arguments, [_is_number(argument) for argument in arguments], whole)
+            call, inputs = _call(function, arguments, [_is_number(argument) for argument in arguments], whole)
             try:
-                result = jax.tree.map(np.asarray, call(*given))
+                result = jax.tree.map(np.asarray, call(*inputs))
             except Exception:
                 if not _is_python(function):
                     raise
                 return function(*arguments)
-            if _narrows(call, tuple((x.shape, x.dtype) for x in given), token):
+            if _narrows(call, tuple((x.shape, x.dtype) for x in inputs), token):
                 result = jax.tree.map(lambda leaf: leaf.astype(np.float32) if leaf.dtype.kind == "f" else leaf, result)
             return result
 
@@ -274,7 +274,7 @@ class _Jaxprs(Recorder):
 
 @contextmanager
 def _within(token: object) -> Iterator[None]:
-    """Let JAX trace anew what it has not traced with this token."""
+    """Make JAX trace anew the functions that it has not traced with this token."""
     if _CONTEXT is None:
         jax.clear_caches()
         yield
@@ -288,7 +288,7 @@ def _key(function: Any, arguments: Sequence[Any]) -> Hashable:
 
 
 def _is_same(before: ClosedJaxpr, now: ClosedJaxpr) -> bool:
-    """Return True if two jaxprs of one function compute the same, so that what was compiled of the first does."""
+    """Return True if two jaxprs of one function compute the same, so that the compiled first one stays valid."""
     return str(before) == str(now) and all(map(np.array_equal, before.consts, now.consts))
 
 
@@ -324,15 +324,15 @@ def _call(
     """
     if isinstance(function, ClosedJaxpr):
         function = _of_jaxpr(function)
-    given = [_as_input(x, k in whole) for k, x in enumerate(arguments) if traced[k]]
+    inputs = [_as_input(x, k in whole) for k, x in enumerate(arguments) if traced[k]]
     if all(traced):
-        return jax.jit(function), given
+        return jax.jit(function), inputs
 
     def call(*values: Any) -> Any:
-        place = iter(values)
-        return function(*(next(place) if is_traced else x for x, is_traced in zip(arguments, traced, strict=True)))
+        numbers = iter(values)
+        return function(*(next(numbers) if is_traced else x for x, is_traced in zip(arguments, traced, strict=True)))
 
-    return jax.jit(functools.update_wrapper(call, function, updated=())), given
+    return jax.jit(functools.update_wrapper(call, function, updated=())), inputs
 
 
 def _as_input(value: Any, is_whole: bool) -> NDArray[Any]:
@@ -358,9 +358,9 @@ def _of_jaxpr(closed: ClosedJaxpr) -> Callable[..., Any]:
 
 def _written(function: Any, arguments: Sequence[Any], traced: Sequence[bool], whole: frozenset[int]) -> tuple[Any, Any]:
     """Return a function as a jaxpr of its numeric arguments, and the structure of its results."""
-    call, given = _call(function, arguments, traced, whole)
+    call, inputs = _call(function, arguments, traced, whole)
     try:
-        closed, shape = jax.make_jaxpr(call, return_shape=True)(*given)
+        closed, shape = jax.make_jaxpr(call, return_shape=True)(*inputs)
     except _ASKED as error:
         advice = str(error).partition("\nSee ")[0].strip()
         raise refuse(

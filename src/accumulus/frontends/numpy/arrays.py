@@ -46,7 +46,7 @@ def make(tape: Tape, entries: Entries, boolean: bool = False) -> Any:
 
 
 def as_array(tape: Tape, value: Any) -> Any:
-    """Return any operand as an array of reals, or of complex numbers; what is one already is shared, not copied."""
+    """Return any operand as an array of reals, or of complex numbers; traced arrays are shared, not copied."""
     if holds_complex(value):
         return PROTOCOLS["complex array"](tape, value, (), {})
     return TracedArray(tape, references_of(tape, value))
@@ -59,8 +59,8 @@ def as_constant(tape: Tape, result: Any) -> Any:
     if type(result) is np.ndarray and result.dtype == np.complex128:
         return PROTOCOLS["complex constant"](tape, result, (), {})
     if isinstance(result, list | tuple):
-        parts = [as_constant(tape, part) for part in result]
-        return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
+        items = [as_constant(tape, item) for item in result]
+        return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
     return result
 
 
@@ -100,7 +100,7 @@ class AnyArray(Traced, NDArrayOperatorsMixin):
     __hash__ = Traced.__hash__
 
     def moved(self, move: Callable[[Any], Any]) -> Any:
-        """Return the array with what a function of NumPy makes of the places of its entries."""
+        """Return the array that a function of NumPy makes from the positions of the entries."""
         raise NotImplementedError
 
     @property
@@ -186,7 +186,7 @@ class TracedArray(AnyArray):
         """The references."""
         return self.references
 
-    # What an array is --------------------------------------------------------------------------------------
+    # Array attributes --------------------------------------------------------------------------------------
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -254,7 +254,7 @@ class TracedArray(AnyArray):
         raise AttributeError(f"TracedArray has no attribute {name!r}")
 
     def moved(self, move: Callable[[References], References]) -> TracedArray:
-        """Return the array with what a function of NumPy makes of the references."""
+        """Return the array that a function of NumPy makes from the references."""
         return self._like(move(self.references))
 
     def _like(self, references: References) -> TracedArray:
@@ -352,7 +352,7 @@ class TracedArray(AnyArray):
     def constant_index(self, index: Any) -> Any:
         """Return `index` with the constants that it holds; refused if it depends on the inputs."""
         if isinstance(index, tuple):
-            return tuple(self.constant_index(part) for part in index)
+            return tuple(self.constant_index(item) for item in index)
         if isinstance(index, slice):
             bounds = (index.start, index.stop, index.step)
             return slice(*(b.__index__() if isinstance(b, Traced) else b for b in bounds))
@@ -368,7 +368,7 @@ class TracedArray(AnyArray):
     def open_index(self, index: Any) -> Any:
         """Return `index` with the constants that it holds, and those arrays that stay open."""
         if isinstance(index, tuple):
-            return tuple(self.open_index(part) for part in index)
+            return tuple(self.open_index(item) for item in index)
         return index if is_lookup(self.tape, index) else self.constant_index(index)
 
     def _refused_index(self, index: Any) -> Exception:
@@ -383,7 +383,7 @@ class TracedArray(AnyArray):
         )
 
     def check_writable(self, index: Any = ...) -> None:
-        """Refuse to change an argument of the function, or a read-only view; note what a branch changes."""
+        """Refuse to change an argument of the function, or a read-only view; note the changes of a branch."""
         check_not_shared(self.references)
         if self.references.flags.writeable:
             if ACTIVE.merging:
@@ -412,20 +412,20 @@ class TracedArray(AnyArray):
     # Making other arrays -----------------------------------------------------------------------------------
 
     def astype(self, dtype: Any, **options: Any) -> Any:
-        """Return a copy of another type: float64, bool, or, if constant, whatever NumPy makes of it."""
-        wanted = np.dtype(dtype)
-        if wanted == np.float64 or wanted.kind == "b":
-            boolean = wanted.kind == "b"
+        """Return a copy of another type: float64, bool, or, if constant, any type of NumPy."""
+        target = np.dtype(dtype)
+        if target == np.float64 or target.kind == "b":
+            boolean = target.kind == "b"
             return TracedArray(self.tape, references_of(self.tape, self, boolean).copy(), boolean=boolean)
-        if wanted.kind == "O":
+        if target.kind == "O":
             return self.__array__(object)
-        if wanted == np.complex128:
+        if target == np.complex128:
             return self + 0j
-        if depends(self) and wanted.kind in "iu" and ACTIVE.decisions is not None:
-            return wholes(self.tape, references_of(self.tape, self)).astype(wanted)
+        if depends(self) and target.kind in "iu" and ACTIVE.decisions is not None:
+            return wholes(self.tape, references_of(self.tape, self)).astype(target)
         if depends(self):
-            check_dtype(wanted, "astype")
-        return concrete(self).astype(wanted)
+            check_dtype(target, "astype")
+        return concrete(self).astype(target)
 
     def conj(self) -> TracedArray:
         """Return itself."""

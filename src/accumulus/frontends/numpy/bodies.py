@@ -32,8 +32,8 @@ Place = tuple[tuple[int, ...], bool]
 class Body:
     """One instance of a function."""
 
-    # its inputs are the entries of the arguments, then what it takes from the tape around it; its outputs the entries
-    # of the results
+    # its inputs are the entries of the arguments, then the values taken from the tape around it; its outputs the
+    # entries of the results
     tape: Tape
     taken: NDArray[np.int64]  # references that it takes from there
     structure: Structure  # of the result
@@ -61,8 +61,8 @@ def recorded_body(
         TraceError: for what cannot be recorded.
         Exception: what the function itself raises.
     """
-    own = sum(int(np.prod(shape)) for _, leaves in arguments for shape, _ in leaves)
-    inner = InnerTape(own, outer, most)
+    inputs = sum(int(np.prod(shape)) for _, leaves in arguments for shape, _ in leaves)
+    inner = InnerTape(inputs, outer, most)
     traced, first = [], 0
     for structure, leaves in arguments:
         parts = []
@@ -90,14 +90,14 @@ def recorded_body(
         if outer is None:
             raise refusal[0]
     structure, results = flatten(result)
-    found: list[int] = []
+    outputs: list[int] = []
     places: list[Place] = []
     for path, leaf in results:
         boolean = _is_boolean(leaf, path)
         references = references_of(inner, leaf, boolean)
-        found += references.ravel().tolist()
+        outputs += references.ravel().tolist()
         places.append((references.shape, boolean))
-    inner.outputs = found
+    inner.outputs = outputs
     if outer is not None:
         outer.folded_zero_signs |= inner.folded_zero_signs
     tape, taken = inner.closed()
@@ -119,10 +119,10 @@ def as_numbers(leaf: Any, path: str, kinds: str = "fiubc") -> NDArray[Any]:
     """
     array = np.asarray(leaf)
     if array.dtype.kind not in kinds or leaf is None:
-        what = f"{type(leaf).__name__} {leaf!r:.60}"
+        description = f"{type(leaf).__name__} {leaf!r:.60}"
         raise ArgumentError(
-            f"the function returned {what}{' at ' + path if path else ''} for one instance; expected real numbers, "
-            "arrays of them, or lists, tuples and dicts of those"
+            f"the function returned {description}{' at ' + path if path else ''} for one instance; expected real "
+            "numbers, arrays of them, or lists, tuples and dicts of those"
         )
     return array
 
@@ -143,17 +143,17 @@ def instances(tape: Any, body: Body, columns: Sequence[Column], count: int) -> A
     work = count * max(body.tape.operations, 1)
     if tape.in_loops(max(count, LONG) if work > MOST_UNROLLED else count, work):
         with tape.located(body.lines):
-            found = _in_blocks(tape, body.tape, operands, count)
+            outputs = _in_blocks(tape, body.tape, operands, count)
     else:
         if isinstance(tape, InnerTape):
             tape.lines |= body.lines
-        found = _written_out(tape, body.tape, operands, count)
+        outputs = _written_out(tape, body.tape, operands, count)
     leaves, first = [], 0
     for shape, boolean in body.results:
         size = int(np.prod(shape))
         entries = np.empty((count, size), np.int64)
         for k in range(size):
-            entries[:, k] = references_in(found[first + k])
+            entries[:, k] = references_in(outputs[first + k])
         first += size
         leaves.append(TracedArray(tape, entries.reshape(count, *shape), boolean=boolean))
     return unflatten(body.structure, leaves)
@@ -163,15 +163,15 @@ def _written_out(tape: Tape, body: Tape, operands: Sequence[Column], count: int)
     """Return each instance, operation by operation."""
     write = Copies(tape.open, is_eager=True).routine(body)
     results = np.empty((len(body.outputs), count), np.int64)
-    for instance, given in enumerate(zip(*(references_in(each).tolist() for each in operands), strict=True)):
-        results[:, instance] = write(*given)
+    for instance, inputs in enumerate(zip(*(references_in(each).tolist() for each in operands), strict=True)):
+        results[:, instance] = write(*inputs)
     return list(map(column, results))
 
 
 def _in_blocks(tape: Any, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:
-    """Write a block for each operation; constants are computed, and what is the same for all instances is once."""
+    """Write a block for each operation; constants are folded, and operations that instances share are written once."""
     columns: list[Column | None] = list(operands)
-    numbers: dict[int, Any] = {}  # values of what is constant, a number or one for each instance
+    numbers: dict[int, Any] = {}  # values of constants, a number or one for each instance
     for k, operand in enumerate(operands):
         if (isinstance(operand, Range) and max(operand.start, operand.references[-1]) < 0) or (
             not isinstance(operand, Range) and int(operand.max()) < 0
@@ -187,12 +187,12 @@ def _in_blocks(tape: Any, body: Tape, operands: Sequence[Column], count: int) ->
     def at(reference: int) -> Column:
         if reference < 0:
             return Range(tape.constant(body.value_of(reference)), 0, count)
-        known = columns[reference]
-        if known is None:
+        cached = columns[reference]
+        if cached is None:
             constants = np.asarray(tape.constant_array(np.asarray(numbers[reference], np.float64)))
-            known = column(constants) if constants.shape else Range(int(constants), 0, count)
-            columns[reference] = known
-        return known
+            cached = column(constants) if constants.shape else Range(int(constants), 0, count)
+            columns[reference] = cached
+        return cached
 
     for reference in range(body.inputs, len(body)):
         arguments = body.arguments(reference)
@@ -201,11 +201,11 @@ def _in_blocks(tape: Any, body: Tape, operands: Sequence[Column], count: int) ->
             columns.append(None)
             numbers[reference] = OPERATIONS[code].evaluate(*map(value, arguments))
         else:
-            found = [at(a) for a in arguments]
-            shared = all(isinstance(each, Range) and each.step == 0 for each in found)
+            inputs = [at(a) for a in arguments]
+            shared = all(isinstance(each, Range) and each.step == 0 for each in inputs)
             if shared:
-                found = [Range(each.start, 0, 1) for each in found if isinstance(each, Range)]
-            result = tape.apply_code(code, found)
+                inputs = [Range(each.start, 0, 1) for each in inputs if isinstance(each, Range)]
+            result = tape.apply_code(code, inputs)
             columns.append(Range(result.start, 0, count) if shared else result)
         for a in set(arguments):
             uses[a] -= 1

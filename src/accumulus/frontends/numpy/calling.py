@@ -64,22 +64,22 @@ def _choose(site: Any, condition: Any, one: Later, other: Later) -> Any:
     return either(site, truth, one, other)
 
 
-def _joined(ending: bool, site: Any, first: Any, *others: Later) -> Any:
-    """Return ``first and others[0]() and …``; or, if `ending` is a true value, ``first or others[0]() or …``."""
-    for place, other in enumerate(others):
+def _joined(ending: bool, site: Any, first: Any, *later: Later) -> Any:
+    """Return ``first and later[0]() and …``; or, if `ending` is true, ``first or later[0]() or …``."""
+    for position, other in enumerate(later):
         truth = truth_of(first)
         if truth.__class__ is not bool:
-            rest = functools.partial(_joined_from, ending, site, others[place:])
-            known = _known(first, ending)
-            return either(site, truth, *((known, rest) if ending else (rest, known)))
+            rest = functools.partial(_joined_from, ending, site, later[position:])
+            decided = _known(first, ending)
+            return either(site, truth, *((decided, rest) if ending else (rest, decided)))
         if truth is ending:
             return first
         first = other()
     return first
 
 
-def _joined_from(ending: bool, site: Any, others: Sequence[Later]) -> Any:
-    return _joined(ending, site, others[0](), *others[1:])
+def _joined_from(ending: bool, site: Any, later: Sequence[Later]) -> Any:
+    return _joined(ending, site, later[0](), *later[1:])
 
 
 def _known(value: Any, truth: bool) -> Later:
@@ -105,16 +105,16 @@ def _compare(site: Any, left: Any, *parts: Any) -> Any:
     return _joined(False, site, result, lambda: _compare(site, between, *further))
 
 
-def _is_truth(value: Any, wanted: bool, positive: bool) -> Any:
+def _is_truth(value: Any, expected: bool, positive: bool) -> Any:
     """Return ``value is wanted``, of True or False; ``is not``, if it is not `positive`."""
     if isinstance(value, Traced) and isinstance(value.entries, int) and value.boolean:
-        return truth_of(value) if wanted == positive else negate(value)
-    return (value is wanted) == positive
+        return truth_of(value) if expected == positive else negate(value)
+    return (value is expected) == positive
 
 
 # Loops that end early -------------------------------------------------------------------------------------------------
 #
-# Where a flag is a traced value, the loop goes on, and what each further turn changes is chosen by the flag: the
+# Where a flag is a traced value, the loop goes on, and the flag selects the changes of each further turn: the
 # recording holds wherever the loop ends. That costs all turns at every point. So a loop of many turns, or one that goes
 # on for long after it has ended at the given point, is recorded anew, with each exit guarded.
 
@@ -188,8 +188,8 @@ def _extreme(name: str) -> Callable[..., Any]:
         if key is not None or not items or not any(isinstance(item, Traced) for item in items):
             key = None if key is None else _callee(key)
             return original(items, key=key, **keywords) if items or keywords else original(*arguments, key=key)
-        best, *others = items
-        for item in others:
+        best, *rest = items
+        for item in rest:
             better = item > best if name == "max" else item < best
             best = _choose(site, better, lambda: item, lambda: best)  # noqa: B023
         return best
@@ -204,18 +204,18 @@ def _sorted(iterable: Iterable[Any], *, key: Any = None, reverse: Any = False) -
         return sorted(items, key=None if key is None else _callee(key), reverse=bool(reverse))
     if len(items) <= MOST_SORTED:
         for last in range(len(items) - 1, 0, -1):
-            for place in range(last):
-                one, other = items[place : place + 2]
+            for position in range(last):
+                one, other = items[position : position + 2]
                 swap = one < other if reverse else other < one
-                items[place] = _select(swap, other, one)
-                items[place + 1] = _select(swap, one, other)
+                items[position] = _select(swap, other, one)
+                items[position + 1] = _select(swap, one, other)
         return items
     tape = next(item.tape for item in items if isinstance(item, Traced))
     numbers = references_of(tape, items)
     if not reverse:
-        return [items[place] for place in order(tape, numbers)]
+        return [items[position] for position in order(tape, numbers)]
     # equal ones stay as they come in descending order, too
-    return [items[-1 - place] for place in order(tape, numbers[::-1])][::-1]
+    return [items[-1 - position] for position in order(tape, numbers[::-1])][::-1]
 
 
 def _select(condition: Any, one: Any, other: Any) -> Any:
@@ -225,14 +225,14 @@ def _select(condition: Any, one: Any, other: Any) -> Any:
 def _folded(ending: bool, iterable: Iterable[Any]) -> Any:
     """Return `any` (which ends at a true value) or `all`; a traced truth value if it depends on the inputs."""
     not_yet: Any = not ending
-    found = not_yet
+    folded = not_yet
     for item in iterable:
         truth = truth_of(item)
         if truth is ending:
             return ending
         if truth is not not_yet:
-            found = truth if found is not_yet else found | truth if ending else found & truth
-    return found
+            folded = truth if folded is not_yet else folded | truth if ending else folded & truth
+    return folded
 
 
 def _float(*arguments: Any) -> Any:
@@ -247,11 +247,11 @@ def _bool(*arguments: Any) -> Any:
 
 
 def _complex(*arguments: Any, **keywords: Any) -> Any:
-    """Return ``complex(x, y)`` of real values; ``complex(z)``, and what is added for the imaginary part."""
+    """Return ``complex(x, y)`` of real values, or ``complex(z)``."""
     parts = dict(zip(("real", "imag"), arguments, strict=False)) | keywords
     if not depends(parts):
         return complex(*arguments, **keywords)
-    tape = next(part.tape for part in parts.values() if isinstance(part, Traced))
+    tape = next(value.tape for value in parts.values() if isinstance(value, Traced))
     real, imag = parts.get("real", 0.0), parts.get("imag", 0.0)
     if holds_complex([real, imag]):
         return real + 1j * imag
@@ -275,7 +275,7 @@ def _accumulate(iterable: Iterable[Any], func: Any = None, **keywords: Any) -> A
     return itertools.accumulate(iterable, None if func is None else _callee(func), **keywords)
 
 
-#: Builtin → what takes its place in transformed code.
+#: Builtin → its replacement in transformed code.
 BUILTINS: Final[dict[Any, Callable[..., Any]]] = {
     max: _extreme("max"),
     min: _extreme("min"),
@@ -331,16 +331,16 @@ _CONTAINERS: Final = (list, dict, set)
 
 def called(function: Any) -> Any:
     """Return the replacement of a function in a call."""
-    known = _KNOWN.get(id(function))
-    if known is None or known[0] is not function:
+    cached = _KNOWN.get(id(function))
+    if cached is None or cached[0] is not function:
         if ACTIVE.tape is None:
             return function
-        known = function, *_found(function)
+        cached = function, *_found(function)
         if len(_KNOWN) < MOST_KNOWN and type(function) is not MethodType:
-            _KNOWN[id(function)] = known
-    if known[2] or not ACTIVE.merging:
-        return known[1]
-    return functools.partial(_watched, known[0], known[1])
+            _KNOWN[id(function)] = cached
+    if cached[2] or not ACTIVE.merging:
+        return cached[1]
+    return functools.partial(_watched, cached[0], cached[1])
 
 
 def forget() -> None:
@@ -349,7 +349,7 @@ def forget() -> None:
 
 
 def _found(function: Any) -> tuple[Any, bool]:
-    """Return the replacement of a function in calls, and True if a branch may call it as it is."""
+    """Return the replacement of a function in calls, and True if a branch may call it unchanged."""
     kind = type(function)
     if kind in dispatchers():
         return _found(function.py_func)
@@ -432,7 +432,7 @@ def _class(cls: type) -> tuple[Any, bool]:
 
 
 def _watched(function: Any, target: Any, *arguments: Any, **keywords: Any) -> Any:
-    """Return a call in a branch of what may change its arguments, or something else."""
+    """Call a function in a branch that may change its arguments or other objects; return its result."""
     owner = getattr(function, "__self__", None)
     if type(owner) in _CONTAINERS or type(owner) is np.ndarray:
         note(owner)
@@ -515,8 +515,8 @@ class _Constants:
         self._array = array
 
     def __getitem__(self, index: Any) -> Any:
-        for part in index if type(index) is tuple else (index,):  # in every turn of a loop, mostly of plain numbers
-            if type(part) is TracedArray and not part.boolean and depends(part):
+        for item in index if type(index) is tuple else (index,):  # in every turn of a loop, mostly of plain numbers
+            if type(item) is TracedArray and not item.boolean and depends(item):
                 return as_array(ACTIVE.tape, self._array)[index]
         return self._array[index]
 
@@ -557,7 +557,7 @@ def _trying() -> Iterator[None]:
         ACTIVE.trying -= 1
 
 
-#: What transformed code calls (`accumulus.frontends.source.syntax`).
+#: Functions that transformed code calls (`accumulus.frontends.source.syntax`).
 NAMES: Final[dict[str, Callable[..., Any] | Any]] = {
     "@call": called,  # what to call in place of a function
     "@plain": truth_of,  # the truth of what is no traced value, or the traced value

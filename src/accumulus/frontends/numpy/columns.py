@@ -89,7 +89,7 @@ class TracedColumn(NDArrayOperatorsMixin, ExtensionArray):  # type: ignore[misc]
     def __init__(self, values: TracedArray) -> None:
         self.values = values
 
-    # What an extension array is ------------------------------------------------------------------------------
+    # Protocol of extension arrays ----------------------------------------------------------------------------
 
     @classmethod
     def _from_sequence(cls, scalars: Any, *, dtype: Any = None, copy: bool = False) -> TracedColumn:
@@ -126,10 +126,10 @@ class TracedColumn(NDArrayOperatorsMixin, ExtensionArray):  # type: ignore[misc]
     def isna(self) -> NDArray[np.bool_]:
         """Return a mask of the entries that are constants and no number."""
         references = self.values.references
-        found = references < 0
-        if found.any():
-            found[found] = np.isnan(self.values.tape.values_of(references[found]))
-        return found
+        mask = references < 0
+        if mask.any():
+            mask[mask] = np.isnan(self.values.tape.values_of(references[mask]))
+        return mask
 
     def take(self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None) -> TracedColumn:
         """Return the entries at some places; -1 is a missing one if it is to be filled."""
@@ -166,7 +166,7 @@ class TracedColumn(NDArrayOperatorsMixin, ExtensionArray):  # type: ignore[misc]
     def _formatter(self, boxed: bool = False) -> Callable[[Any], str]:
         return str
 
-    # What is recorded ----------------------------------------------------------------------------------------
+    # Recorded operations -------------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
         if any(isinstance(each, (pd.Series, pd.DataFrame, pd.Index)) for each in inputs):
@@ -218,7 +218,7 @@ def wrapped(result: Any) -> Any:
 
 
 def numbers_of(value: Any) -> Any:
-    """Return the numbers, traced or not, in what pandas holds; NaN for what is missing."""
+    """Return the numbers, traced or not, of an object of pandas; NaN for missing entries."""
     if value is None or value is pd.NA:
         return np.nan
     if isinstance(value, TracedColumn):
@@ -250,7 +250,7 @@ def record(ufunc: np.ufunc, method: str, inputs: Any, keywords: Mapping[str, Any
         if other.ndim != tables[0].ndim or not all(map(pd.Index.equals, other.axes, tables[0].axes)):
             raise refuse("Tables with different labels are combined with traced values. Align them first: a.align(b).")
     result = _called(ufunc, method, inputs, keywords)
-    return tuple([labelled(like, part) for part in result]) if isinstance(result, tuple) else labelled(like, result)
+    return tuple([labelled(like, output) for output in result]) if isinstance(result, tuple) else labelled(like, result)
 
 
 def _called(ufunc: np.ufunc, method: str, inputs: Any, keywords: Mapping[str, Any]) -> Any:

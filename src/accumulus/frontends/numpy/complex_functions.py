@@ -75,7 +75,9 @@ def _enter_linear(function: Callable[..., Any], arrays: int) -> None:
         )
         if arrays == ALL and count > 1:  # each result belongs to one argument
             pairs = zip(arguments, re, im, strict=True)
-            return type(re)([make_complex(tape, *pair) if holds_complex(given) else pair[0] for given, *pair in pairs])
+            return type(re)(
+                [make_complex(tape, *pair) if holds_complex(argument) else pair[0] for argument, *pair in pairs]
+            )
         return _joined(tape, re, im)
 
 
@@ -103,7 +105,7 @@ for _name, _conjugated in (("matvec", None), ("vecmat", 0)):
 
 
 def _expanded(tape: Tape, operands: Sequence[Any], product: Callable[[Sequence[Any]], Any]) -> Any:
-    """Return the product of complex operands, by those of their parts."""
+    """Return the product of complex operands, expanded into products of real and imaginary parts."""
     for k, operand in enumerate(operands):
         if holds_complex(operand):
             re, im = (
@@ -153,8 +155,8 @@ def _prod(tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = No
     """Return the product along one axis, several, or all."""
     a = as_array(tape, a)
     axes = range(a.ndim) if axis is None else [k % a.ndim for k in np.atleast_1d(axis)]
-    kept = [k for k in range(a.ndim) if k not in axes]
-    lines = a.transpose([*kept, *axes]).reshape((*(a.shape[k] for k in kept), -1))
+    remaining = [k for k in range(a.ndim) if k not in axes]
+    lines = a.transpose([*remaining, *axes]).reshape((*(a.shape[k] for k in remaining), -1))
     result: Any = reduce(operator.mul, (lines[..., k] for k in range(lines.shape[-1])), np.complex128(1.0))
     result = np.broadcast_to(result, lines.shape[:-1]) if not lines.shape[-1] else result
     return np.reshape(result, [1 if k in axes else n for k, n in enumerate(a.shape)]) if keepdims else result
@@ -241,11 +243,11 @@ for _function, _formula in FORMULAS.items():
     implements_complex(_function)(_formula)
 
 
-# What makes arrays, and what writes into them ------------------------------------------------------------------------
+# Functions that make arrays or write into them -----------------------------------------------------------------------
 
 
 def _enter_writing(function: Callable[..., Any], source: int) -> None:
-    """Enter a function that writes what its argument number `source` is into its first argument."""
+    """Enter a function that writes its argument number `source` into its first argument."""
 
     @implements_complex(function)
     def record(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
@@ -253,8 +255,8 @@ def _enter_writing(function: Callable[..., Any], source: int) -> None:
         target, value = arguments[0], parts_of(tape, arguments[source])
         if not isinstance(target, ComplexArray):
             raise refuse(FILLING)
-        for part, given in zip((target.re, target.im), value, strict=True):
-            function(part, *arguments[1:source], given, *arguments[source + 1 :], **keywords)
+        for part, source_part in zip((target.re, target.im), value, strict=True):
+            function(part, *arguments[1:source], source_part, *arguments[source + 1 :], **keywords)
 
 
 for _writing, _source in ((np.copyto, 1), (np.put, 2), (np.fill_diagonal, 1)):
@@ -286,8 +288,8 @@ def _at(tape: Tape, ufunc: np.ufunc, inputs: Sequence[Any], keywords: Any) -> No
     target, index, value = inputs
     if ufunc not in (np.add, np.subtract) or not isinstance(target, ComplexArray):
         raise _refused(ufunc)
-    for part, given in zip((target.re, target.im), parts_of(tape, value), strict=True):
-        ufunc.at(part, index, given)
+    for part, operand in zip((target.re, target.im), parts_of(tape, value), strict=True):
+        ufunc.at(part, index, operand)
 
 
 PROTOCOLS["complex reduce"] = lambda tape, ufunc, inputs, keywords: _fold(tape, ufunc, inputs, keywords, False)
@@ -302,7 +304,7 @@ MOST_ROWS: Final = 4
 
 
 def _doubled(a: Any) -> Any:
-    """Return the real matrix that does to real and imaginary parts, one above the other, what `a` does."""
+    """Return the real matrix that acts as `a` on real and imaginary parts, one above the other."""
     return np.block([[a.real, -a.imag], [a.imag, a.real]])
 
 

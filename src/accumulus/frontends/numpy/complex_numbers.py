@@ -55,7 +55,7 @@ class _Complex(Traced, NDArrayOperatorsMixin):
 
     @property
     def entries(self) -> References:
-        """References of both parts: what the value depends on."""
+        """References of both parts, on which the value depends."""
         return np.stack([references_of(self.tape, part) for part in (self.re, self.im)])
 
     @property
@@ -175,7 +175,7 @@ class ComplexArray(_Complex, AnyArray):
         return size
 
     def moved(self, move: Callable[[Any], Any]) -> Any:
-        """Return the array with what a function of NumPy makes of both parts."""
+        """Return the array whose parts are the results of a function of NumPy on both parts."""
         return make_complex(self.tape, move(self.re), move(self.im))
 
     def __len__(self) -> int:
@@ -216,20 +216,20 @@ class ComplexArray(_Complex, AnyArray):
         return make_complex(self.tape, self.re.item(*index), self.im.item(*index))
 
     def astype(self, dtype: Any, **options: Any) -> Any:
-        """Return a copy of another type: complex128, bool, or, if constant, whatever NumPy makes of it."""
-        wanted = np.dtype(dtype)
-        if wanted == self.dtype:
+        """Return a copy of another type: complex128, bool, or, if constant, any type of NumPy."""
+        target = np.dtype(dtype)
+        if target == self.dtype:
             return self.copy()
-        if wanted.kind == "b":
+        if target.kind == "b":
             return self != 0
-        if wanted.kind == "O":
+        if target.kind == "O":
             return self.__array__(object)
         if depends(self):
             raise refuse(
-                f"Complex numbers that depend on the function's arguments are asked for as {wanted}, which would drop "
+                f"Complex numbers that depend on the function's arguments are asked for as {target}, which would drop "
                 "their imaginary parts. Write z.real, or abs(z)."
             )
-        return concrete(self).astype(wanted)
+        return concrete(self).astype(target)
 
     def read_flat(self, index: Any) -> Any:
         """Return entries by their places in C order."""
@@ -290,7 +290,7 @@ def _scalar(tape: Tape, part: Any) -> Any:
 
 
 def _array(tape: Tape, value: Any, arguments: Any, keywords: Any) -> Any:
-    """Return any complex operand as an array; what is one already is shared."""
+    """Return any complex operand as an array; arrays are shared."""
     if isinstance(value, ComplexArray):
         return value
     re, im = parts_of(tape, value)

@@ -100,7 +100,7 @@ def custom(
 class CustomFunction:
     """An opaque function with its rule, as `custom` returns it."""
 
-    #: Changes of what it holds are not watched: it is called as it is.
+    #: Changes of the objects that it holds are not watched.
     is_opaque = True
 
     def __init__(
@@ -111,9 +111,9 @@ class CustomFunction:
         vjp: Callable[..., Any] | None = None,
         shape: Shape | list[Shape] | None = None,
     ) -> None:
-        for rule, what in ((derivative, "derivative"), (jvp, "jvp"), (vjp, "vjp")):
+        for rule, name in ((derivative, "derivative"), (jvp, "jvp"), (vjp, "vjp")):
             if rule is not None and not callable(rule):
-                raise ArgumentError(f"{what} is {rule!r:.60}; expected a function, or acc.custom(…) with a shape")
+                raise ArgumentError(f"{name} is {rule!r:.60}; expected a function, or acc.custom(…) with a shape")
         self._shapes = None if shape is None else _checked_shapes(shape)
         address = _address_of(f)
         if address is None and not callable(f):
@@ -135,7 +135,7 @@ class CustomFunction:
             self._rule = CustomFunction(derivative)
         #: Rules for products: with the Jacobian, and with its transpose.
         self.products = (jvp, vjp)
-        #: What programs call, by the shapes of arguments and results: equal calls of one function are one block.
+        #: Calls by the shapes of arguments and results: equal calls of one function are one block.
         self._calls: dict[Any, _Call] = {}
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -193,8 +193,8 @@ class CustomFunction:
         """
         if self._rule is None:
             raise self.no_rule(order, name)
-        found: CustomFunction = self._rule
-        return found
+        derivative: CustomFunction = self._rule
+        return derivative
 
     def no_rule(self, order: int, name: str) -> ArgumentError:
         """Say that a derivative of an order is wanted, for which there is no rule."""
@@ -227,17 +227,19 @@ class CustomFunction:
         example = self._example(point_at(tape, flat), shapes)
         structure, results = flatten(example)[0], tuple([array.shape for array in self.arrays(example)])
         new = _Call(self, self.__name__, shapes, results, structure)
-        found = call_block(tape, self._calls.setdefault((shapes, results), new), flat)
-        parts = [part.reshape(shape) for part, shape in zip(_split(found, results), results, strict=True)]
-        return unflatten(structure, [make(tape, part if part.ndim else int(part)) for part in parts])
+        outputs = call_block(tape, self._calls.setdefault((shapes, results), new), flat)
+        parts = [piece.reshape(shape) for piece, shape in zip(_split(outputs, results), results, strict=True)]
+        return unflatten(structure, [make(tape, piece if piece.ndim else int(piece)) for piece in parts])
 
     def _example(self, point: Floats | None, shapes: Sequence[Shape]) -> Any:
-        """Return a result of the form that it has for arguments of these shapes."""
+        """Return an example of the result for arguments of these shapes."""
         if self._shapes is not None:
             zeros = tuple([np.zeros(shape) for shape in self._shapes])
             return zeros if self._is_tuple else zeros[0]
         point = np.ones(sum(map(math.prod, shapes))) if point is None else point
-        return self.called([part.reshape(shape)[()] for part, shape in zip(_split(point, shapes), shapes, strict=True)])
+        return self.called(
+            [piece.reshape(shape)[()] for piece, shape in zip(_split(point, shapes), shapes, strict=True)]
+        )
 
 
 def check_callable(tape: Any, name: str) -> None:
@@ -274,8 +276,8 @@ def call_block(tape: Any, opaque: Opaque, arguments: References) -> References:
     check_callable(tape, opaque.name)
     decisions = ACTIVE.decisions
     holds = tape.constant(1.0) if decisions is None or decisions.tape is not tape else decisions.held()
-    found: References = tape.call(opaque, np.concatenate([[holds], arguments]))
-    return found
+    results: References = tape.call(opaque, np.concatenate([[holds], arguments]))
+    return results
 
 
 class _Call:
@@ -322,25 +324,25 @@ class _Call:
 
     def _split(self, x: Floats) -> list[Any]:
         """Return arguments as the function is given them, which it may keep, or change."""
-        return [x[place].reshape(shape)[()] for place, shape in self._given]
+        return [x[span].reshape(shape)[()] for span, shape in self._given]
 
     def _entries(self, result: Any, name: str) -> Floats:
         """Return the entries of results, or of their derivatives along a direction."""
         arrays = self._function.arrays(result)
-        found = [array.shape for array in arrays]
-        if found != self._shapes:
-            wanted = (
+        shapes = [array.shape for array in arrays]
+        if shapes != self._shapes:
+            explanation = (
                 "result.shape + argument.shape of each array of the result by each argument"
                 if self._order
                 else "results of one shape for arguments of one shape"
             )
             raise ArgumentError(
-                f"{name} returned arrays of shapes {_listed(found)}; expected {_listed(self._shapes)}: {wanted}"
+                f"{name} returned arrays of shapes {_listed(shapes)}; expected {_listed(self._shapes)}: {explanation}"
             )
         entries = np.empty(self._size)
-        for array, place in zip(arrays, self._places, strict=True):
-            part = entries[place]
-            part[...] = array.reshape(part.shape)
+        for array, span in zip(arrays, self._places, strict=True):
+            view = entries[span]
+            view[...] = array.reshape(view.shape)
         return entries.reshape(-1)
 
     @property
@@ -389,7 +391,7 @@ class _Call:
         if not is_transposed:
             return self._entries(self._function.called((arguments, tuple(self._split(side))), rule), name_of(rule))
         weights = [
-            part.reshape(shape)[()] for part, shape in zip(_split(side, self._results), self._results, strict=True)
+            piece.reshape(shape)[()] for piece, shape in zip(_split(side, self._results), self._results, strict=True)
         ]
         result = self._function.called((arguments, unflatten(self._structure, weights)), rule)
         arrays = self._function.arrays(result)
@@ -421,24 +423,24 @@ class _Products:
         self.result_count = count * self._made
 
     def __call__(self, numbers: Floats) -> Floats:
-        """Call the rule once for each vector; what it is for a vector of zeros is zero."""
-        found, n = np.zeros((self._count, self._made)), self._of.argument_count
+        """Call the rule once for each vector that is not zero; the product with zero is zero."""
+        products, n = np.zeros((self._count, self._made)), self._of.argument_count
         if not numbers[0]:
-            found[...] = np.nan
-            return found.reshape(-1)
+            products[...] = np.nan
+            return products.reshape(-1)
         x = numbers[1 : 1 + n]
         sides = np.eye(self._count) if self._is_matrix else numbers[1 + n :].reshape(self._count, -1)
-        for row, side in zip(found, sides, strict=True):
+        for row, side in zip(products, sides, strict=True):
             if not side.any():
                 continue
-            given = side
+            vector = side
             if not self._is_transposed:
-                given = np.zeros(n)
-                given[self._by] = side
-            along = self._of.along(x.copy(), given.copy(), self._is_transposed)
+                vector = np.zeros(n)
+                vector[self._by] = side
+            along = self._of.along(x.copy(), vector.copy(), self._is_transposed)
             row[...] = along[self._by] if self._is_transposed else along
         turned = self._is_matrix and not self._is_transposed
-        return np.ascontiguousarray(found.T if turned else found).reshape(-1)
+        return np.ascontiguousarray(products.T if turned else products).reshape(-1)
 
     @property
     def derivative(self) -> Opaque:
@@ -465,11 +467,11 @@ class _OfC:
 
     def __call__(self, *arguments: Any) -> Any:
         """Call it, without the lock of Python's interpreter."""
-        given = np.concatenate([np.empty(0), *map(np.ravel, arguments)])
-        found = np.empty(sum(map(math.prod, self._shapes)))
-        self._run(*(each.__array_interface__["data"][0] for each in (given, found)))
-        parts = zip(_split(found, self._shapes), self._shapes, strict=True)
-        results = tuple([part.reshape(shape)[()] for part, shape in parts])
+        inputs = np.concatenate([np.empty(0), *map(np.ravel, arguments)])
+        outputs = np.empty(sum(map(math.prod, self._shapes)))
+        self._run(*(each.__array_interface__["data"][0] for each in (inputs, outputs)))
+        parts = zip(_split(outputs, self._shapes), self._shapes, strict=True)
+        results = tuple([piece.reshape(shape)[()] for piece, shape in parts])
         return results if self._is_tuple else results[0]
 
 
@@ -489,8 +491,8 @@ def _checked_shapes(shape: Any) -> list[Shape]:
 
 
 def _split(entries: NDArray[Any], shapes: Sequence[Shape]) -> list[NDArray[Any]]:
-    """Return a row of entries in parts, one for each shape."""
-    return [entries[place] for place in _slices(shapes)]
+    """Split a row of entries into pieces, one for each shape."""
+    return [entries[span] for span in _slices(shapes)]
 
 
 def _slices(shapes: Sequence[Shape]) -> list[slice]:

@@ -1,4 +1,4 @@
-"""The table of universal functions: one row each, from NumPy's name to what is emitted to the tape.
+"""The table of universal functions: one row each, from NumPy's name to the operations on the tape.
 
 Rows of `accumulus.tape.operations` are taken over as they are; the others are formulas of them, those of SciPy's
 functions in `accumulus.frontends.scipy.special_rows`. What is composed agrees with NumPy up to
@@ -128,12 +128,12 @@ def _trunc(x: Any) -> Any:
 
 
 def _on_the_other_side(remainder: Any, y: Any) -> Any:
-    """Return True if what fmod leaves has not the divisor's sign, so that the floor is one less than its quotient."""
+    """Return True if the remainder of fmod lacks the divisor's sign: the floor is one less than its quotient."""
     return _or(_and(remainder < 0, 0 < y), _and(0 < remainder, y < 0))
 
 
 def _remainder(x: Any, y: Any) -> Any:
-    """Return x % y, rounded as NumPy rounds it: what fmod leaves, and y added where that has another sign."""
+    """Return x % y, rounded as NumPy rounds it: the remainder of fmod, plus y where its sign differs from that of y."""
     remainder = _fmod(x, y)
     value = remainder + _select(_on_the_other_side(remainder, y), y, 0.0)
     # a remainder of zero has the sign of y; a derivative knows nothing of it
@@ -147,7 +147,7 @@ def _floor_divide(x: Any, y: Any) -> Any:
     quotient = (x - remainder) / y - _select(_on_the_other_side(remainder, y), 1.0, 0.0)
     below = _floor(quotient)
     whole = _select(0.5 < quotient - below, below + 1.0, below)
-    # the sign of a zero, and what a division by zero gives, are those of x / y
+    # the sign of a zero, and the result of a division by zero, are those of x / y
     return _select(_or(quotient == 0, y == 0), _floor(x / y), whole)
 
 

@@ -134,10 +134,10 @@ def complex_transform(x: Sequence[Pair]) -> list[Pair]:
         return _split_radix(x)
     if p == n:
         return _complex_prime(x)
-    parts = [complex_transform(x[r::p]) for r in range(p)]
+    transforms = [complex_transform(x[r::p]) for r in range(p)]
     result = list(x)
     for k in range(n // p):
-        values = _complex_prime([turned(part[k], r * k, n) for r, part in enumerate(parts)])
+        values = _complex_prime([turned(transform[k], r * k, n) for r, transform in enumerate(transforms)])
         for q, value in enumerate(values):
             result[k + q * (n // p)] = value
     return result
@@ -145,7 +145,7 @@ def complex_transform(x: Sequence[Pair]) -> list[Pair]:
 
 def _split_radix(x: Sequence[Pair]) -> list[Pair]:
     n = len(x)
-    even, first, third = (complex_transform(part) for part in (x[0::2], x[1::4], x[3::4]))
+    even, first, third = (complex_transform(samples) for samples in (x[0::2], x[1::4], x[3::4]))
     result = list(x)
     quarter = n // 4
     for k in range(quarter):
@@ -202,12 +202,12 @@ def real_transform(x: Sequence[Any]) -> list[Pair]:
         return _real_split_radix(x)
     if p == n:
         return _real_prime(x)
-    parts = [real_transform(x[r::p]) for r in range(p)]
-    result: dict[int, Pair] = dict(enumerate(_real_prime([part[0].re for part in parts])))
+    transforms = [real_transform(x[r::p]) for r in range(p)]
+    result: dict[int, Pair] = dict(enumerate(_real_prime([transform[0].re for transform in transforms])))
     step = n // p
     result = {k * step: value for k, value in result.items()}
     for k in range(1, step // 2 + 1):
-        values = _complex_prime([turned(part[k], r * k, n) for r, part in enumerate(parts)])
+        values = _complex_prime([turned(transform[k], r * k, n) for r, transform in enumerate(transforms)])
         for q, value in enumerate(values):
             _set(result, k + q * step, value, n)
     return [result[k] for k in range(n // 2 + 1)]
@@ -238,7 +238,7 @@ def _real_coprime(x: Sequence[Any], a: int, b: int) -> list[Pair]:
 def _real_split_radix(x: Sequence[Any]) -> list[Pair]:
     n = len(x)
     quarter = n // 4
-    even, first, third = (real_transform(part) for part in (x[0::2], x[1::4], x[3::4]))
+    even, first, third = (real_transform(samples) for samples in (x[0::2], x[1::4], x[3::4]))
     result: dict[int, Pair] = {}
     for k in range(quarter // 2 + 1):
         a, b = turned(first[k], k, n), turned(third[k], 3 * k, n)
@@ -304,8 +304,8 @@ def _inverse_coprime(x: Sequence[Pair], a: int, b: int) -> list[Any]:
             row.append(value)
     result: list[Any] = [None] * n
     for row, places in zip(rows, _places(a, b), strict=True):
-        for place, value in zip(places, real_inverse(row, b), strict=True):
-            result[place] = value
+        for position, value in zip(places, real_inverse(row, b), strict=True):
+            result[position] = value
     return result
 
 
@@ -542,9 +542,9 @@ def _over_axes(one: Callable[..., Any]) -> Callable[..., Any]:
 
 def rfftn(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
     """Return the transform of real numbers over several axes, of which the last is halved."""
-    *others, (axis, n) = _axes(as_array(tape, a), s, axes)
+    *rest, (axis, n) = _axes(as_array(tape, a), s, axes)
     result = rfft(tape, a, n, axis, norm)
-    for axis, n in reversed(others):
+    for axis, n in reversed(rest):
         result = fft(tape, result, n, axis, norm)
     return result
 
@@ -552,8 +552,8 @@ def rfftn(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None) 
 def irfftn(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
     """Return the inverse of `rfftn`."""
     result = as_array(tape, a)
-    *others, (axis, n) = _axes(result, s, axes)
-    for other, length in others:
+    *rest, (axis, n) = _axes(result, s, axes)
+    for other, length in rest:
         result = ifft(tape, result, length, other, norm)
     return irfft(tape, result, n, axis, norm)
 
@@ -567,7 +567,7 @@ def _plane(over: Callable[..., Any]) -> Callable[..., Any]:
     return plane
 
 
-#: What records each transform: tape, array, length or shape, axis or axes, norm.
+#: The recording function of each transform: tape, array, length or shape, axis or axes, norm.
 TRANSFORMS: Final[dict[str, Callable[..., Any]]] = {
     **{function.__name__: function for function in (fft, ifft, rfft, irfft, hfft, ihfft, rfftn, irfftn)},
     "fftn": _over_axes(fft),

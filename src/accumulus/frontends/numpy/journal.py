@@ -61,16 +61,16 @@ def _opposite(term: tuple[int, str, float]) -> tuple[int, str, float]:
 
 def facts_of(tape: Any, reference: int, truth: bool) -> Facts:
     """Return the facts that follow from a truth value being true, or false."""
-    found: Facts = {(reference,): truth}
+    facts: Facts = {(reference,): truth}
     if reference < tape.inputs:
-        return found
+        return facts
     name, arguments = tape.operation(reference).name, tape.arguments(reference)
     if name == "logical_not":
-        return found | facts_of(tape, arguments[0], not truth)
+        return facts | facts_of(tape, arguments[0], not truth)
     if name == ("logical_and" if truth else "logical_or"):
-        return found | facts_of(tape, arguments[0], truth) | facts_of(tape, arguments[1], truth)
+        return facts | facts_of(tape, arguments[0], truth) | facts_of(tape, arguments[1], truth)
     key = _key_of(tape, reference)
-    found[key] = truth
+    facts[key] = truth
     if len(key) == 3:
         _, a, b = key
         ways = {
@@ -78,8 +78,8 @@ def facts_of(tape: Any, reference: int, truth: bool) -> Facts:
             ("less_equal", True): [("less", b, a, False)],
             ("less_equal", False): [("less", a, b, False)],
         }
-        found |= {(n, x, y): t for n, x, y, t in ways.get((name, truth), [])}
-    return found
+        facts |= {(n, x, y): t for n, x, y, t in ways.get((name, truth), [])}
+    return facts
 
 
 # The journal ----------------------------------------------------------------------------------------------------------
@@ -118,13 +118,13 @@ class Entries(NamedTuple):
         self.references[self.index] = self.content
 
     def now(self) -> Entries:
-        """Return the same place as it is now."""
-        found = self.references[self.index]
-        return self._replace(content=found.copy() if isinstance(found, np.ndarray) else found)
+        """Return the same entries with their present content."""
+        content = self.references[self.index]
+        return self._replace(content=content.copy() if isinstance(content, np.ndarray) else content)
 
 
 class WrittenContainer(NamedTuple):
-    """A list, dict, set or plain array, and what is in it."""
+    """A list, dict, set or plain array, and its content."""
 
     container: Any
     content: Any
@@ -150,7 +150,7 @@ class Journal:
         self.containers: dict[int, WrittenContainer] = {}
         #: Containers and iterators that were made in the branch, by identity: nothing else knows of them.
         self.fresh: dict[int, Any] = {}
-        #: What is known in the branch of truth values on a tape.
+        #: Facts about truth values on a tape that hold in the branch.
         self.tape: Any = None
         self.facts: Facts = {}
 
@@ -197,17 +197,17 @@ def is_fresh(value: Any) -> bool:
 
 
 def note(container: Any) -> None:
-    """Note what a container holds, before it is changed in a branch.
+    """Save the content of a container before a branch changes it.
 
     Raises:
         UnmergeableError: if it holds too much.
     """
     if STATE.journals and not is_fresh(container):
-        known = STATE.journals[-1].containers
-        if id(container) not in known:
+        containers = STATE.journals[-1].containers
+        if id(container) not in containers:
             if np.size(container) > MOST_ITEMS if isinstance(container, np.ndarray) else len(container) > MOST_ITEMS:
                 raise UnmergeableError
-            known[id(container)] = WrittenContainer(container, container.copy())
+            containers[id(container)] = WrittenContainer(container, container.copy())
 
 
 def note_entries(array: Any, index: Any) -> None:
@@ -223,9 +223,9 @@ def known(tape: Any, reference: int) -> bool | None:
     key = _key_of(tape, reference)
     for journal in reversed(STATE.journals):
         if journal.tape is tape:
-            found = journal.facts.get((reference,), journal.facts.get(key))
-            if found is not None:
-                return found
+            truth = journal.facts.get((reference,), journal.facts.get(key))
+            if truth is not None:
+                return truth
     return None
 
 
@@ -236,9 +236,9 @@ def check_not_shared(references: Any) -> None:
         MergedWriteError: if so.
     """
     if STATE.shared:
-        found = STATE.shared.get(id(memory_of(references)))
-        if found is not None:
-            raise MergedWriteError(found[1])
+        shared = STATE.shared.get(id(memory_of(references)))
+        if shared is not None:
+            raise MergedWriteError(shared[1])
 
 
 def memory_of(references: Any) -> Any:

@@ -28,7 +28,7 @@ def is_lookup(tape: Any, index: Any) -> bool:
     if decisions is None or not decisions.opens_indices or decisions.tape is not tape or not tape.may_loop:
         return False
     parts = index if isinstance(index, tuple) else (index,)
-    return any(_is_open(part) and part.size >= sizes.LONG for part in parts)
+    return any(_is_open(item) and item.size >= sizes.LONG for item in parts)
 
 
 def read(tape: Any, references: References, index: Any) -> References:
@@ -38,32 +38,32 @@ def read(tape: Any, references: References, index: Any) -> References:
         IndexError, TypeError: as NumPy does, for indices at the given point.
         UnmergeableError: in a branch that is recorded beside another.
     """
-    found = _Layout(tape, references.shape, index)
-    rows = tape.gather(found.matrix(references)[:, found.chosen], found.indices)
-    return np.asarray(rows[found.row, found.column])
+    layout = _Layout(tape, references.shape, index)
+    rows = tape.gather(layout.matrix(references)[:, layout.chosen], layout.indices)
+    return np.asarray(rows[layout.row, layout.column])
 
 
 def add(tape: Any, references: References, index: Any, values: References) -> bool:
-    """Add values to the entries that an index chooses, each as often as it is chosen; False if that is not possible.
+    """Add values to the selected entries, each as often as it is selected; return False if that is not possible.
 
     Raises:
         IndexError, TypeError, UnmergeableError: as `read`.
     """
-    found = _Layout(tape, references.shape, index)
-    if found.row.size != len(found.indices) * len(found.chosen):
+    layout = _Layout(tape, references.shape, index)
+    if layout.row.size != len(layout.indices) * len(layout.chosen):
         return False  # an entry is chosen several times by constants
-    terms = np.empty((len(found.indices), len(found.chosen)), np.int64)
-    terms[found.row, found.column] = np.broadcast_to(values, found.row.shape)
-    sums = tape.scatter(terms, found.indices, found.count)
-    places = found.matrix(np.arange(references.size).reshape(references.shape))[:, found.chosen]
+    terms = np.empty((len(layout.indices), len(layout.chosen)), np.int64)
+    terms[layout.row, layout.column] = np.broadcast_to(values, layout.row.shape)
+    sums = tape.scatter(terms, layout.indices, layout.count)
+    places = layout.matrix(np.arange(references.size).reshape(references.shape))[:, layout.chosen]
     before = references.flat[places]
     is_new = bool((before == tape.constant(0.0)).all())
     references.flat[places] = sums if is_new else tape.apply("add", before, sums)
     return True
 
 
-def _is_open(part: Any) -> bool:
-    return isinstance(getattr(part, "references", None), np.ndarray) and not part.boolean and depends(part)
+def _is_open(item: Any) -> bool:
+    return isinstance(getattr(item, "references", None), np.ndarray) and not item.boolean and depends(item)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,10 @@ class _Layout:
         self._axes = _open_axes(parts, len(shape))
         lengths = [shape[each.axis] for each in self._axes]
         self.count, self._shape = math.prod(lengths), shape
-        given = [parts[each.place].references for each in self._axes]
-        for references, length in zip(given, lengths, strict=True):
+        indices = [parts[each.place].references for each in self._axes]
+        for references, length in zip(indices, lengths, strict=True):
             in_range(tape, references, length)
-        broadcast = np.broadcast_arrays(*given)
+        broadcast = np.broadcast_arrays(*indices)
         counter = np.arange(broadcast[0].size).reshape(broadcast[0].shape)
         axes, places = ([getattr(each, name) for each in self._axes] for name in ("axis", "place"))
         zeros = dict.fromkeys(places, np.zeros_like(counter))
@@ -122,29 +122,29 @@ class _Layout:
 
 def _open_axes(parts: Sequence[Any], axes: int) -> list[_Axis]:
     """Return the open indices, with the axes of the array that they are for."""
-    widths = [_width(part) for part in parts]
+    widths = [_width(item) for item in parts]
     rest = axes - sum(width for width in widths if width is not None)
-    found, axis = [], 0
-    for place, (part, width) in enumerate(zip(parts, widths, strict=True)):
-        if _is_open(part):
-            found.append(_Axis(axis, place))
+    open_axes, axis = [], 0
+    for position, (item, width) in enumerate(zip(parts, widths, strict=True)):
+        if _is_open(item):
+            open_axes.append(_Axis(axis, position))
         axis += rest if width is None else width
-    return found
+    return open_axes
 
 
-def _width(part: Any) -> int | None:
-    """Return the number of axes that a part of an index takes; None for an ellipsis, which takes all that are left."""
-    if part is Ellipsis:
+def _width(item: Any) -> int | None:
+    """Return the number of axes that an item of an index takes; None for an ellipsis, which takes all others."""
+    if item is Ellipsis:
         return None
-    if part is None:
+    if item is None:
         return 0
-    kind = getattr(part, "dtype", None)
-    return part.ndim if kind is not None and kind.kind == "b" else 1
+    kind = getattr(item, "dtype", None)
+    return item.ndim if kind is not None and kind.kind == "b" else 1
 
 
 def _replaced(index: Any, arrays: dict[int, Any]) -> tuple[Any, ...]:
     parts = index if isinstance(index, tuple) else (index,)
-    return tuple(arrays.get(place, part) for place, part in enumerate(parts))
+    return tuple(arrays.get(position, item) for position, item in enumerate(parts))
 
 
 def _flat_index(tape: Any, indices: Sequence[References], lengths: Sequence[int]) -> References:

@@ -87,10 +87,10 @@ def _arguments(f: Any, xs: Sequence[Any]) -> tuple[list[Structure], list[list[An
     leaves: list[list[Any]] = []
     lengths: dict[str, int] = {}
     for position, x in enumerate(xs):
-        structure, found = flatten(x)
+        structure, named_leaves = flatten(x)
         structures.append(structure)
         leaves.append([])
-        for path, leaf in found:
+        for path, leaf in named_leaves:
             array = leaf if isinstance(leaf, StandIn) else np.asarray(leaf)
             name = f"argument {position} of {name_of(f)}{path}"
             if not isinstance(array, StandIn) and array.dtype.kind not in "fiubcO":
@@ -105,8 +105,8 @@ def _arguments(f: Any, xs: Sequence[Any]) -> tuple[list[Structure], list[list[An
     if not lengths:
         raise ArgumentError(f"there is nothing to map {name_of(f)} over; expected at least one array")
     if len(set(lengths.values())) > 1:
-        given = ", ".join(f"{name}: {length}" for name, length in lengths.items())
-        raise ArgumentError(f"first axes of different lengths ({given}); expected one length for all")
+        listing = ", ".join(f"{name}: {length}" for name, length in lengths.items())
+        raise ArgumentError(f"first axes of different lengths ({listing}); expected one length for all")
     return structures, leaves, next(iter(lengths.values()))
 
 
@@ -116,24 +116,24 @@ def _one_by_one(
     """Record entries one after the other, as a loop in Python does: for a function of long arrays."""
     results = []
     for instance in range(count):
-        given = [
+        arguments = [
             unflatten(structure, [make(tape, _entry(references, instance), boolean) for references, boolean in each])
             for structure, each in zip(structures, entries, strict=True)
         ]
-        results.append(f(*given))
+        results.append(f(*arguments))
     structure, first = flatten(results[0])
     leaves = [[leaf for _, leaf in flatten(result)[1]] for result in results]
     kinds = [bool(getattr(leaf, "boolean", False)) for _, leaf in first]
     columns = [np.stack([references_of(tape, each[k], boolean) for each in leaves]) for k, boolean in enumerate(kinds)]
     return unflatten(
         structure,
-        [TracedArray(tape, found, boolean=boolean) for found, boolean in zip(columns, kinds, strict=True)],
+        [TracedArray(tape, column, boolean=boolean) for column, boolean in zip(columns, kinds, strict=True)],
     )
 
 
 def _entry(references: Any, instance: int) -> Any:
-    found = np.asarray(references)[instance]
-    return found if isinstance(found, np.ndarray) else int(found)
+    entry = np.asarray(references)[instance]
+    return entry if isinstance(entry, np.ndarray) else int(entry)
 
 
 def _of_numbers(
@@ -152,15 +152,15 @@ def _of_numbers(
             if not count:
                 raise
         else:
-            found = _evaluated(body, leaves, count)
-            if not count or _agrees(f, structures, leaves, found, count):
-                return found
+            evaluated = _evaluated(body, leaves, count)
+            if not count or _agrees(f, structures, leaves, evaluated, count):
+                return evaluated
     results = [_one(f, structures, leaves, instance) for instance in range(count)]
     structure, _ = flatten(results[0])
     columns: list[list[Any]] = []
     for instance, result in enumerate(results):
         other, parts = flatten(result)
-        arrays = [as_numbers(part, path) for path, part in parts]
+        arrays = [as_numbers(result_leaf, path) for path, result_leaf in parts]
         if other != structure or (columns and [a.shape for a in arrays] != [column[0].shape for column in columns]):
             raise ArgumentError(
                 f"{name_of(f)} returned {_shapes(results[0])} for entry 0, and {_shapes(result)} for entry {instance}; "
@@ -199,18 +199,18 @@ def _evaluated(body: Body, leaves: Sequence[Sequence[NDArray[Any]]], count: int)
     kinds = [boolean for shape, boolean in body.results for _ in range(int(np.prod(shape)))]
     results = [np.empty(count, bool if boolean else float) for boolean in kinds]
     for first in range(0, count, CHUNK):
-        part = slice(first, min(first + CHUNK, count))
-        inputs = [table[part, k] for table in tables for k in range(table.shape[1])]
+        chunk = slice(first, min(first + CHUNK, count))
+        inputs = [table[chunk, k] for table in tables for k in range(table.shape[1])]
         for result, values in zip(results, evaluate(body.tape, inputs), strict=True):
-            result[part] = values
-    arrays, place = [], 0
+            result[chunk] = values
+    arrays, offset = [], 0
     for shape, boolean in body.results:
         size = int(np.prod(shape))
         entries = np.empty((count, size), bool if boolean else float)
         for k in range(size):
-            entries[:, k] = results[place + k]
+            entries[:, k] = results[offset + k]
         arrays.append(entries.reshape(count, *shape))
-        place += size
+        offset += size
     return unflatten(body.structure, arrays)
 
 
@@ -218,17 +218,17 @@ def _agrees(
     f: Callable[..., Any],
     structures: Sequence[Structure],
     leaves: Sequence[Sequence[NDArray[Any]]],
-    found: Any,
+    results: Any,
     count: int,
 ) -> bool:
     """Return True if the function itself computes the same for the first entry, the last, and one in between."""
-    structure, arrays = flatten(found)
+    structure, arrays = flatten(results)
     for instance in (0, count // 2, count - 1):
         other, parts = flatten(_one(f, structures, leaves, instance))
         if other != structure:
             return False
-        for (_, array), (_, part) in zip(arrays, parts, strict=True):
-            mine, theirs = array[instance], np.asarray(part)
+        for (_, array), (_, leaf) in zip(arrays, parts, strict=True):
+            mine, theirs = array[instance], np.asarray(leaf)
             if mine.shape != theirs.shape or not np.allclose(mine, theirs, rtol=1e-9, atol=0.0, equal_nan=True):
                 return False
     return True
@@ -244,7 +244,7 @@ def assemble(
     rows: Any = None,
     size: int | None = None,
 ) -> Callable[..., Any]:
-    """Return a function of vectors that adds up what `element` computes for each of many index sets into them.
+    """Return a function of vectors that assembles the results of `element` over many index sets.
 
     For finite elements, networks, sums of residual blocks: `element` is recorded once, its Jacobian is found once, and
     both are run for all index sets in a loop; ``acc.jacobian(residual, sparse="csr")`` is the assembled sparse matrix.
@@ -307,11 +307,11 @@ def assemble(
     return residual
 
 
-def _checked(given: Any, name: str) -> NDArray[np.int64]:
+def _checked(indices: Any, name: str) -> NDArray[np.int64]:
     """Return indices as an array of its own."""
-    if isinstance(given, StandIn):
+    if isinstance(indices, StandIn):
         raise ArgumentError(f"{name} depend on the function's arguments; expected constant integers")
-    array = np.asarray(given)
+    array = np.asarray(indices)
     if array.dtype.kind not in "iu" or array.ndim not in (1, 2):
         raise ArgumentError(
             f"{name} is an array of {array.dtype} of shape {array.shape}; expected integers of shape (elements,) or "
@@ -325,12 +325,12 @@ def _checked(given: Any, name: str) -> NDArray[np.int64]:
     return checked
 
 
-def _check_inside(indices: NDArray[np.int64], length: int, name: str, what: str) -> None:
+def _check_inside(indices: NDArray[np.int64], length: int, name: str, array_name: str) -> None:
     if indices.size and (greatest := int(indices.max())) >= length:
         where = np.unravel_index(int(indices.argmax()), indices.shape)
         raise ArgumentError(
-            f"{name}{[int(k) for k in where]} is {greatest}, and {what} has {length} entries along its first axis; "
-            f"expected indices below {length}"
+            f"{name}{[int(k) for k in where]} is {greatest}, and {array_name} has {length} entries along its first "
+            f"axis; expected indices below {length}"
         )
 
 
@@ -341,7 +341,7 @@ def _assembled(
     size: int | None,
     *arguments: Any,
 ) -> Any:
-    """Return the sum of what all elements compute, where `rows` say."""
+    """Return the sum of all elements' results, each added at its rows."""
     name, count, elements = name_of(element), len(indices), len(rows)
     if len(arguments) < count:
         raise ArgumentError(
@@ -356,23 +356,23 @@ def _assembled(
             raise ArgumentError(f"argument {position} of {name} is one number; expected a vector")
         _check_inside(where, len(array), "indices", f"argument {position}")
         taken.append(array[where])
-    for position, given in enumerate(data, count):
-        for path, leaf in flatten(given)[1]:
+    for position, argument in enumerate(data, count):
+        for path, leaf in flatten(argument)[1]:
             if np.shape(leaf)[:1] != (elements,):
                 raise ArgumentError(
                     f"argument {position} of {name}{path} has the shape {np.shape(leaf)}; expected data of {elements} "
                     "elements along the first axis"
                 )
     length = len(vectors[0]) if size is None else size
-    found = map(element, *taken, *data)
-    shape = np.shape(found) if isinstance(found, np.ndarray | TracedArray) else None
+    contributions = map(element, *taken, *data)
+    shape = np.shape(contributions) if isinstance(contributions, np.ndarray | TracedArray) else None
     if shape is None or shape[: rows.ndim] != rows.shape:
-        what = "no array" if shape is None else f"an array of shape {shape[1:]}"
+        description = "no array" if shape is None else f"an array of shape {shape[1:]}"
         raise ArgumentError(
-            f"{name} returned {what} for one element; expected the shape {rows.shape[1:]}, or one that begins so, for "
-            "the rows that results are added to"
+            f"{name} returned {description} for one element; expected the shape {rows.shape[1:]}, or one that begins "
+            "so, for the rows that results are added to"
         )
-    zeros = np.zeros((length, *shape[rows.ndim :]), np.result_type(found.dtype, float))
+    zeros = np.zeros((length, *shape[rows.ndim :]), np.result_type(contributions.dtype, float))
     total: Any = zeros if ACTIVE.tape is None else TracedArray(ACTIVE.tape, constants(ACTIVE.tape, zeros))
-    np.add.at(total, rows, found)
+    np.add.at(total, rows, contributions)
     return total

@@ -56,10 +56,10 @@ def _raise_as_python_does(name: str, arguments: tuple[Any, ...], result: Any) ->
     numbers = [x for x in arguments if np.ndim(x) == 0]
     from_nan: Any = functools.reduce(operator.or_, map(np.isnan, numbers), np.bool_(False))
     finite: Any = functools.reduce(operator.and_, map(np.isfinite, numbers), np.bool_(True))
-    for part in result if isinstance(result, tuple) else (result,):
-        if np.isnan(part) & ~from_nan:
+    for value in result if isinstance(result, tuple) else (result,):
+        if np.isnan(value) & ~from_nan:
             raise ValueError("math domain error")
-        if np.isinf(part) & finite:
+        if np.isinf(value) & finite:
             raise OverflowError("math range error") if name in _OVERFLOW else ValueError("math domain error")
 
 

@@ -59,14 +59,14 @@ _ATOMS: Final = (str, bytes, type(None), range, slice, complex, type(Ellipsis))
 
 
 class Kept(NamedTuple):
-    """An object that can be changed, and a copy of what it held at the end of a branch."""
+    """A mutable object and a copy of its content at the end of a branch."""
 
     value: Any
     content: Any
 
 
 def kept(value: Any) -> Any:
-    """Return `value` as it is now: with its content, if that can change."""
+    """Return a snapshot of `value`: with a copy of its content if it is mutable."""
     if isinstance(value, TracedArray):
         return Kept(value, TracedArray(value.tape, value.references.copy(), boolean=value.boolean))
     if type(value) is np.ndarray:
@@ -155,8 +155,8 @@ class Joiner:
         """Return references for those of two branches at the same place of an array."""
         if np.array_equal(a, b):
             return a
-        found = self.entries(array._like(np.asarray(a)), array._like(np.asarray(b))).references
-        return found if isinstance(a, np.ndarray) else found.item()
+        merged = self.entries(array._like(np.asarray(a)), array._like(np.asarray(b))).references
+        return merged if isinstance(a, np.ndarray) else merged.item()
 
     def contents(self, one: Any, other: Any) -> Any:
         """Return a container's content after either branch."""
@@ -240,13 +240,13 @@ class Effects:
     @classmethod
     def of(cls, journal: Journal) -> Effects:
         """Return the present values, and restore those from before."""
-        found = cls()
-        found.entries = [(entries.now(), entries) for entries in journal.entries]
+        effects = cls()
+        effects.entries = [(entries.now(), entries) for entries in journal.entries]
         for key, before in journal.containers.items():
             now = WrittenContainer(before.container, kept(before.container.copy()))
-            found.containers[key] = now, before
+            effects.containers[key] = now, before
         journal.undo()
-        return found
+        return effects
 
     def joined(self, other: Effects, joiner: Joiner) -> Effects:
         """Return the values to write if one or the other branch runs."""
@@ -266,13 +266,13 @@ class Effects:
         """Return the contents of some entries once these effects are written."""
         for now, _ in self.entries:
             now.put()
-        found = [place.now() for place in places]
+        contents = [entries.now() for entries in places]
         for _, before in reversed(self.entries):
             before.put()
-        return found
+        return contents
 
     def write(self) -> None:
-        """Write it, as part of a branch around, if there is one."""
+        """Write the effects, as writes of the enclosing branch if there is one."""
         for now, _ in self.entries:
             note_entries(now.array, now.index)
             now.put()
@@ -293,7 +293,7 @@ class Branches:
         self._journal = Journal()
         self._length = 0
         self._is_open = False
-        #: What is known where all conditions so far are false.
+        #: Facts that hold where all conditions so far are false.
         self._false: Facts = {}
         #: Memory that was shared by joins before, and within the branches that have ended.
         self._shared: dict[int, Any] = {}
@@ -322,8 +322,8 @@ class Branches:
         self._length = length
         self._shared_within |= STATE.shared
         STATE.shared = self._shared.copy()
-        found = kept(values)
-        self.outcomes.append((found, Effects.of(self._journal)))
+        outcome = kept(values)
+        self.outcomes.append((outcome, Effects.of(self._journal)))
         self._journal.entries, self._journal.containers = [], {}
         if len(self.outcomes) == len(self.conditions):
             self._false |= facts_of(self._journal.tape, self.conditions[-1].reference, False)
@@ -355,7 +355,7 @@ class Branches:
         ACTIVE.refusal = self._refusal
 
     def join(self, choose: Callable[[Joiner, Any, Any], Any]) -> Any:
-        """Return the values of all branches as one, by `choose` of a pair; what they have written is written.
+        """Return the joined values of all branches, by `choose` of each pair, and write their joined effects.
 
         Raises:
             UnmergeableError: if they do not fit.
@@ -408,12 +408,12 @@ class Merge:
         if not self._guards:
             self._branches = Branches(site)
 
-    def opens(self, place: int) -> bool:
-        """Return True if the condition at this place is evaluated, and not what it was."""
-        self.answer = self._guards and place == self._first and bool(self._branches and self._branches.conditions[0])
-        return place > self._first
+    def opens(self, position: int) -> bool:
+        """Return True if the condition at this position has to be evaluated anew."""
+        self.answer = self._guards and position == self._first and bool(self._branches and self._branches.conditions[0])
+        return position > self._first
 
-    def ask(self, condition: Any, place: int) -> bool:
+    def ask(self, condition: Any, position: int) -> bool:
         """Return the answer to a traced condition: each is true once, and false from then on."""
         branches = self._branches
         if self._guards or branches is None:
@@ -421,7 +421,7 @@ class Merge:
         if branches.conditions:
             branches.take(condition)
         else:
-            self._first = place
+            self._first = position
             branches.open(condition)
         self._is_new = True
         return True
@@ -442,7 +442,7 @@ class Merge:
         return False
 
     def _joined(self, joiner: Joiner, one: Any, other: Any) -> Any:
-        """Return variables of two branches; what does not fit is left without a value."""
+        """Return the joined variables of two branches; those that do not match are left without a value."""
         values = {}
         for name, first, second in zip(self._names, one.content.values(), _contents(other).values(), strict=True):
             try:

@@ -108,7 +108,7 @@ def _handed_out(tape: Tape, result: Any, boolean: bool) -> Any:
     if isinstance(result, np.ndarray):
         return TracedArray(tape, result, boolean=boolean)
     if isinstance(result, list | tuple):
-        return type(result)([_handed_out(tape, part, boolean) for part in result])
+        return type(result)([_handed_out(tape, item, boolean) for item in result])
     return make_scalar(tape, int(result), boolean)
 
 

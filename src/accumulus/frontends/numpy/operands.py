@@ -20,7 +20,7 @@ from accumulus.frontends.recorder import References
 from accumulus.tape.tape import Tape
 
 Entries = int | References
-#: From a tape to what writes the result for some operands onto it.
+#: From a tape to the function that writes the result for some operands onto it.
 Formula = Callable[[Tape], Callable[..., int]]
 
 
@@ -174,7 +174,7 @@ def _nested(tape: Tape, items: Sequence[Any]) -> tuple[Entries, bool]:
     pairs = [entries_of(tape, item) for item in items]
     boolean = all(pair[1] for pair in pairs)
     parts = [pair[0] if pair[1] == boolean else of_kind(tape, *pair, boolean=boolean) for pair in pairs]
-    shapes = {np.shape(part) for part in parts}
+    shapes = {np.shape(references) for references in parts}
     if len(shapes) > 1:
         raise ValueError(
             f"setting an array element with a sequence: the items of a list have the shapes {sorted(shapes)}, which do "
@@ -197,7 +197,7 @@ def _number(tape: Tape) -> Callable[[int], int]:
 
 
 def references_of(tape: Tape, value: Any, boolean: bool = False) -> References:
-    """Return references of any operand as an array of the given kind; what is traced is shared, not copied."""
+    """Return references of any operand as an array of the given kind; traced arrays are shared, not copied."""
     return np.asarray(of_kind(tape, *entries_of(tape, value), boolean=boolean), np.int64)
 
 

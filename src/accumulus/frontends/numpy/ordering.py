@@ -90,8 +90,8 @@ def _along(tape: Tape, a: Any, axis: int | None, find: Callable[[References], An
     """Return the result of `find` for each line along an axis, in the last axes; for all entries if `axis` is None."""
     references = references_of(tape, a)
     lines = references.reshape(-1) if axis is None else np.moveaxis(references, axis, -1)
-    found = [find(lines[k]) for k in np.ndindex(lines.shape[:-1])]
-    return np.array(found, np.int64).reshape((*lines.shape[:-1], *(np.shape(found[0]) if found else ())))
+    results = [find(lines[k]) for k in np.ndindex(lines.shape[:-1])]
+    return np.array(results, np.int64).reshape((*lines.shape[:-1], *(np.shape(results[0]) if results else ())))
 
 
 # Orders --------------------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def _sort(tape: Tape, a: Any, axis: int | None = -1, kind: Any = None, order: An
     axis = -1 if axis is None else axis
     if a.shape[axis] > MOST_MERGED:
         return np.take_along_axis(a, _argsort(tape, a, axis), axis)
-    # what is not a number comes last
+    # NaN comes last
     columns = exchanged(list(np.moveaxis(a, axis, 0)), lambda one, other: (other < one) | np.isnan(one))
     return np.stack(columns, axis=axis) if columns else a
 
@@ -113,9 +113,9 @@ def _sort(tape: Tape, a: Any, axis: int | None = -1, kind: Any = None, order: An
 def _argsort(
     tape: Tape, a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None
 ) -> Any:
-    """Return places of the entries along an axis, that of the smallest first; of equal ones as they come."""
-    found = _along(tape, a, axis, lambda line: find_order(tape, line))
-    return found if axis is None else np.moveaxis(found, -1, axis)
+    """Return positions of the entries along an axis, the smallest first; equal ones keep their order."""
+    positions = _along(tape, a, axis, lambda line: find_order(tape, line))
+    return positions if axis is None else np.moveaxis(positions, -1, axis)
 
 
 @_decides(np.partition)
@@ -128,14 +128,14 @@ def _partition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = 
 
 @_decides(np.argpartition)
 def _argpartition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
-    """Return the places of these; what NumPy does depends on the whole order, which is kept."""
+    """Return the positions that partition the entries; NumPy's choice depends on the whole order, which is a guard."""
 
     def find(line: References) -> NDArray[np.intp]:
         find_order(tape, line)
         return np.argpartition(values_of(tape, line), kth)
 
-    found = _along(tape, a, axis, find)
-    return found if axis is None else np.moveaxis(found, -1, axis)
+    positions = _along(tape, a, axis, find)
+    return positions if axis is None else np.moveaxis(positions, -1, axis)
 
 
 @_decides(np.lexsort)
@@ -203,9 +203,9 @@ def _enter_extreme(function: Callable[..., Any], greatest: bool) -> None:
     def record(tape: Tape, a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
         def find(line: References) -> int:
             values = values_of(tape, line)
-            place = int(function(values))
-            before, best, after = line[:place], line[place : place + 1], line[place + 1 :]
-            if np.isnan(values[place]):
+            position = int(function(values))
+            before, best, after = line[:position], line[position : position + 1], line[position + 1 :]
+            if np.isnan(values[position]):
                 checks = [apply_each(tape, "not_equal", best, best), apply_each(tape, "equal", before, before)]
             else:
                 sides = (("less", before), ("less_equal", after))
@@ -214,13 +214,13 @@ def _enter_extreme(function: Callable[..., Any], greatest: bool) -> None:
                     for name, some in sides
                     for one in [np.broadcast_to(best, some.shape)]
                 ]
-            keep(tape, np.concatenate(checks), f"place {place}")
-            return place
+            keep(tape, np.concatenate(checks), f"place {position}")
+            return position
 
-        found = _along(tape, a, axis, find)
+        positions = _along(tape, a, axis, find)
         if keepdims:
-            found = found.reshape((1,) * np.ndim(a)) if axis is None else np.expand_dims(found, axis)
-        return found if found.ndim else found[()]
+            positions = positions.reshape((1,) * np.ndim(a)) if axis is None else np.expand_dims(positions, axis)
+        return positions if positions.ndim else positions[()]
 
 
 _enter_extreme(np.argmax, True)
@@ -230,21 +230,21 @@ _enter_extreme(np.argmin, False)
 @_decides(np.searchsorted)
 def _searchsorted(tape: Tape, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """Find where numbers belong among sorted ones."""
-    known = references_of(tape, a)
+    ordered = references_of(tape, a)
     if sorter is not None:
-        known = known[concrete(sorter)]
-    given = references_of(tape, v)
-    ends, numbers = values_of(tape, known), values_of(tape, given)
+        ordered = ordered[concrete(sorter)]
+    queries = references_of(tape, v)
+    ends, numbers = values_of(tape, ordered), values_of(tape, queries)
     if np.isnan(ends).any() or (np.diff(ends) < 0).any():
         raise refuse("np.searchsorted: the entries to search among are not sorted at the given point.")
     places = np.asarray(np.searchsorted(ends, numbers, side))  # type: ignore[call-overload]
-    flat, where = given.reshape(-1), places.reshape(-1)
+    flat, where = queries.reshape(-1), places.reshape(-1)
     unknown = np.isnan(numbers.reshape(-1))
-    above, below = (where > 0) & ~unknown, (where < len(known)) & ~unknown
+    above, below = (where > 0) & ~unknown, (where < len(ordered)) & ~unknown
     from_below, from_above = ("less", "less_equal") if side == "left" else ("less_equal", "less")
     checks = [
-        apply_each(tape, from_below, known[where[above] - 1], flat[above]),
-        apply_each(tape, from_above, flat[below], known[where[below]]),
+        apply_each(tape, from_below, ordered[where[above] - 1], flat[above]),
+        apply_each(tape, from_above, flat[below], ordered[where[below]]),
         apply_each(tape, "not_equal", flat[unknown], flat[unknown]),
     ]
     keep(tape, np.concatenate(checks), listed("place", places))
@@ -390,7 +390,7 @@ class Selection(TracedArray):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Length along each axis; the first is how many entries there are at the given point."""
+        """Length along each axis; the first is the number of selected entries at the given point."""
         if self._settled is not None:
             return self._settled.shape
         return (self._count(), *self.everything.shape[self.mask.ndim :])
@@ -452,8 +452,8 @@ class Selection(TracedArray):
         if ACTIVE.merging or not all(map(self._goes_with, arguments)):
             return NotImplemented
         if function in _ELEMENTWISE and all(map(self._goes_with, keywords.values())):
-            given = [x.everything if isinstance(x, Selection) else x for x in arguments]
-            return self._with(function(*given, **keywords))
+            operands = [x.everything if isinstance(x, Selection) else x for x in arguments]
+            return self._with(function(*operands, **keywords))
         if function in _PRODUCTS and len(arguments) == 2 and not keywords:
             one, other = arguments
             return np.sum(one * other) if isinstance(other, Selection) and one.everything.ndim == 1 else NotImplemented

@@ -36,7 +36,7 @@ from accumulus.frontends.location import cells, dispatchers, is_foreign, is_libr
 from accumulus.frontends.numpy.replacements import METHODS, REPLACEMENTS, bound, newly_loaded, stand_in, stand_in_types
 
 _LOCK: Final = threading.RLock()
-#: How to put back what was replaced.
+#: Functions that restore the originals, in the order of the replacements.
 _restorers: list[Callable[[], None]] = []
 #: Recordings under way, in all threads.
 _recordings = 0
@@ -86,7 +86,7 @@ def _interpreted(dispatcher: Any) -> Callable[..., Any]:
 
 @contextmanager
 def patched(function: object) -> Iterator[None]:
-    """Replace NumPy in the user's modules, and in what `function` holds, for the time of the block."""
+    """Replace NumPy in the user's modules, and in the objects that `function` holds, during the block."""
     with _LOCK:
         try:
             _enter(function)
@@ -108,14 +108,14 @@ def _enter(function: object) -> None:
     _borrow()
     if _recordings == 1 or ACTIVE.tape is None or _listed.is_outdated():  # else all of them are replaced
         _replace_in_modules(untouched=_recordings == 1)
-    for part in list(_parts(function)):
-        if isinstance(part, FunctionType):
-            _replace_in(part.__globals__)
-            _replace_defaults(part)
-            for cell in cells(part):
+    for holder in list(_parts(function)):
+        if isinstance(holder, FunctionType):
+            _replace_in(holder.__globals__)
+            _replace_defaults(holder)
+            for cell in cells(holder):
                 _replace_cell(cell)
         else:
-            _replace_in(vars(part))
+            _replace_in(vars(holder))
 
 
 class _Listed:
@@ -154,9 +154,9 @@ def _replace_in_modules(*, untouched: bool = False) -> None:
         namespace = vars(module)
         holds: object = len(namespace) if is_installed else hash(tuple(map(id, list(namespace.values()))))
         state = holds, len(REPLACEMENTS), kinds
-        known = _KNOWN.get((name, untouched))
-        if known is not None and known.module is module and known.state == state:
-            for held in known.names:
+        cached = _KNOWN.get((name, untouched))
+        if cached is not None and cached.module is module and cached.state == state:
+            for held in cached.names:
                 _replace_name(namespace, held)
         elif not _is_loading(namespace):
             names = _replace_in(namespace)
@@ -170,11 +170,11 @@ def _borrow() -> None:
         REPLACEMENTS[id(module)] = (module, _lazy_stand_in(module))
         REPLACEMENTS.update((id(row.original), row) for row in rows)
     for owner, name, replacement in METHODS:
-        own = vars(owner)
-        if own.get(name) is not replacement:
+        namespace = vars(owner)
+        if namespace.get(name) is not replacement:
             _restorers.append(
-                functools.partial(setattr, owner, name, own[name])
-                if name in own
+                functools.partial(setattr, owner, name, namespace[name])
+                if name in namespace
                 else functools.partial(delattr, owner, name)
             )
             setattr(owner, name, replacement)
@@ -190,8 +190,8 @@ def _lazy_stand_in(module: ModuleType) -> ModuleType:
             with _LOCK:
                 _borrow()
             return replaced(value)
-        vars(stand_in)[name] = found = replaced(value)  # later accesses find it without this function
-        return found
+        vars(stand_in)[name] = replacement = replaced(value)  # later accesses find it without this function
+        return replacement
 
     vars(stand_in)["__getattr__"] = attribute
     return stand_in
@@ -206,7 +206,7 @@ def _leave() -> None:
 
 
 def _forget_others() -> None:
-    """Put back what other threads replaced; in a forked child they do not exist."""
+    """Undo the replacements of other threads, which do not exist in a forked child."""
     global _recordings  # noqa: PLW0603
     _recordings = min(_recordings, 1)
     if _recordings and ACTIVE.tape is None:
@@ -224,7 +224,7 @@ def _is_users(name: str, module: object) -> bool:
 
 
 def _replace_in(namespace: MutableMapping[str, Any]) -> tuple[str, ...]:
-    """Replace what there is in a namespace; its names."""
+    """Replace the values of a namespace that have replacements; return their names."""
     kinds = dispatchers() | {MethodType} | stand_in_types()
     if len(kinds) > 1:
         kinds |= {BuiltinMethodType}
@@ -295,25 +295,25 @@ def _parts(function: object) -> Iterator[Any]:
     seen: set[int] = set()
     waiting = [function]
     while waiting:
-        part = waiting.pop()
-        if id(part) in seen:
+        value = waiting.pop()
+        if id(value) in seen:
             continue
-        seen.add(id(part))
-        if type(part) in dispatchers():
-            waiting.append(part.py_func)  # type: ignore[attr-defined]
-        elif isinstance(part, functools.partial):
-            waiting += [part.func, *part.args, *part.keywords.values()]
-        elif isinstance(part, MethodType):
-            waiting += [part.__func__, part.__self__]
-        elif isinstance(part, FunctionType):
-            if not is_library_code(part.__code__, part.__globals__):
-                yield part
-                waiting.append(getattr(part, "__wrapped__", None))
-                waiting += [cell.cell_contents for cell in cells(part)]
-                waiting += [part.__globals__.get(name) for name in names_in(part.__code__)]
-        elif not isinstance(part, type | ModuleType) and not is_foreign(type(part).__module__):
-            if isinstance(getattr(part, "__dict__", None), dict):
-                yield part
-                waiting += [held for held in vars(part).values() if callable(held)]
-            if callable(part):
-                waiting.append(type(part).__call__)
+        seen.add(id(value))
+        if type(value) in dispatchers():
+            waiting.append(value.py_func)  # type: ignore[attr-defined]
+        elif isinstance(value, functools.partial):
+            waiting += [value.func, *value.args, *value.keywords.values()]
+        elif isinstance(value, MethodType):
+            waiting += [value.__func__, value.__self__]
+        elif isinstance(value, FunctionType):
+            if not is_library_code(value.__code__, value.__globals__):
+                yield value
+                waiting.append(getattr(value, "__wrapped__", None))
+                waiting += [cell.cell_contents for cell in cells(value)]
+                waiting += [value.__globals__.get(name) for name in names_in(value.__code__)]
+        elif not isinstance(value, type | ModuleType) and not is_foreign(type(value).__module__):
+            if isinstance(getattr(value, "__dict__", None), dict):
+                yield value
+                waiting += [held for held in vars(value).values() if callable(held)]
+            if callable(value):
+                waiting.append(type(value).__call__)

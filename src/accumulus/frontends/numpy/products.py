@@ -64,8 +64,8 @@ def contract(tape: Tape, operands: Sequence[Labelled], result: str) -> Entries:
         product = chosen.pop(0)
         while chosen:
             second = chosen.pop(0)
-            wanted = set(result).union(*(labels for _, labels in remaining + chosen))
-            product = _pair(tape, product, second, wanted)
+            required = set(result).union(*(labels for _, labels in remaining + chosen))
+            product = _pair(tape, product, second, required)
         remaining.append(product)
     references, labels = remaining[0]
     return references.transpose([labels.index(label) for label in result]) if result else int(references)
@@ -96,9 +96,9 @@ def _simplified(
     distinct = "".join(dict.fromkeys(labels))
     if distinct != labels:  # a diagonal
         references = np.einsum(references, _numbers(labels), _numbers(distinct))
-    others = {label for k, (_, labels) in enumerate(operands) if k != position for label in labels}
-    wanted = "".join(label for label in distinct if label in result or label in others)
-    return _summed(tape, references, distinct, wanted), wanted
+    other_labels = {label for k, (_, labels) in enumerate(operands) if k != position for label in labels}
+    required = "".join(label for label in distinct if label in result or label in other_labels)
+    return _summed(tape, references, distinct, required), required
 
 
 def _numbers(labels: str) -> list[int]:
@@ -106,15 +106,15 @@ def _numbers(labels: str) -> list[int]:
     return [string.ascii_letters.index(label) for label in labels]
 
 
-def _summed(tape: Tape, references: References, labels: str, wanted: str) -> References:
-    """Return the sums over the axes that are not wanted."""
-    kept = [k for k, label in enumerate(labels) if label in wanted]
-    gone = [k for k in range(len(labels)) if k not in kept]
+def _summed(tape: Tape, references: References, labels: str, required: str) -> References:
+    """Return the sums over the axes that are not required."""
+    remaining = [k for k, label in enumerate(labels) if label in required]
+    gone = [k for k in range(len(labels)) if k not in remaining]
     if not gone:
         return references
-    shape = tuple(references.shape[k] for k in kept)
+    shape = tuple(references.shape[k] for k in remaining)
     count = math.prod(references.shape[k] for k in gone)
-    table = references.transpose(*kept, *gone).reshape(math.prod(shape), count)
+    table = references.transpose(*remaining, *gone).reshape(math.prod(shape), count)
     if tape.in_loops(table.size):
         return _sums(tape, table).reshape(shape)
     lines = table.tolist()
@@ -132,17 +132,19 @@ def _path(operands: Sequence[Labelled], result: str) -> Sequence[tuple[int, ...]
     return path
 
 
-def _pair(tape: Tape, first: Labelled, second: Labelled, wanted: set[str]) -> Labelled:
-    """Return the contraction of two operands over the labels that they share and nothing else wants."""
-    lengths = {label: length for part in (first, second) for label, length in zip(part[1], part[0].shape, strict=True)}
+def _pair(tape: Tape, first: Labelled, second: Labelled, required: set[str]) -> Labelled:
+    """Return the contraction of two operands over the labels that they share and nothing else requires."""
+    lengths = {
+        label: length for operand in (first, second) for label, length in zip(operand[1], operand[0].shape, strict=True)
+    }
     shared = [label for label in first[1] if label in second[1]]
-    batch = "".join(label for label in shared if label in wanted)
-    summed = "".join(label for label in shared if label not in wanted)
+    batch = "".join(label for label in shared if label in required)
+    summed = "".join(label for label in shared if label not in required)
     left, right = ("".join(label for label in labels if label not in shared) for _, labels in (first, second))
     blocks = []
-    for (references, labels), own in ((first, left), (second, right)):
-        ordered = references.transpose([labels.index(label) for label in batch + own + summed])
-        sizes = [math.prod(lengths[label] for label in part) for part in (batch, own, summed)]
+    for (references, labels), free in ((first, left), (second, right)):
+        ordered = references.transpose([labels.index(label) for label in batch + free + summed])
+        sizes = [math.prod(lengths[label] for label in labels) for labels in (batch, free, summed)]
         blocks.append(ordered.reshape(sizes))
     labels = batch + left + right
     shape = [lengths[label] for label in labels]
@@ -215,9 +217,9 @@ def _by_sparse(tape: Tape, x1: Any, x2: Any) -> Any:
     if x.ndim in (1, 2) and len(x) == x1.shape[-1] and x.size and SMALLEST_SPARSE <= matrix.nnz < 1 << 31:
         columns = x.references.reshape(len(x), -1)
         if columns.shape[1] <= matrix.nnz and tape.in_loops(matrix.nnz * columns.shape[1]):
-            found = tape.sparse_product(SparseMatrix.of(matrix), columns)
+            product = tape.sparse_product(SparseMatrix.of(matrix), columns)
             full = (*x1.shape[:-1], *x.shape[1:])
-            return make(tape, found.reshape(full) if full else int(found[0, 0]))
+            return make(tape, product.reshape(full) if full else int(product[0, 0]))
     matrix = matrix if matrix.format == "csr" else matrix.tocsr().sorted_indices()
     data = as_constant(tape, matrix.data.astype(float))
     return product_by_rows(tape, matrix.indptr, matrix.indices, data, x1.shape, x)
@@ -287,8 +289,8 @@ def _tensordot(tape: Tape, a: Any, b: Any, axes: Any = 2) -> Any:
     if np.ndim(axes) == 0:
         axes = (range(x.ndim - int(axes), x.ndim), range(int(axes)))
     of_x, of_y = (
-        normalize_axis_tuple(part if np.ndim(part) == 0 else tuple(part), array.ndim)
-        for part, array in zip(axes, (x, y), strict=True)
+        normalize_axis_tuple(operand_axes if np.ndim(operand_axes) == 0 else tuple(operand_axes), array.ndim)
+        for operand_axes, array in zip(axes, (x, y), strict=True)
     )
     first, second = LETTERS[: x.ndim], list(LETTERS[x.ndim : x.ndim + y.ndim])
     for i, j in zip(of_x, of_y, strict=True):
@@ -321,8 +323,8 @@ def _cross(
     if x.shape[-1] == y.shape[-1] == 2:
         return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
     (a0, a1, a2), (b0, b1, b2) = ([array[..., k] if k < array.shape[-1] else 0.0 for k in range(3)] for array in (x, y))
-    parts = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
-    return np.moveaxis(np.stack([as_array(tape, part) for part in parts], axis=-1), -1, axisc)
+    components = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
+    return np.moveaxis(np.stack([as_array(tape, component) for component in components], axis=-1), -1, axisc)
 
 
 @implements(np.linalg.multi_dot)
@@ -360,7 +362,7 @@ def _matrix_power(tape: Tape, a: Any, n: int) -> Any:
 def _einsum(
     tape: Tape, *operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, **memory: Any
 ) -> Any:
-    """Return Einstein's sum, given as text or lists; with ellipsis, repeated labels and implied results."""
+    """Return Einstein's sum; subscripts may be text or lists, with ellipsis, repeated labels and implied results."""
     subscripts, arrays = _subscripts(operands)
     references = [references_of(tape, array) for array in arrays]
     terms, result = _explicit(subscripts, [array.ndim for array in references])
@@ -371,7 +373,7 @@ def _einsum(
 
 
 def _subscripts(operands: Sequence[Any]) -> tuple[str, list[Any]]:
-    """Return the subscripts as text, whichever way they were given."""
+    """Return the subscripts as text, and the arrays; subscripts may be text or lists."""
     if isinstance(operands[0], str):
         return operands[0].replace(" ", ""), list(operands[1:])
     arrays, lists = list(operands[: len(operands) // 2 * 2 : 2]), list(operands[1::2])
@@ -385,8 +387,8 @@ def _label_text(labels: Sequence[Any]) -> str:
 
 def _explicit(subscripts: str, ndims: Sequence[int]) -> tuple[list[str], str]:
     """Return the labels of every operand and of the result, without ellipses."""
-    given, arrow, result = subscripts.partition("->")
-    terms = given.split(",")
+    inputs, arrow, result = subscripts.partition("->")
+    terms = inputs.split(",")
     if len(terms) != len(ndims):
         raise ValueError(f"einsum: {subscripts!r} names {len(terms)} operands, {len(ndims)} were given")
     free = [letter for letter in LETTERS if letter not in subscripts]
@@ -398,6 +400,6 @@ def _explicit(subscripts: str, ndims: Sequence[int]) -> tuple[list[str], str]:
     stack = "".join(free[:widest])
     terms = [term.replace("...", stack[widest - width :]) for term, width in zip(terms, widths, strict=True)]
     if not arrow:
-        letters = given.replace(",", "").replace("...", "")
+        letters = inputs.replace(",", "").replace("...", "")
         result = "..." + "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
     return terms, result.replace("...", stack)

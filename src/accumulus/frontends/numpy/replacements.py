@@ -51,17 +51,17 @@ from accumulus.frontends.numpy.table import (
 )
 from accumulus.tape.tape import Tape
 
-# What makes arrays while a function is recorded -----------------------------------------------------------------------
+# Functions that make arrays during a recording ------------------------------------------------------------------------
 #
 # Replacements of `np.zeros`, `np.array` and the like make arrays of floats that accept traced items, so that a function
-# which fills an array item by item works as it is. The other array functions have replacements too, for lists of traced
+# which fills an array item by item works unchanged. Other array functions have replacements too, for lists of traced
 # values, which NumPy does not dispatch on: ``np.linalg.norm([x, y])``.
 #
 # A replacement does what the original does unless the running thread is recording and the caller is the user's code.
 # Integers, truth values and objects stay plain arrays, as does ``np.asarray(M)`` of an array that it need not copy: to
 # write into that would change an array which the function did not make.
 
-#: What is called in place of the original: tape, original, arguments of the call.
+#: A replacement, called with the tape, the original function and the arguments of the call.
 Maker = Callable[..., Any]
 
 
@@ -138,7 +138,7 @@ def _build(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords
 
 
 def _view_or_build(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """Return np.asarray and its relatives: what is an array already stays what it is."""
+    """Return the result of np.asarray and its relatives, which share arrays instead of copying them."""
     if not arguments or not _contains_traced(arguments[0]):
         return _make(tape, original, *arguments, **keywords)
     result = _convert(tape, original, arguments[0], arguments[1] if len(arguments) > 1 else keywords.get("dtype"))
@@ -217,8 +217,8 @@ class _Names(dict[str, Any]):
         self._names = names
 
     def __missing__(self, name: str) -> Any:
-        self[name] = found = _for_traced(self._names[name])
-        return found
+        self[name] = replacement = _for_traced(self._names[name])
+        return replacement
 
 
 class _Module:
@@ -263,9 +263,9 @@ def _enter_source(function: Callable[..., Any]) -> None:
     def record(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
         return _source_of(function)(*arguments, **keywords)
 
-    own = inspect.signature(function)
+    signature = inspect.signature(function)
     tape = inspect.Parameter("tape", inspect.Parameter.POSITIONAL_ONLY)
-    vars(record)["__signature__"] = own.replace(parameters=[tape, *own.parameters.values()])
+    vars(record)["__signature__"] = signature.replace(parameters=[tape, *signature.parameters.values()])
     implements(function)(record)
 
 
@@ -285,7 +285,7 @@ def _replacement(original: Callable[..., Any], maker: Maker) -> Callable[..., An
 
 
 class _Concatenator:
-    """`np.r_` or `np.c_`, which join what they are indexed with; slices are ranges."""
+    """`np.r_` or `np.c_`, which join the items of their index; slices are ranges."""
 
     def __init__(self, original: Any, columns: bool) -> None:
         self.original = original
@@ -302,11 +302,11 @@ class _Concatenator:
         tape = ACTIVE.tape
         if tape is None or not _contains_traced(parts):
             return self.original[index]
-        if any(isinstance(part, str) for part in parts):
+        if any(isinstance(item, str) for item in parts):
             raise refuse("np.r_ with directions in text is not recorded: write np.concatenate or np.stack.")
         arrays = [
-            self.original[part] if isinstance(part, slice) else _convert(tape, np.asarray, part, float)
-            for part in parts
+            self.original[item] if isinstance(item, slice) else _convert(tape, np.asarray, item, float)
+            for item in parts
         ]
         if self.columns:
             return np.concatenate([a.reshape(-1, 1) if a.ndim < 2 else a for a in arrays], axis=-1)
@@ -356,7 +356,7 @@ class BorrowedFunction(NamedTuple):
 
 
 class Method(NamedTuple):
-    """A method: the class, its name there, and what takes its place while something is recorded."""
+    """A method: its class, its name, and its replacement during recordings."""
 
     owner: type
     name: str
@@ -384,8 +384,8 @@ class _StandInClass(type):
 
 def stand_in_types() -> frozenset[type]:
     """Return types whose objects are replaced while something is recorded, as far as their modules are loaded."""
-    found = (getattr(sys.modules.get(module), name, None) for module, name in OBJECTS)
-    return frozenset(each for each in found if each is not None)
+    types = (getattr(sys.modules.get(module), name, None) for module, name in OBJECTS)
+    return frozenset(each for each in types if each is not None)
 
 
 def stand_in(value: Any) -> Any:
@@ -427,8 +427,8 @@ def newly_loaded() -> Iterator[tuple[ModuleType, list[BorrowedFunction]]]:
                         replacement = _StandInClass(original.__name__, (), namespace)
                     rows.append(BorrowedFunction(original, replacement))
             elif hasattr(module, owner):
-                found = getattr(module, owner)
-                _enter_method(found if isinstance(found, type) else type(found), method, record)
+                target = getattr(module, owner)
+                _enter_method(target if isinstance(target, type) else type(target), method, record)
         yield module, rows
         package = module_name.rpartition(".")[0]
         while package and package not in _resolved:
@@ -438,7 +438,7 @@ def newly_loaded() -> Iterator[tuple[ModuleType, list[BorrowedFunction]]]:
 
 
 def bound(method: MethodType) -> MethodType:
-    """Return a bound method that was taken before its class changed, ``norm.pdf``, as it is now; else the value."""
+    """Return the present version of a method that was bound before its class changed (``norm.pdf``), or the method."""
     now = getattr(type(method.__self__), getattr(method.__func__, "__name__", ""), None)
     if getattr(now, "__wrapped__", None) is method.__func__ and any(now is row.replacement for row in METHODS):
         return MethodType(now, method.__self__)  # type: ignore[arg-type]  # a row's replacement is a function

@@ -56,7 +56,7 @@ class Traced(Operand):
     """Base of scalars and arrays: NumPy's protocols, and the conversions that only constants have."""
 
     __slots__ = ()
-    # Objects of pandas leave operations to what has the higher priority.
+    # Objects of pandas leave operations to operands of higher priority.
     __array_priority__ = 10_000
     __pandas_priority__ = 10_000
 
@@ -138,7 +138,7 @@ class Traced(Operand):
 
 
 class _Scalar(Traced):
-    """A reference with what a NumPy scalar has.
+    """A reference with the interface of a NumPy scalar.
 
     To `isinstance` these are the numbers that they stand for, so that code which asks goes the way that it would go.
     """
@@ -341,8 +341,8 @@ def _method(name: str) -> Callable[..., Any]:
     return method
 
 
-def _call(self: _Scalar, ufunc: np.ufunc, *others: Any) -> Any:
-    return ufunc(self, *others)
+def _call(self: _Scalar, ufunc: np.ufunc, *operands: Any) -> Any:
+    return ufunc(self, *operands)
 
 
 _define_operators()
@@ -351,11 +351,11 @@ _define_methods()
 
 # Formulas for other front ends ---------------------------------------------------------------------------------------
 #
-# Formulas of NumPy's functions on references: how other front ends write what has no row of its own on the tape.
+# Formulas of NumPy's functions on references: with them other front ends write functions that have no row on the tape.
 
 
 def by_formula(tape: Tape, formula: Callable[..., Any], arguments: Sequence[int]) -> int:
-    """Return the reference of what a function of NumPy's functions gives, recorded as Python functions are.
+    """Return the reference of the result of a formula of NumPy's functions, recorded as Python functions are.
 
     >>> tape = Tape(2)
     >>> tape.outputs = [by_formula(tape, lambda x, y: np.hypot(x, y) - 1.0, [0, 1])]

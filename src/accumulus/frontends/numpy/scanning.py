@@ -89,10 +89,10 @@ class _Steps:
     """Values that steps begin with and take."""
 
     name: str  # of the function
-    # carry, given: structures of what is handed on, and of an entry; None if there are no entries
+    # carry, given: structures of the state and of an entry; None if there are no entries
     carry: Structure
     given: Structure | None
-    begin: list[tuple[str, Any]]  # leaves of what the first step is given, each with how to get there
+    begin: list[tuple[str, Any]]  # leaves of the initial state, each with its path
     leaves: list[Any]  # of the entries of all steps
     order: range  # of the entries
 
@@ -106,23 +106,23 @@ class _Steps:
                     f"{name} begins with {type(leaf).__name__} {leaf!r:.60} at carry{path}; expected numbers, or "
                     "arrays of them"
                 )
-        given, found = (None, []) if xs is None else flatten(xs)
+        structure, named_leaves = (None, []) if xs is None else flatten(xs)
         lengths = {} if length is None else {"length": length}
         leaves = []
-        for path, leaf in found:
+        for path, leaf in named_leaves:
             array = leaf if isinstance(leaf, StandIn) else np.asarray(leaf)
             if (not isinstance(array, StandIn) and array.dtype.kind not in "fiubcO") or not np.ndim(array):  # type: ignore[arg-type]
-                what = f"{type(leaf).__name__} {leaf!r:.60}"
-                raise ArgumentError(f"xs{path} is {what}; expected an array with an entry for each step")
+                description = f"{type(leaf).__name__} {leaf!r:.60}"
+                raise ArgumentError(f"xs{path} is {description}; expected an array with an entry for each step")
             lengths[f"xs{path}"] = len(array)  # type: ignore[arg-type]
             leaves.append(array)
         if not lengths:
             raise ArgumentError(f"nothing says how many steps {name} makes; expected xs, or length")
         if len(set(lengths.values())) > 1 or min(lengths.values()) < 0:
-            told = ", ".join(f"{key}: {value}" for key, value in lengths.items())
-            raise ArgumentError(f"steps of different number ({told}); expected one length for all")
+            listing = ", ".join(f"{key}: {value}" for key, value in lengths.items())
+            raise ArgumentError(f"steps of different number ({listing}); expected one length for all")
         count = int(next(iter(lengths.values())))
-        return cls(name, carry, given, begin, leaves, range(count)[::-1] if reverse else range(count))
+        return cls(name, carry, structure, begin, leaves, range(count)[::-1] if reverse else range(count))
 
     @property
     def count(self) -> int:
@@ -136,7 +136,7 @@ class _Steps:
         return sum(each) + sum(int(np.size(leaf)) for _, leaf in self.begin)
 
     def check(self, structure: Structure, shapes: Sequence[tuple[int, ...]]) -> None:
-        """Refuse what a step returns if it is no pair, or if it hands on something else than it is given."""
+        """Refuse the result of a step unless it is a pair whose state has the structure of the state it was given."""
         if (
             not isinstance(structure, Branch)
             or len(structure.parts) != 2
@@ -146,10 +146,10 @@ class _Steps:
                 f"{self.name} returned no pair; expected what the next step is given, and a result of its own, or None"
             )
         if structure.parts[0] != self.carry:
-            given = unflatten(self.carry, [np.shape(leaf) for _, leaf in self.begin])
+            expected = unflatten(self.carry, [np.shape(leaf) for _, leaf in self.begin])
             left = unflatten(structure.parts[0], list(shapes[: len(list(paths(structure.parts[0])))]))
             raise ArgumentError(
-                f"{self.name} was given {given} and hands on {left} (shapes); expected one structure at all steps"
+                f"{self.name} was given {expected} and hands on {left} (shapes); expected one structure at all steps"
             )
         for (path, leaf), shape in zip(self.begin, shapes, strict=False):
             if np.shape(leaf) != shape:
@@ -164,26 +164,26 @@ class _Steps:
         """Call the function for each step: on numbers, or on traced values that are long."""
         if not self.count:
             body = self.body(f, tape)
-            empty = [np.empty((0, *place), bool if boolean else float) for place, boolean in body.results]
+            empty = [np.empty((0, *dimensions), bool if boolean else float) for dimensions, boolean in body.results]
             return self._tree(self.carry, [leaf for _, leaf in self.begin]), self._own(body.structure, empty)
-        found: list[Any] = []
+        results: list[Any] = []
         carry, form, shape = self._tree(self.carry, [leaf for _, leaf in self.begin]), None, None
         with patched(f):
             step = replaced(f)
-            for place in self.order:
-                result = step(carry, self._tree(self.given, [leaf[place] for leaf in self.leaves]))
+            for index in self.order:
+                result = step(carry, self._tree(self.given, [leaf[index] for leaf in self.leaves]))
                 if _form(result) != form:
                     form, shape = _form(result), self._checked(result, shape)
                 carry = result[0]
-                found.append(result[1])
+                results.append(result[1])
         if self.order.step < 0:
-            found.reverse()
+            results.reverse()
         assert shape is not None
         if isinstance(shape.parts[1], Leaf):
-            return carry, _stacked(tape, found)
+            return carry, _stacked(tape, results)
         if isinstance(shape.parts[1], Constant):
             return carry, shape.parts[1].value
-        rows = [[leaf for _, leaf in flatten(each)[1]] for each in found] if found[0] is not None else []
+        rows = [[leaf for _, leaf in flatten(each)[1]] for each in results] if results[0] is not None else []
         stacked = [_stacked(tape, each) for each in zip(*rows, strict=True)]
         return carry, self._own(shape, [None] * len(self.begin) + stacked)
 
@@ -194,7 +194,7 @@ class _Steps:
         return leaves[0] if isinstance(structure, Leaf) else unflatten(structure, leaves)
 
     def _checked(self, result: Any, before: Branch | None) -> Branch:
-        """Return the structure of what a step returns, the same as that of steps before."""
+        """Return the structure of the result of a step, which must equal that of earlier steps."""
         structure, leaves = flatten(result)
         self.check(structure, [np.shape(leaf) for _, leaf in leaves])
         assert isinstance(structure, Branch)
@@ -222,8 +222,8 @@ class _Steps:
             entries = [(np.shape(leaf)[1:], kind) for leaf, kind in zip(self.leaves, kinds, strict=True)]
             arguments.append((self.given, entries))
 
-        def step(*given: Any) -> Any:
-            return replaced(f)(*given, *([None] if self.given is None else []))
+        def step(*arguments: Any) -> Any:
+            return replaced(f)(*arguments, *([None] if self.given is None else []))
 
         with patched(f):
             body = recorded_body(step, arguments, tape)
@@ -237,33 +237,33 @@ class _Steps:
                 )
         return body
 
-    def results(self, tape: Any, body: Body, last: NDArray[np.int64], own: NDArray[np.int64]) -> tuple[Any, Any]:
+    def results(self, tape: Any, body: Body, last: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[Any, Any]:
         """Return the state and the results of a scan as traced values.
 
         Args:
             tape: tape to record on.
             body: body of the steps.
             last: references of the state after the last step, flat.
-            own: references of each step's results, (entries, steps), in the order of the steps.
+            rows: references of each step's results, (entries, steps), in the order of the steps.
         """
         carry, first = [], 0
         for shape, boolean in body.results[: len(self.begin)]:
             size = int(np.prod(shape))
-            part = last[first : first + size].reshape(shape)
-            carry.append(make(tape, part if shape else int(part), boolean))
+            leaf = last[first : first + size].reshape(shape)
+            carry.append(make(tape, leaf if shape else int(leaf), boolean))
             first += size
         if self.order.step < 0:
-            own = own[:, ::-1]
-        found, first = [], 0
+            rows = rows[:, ::-1]
+        leaves, first = [], 0
         for shape, boolean in body.results[len(self.begin) :]:
             size = int(np.prod(shape))
-            entries = own[first : first + size].T.reshape(self.count, *shape).copy()
-            found.append(TracedArray(tape, entries, boolean=boolean))
+            entries = rows[first : first + size].T.reshape(self.count, *shape).copy()
+            leaves.append(TracedArray(tape, entries, boolean=boolean))
             first += size
-        return unflatten(self.carry, carry), self._own(body.structure, [None] * len(self.begin) + found)
+        return unflatten(self.carry, carry), self._own(body.structure, [None] * len(self.begin) + leaves)
 
     def references(self, tape: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return references of what the first step is given, and of the entries in step order, (entries, steps)."""
+        """Return references of the initial state, and of the entries in step order, (entries, steps)."""
         first = [np.ravel(np.asarray(entries_of(tape, leaf)[0])) for _, leaf in self.begin]
         tables = [np.asarray(entries_of(tape, leaf)[0]).reshape(self.count, -1).T for leaf in self.leaves]
         table = np.concatenate([np.empty((0, self.count), np.int64), *tables])
@@ -273,13 +273,13 @@ class _Steps:
 
 
 def _form(value: Any) -> Any:
-    """Return key that is quickly compared at each step: equal forms are of one structure, of equal shapes and types."""
+    """Return a key that is fast to compare at each step; equal keys mean equal structures, shapes and types."""
     if type(value) is tuple or type(value) is list:
         return (type(value), *map(_form, value))
     if type(value) is dict:
         return (*value, *map(_form, value.values()))
-    if (found := opened(value)) is not None:
-        return (found[0], *map(_form, found[1]))
+    if (contents := opened(value)) is not None:
+        return (contents[0], *map(_form, contents[1]))
     return (
         type(value)
         if type(value) in (float, np.float64)
@@ -307,24 +307,24 @@ def _in_blocks(tape: Any, steps: _Steps, body: Body) -> tuple[NDArray[np.int64],
     carries, count = len(begin), steps.count
 
     def operands(results: list[Range]) -> Iterator[Column]:
-        for reference, own in zip(begin.tolist(), results, strict=False):
-            yield column(np.append(reference, own.references[:-1]))
+        for reference, block in zip(begin.tolist(), results, strict=False):
+            yield column(np.append(reference, block.references[:-1]))
         yield from (column(row.copy()) for row in table)
         yield from (Range(reference, 0, count) for reference in body.taken.tolist())
 
     with tape.located(body.lines):
-        results = tape.scan(body.tape, lambda found: list(operands(found)), np.arange(count + 1))
-    last = np.array([own.references[-1] for own in results[:carries]], np.int64)
-    rows = [own.references for own in results[carries:]]
+        results = tape.scan(body.tape, lambda blocks: list(operands(blocks)), np.arange(count + 1))
+    last = np.array([block.references[-1] for block in results[:carries]], np.int64)
+    rows = [block.references for block in results[carries:]]
     return last, np.stack(rows) if rows else np.empty((0, count), np.int64)
 
 
 def _written_out(tape: Tape, steps: _Steps, body: Body) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     begin, table = steps.references(tape)
     carries, carry, taken = len(begin), begin.tolist(), body.taken.tolist()
-    write, own = Copies(tape, is_eager=True).routine(body.tape), []
-    for given in table.T.tolist() if len(table) else [[]] * steps.count:
-        found = write(*carry, *given, *taken)
-        carry = found[:carries]
-        own.append(found[carries:])
-    return np.array(carry, np.int64), np.array(own, np.int64).reshape(steps.count, -1).T
+    write, rows = Copies(tape, is_eager=True).routine(body.tape), []
+    for entries in table.T.tolist() if len(table) else [[]] * steps.count:
+        results = write(*carry, *entries, *taken)
+        carry = results[:carries]
+        rows.append(results[carries:])
+    return np.array(carry, np.int64), np.array(rows, np.int64).reshape(steps.count, -1).T

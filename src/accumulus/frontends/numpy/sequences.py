@@ -23,11 +23,11 @@ from accumulus.tape.tape import Tape
 
 @implements(np.ediff1d)
 def _ediff1d(tape: Tape, ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """Return differences of neighbours, whatever the shape, between entries that are given."""
+    """Return differences of neighbours of the flattened array, between given entries."""
     entries = np.ravel(as_array(tape, ary))
     ends = [None if end is None else np.ravel(as_array(tape, end)) for end in (to_begin, to_end)]
     parts = [ends[0], entries[1:] - entries[:-1], ends[1]]
-    return np.concatenate([part for part in parts if part is not None])
+    return np.concatenate([piece for piece in parts if piece is not None])
 
 
 @implements(np.gradient)
@@ -134,7 +134,7 @@ def _vander(tape: Tape, x: Any, N: int | None = None, increasing: bool = False) 
 @implements(np.polymul)
 def _polymul(tape: Tape, a1: Any, a2: Any) -> Any:
     """Return the product, without leading zeros that are constants."""
-    return np.convolve(*(_from_highest(np.atleast_1d(as_array(tape, part))) for part in (a1, a2)))
+    return np.convolve(*(_from_highest(np.atleast_1d(as_array(tape, polynomial))) for polynomial in (a1, a2)))
 
 
 def _from_highest(a: Any) -> Any:

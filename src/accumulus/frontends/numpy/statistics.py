@@ -127,7 +127,7 @@ def _ptp(tape: Tape, a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return greatest - fold(tape, ELEMENTWISE["minimum"], a, axis, keepdims)
 
 
-# Without what is not a number -----------------------------------------------------------------------------------------
+# Statistics that ignore NaN -------------------------------------------------------------------------------------------
 
 
 def _enter_known_sum(function: Callable[..., Any], of_all: Callable[..., Any], neutral: float) -> None:
@@ -214,11 +214,11 @@ _PLACES: Final[dict[str, Callable[[float, int], float]]] = {
 
 
 def _lines(tape: Tape, a: Any, axis: Any) -> tuple[Any, list[int]]:
-    """Return `a` with the axes that are meant joined as the last one, and which they are."""
+    """Return `a` with the selected axes joined as the last one, and these axes."""
     a = as_array(tape, a)
     axes = list(range(a.ndim)) if axis is None else [k % a.ndim for k in np.atleast_1d(axis).tolist()]
-    kept = [k for k in range(a.ndim) if k not in axes]
-    return a.transpose([*kept, *axes]).reshape((*(a.shape[k] for k in kept), -1)), axes
+    remaining = [k for k in range(a.ndim) if k not in axes]
+    return a.transpose([*remaining, *axes]).reshape((*(a.shape[k] for k in remaining), -1)), axes
 
 
 def _at_shares(tape: Tape, a: Any, q: Any, axis: Any, method: str, keepdims: bool, of_numbers: bool = False) -> Any:
@@ -236,13 +236,13 @@ def _at_shares(tape: Tape, a: Any, q: Any, axis: Any, method: str, keepdims: boo
         raise IndexError("the quantiles of no entries")
     if of_numbers:
         missing = np.isnan(lines)
-        ordered = in_order(tape, np.where(missing, np.inf, lines))  # what is missing comes last
-        known = np.sum(np.where(missing, 0.0, 1.0), axis=-1)
+        ordered = in_order(tape, np.where(missing, np.inf, lines))  # missing entries come last
+        present = np.sum(np.where(missing, 0.0, 1.0), axis=-1)
         results = []
         for share in shares.ravel().tolist():
             value: Any = np.nan
             for k in range(1, count + 1):
-                value = np.where(known == k, _at_share(ordered, share, k, method), value)
+                value = np.where(present == k, _at_share(ordered, share, k, method), value)
             results.append(value)
     else:
         ordered = in_order(tape, lines)
@@ -256,9 +256,9 @@ def _at_shares(tape: Tape, a: Any, q: Any, axis: Any, method: str, keepdims: boo
 
 def _at_share(ordered: Any, share: float, count: int, method: str) -> Any:
     """Return one quantile of the first `count` entries of sorted lines."""
-    place = min(max(float(_PLACES[method](share, count)), 0.0), count - 1.0)
-    below = int(place)
-    rest = place - below
+    position = min(max(float(_PLACES[method](share, count)), 0.0), count - 1.0)
+    below = int(position)
+    rest = position - below
     value = ordered[..., below]
     return value + (ordered[..., below + 1] - value) * rest if rest else value
 

@@ -1,4 +1,4 @@
-"""Tables from NumPy's functions to what records them, filled by the modules that implement them.
+"""Tables from NumPy's functions to their recording functions, filled by the modules that implement them.
 
 `FUNCTIONS` has a row for each array function, `PROTOCOLS` one for each way in which NumPy hands a call over; the rows
 of universal functions are in `accumulus.frontends.numpy.elementwise`. `BORROWED` has functions and methods of other
@@ -23,12 +23,12 @@ from accumulus.frontends.active import refuse
 from accumulus.tape.tape import Tape
 
 
-def check_dtype(dtype: Any, what: str) -> None:
-    """Refuse a type in which NumPy would round what depends on the arguments: all but that of doubles."""
+def check_dtype(dtype: Any, operation: str) -> None:
+    """Refuse a type in which NumPy would round traced values: all but float64."""
     if dtype is not None and np.dtype(dtype) != np.float64:
         raise refuse(
-            f"{what} is asked for {np.dtype(dtype)}: values that depend on the function's arguments are recorded as "
-            'float64, and are not rounded. Leave the type away; dtype="float32" of acc.jacobian computes everything '
+            f"{operation} is asked for {np.dtype(dtype)}: values that depend on the function's arguments are recorded "
+            'as float64, and are not rounded. Leave the type away; dtype="float32" of acc.jacobian computes everything '
             "in single precision; np.floor, np.trunc and np.rint round."
         )
 
@@ -63,20 +63,20 @@ class ArrayFunction:
         name = function_name(self.function)
         try:
             if self.original is None:
-                given = self.signature.bind(tape, *arguments, **keywords).arguments
+                bound = self.signature.bind(tape, *arguments, **keywords).arguments
             else:
-                given = self.original.bind(*arguments, **keywords).arguments
-                arguments, keywords = (), {name: x for name, x in given.items() if name not in PASSED_OVER}
+                bound = self.original.bind(*arguments, **keywords).arguments
+                arguments, keywords = (), {name: x for name, x in bound.items() if name not in PASSED_OVER}
                 if keywords.keys() - self.signature.parameters.keys():
                     self.signature.bind(tape, **keywords)
         except TypeError as error:
             names = (self.original or self.signature).parameters
             supported = [each for each in names if each in {*self.signature.parameters, *PASSED_OVER} - {"tape"}]
             raise refuse(f"{name}: {error}. Arguments that can be recorded: {', '.join(supported)}.") from None
-        if given.get("out") is not None:
+        if bound.get("out") is not None:
             raise refuse(f"{name}(…, out=…) is not recorded: assign the result, out[...] = ….")
         if not self.constants:
-            check_dtype(given.get("dtype"), name)
+            check_dtype(bound.get("dtype"), name)
         return self.record(tape, *arguments, **keywords)
 
 
@@ -103,11 +103,11 @@ CALLING: Final[set[Callable[..., Any]]] = set()
 FUNCTIONS: Final[dict[Callable[..., Any], ArrayFunction]] = {}
 #: Functions that record them if an argument is complex; without an entry the row in `FUNCTIONS` applies.
 COMPLEX_FUNCTIONS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {}
-#: Functions and methods of other libraries: module → name in it → what records it: tape, then the arguments of the
-#: original, the object first for a method. A row is resolved once the user has loaded the module.
+#: Functions and methods of other libraries: module → name in it → recording function. It takes the tape, then the
+#: arguments of the original, the object first for a method. A row is resolved once the user has loaded the module.
 BORROWED: Final[dict[str, dict[str, Callable[..., Any]]]] = {}
-#: Compiled classes of other libraries, whose methods cannot be replaced: module and name → from an object of it what
-#: stands in its place.
+#: Compiled classes of other libraries, whose methods cannot be replaced: module and name → function
+#: from an object of it to its stand-in.
 OBJECTS: Final[dict[tuple[str, str], Callable[[Any], Any]]] = {}
 #: Functions among them that are refused with a message of their own.
 REFUSED: Final[set[str]] = set()
@@ -165,7 +165,7 @@ def borrows(module: str, *names: str) -> Callable[[Callable[..., Any]], Callable
 
 
 def refuses(module: str, reason: str, *names: str) -> None:
-    """Enter functions that are not recorded, and why: what comes after "… is not recorded: "."""
+    """Enter functions that are not recorded, with the reason that follows "… is not recorded: "."""
     for name in names:
         full = f"{module}.{name}"
         REFUSED.add(full)
@@ -199,11 +199,13 @@ def function_name(function: Any) -> str:
         if getattr(np, name, None) is not function:
             return f"scipy.special.{name}" if hasattr(sys.modules.get("scipy.special"), name) else name
         module = "numpy"
-    public = ".".join("np" if part == "numpy" else part for part in module.split(".") if not part.startswith("_"))
+    public = ".".join(
+        "np" if segment == "numpy" else segment for segment in module.split(".") if not segment.startswith("_")
+    )
     return f"{public}.{name}"
 
 
-#: What to call in place of a function that is given to another (`accumulus.frontends.numpy.calling`).
+#: Replacement of a function that is passed to another (`accumulus.frontends.numpy.calling`).
 CALLED: Final[list[Callable[[Any], Any]]] = [lambda function: function]
 #: Why some functions cannot be recorded.
 _REASONS: Final = {

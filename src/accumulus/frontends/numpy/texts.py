@@ -46,7 +46,7 @@ _MAKERS: Final = (str, repr, format, ascii, np.array_str, np.array_repr, np.arra
 _METHODS: Final = frozenset(("center", "format", "format_map", "join", "ljust", "lower", "rjust", "strip", "upper"))
 #: Functions and methods of `logging` that log.
 _LOGGING: Final = frozenset(("critical", "debug", "error", "exception", "fatal", "info", "log", "warn", "warning"))
-#: What is around text and hands it on, beside calls.
+#: Expressions, other than calls, that pass on the text within them.
 _CARRIERS: Final = (
     *(ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.Tuple, ast.List, ast.Dict, ast.Starred, ast.keyword),
     *(ast.GeneratorExp, ast.ListComp, ast.IfExp),
@@ -136,7 +136,7 @@ def same_text(number: float, text: Callable[[float], str]) -> tuple[float, float
     >>> same_text(1.26, lambda number: f"{number:.1f}")
     (1.2500000000000002, 1.3499999999999999)
     """
-    sign, wanted, ends = -1.0 if number < 0 else 1.0, text(number), []
+    sign, expected, ends = -1.0 if number < 0 else 1.0, text(number), []
 
     def at(bits: int) -> float:
         return sign * float(struct.unpack("<d", struct.pack("<q", bits))[0])
@@ -145,7 +145,7 @@ def same_text(number: float, text: Callable[[float], str]) -> tuple[float, float
         (inside,), beyond = struct.unpack("<q", struct.pack("<d", abs(number))), outside
         while abs(beyond - inside) > 1:
             middle = (inside + beyond) // 2
-            inside, beyond = (middle, beyond) if text(at(middle)) == wanted else (inside, middle)
+            inside, beyond = (middle, beyond) if text(at(middle)) == expected else (inside, middle)
         ends.append(at(inside))
     return min(ends), max(ends)
 
@@ -227,10 +227,10 @@ def _makes(call: ast.Call, frame: FrameType) -> bool:
     if not isinstance(call.func, ast.Attribute):
         return _looked_up(call.func, frame) in _MAKERS
     text = call.func.value
-    known = isinstance(text, ast.JoinedStr) or isinstance(
+    is_text = isinstance(text, ast.JoinedStr) or isinstance(
         text.value if isinstance(text, ast.Constant) else _looked_up(text, frame), str
     )
-    return known and call.func.attr in _METHODS
+    return is_text and call.func.attr in _METHODS
 
 
 def _looked_up(node: ast.expr, frame: FrameType) -> object:
@@ -248,15 +248,15 @@ def _looked_up(node: ast.expr, frame: FrameType) -> object:
 def _path(frame: FrameType) -> list[ast.AST] | None:
     """Return the nodes around the running instruction, outermost first; None if there is no source."""
     code = frame.f_code
-    place = next(islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+    span = next(islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
     lines = linecache.getlines(code.co_filename, frame.f_globals)
-    if not lines or None in place:
+    if not lines or None in span:
         return None
     try:
         path: list[Any] = [_tree("".join(lines))]
     except (SyntaxError, RecursionError, ValueError):
         return None
-    first, last, start, end = place
+    first, last, start, end = span
     while inner := [n for n in _children(path[-1]) if (n.lineno, n.col_offset) <= (first, start)]:
         inner = [n for n in inner if (last, end) <= (n.end_lineno, n.end_col_offset)]
         if not inner:
@@ -275,7 +275,7 @@ def _tree(source: str) -> ast.AST:
 def _children(node: ast.AST) -> list[Any]:
     """Return the nodes in a node that have a place."""
     parts = ast.iter_child_nodes(node)
-    return [child for part in parts for child in ([part] if hasattr(part, "lineno") else _children(part))]
+    return [child for inner in parts for child in ([inner] if hasattr(inner, "lineno") else _children(inner))]
 
 
 def _only_prints(frame: FrameType) -> bool:

@@ -63,8 +63,8 @@ def _run(
         replaced(argument) if references is None else _traced(tape, argument, references)
         for argument, references in zip(arguments, inputs, strict=True)
     ]
-    given, keywords = function.arguments(traced, replaced) if isinstance(function, Restructured) else (traced, {})
-    return call(replaced(function_of(function)))(*given, **keywords)
+    operands, keywords = function.arguments(traced, replaced) if isinstance(function, Restructured) else (traced, {})
+    return call(replaced(function_of(function)))(*operands, **keywords)
 
 
 def _traced(tape: Tape, argument: Any, references: References) -> Traced:

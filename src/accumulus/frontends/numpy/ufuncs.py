@@ -70,7 +70,7 @@ def _call(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[s
 
 
 def _call_where(ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any], out: Any, where: Any) -> Any:
-    """Return a call with ``where=``: the entries of `out` for which it is false stay what they are.
+    """Return a call with ``where=``: the entries of `out` for which it is false keep their values.
 
     There the function is computed too, at 1, so that a NaN or an infinite derivative at the true argument (a division
     by zero that ``where`` avoids) does not enter the derivative of the result.
@@ -152,10 +152,10 @@ def fold(
         operand = np.where(where, operand, _neutral(row, initial))
     references, row = _operand_of_fold(tape, row, operand)
     axes = tuple(range(references.ndim)) if axis is None else normalize_axis_tuple(axis, references.ndim)
-    kept = [k for k in range(references.ndim) if k not in axes]
+    remaining = [k for k in range(references.ndim) if k not in axes]
     count = math.prod(references.shape[k] for k in axes)
-    shape = tuple(references.shape[k] for k in kept)
-    table = references.transpose(*kept, *axes).reshape(math.prod(shape), count)
+    shape = tuple(references.shape[k] for k in remaining)
+    table = references.transpose(*remaining, *axes).reshape(math.prod(shape), count)
     if keepdims:
         shape = tuple(1 if k in axes else length for k, length in enumerate(references.shape))
     if tape.in_loops(table.size):
@@ -223,12 +223,12 @@ def _extremes(tape: Any, row: Elementwise, lines: References) -> References:
     """Share derivatives evenly, as `_shared_evenly` does, for each line of a table."""
     different = 1 + np.count_nonzero(np.diff(np.sort(lines, axis=1), axis=1), axis=1)
     few = different < 3
-    if few.any():  # what are two of them is as one operation has it
-        found = np.empty(len(lines), np.int64)
-        found[few] = [reduce(row.bind(tape), line) for line in lines[few].tolist()]
+    if few.any():  # two different entries: the rule of a single operation
+        results = np.empty(len(lines), np.int64)
+        results[few] = [reduce(row.bind(tape), line) for line in lines[few].tolist()]
         if not few.all():
-            found[~few] = _extremes(tape, row, lines[~few])
-        return found
+            results[~few] = _extremes(tape, row, lines[~few])
+        return results
     extremes = _by_halves(tape, row, lines)
     ends = np.arange(0, lines.size + 1, lines.shape[1])
     one, zero = tape.constant(1.0), tape.constant(0.0)
@@ -281,8 +281,8 @@ def _running_lines(tape: Any, row: Elementwise, lines: References) -> References
         before = np.concatenate([lines[:, 0], results[0].references[: (steps - 1) * count]])
         return [column(before), column(lines[:, 1:].T.copy())]
 
-    (found,) = tape.scan(body, operands, np.arange(0, steps * count + 1, count))
-    return np.concatenate([lines[:, :1], found.references.reshape(steps, count).T], axis=1)
+    (running,) = tape.scan(body, operands, np.arange(0, steps * count + 1, count))
+    return np.concatenate([lines[:, :1], running.references.reshape(steps, count).T], axis=1)
 
 
 def _operand_of_fold(tape: Tape, row: Elementwise, operand: Any) -> tuple[References, Elementwise]:
@@ -351,7 +351,7 @@ def _reduceat(
         raise refuse(f"np.{ufunc.__name__}.reduceat: the indices must be constants.")
     lines, places = np.moveaxis(as_array(tape, array), axis, -1), np.asarray(concrete(indices)).tolist()
     ends = [*places[1:], lines.shape[-1]]
-    if any(not 0 <= place < lines.shape[-1] for place in places):
+    if any(not 0 <= index < lines.shape[-1] for index in places):
         raise IndexError(f"an index of reduceat is not in [0, {lines.shape[-1]})")
     if ufunc is np.add and tape.in_loops(lines.size):
         return np.moveaxis(_added_between(tape, lines, np.array(places), np.array(ends)), -1, axis)
@@ -404,14 +404,14 @@ def _at(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str
         if add(tape, array.references, array.open_index(index), terms):
             return
     positions = np.arange(array.size).reshape(array.shape)[array.constant_index(index)]
-    others = [
+    operands = [
         np.broadcast_to(references_of(tape, value, array.boolean), positions.shape).ravel().tolist() for value in values
     ]
     if tape.in_loops(positions.size) and row.name == "add":
         _add_at(tape, array.references, positions.ravel(), references_of(tape, values[0], array.boolean))
         return
     join, flat = row.bind(tape.open), array.references.flat
-    for position, *arguments in zip(positions.ravel().tolist(), *others, strict=True):
+    for position, *arguments in zip(positions.ravel().tolist(), *operands, strict=True):
         flat[position] = join(int(flat[position]), *arguments)
 
 
@@ -423,9 +423,9 @@ def _add_at(tape: Any, references: References, positions: References, values: Re
     first = np.flatnonzero(np.diff(ordered, prepend=-1))
     places = ordered[first]
     before = references.flat[places]
-    kept = before != tape.constant(0.0)  # what was there comes first, unless it is nothing
-    together = np.insert(terms[order], first[kept], before[kept])
-    begins = first + np.concatenate([[0], np.cumsum(kept)[:-1]])
+    nonzero = before != tape.constant(0.0)  # the previous value is the first term, unless it is zero
+    together = np.insert(terms[order], first[nonzero], before[nonzero])
+    begins = first + np.concatenate([[0], np.cumsum(nonzero)[:-1]])
     references.flat[places] = sums_of_segments(tape, together, begins)
 
 
@@ -438,15 +438,15 @@ def sums_of_segments(tape: Any, terms: References, begins: References) -> Refere
         begins: position of the first term of each segment, ascending; segments are not empty.
     """
     lengths = np.diff(np.append(begins, len(terms)))
-    found = terms[begins]
+    sums = terms[begins]
     several = lengths > 1
     if several.any() and not tape.in_loops(len(terms)):
         for k in np.flatnonzero(several).tolist():
-            found[k] = tape.sum(terms[begins[k] : begins[k] + lengths[k]].tolist())
+            sums[k] = tape.sum(terms[begins[k] : begins[k] + lengths[k]].tolist())
     elif several.any():
         counts = lengths[several]
-        found[several] = tape.sums(terms[np.repeat(several, lengths)], np.append(0, np.cumsum(counts)))
-    return found
+        sums[several] = tape.sums(terms[np.repeat(several, lengths)], np.append(0, np.cumsum(counts)))
+    return sums
 
 
 # Functions of numbers, called for each entry: np.vectorize, np.frompyfunc, numba.vectorize ----------------------------
@@ -494,19 +494,19 @@ def function_of_entries(ufunc: Any) -> Callable[..., Any] | None:
 
 def entry_by_entry(tape: Any, each: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """Return a function of numbers for each entry of broadcast arguments; an array for each of its results."""
-    given = [entries_of(tape, argument) for argument in arguments]
-    operands = np.broadcast_arrays(*(TracedArray(tape, np.asarray(r), boolean=b) for r, b in given))
+    pairs = [entries_of(tape, argument) for argument in arguments]
+    operands = np.broadcast_arrays(*(TracedArray(tape, np.asarray(r), boolean=b) for r, b in pairs))
     shape = operands[0].shape
     results = [each(*(operand[index] for operand in operands)) for index in np.ndindex(shape)]
     if results and isinstance(results[0], tuple):
-        return tuple(_gathered(tape, list(part), shape) for part in zip(*results, strict=True))
+        return tuple(_gathered(tape, list(outputs), shape) for outputs in zip(*results, strict=True))
     return _gathered(tape, results, shape)
 
 
 def _gathered(tape: Any, results: list[Any], shape: tuple[int, ...]) -> Any:
     entries, boolean = entries_of(tape, results)
-    found = np.asarray(entries, np.int64).reshape(shape)
-    return make(tape, found if shape else found.item(), boolean)
+    references = np.asarray(entries, np.int64).reshape(shape)
+    return make(tape, references if shape else references.item(), boolean)
 
 
 # Array functions -----------------------------------------------------------------------------------------------------

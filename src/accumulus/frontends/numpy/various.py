@@ -289,7 +289,7 @@ for _function, _formula in FORMULAS.items():
     implements(_function)(_formula)
 
 
-# What depends on the shape only --------------------------------------------------------------------------------------
+# Functions of the shape alone ----------------------------------------------------------------------------------------
 
 
 def _enter_query(function: Callable[..., Any]) -> None:
@@ -304,8 +304,8 @@ for _function in (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.
 
 def _type_of(value: Any) -> Any:
     """Return the type of the array that NumPy makes of a value."""
-    known = getattr(value, "dtype", None)
-    return known if known is not None else float if depends(value) else np.asarray(concrete(value)).dtype
+    dtype = getattr(value, "dtype", None)
+    return dtype if dtype is not None else float if depends(value) else np.asarray(concrete(value)).dtype
 
 
 def _filled_like(tape: Tape, prototype: Any, value: Any, dtype: Any, shape: Any) -> Any:

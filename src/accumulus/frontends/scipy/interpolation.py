@@ -132,8 +132,8 @@ def spline(
     kept_pieces = lengths > 0.0
     kept_pieces[-1] |= len(coefficients) == 1  # SciPy has steps at the last knot, too
     pieces = np.flatnonzero(kept_pieces)
-    kept = np.append(knots[pieces], knots[-1])
-    result = univariate(tape, point, kept, np.asarray(coefficients[:, pieces], float))
+    breakpoints = np.append(knots[pieces], knots[-1])
+    result = univariate(tape, point, breakpoints, np.asarray(coefficients[:, pieces], float))
     if not extrapolate:
         spread = np.reshape(inside, inside.shape + (1,) * (coefficients.ndim - 2))
         result = np.where(spread, result, result * np.nan)  # so is the derivative
@@ -141,7 +141,7 @@ def spline(
 
 
 def _at_axis(result: Any, dimensions: int, axis: int) -> Any:
-    """Return an array whose first axes, so many as there are `dimensions`, are moved to a place among the others."""
+    """Return an array whose first `dimensions` axes are moved to a position among the others."""
     order = list(range(np.ndim(result)))
     behind = order[dimensions:]
     return np.transpose(result, [*behind[:axis], *order[:dimensions], *behind[axis:]])
@@ -280,13 +280,13 @@ def _multilinear(axes: Sequence[Reals], values: Reals) -> Callable[[Tape], Calla
                 tape.subtract(x, place.choose([tape.constant(start) for start in axis[:-1].tolist()]))
                 for x, place, axis in zip(point, places, axes, strict=True)
             ]
-            found = [_chosen(tape, places, cell) for cell in cells]
+            terms = [_chosen(tape, places, cell) for cell in cells]
             for distance in reversed(distances):
-                found = [
+                terms = [
                     tape.add(low, tape.multiply(slope, distance))
-                    for low, slope in zip(found[::2], found[1::2], strict=True)
+                    for low, slope in zip(terms[::2], terms[1::2], strict=True)
                 ]
-            return found[0]
+            return terms[0]
 
         return value
 

@@ -35,7 +35,7 @@ from accumulus.frontends.numpy.operands import concrete, depends, references_of
 from accumulus.frontends.numpy.table import borrows, by_name, refuses
 from accumulus.tape.tape import Tape
 
-#: What SciPy calls the structures of a matrix.
+#: SciPy's names of the structures of a matrix.
 SYMMETRIC = ("sym", "symmetric", "her", "hermitian", "pos", "positive definite")
 POSITIVE = ("pos", "positive definite")
 
@@ -59,7 +59,7 @@ def _structured(tape: Tape, a: Any, assume_a: str | None, lower: bool) -> Any:
 
 
 def _records(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated function as what records ``scipy.linalg.name``, by names, of what is not passed over."""
+    """Enter the decorated function as the recording function of ``scipy.linalg.name``; ignored options are left out."""
     return lambda record: borrows("scipy.linalg", name)(by_name(record))
 
 
@@ -76,7 +76,7 @@ def _solve(tape: Tape, a: Any, b: Any, lower: bool = False, assume_a: Any = None
 
 @_records("cho_factor")
 def _cho_factor(tape: Tape, a: Any, lower: bool = False) -> tuple[Any, bool]:
-    """Return the factor, with what the matrix has in the other triangle, for `cho_solve`."""
+    """Return the factor, with the other triangle as in the matrix, for `cho_solve`."""
     a = as_array(tape, a)
     rest = np.triu(a, 1) if lower else np.tril(a, -1)
     return factorisations.cholesky(tape, a, upper=not lower) + rest, lower
@@ -105,8 +105,8 @@ def _solve_triangular(
         if systems.is_equation(tape, max(n * n * n // 6, n * sides.size // 2)):  # as its factor may be
             triangle = np.tril(matrix, -1 if unit_diagonal else 0) if lower else np.triu(matrix, int(unit_diagonal))
             return systems.solve(tape, triangle + np.eye(n) if unit_diagonal else triangle, sides)
-        found = factorisations.solve_triangular(tape, matrix[np.newaxis], columns, lower=lower, unit=unit_diagonal)
-    return found.reshape(sides.shape)
+        solutions = factorisations.solve_triangular(tape, matrix[np.newaxis], columns, lower=lower, unit=unit_diagonal)
+    return solutions.reshape(sides.shape)
 
 
 @_records("lu_factor")
@@ -120,7 +120,7 @@ def _lu_factor(tape: Tape, a: Any) -> tuple[Any, Any]:
 
 @_records("lu_solve")
 def _lu_solve(tape: Tape, lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -> Any:
-    """Return solutions by what `lu_factor` has returned."""
+    """Return solutions from the factors of `lu_factor`."""
     factors, pivots, sides = as_array(tape, lu_and_piv[0]), as_array(tape, lu_and_piv[1]), as_array(tape, b)
     if factors.ndim != 2 or sides.ndim not in (1, 2):
         raise refuse("scipy.linalg.lu_solve is recorded for one matrix, and one or two axes of right-hand sides.")
@@ -150,7 +150,7 @@ def _lu(tape: Tape, a: Any, permute_l: bool = False, p_indices: bool = False) ->
         parts = [_permutation(tape, count, m, pivots), first, np.triu(factors[:, :k])]
         if permute_l:
             parts = [parts[0] @ first, parts[2]]
-    return tuple(part.reshape(*stack, *part.shape[1:]) for part in parts)
+    return tuple(factor.reshape(*stack, *factor.shape[1:]) for factor in parts)
 
 
 @_records("qr")
@@ -263,29 +263,29 @@ def _factored(tape: Tape, a: Any) -> tuple[Any, Any]:
     m, n = a.shape[1:]
     pivots = zeros(tape, len(a), min(m, n))
     for k in range(min(m, n)):
-        place, greatest = as_array(tape, np.full(len(a), float(k))), abs(a[:, k, k])
+        pivot, greatest = as_array(tape, np.full(len(a), float(k))), abs(a[:, k, k])
         for i in range(k + 1, m):
             if not is_structural_zero(a[:, i, k]):
                 size = abs(a[:, i, k])
-                place, greatest = np.where(size > greatest, float(i), place), np.maximum(greatest, size)
-        pivots[:, k] = place
-        a = _exchanged_once(tape, a, k, place)
+                pivot, greatest = np.where(size > greatest, float(i), pivot), np.maximum(greatest, size)
+        pivots[:, k] = pivot
+        a = _exchanged_once(tape, a, k, pivot)
         if k + 1 < m:
             a[:, k + 1 :, k] = a[:, k + 1 :, k] / a[:, k, k, np.newaxis]
             a[:, k + 1 :, k + 1 :] -= a[:, k + 1 :, k, np.newaxis] * a[:, k, np.newaxis, k + 1 :]
     return a, pivots
 
 
-def _exchanged_once(tape: Tape, a: Any, k: int, place: Any) -> Any:
-    """Return stacked matrices with row k and the row at `place`, which is no earlier, exchanged."""
+def _exchanged_once(tape: Tape, a: Any, k: int, pivot: Any) -> Any:
+    """Return stacked matrices with row k and the row at `pivot`, which is no earlier, exchanged."""
     result = a.copy()
-    place = as_array(tape, place)
-    if not depends(place) and len(set(map(float, np.asarray(place)))) == 1:
-        i = int(np.asarray(place)[0])
+    pivot = as_array(tape, pivot)
+    if not depends(pivot) and len(set(map(float, np.asarray(pivot)))) == 1:
+        i = int(np.asarray(pivot)[0])
         result[:, [k, i]] = a[:, [i, k]]
         return result
     for i in range(k + 1, a.shape[1]):
-        here = (place == float(i))[:, np.newaxis]
+        here = (pivot == float(i))[:, np.newaxis]
         result[:, k] = np.where(here, a[:, i], result[:, k])
         result[:, i] = np.where(here, a[:, k], a[:, i])
     return result
@@ -402,7 +402,7 @@ def orthogonal_factor(tape: Tape, a: Any) -> Any:
     m, n = a.shape[1:]
     if m < n:
         return orthogonal_factor(tape, a.mT).mT
-    left, _, right = (plain(tape, part) for part in singular(tape, a, "scipy.linalg.polar"))
+    left, _, right = (plain(tape, factor) for factor in singular(tape, a, "scipy.linalg.polar"))
     value = left @ right.mT
     u, at = fixed(tape, value), fixed(tape, a)
     p, lengths, along = u.mT @ at, 0.5 * (u.mT @ u - np.eye(n)), u.mT @ a
@@ -418,18 +418,18 @@ def orthogonal_factor(tape: Tape, a: Any) -> Any:
 def _turning(tape: Tape, p: Any, skew: Any) -> Any:
     """Return the skew-symmetric Ω with Ω·p + p·Ω = `skew`, for symmetric p."""
     pairs = list(combinations(range(p.shape[-1]), 2))
-    place = {pair: k for k, pair in enumerate(pairs)}
+    index_of = {pair: k for k, pair in enumerate(pairs)}
     matrix = zeros(tape, len(p), len(pairs), len(pairs))
     for (i, j), k in product(pairs, range(p.shape[-1])):
         for row, column, factor in ((i, k, p[:, k, j]), (k, j, p[:, i, k])):
             if row != column:
                 sign = 1.0 if row < column else -1.0
-                matrix[:, place[i, j], place[min(row, column), max(row, column)]] += sign * factor
+                matrix[:, index_of[i, j], index_of[min(row, column), max(row, column)]] += sign * factor
     result = zeros(tape, *p.shape)
     if pairs:
-        found = np.linalg.solve(matrix, np.stack([skew[:, i, j] for i, j in pairs], axis=-1)[..., np.newaxis])
-        for (i, j), k in place.items():
-            result[:, i, j], result[:, j, i] = found[:, k, 0], -found[:, k, 0]
+        solution = np.linalg.solve(matrix, np.stack([skew[:, i, j] for i, j in pairs], axis=-1)[..., np.newaxis])
+        for (i, j), k in index_of.items():
+            result[:, i, j], result[:, j, i] = solution[:, k, 0], -solution[:, k, 0]
     return result
 
 
@@ -475,7 +475,7 @@ def _circulant(tape: Tape, c: Any) -> Any:
     return column[places % len(column)]
 
 
-# What is not recorded, and why ---------------------------------------------------------------------------------------
+# Functions that are not recorded -------------------------------------------------------------------------------------
 
 
 refuses(

@@ -213,22 +213,24 @@ borrows("scipy.signal", "correlate")(
 @borrows("scipy.signal", "lfilter")
 def _lfilter(tape: Tape, b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     """Return a filter with rational transfer function, step by step: direct form II transposed."""
-    b, a = (np.atleast_1d(as_array(tape, part)) for part in (b, a))
+    b, a = (np.atleast_1d(as_array(tape, coefficients)) for coefficients in (b, a))
     lines = np.moveaxis(as_array(tape, x), axis, -1)
     if any(map(holds_complex, (b, a, lines))):
         raise refuse("scipy.signal.lfilter is recorded of real numbers.")
     delays = max(b.size, a.size) - 1
-    forward, back = ([part[k] / a[0] if k < part.size else 0.0 for k in range(delays + 1)] for part in (b, a))
+    forward, back = (
+        [coefficients[k] / a[0] if k < coefficients.size else 0.0 for k in range(delays + 1)] for coefficients in (b, a)
+    )
     if zi is None:
         state = [np.zeros(lines.shape[:-1]) for _ in range(delays)]
     else:
         state = [as_array(tape, zi)[..., k] for k in range(delays)]
     results = []
     for k in range(lines.shape[-1]):
-        given = lines[..., k]
-        result = forward[0] * given + (state[0] if delays else 0.0)
+        sample = lines[..., k]
+        result = forward[0] * sample + (state[0] if delays else 0.0)
         following = [*state[1:], 0.0]
-        state = [following[i] + forward[i + 1] * given - back[i + 1] * result for i in range(delays)]
+        state = [following[i] + forward[i + 1] * sample - back[i + 1] * result for i in range(delays)]
         results.append(result)
     filtered = np.moveaxis(np.stack(results, axis=-1), -1, axis)
     return filtered if zi is None else (filtered, np.stack(state, axis=-1))

@@ -21,7 +21,7 @@ from accumulus.tape.tape import Tape
 
 #: Formats that may have traced entries.
 FORMATS: Final = ("csr", "csc", "coo", "dia")
-#: What is recorded of them.
+#: Recorded operations of sparse matrices, for messages.
 METHODS: Final = (
     "A @ x, x @ A, A.T, A + B, A - B, A * number, A / number, A.multiply(B), A.sum(axis), A.diagonal(), A.toarray(), "
     "A.data, changes of format, and spsolve, splu and factorized"
@@ -97,9 +97,9 @@ class SparseEntries(Operand):
 
         if format is None or format == self.format:
             return self
-        found = self.summed() if format == "csr" else self.T.summed().T if format == "csc" else self
+        ordered = self.summed() if format == "csr" else self.T.summed().T if format == "csc" else self
         kind = getattr(scipy.sparse, f"{format}{'_matrix' if self.is_matrix else '_array'}")
-        return SparseEntries(self.tape, found.rows, found.columns, found.references, self.shape, kind)
+        return SparseEntries(self.tape, ordered.rows, ordered.columns, ordered.references, self.shape, kind)
 
     def tocsr(self, copy: bool = False) -> SparseEntries:
         """Return the matrix row by row."""
@@ -196,8 +196,8 @@ class SparseEntries(Operand):
             return np.sum(self.data)
         by_column = axis in (0, -2)
         ones = np.ones(self.shape[axis])
-        found = ones @ self if by_column else self @ ones
-        return (found[np.newaxis] if by_column else found[:, np.newaxis]) if self.is_matrix else found
+        sums = ones @ self if by_column else self @ ones
+        return (sums[np.newaxis] if by_column else sums[:, np.newaxis]) if self.is_matrix else sums
 
     def diagonal(self, k: int = 0) -> Any:
         """Return a diagonal."""
@@ -220,9 +220,9 @@ class SparseEntries(Operand):
             raise AttributeError(name)
         return self._refused(f".{name}")
 
-    def _refused(self, what: str) -> Any:
+    def _refused(self, operation: str) -> Any:
         raise refuse(
-            f"{what} of a sparse matrix whose entries depend on the arguments of the function is not recorded. "
+            f"{operation} of a sparse matrix whose entries depend on the arguments of the function is not recorded. "
             f"Recorded are {METHODS}."
         )
 
@@ -244,41 +244,41 @@ def sparse_of(tape: Tape, value: Any, kind: Any = None) -> SparseEntries:
     return SparseEntries(tape, rows, columns, dense[rows, columns], dense.shape, kind)
 
 
-def _made(tape: Tape, kind: str, given: Any, shape: Any) -> SparseEntries:
+def _made(tape: Tape, kind: str, argument: Any, shape: Any) -> SparseEntries:
     """Return the matrix that a constructor makes of its first argument."""
     import scipy.sparse
 
     made, form = getattr(scipy.sparse, kind), kind[:3]
-    if not isinstance(given, tuple):
-        return sparse_of(tape, given, made)
-    if len(given) not in (2, 3) or depends(given[1:]):
+    if not isinstance(argument, tuple):
+        return sparse_of(tape, argument, made)
+    if len(argument) not in (2, 3) or depends(argument[1:]):
         raise refuse(
             f"scipy.sparse.{kind} takes entries that depend on the arguments of the function, at places that are "
             "constant: (data, indices, indptr) or (data, (rows, columns))."
         )
-    places: list[Any] = list(concrete(given[1:]))
-    references = references_of(tape, given[0])
+    places: list[Any] = list(concrete(argument[1:]))
+    references = references_of(tape, argument[0])
     if form == "dia":
         return _of_diagonals(tape, references, np.asarray(places[0]).reshape(-1), shape, made)
     if len(places) == 2:
         along, starts = np.asarray(places[0]), np.asarray(places[1])
         across = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         rows, columns = (across, along) if form == "csr" else (along, across)
-        known = (len(starts) - 1, int(along.max(initial=-1)) + 1)
-        known = known if form == "csr" else known[::-1]
+        least_shape = (len(starts) - 1, int(along.max(initial=-1)) + 1)
+        least_shape = least_shape if form == "csr" else least_shape[::-1]
     else:
         rows, columns = (np.asarray(each).reshape(-1) for each in places[0])
-        known = int(rows.max(initial=-1)) + 1, int(columns.max(initial=-1)) + 1
-    shape = known if shape is None else concrete(shape)
-    if not len(rows) == len(columns) == references.size or any(n > m for n, m in zip(known, shape, strict=True)):
+        least_shape = int(rows.max(initial=-1)) + 1, int(columns.max(initial=-1)) + 1
+    shape = least_shape if shape is None else concrete(shape)
+    if not len(rows) == len(columns) == references.size or any(n > m for n, m in zip(least_shape, shape, strict=True)):
         raise ValueError(
             f"scipy.sparse.{kind}: {references.size} entries at {len(rows)} rows and {len(columns)} columns do not "
             f"make a matrix of shape {tuple(shape)}"
         )
-    found = SparseEntries(tape, rows, columns, references.reshape(-1), shape, made)
+    matrix = SparseEntries(tape, rows, columns, references.reshape(-1), shape, made)
     if form == "coo" or len(places) == 2:
-        return found
-    return found.T.summed().T if form == "csc" else found.summed()
+        return matrix
+    return matrix.T.summed().T if form == "csc" else matrix.summed()
 
 
 def _of_diagonals(tape: Tape, data: References, offsets: Integers, shape: Any, kind: Any) -> SparseEntries:
@@ -302,12 +302,19 @@ for _format in FORMATS:
         _enter(_format + _suffix)
 
 
-def _diagonals(tape: Tape, suffix: str, given: Any, offsets: Any, shape: Any, format: Any) -> SparseEntries:  # noqa: A002
-    """Return a matrix of diagonals, each as long as it is, or one number for all of it."""
+def _diagonals(
+    tape: Tape,
+    suffix: str,
+    diagonals: Any,
+    offsets: Any,
+    shape: Any,
+    format: Any,  # noqa: A002
+) -> SparseEntries:
+    """Return a matrix of diagonals, each given as all its entries or as one number."""
     import scipy.sparse
 
     numbers = np.atleast_1d(concrete(offsets))
-    rows = [given] if np.ndim(offsets) == 0 and np.ndim(given) < 2 and np.ndim(given[0]) == 0 else given
+    rows = [diagonals] if np.ndim(offsets) == 0 and np.ndim(diagonals) < 2 and np.ndim(diagonals[0]) == 0 else diagonals
     arrays = [np.atleast_1d(references_of(tape, row)) for row in rows]
     if len(arrays) != len(numbers):
         raise ValueError(f"{len(arrays)} diagonals do not match {len(numbers)} offsets")

@@ -38,11 +38,11 @@ _HELD: Final[WeakValueDictionary[Any, SparseSystem]] = WeakValueDictionary()
 def _held(matrix: Any, order: str, raises: bool) -> SparseSystem:
     """Return the system of a constant matrix."""
     stored, none = SparseMatrix.of(matrix), np.empty(0, np.int64)
-    found = _HELD.get((stored, order, raises))
-    if found is None:
-        found = SparseSystem(none, none, stored.shape[0], held=stored, order=order, raises=raises)
-        _HELD[stored, order, raises] = found
-    return found
+    system = _HELD.get((stored, order, raises))
+    if system is None:
+        system = SparseSystem(none, none, stored.shape[0], held=stored, order=order, raises=raises)
+        _HELD[stored, order, raises] = system
+    return system
 
 
 class Factors:
@@ -137,8 +137,8 @@ def _given(tape: Tape, a: Any) -> Any:
 @by_name
 def _spsolve(tape: Tape, A: Any, b: Any, permc_spec: Any = None, use_umfpack: Any = True) -> Any:
     """Return the solutions; a column is returned as a vector, as SciPy does."""
-    found = Factors(_given(tape, A), order=permc_spec or "COLAMD", raises=False).solve(b)
-    return found.ravel() if found.ndim == 2 and found.shape[1] == 1 else found
+    solutions = Factors(_given(tape, A), order=permc_spec or "COLAMD", raises=False).solve(b)
+    return solutions.ravel() if solutions.ndim == 2 and solutions.shape[1] == 1 else solutions
 
 
 @borrows("scipy.sparse.linalg", "splu")

@@ -44,10 +44,10 @@ from accumulus.tape.tape import Tape
 
 
 def _vector(tape: Tape, values: Any) -> Any:
-    found = as_array(tape, values)
-    if found.ndim != 1:
+    vector = as_array(tape, values)
+    if vector.ndim != 1:
         raise ValueError("Input vector should be 1-D.")
-    return found
+    return vector
 
 
 @borrows("scipy.spatial.distance", "minkowski")
@@ -124,7 +124,10 @@ def _jensenshannon(tape: Tape, p: Any, q: Any, base: Any = None, *, axis: int = 
     """Return the square root of the Jensen-Shannon divergence along an axis of arrays divided by their sums."""
     from scipy import special  # which is loaded, as `scipy.spatial.distance` is
 
-    p, q = (part / np.sum(part, axis=axis, keepdims=True) for part in (as_array(tape, p), as_array(tape, q)))
+    p, q = (
+        distribution / np.sum(distribution, axis=axis, keepdims=True)
+        for distribution in (as_array(tape, p), as_array(tape, q))
+    )
     middle = (p + q) / 2.0
     parts = special.rel_entr(p, middle) + special.rel_entr(q, middle)
     total = np.sum(parts, axis=axis, keepdims=keepdims)
@@ -201,13 +204,13 @@ class TracedRotation(Operand):
 
     def as_quat(self, canonical: bool = False, *, scalar_first: bool = False) -> Any:
         """Return the quaternions; canonical ones have a positive w, or a positive first entry that is not 0."""
-        found = canonical_form(self.quaternions) if canonical else self.quaternions.copy()
-        return np.roll(found, 1, axis=-1) if scalar_first else found
+        quaternions = canonical_form(self.quaternions) if canonical else self.quaternions.copy()
+        return np.roll(quaternions, 1, axis=-1) if scalar_first else quaternions
 
     def as_matrix(self) -> Any:
         """Return orthogonal matrices, of shape (..., 3, 3)."""
-        if (known := perturbation(self.quaternions)) is not None:
-            base, delta, order = known
+        if (perturbed := perturbation(self.quaternions)) is not None:
+            base, delta, order = perturbed
             return perturbed_matrix(self._like(base).as_matrix(), delta, order)
         x, y, z, w = _parts(self.quaternions)
         rows = (
@@ -287,19 +290,19 @@ def _parts(quaternions: Any) -> list[Any]:
     return [quaternions[..., k] for k in range(4)]
 
 
-def _joined(tape: Tape, parts: Sequence[Any]) -> Any:
+def _joined(tape: Tape, components: Sequence[Any]) -> Any:
     """Return arrays side by side on a new last axis."""
-    return np.stack(np.broadcast_arrays(*(as_array(tape, part) for part in parts)), axis=-1)
+    return np.stack(np.broadcast_arrays(*(as_array(tape, component) for component in components)), axis=-1)
 
 
 def _normalised(tape: Tape, quaternions: Any) -> TracedRotation:
-    if (known := perturbation(quaternions)) is None:
+    if (perturbed := perturbation(quaternions)) is None:
         return TracedRotation(tape, normalised(quaternions))
-    base, delta, order = known  # a perturbation keeps the length, up to the order
+    base, delta, order = perturbed  # a perturbation keeps the length, up to the order
     length = np.sqrt(np.sum(base * base, axis=-1, keepdims=True))
-    found = TracedRotation(tape, quaternions / length)
-    note_perturbed(found.quaternions, base / length, delta, order)
-    return found
+    rotation = TracedRotation(tape, quaternions / length)
+    note_perturbed(rotation.quaternions, base / length, delta, order)
+    return rotation
 
 
 def _is_rotation(value: Any) -> bool:
@@ -341,8 +344,8 @@ borrows(MODULE, "Rotation.__pow__")(lambda tape, self, n, modulus=None: TracedRo
 @borrows(MODULE, "Rotation.concatenate")
 def _concatenate(tape: Tape, rotations: Any) -> Any:
     """Return several rotations in one array."""
-    given = [rotations] if _is_rotation(rotations) else rotations
-    return TracedRotation(tape, np.concatenate([np.atleast_2d(_quaternions(tape, each)) for each in given]))
+    items = [rotations] if _is_rotation(rotations) else rotations
+    return TracedRotation(tape, np.concatenate([np.atleast_2d(_quaternions(tape, each)) for each in items]))
 
 
 @borrows(MODULE, "Rotation.from_quat")
@@ -385,9 +388,9 @@ def _from_euler(tape: Tape, seq: str, angles: Any, degrees: bool = False) -> Tra
         )
     halves = turns * (np.pi / 360.0 if degrees else 0.5)
     result = None
-    for k, place in enumerate(places):
+    for k, axis in enumerate(places):
         turn: list[Any] = [np.zeros(turns.shape[:-1])] * 3 + [np.cos(halves[..., k])]
-        turn[place] = np.sin(halves[..., k])
+        turn[axis] = np.sin(halves[..., k])
         quaternion = _joined(tape, turn)
         if result is None:
             result = quaternion

@@ -236,9 +236,9 @@ def _enter(name: str, method: str, standard: Callable[..., Any]) -> None:
         unknown = keywords.keys() - {*names}
         if unknown or len(arguments) > len(names):
             raise refuse(f"scipy.stats.{name}.{method} takes x, {', '.join(names)}.")
-        given = {"loc": 0.0, "scale": 1.0, **dict(zip(names, arguments, strict=False)), **keywords}
-        loc, scale = as_array(tape, given["loc"]), as_array(tape, given["scale"])
-        parameters = [as_array(tape, given[shape]) for shape in shapes]
+        by_name = {"loc": 0.0, "scale": 1.0, **dict(zip(names, arguments, strict=False)), **keywords}
+        loc, scale = as_array(tape, by_name["loc"]), as_array(tape, by_name["scale"])
+        parameters = [as_array(tape, by_name[shape]) for shape in shapes]
         if method in _QUANTILES:
             value = loc + scale * standard(as_array(tape, x), *parameters)
         else:

@@ -47,7 +47,7 @@ def _expit(x: Any) -> Any:
 
 
 def _xlogy(x: Any, y: Any, log: Callable[[Any], Any] = _log) -> Any:
-    """Return x·log(y), 0 for x = 0 whatever y is, unless it is NaN."""
+    """Return x·log(y); 0 for x = 0 and any y except NaN."""
     zero = _and(x == 0, _or(y <= 0, y == math.inf))
     return x * log(_select(zero, 0.0 if log is _log1p else 1.0, y))
 
@@ -67,7 +67,7 @@ _STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 3603
 
 
 def _betaln(a: Any, b: Any) -> Any:
-    """Return log Γ(a) + log Γ(b) - log Γ(a + b); of a large argument without what cancels, by Stirling's series."""
+    """Return log Γ(a) + log Γ(b) - log Γ(a + b); of a large argument without cancellation, by Stirling's series."""
     ordered = a < b
     small, large = _select(ordered, a, b), _select(ordered, b, a)
     pole, reflected = _at_pole(small, large)
@@ -113,14 +113,14 @@ def _binom(n: Any, k: Any) -> Any:
 
 def _order(n: Any, name: str) -> int:
     """Return the order of a Bessel function: a constant whole number."""
-    known = n.tape.value_of(n.reference) if n.reference < 0 else None
-    if known is None or known != round(known) or abs(known) > 1000:
-        given = "depends on the function's arguments" if known is None else f"is {known}"
+    order = n.tape.value_of(n.reference) if n.reference < 0 else None
+    if order is None or order != round(order) or abs(order) > 1000:
+        description = "depends on the function's arguments" if order is None else f"is {order}"
         raise refuse(
-            f"The order of scipy.special.{name} {given}. Recorded are whole constant orders: the derivative by the "
-            "order is not known, nor are functions of other orders."
+            f"The order of scipy.special.{name} {description}. Recorded are whole constant orders: the derivative by "
+            "the order is not known, nor are functions of other orders."
         )
-    return int(known)
+    return int(order)
 
 
 def _first_or_second_kind(name: str, n: Any, x: Any) -> Any:

@@ -62,13 +62,13 @@ def _transformed(function: FunctionType, runtime: Mapping[str, object]) -> CodeT
     if len(_CODES) >= MOST_KEPT:
         _CODES.clear()
     try:
-        found = _transform(function, runtime)
+        transformed = _transform(function, runtime)
     except (SyntaxError, RecursionError, OSError, TypeError, ValueError, IndexError, AttributeError):
-        found = None  # what this module does not understand runs as it is
-    if found is not None and not set(found.co_freevars) <= runtime.keys() | set(code.co_freevars):
-        found = None
-    _CODES[key] = found
-    return found
+        transformed = None  # unsupported code runs untransformed
+    if transformed is not None and not set(transformed.co_freevars) <= runtime.keys() | set(code.co_freevars):
+        transformed = None
+    _CODES[key] = transformed
+    return transformed
 
 
 def _transform(function: FunctionType, runtime: Mapping[str, object]) -> CodeType | None:
@@ -91,8 +91,8 @@ def _transform(function: FunctionType, runtime: Mapping[str, object]) -> CodeTyp
             return hasattr(builtins, name) and name not in names and name not in function.__globals__
 
         new = Transformer(builtin, code.co_filename).function(copied(node))
-        found = _compiled(new, around, code, imported, tuple(runtime))
-        return None if found is None else _named(found, code.co_name, code.co_qualname)
+        transformed = _compiled(new, around, code, imported, tuple(runtime))
+        return None if transformed is None else _named(transformed, code.co_name, code.co_qualname)
     return None
 
 
@@ -161,9 +161,9 @@ def _compiled(
     module = ast.Module([located(copied(imported), node), located(factory, node)], [])
     made = compile(module, code.co_filename, "exec", flags=code.co_flags & _FUTURE, dont_inherit=True)
     name = code.co_name if isinstance(node, ast.Lambda) else _NAME
-    for found in _codes(made):
-        if found.co_name == name and found.co_firstlineno == code.co_firstlineno:
-            return found.replace(co_name=code.co_name, co_qualname=code.co_qualname)
+    for candidate in _codes(made):
+        if candidate.co_name == name and candidate.co_firstlineno == code.co_firstlineno:
+            return candidate.replace(co_name=code.co_name, co_qualname=code.co_qualname)
     return None
 
 

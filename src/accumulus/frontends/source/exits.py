@@ -13,7 +13,7 @@ from accumulus.frontends.source.nodes import assigned, constant_node, copied, lo
 #
 # ``if c: return a`` and then ``return b`` is ``if c: return a`` ``else: return b``: after that every exit is at the end
 # of its branch, where it is the assignment of a result. The same is done with ``continue`` in the bodies of loops.
-# Where an exit is somewhere deeper, what follows is copied into both branches as long as it is short.
+# Where an exit is deeper, the statements that follow are copied into both branches as long as they are short.
 
 #: Nodes with a scope of their own.
 SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -45,24 +45,24 @@ def _leaves(block: Sequence[ast.stmt], kind: Exit) -> bool:
 
 
 def moved_into_branches(block: list[ast.stmt], kind: Exit) -> list[ast.stmt]:
-    """Return a block in which what follows a branch that exits is the other branch, as far as that goes."""
-    for place, statement in enumerate(block):
+    """Return a block whose statements after a branch that exits are moved into the other branch, where possible."""
+    for index, statement in enumerate(block):
         if not isinstance(statement, ast.If):
             continue
         if not _exits(statement, kind):
             continue
-        rest = block[place + 1 :]
+        rest = block[index + 1 :]
         then, other = statement.body, statement.orelse
         if not _leaves(then, kind):
-            if not _leaves(other, kind) and rest:  # an exit within: what follows comes behind either
-                if sum(1 for part in rest for _ in ast.walk(part)) > MOST_COPIED:
+            if not _leaves(other, kind) and rest:  # an exit within: the rest follows either branch
+                if sum(1 for each in rest for _ in ast.walk(each)) > MOST_COPIED:
                     return block
                 other = other + copied(rest)
             then = then + rest
         elif not _leaves(other, kind):
             other = other + rest
         moved = ast.If(statement.test, moved_into_branches(then, kind), moved_into_branches(other, kind))
-        return [*block[:place], ast.copy_location(moved, statement)]
+        return [*block[:index], ast.copy_location(moved, statement)]
     return block
 
 
@@ -134,8 +134,8 @@ def exits_outside(nodes: Sequence[ast.AST]) -> bool:
 #                                     return y
 #
 # A flag that is a plain truth ends the loop at once, as the exit itself would have done. Loops whose exits are not all
-# at the ends of branches, after what follows these has been moved into the other branch, stay as they are: so do those
-# with an exit in a ``try`` or ``with``, and ``while`` loops, whose number of turns is not known.
+# at the ends of branches, after the statements that follow have been moved into the other branch, are not transformed,
+# nor are those with an exit in a ``try`` or ``with``, and ``while`` loops, whose number of turns is not known.
 
 EXITS: Final = (ast.Return, ast.Break, ast.Continue)
 
@@ -149,14 +149,14 @@ def with_flags(block: Sequence[ast.stmt], file: str, numbers: Iterator[int] | No
         numbers: numbers that distinguish the flags of one function.
     """
     numbers = count(1) if numbers is None else numbers
-    found: list[ast.stmt] = []
+    statements: list[ast.stmt] = []
     for statement in block:
         if not isinstance(statement, SCOPES):
             for field, value in ast.iter_fields(statement):
                 if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
                     setattr(statement, field, with_flags(value, file, numbers))
-        found += _flagged(statement, file, numbers) if isinstance(statement, ast.For) else [statement]
-    return found
+        statements += _flagged(statement, file, numbers) if isinstance(statement, ast.For) else [statement]
+    return statements
 
 
 def is_own_call(function: ast.expr) -> bool:
@@ -180,7 +180,7 @@ def _flagged(loop: ast.For, file: str, numbers: Iterator[int]) -> list[ast.stmt]
     if not {id(n) for n in _exits_of_loop(body)} <= exits_at_end(body, EXITS):
         return [loop]
     number = next(numbers)
-    name, item, stop, returns, value = (f"@{what}{number}" for what in ("loop", "item", "stop", "returns", "value"))
+    name, item, stop, returns, value = (f"@{role}{number}" for role in ("loop", "item", "stop", "returns", "value"))
 
     def without(block: list[ast.stmt]) -> list[ast.stmt]:
         """Return a block whose exits are assignments."""
@@ -196,15 +196,15 @@ def _flagged(loop: ast.For, file: str, numbers: Iterator[int]) -> list[ast.stmt]
             case ast.Break():
                 new = [assigned(stop, leave)]
             case ast.Return():
-                given = ast.Constant(None) if last.value is None else last.value
-                new = [assigned(stop, leave), assigned(value, given), assigned(returns, ast.Constant(True))]
+                returned = ast.Constant(None) if last.value is None else last.value
+                new = [assigned(stop, leave), assigned(value, returned), assigned(returns, ast.Constant(True))]
             case _:
                 return block
         return [*rest, *(located(statement, last) for statement in new)]
 
     leave = method_of(name, "leave")
-    given = ast.Assign([loop.target], variable(item))
-    inside = [located(assigned(stop, ast.Constant(False)), loop), located(given, loop.target), *without(body)]
+    assignment = ast.Assign([loop.target], variable(item))
+    inside = [located(assigned(stop, ast.Constant(False)), loop), located(assignment, loop.target), *without(body)]
     turn = ast.If(variable(stop), [assigned(stop, ast.Constant(True))], inside)
     ends = ast.If(method_of(name, "ends", variable(stop)), [ast.Break()], [])
     site = constant_node((file, loop.lineno, loop.col_offset))

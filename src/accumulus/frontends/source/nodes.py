@@ -35,29 +35,29 @@ def chain_of(node: ast.If) -> tuple[list[ast.expr], list[list[ast.stmt]], list[a
 
 def assigned_in(nodes: Sequence[ast.AST]) -> set[str]:
     """Return names of variables of the function that are set or deleted."""
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                found.add(node.name)
+                names.add(node.name)
                 continue
             case ast.Lambda():
                 continue
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                found |= {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
+                names |= {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
                 continue
             case ast.Name(ctx=ast.Store() | ast.Del()):
-                found.add(node.id)
+                names.add(node.id)
             case ast.alias():
-                found.add((node.asname or node.name).partition(".")[0])
+                names.add((node.asname or node.name).partition(".")[0])
             case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                found.add(name)
+                names.add(name)
             case ast.MatchMapping(rest=str(name)):
-                found.add(name)
+                names.add(name)
         waiting.extend(ast.iter_child_nodes(node))
-    return found
+    return names
 
 
 def is_bound_to_scope(node: ast.AST) -> bool:

@@ -75,7 +75,7 @@ HARMLESS: Final = frozenset(
         *("staticmethod", "super", "type"),
     )
 )
-#: Functions that see the frame they are called in, or need it: code that names them stays as it is.
+#: Functions that see the frame they are called in, or need it: code that names them is not transformed.
 FRAMES: Final = frozenset({"locals", "eval", "exec", "vars", "dir"})
 #: Most nested blocks (Python allows 20), and the number that an `if` takes.
 MOST_BLOCKS: Final = 18
@@ -83,7 +83,7 @@ BLOCKS: Final = 2
 
 
 def is_refused(function: ast.AST) -> bool:
-    """Return True if a function is left as it is, since it looks at its own frame."""
+    """Return True if a function is not transformed because it looks at its own frame."""
     return any(isinstance(node, ast.Name) and node.id in FRAMES for node in ast.walk(function))
 
 
@@ -182,7 +182,7 @@ class Transformer(ast.NodeTransformer):
         self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load):
             node.value = located(call_of("@written", node.value), node.value)
-        elif any(isinstance(part, ast.Name | ast.Attribute | ast.Subscript) for part in ast.walk(node.slice)):
+        elif any(isinstance(child, ast.Name | ast.Attribute | ast.Subscript) for child in ast.walk(node.slice)):
             node.value = located(call_of("@indexed", node.value), node.value)
         return node
 
@@ -200,7 +200,7 @@ class Transformer(ast.NodeTransformer):
     # Functions ----------------------------------------------------------------------------------------------------
 
     def function(self, node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.Lambda:
-        """Return the function itself, without what is evaluated where it is defined."""
+        """Return the function itself, without the defaults, decorators and annotations evaluated at its definition."""
         if isinstance(node, ast.Lambda):
             node.body = self.visit(node.body)
             return node
@@ -234,15 +234,15 @@ class Transformer(ast.NodeTransformer):
 
     def block(self, statements: Sequence[ast.stmt], *, at_end: bool = False) -> list[ast.stmt]:
         """Return the statements of a block; `at_end` of a function, of which the last may return."""
-        found: list[ast.stmt] = []
-        for place, statement in enumerate(statements):
+        transformed: list[ast.stmt] = []
+        for index, statement in enumerate(statements):
             if isinstance(statement, ast.If):
-                last = at_end and place == len(statements) - 1
-                found += self._if(statement, exits_at_end([statement], ast.Return) if last else set())
+                last = at_end and index == len(statements) - 1
+                transformed += self._if(statement, exits_at_end([statement], ast.Return) if last else set())
             else:
-                found += self._announced(statement)
-                found.append(self.visit(statement))
-        return found
+                transformed += self._announced(statement)
+                transformed.append(self.visit(statement))
+        return transformed
 
     def _announced(self, statement: ast.stmt) -> list[ast.stmt]:
         """Return the call to insert before an augmented assignment, or before one to a global or nonlocal name."""
@@ -320,7 +320,7 @@ class Transformer(ast.NodeTransformer):
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.target, ast.Subscript | ast.Attribute):
-            announced = node.target.value  # what is in it may be changed in place, too
+            announced = node.target.value  # its content may be changed in place, too
             assert isinstance(announced, ast.Call)
             announced.args.append(located(ast.Constant(True), node))
         return node
@@ -343,20 +343,20 @@ class Transformer(ast.NodeTransformer):
             names.append("@result")
         self._depth += BLOCKS
         before = [
-            self._truth(test, merge, place, (self.file, node.lineno, node.col_offset, *names))
-            for place, test in enumerate(tests)
+            self._truth(test, merge, index, (self.file, node.lineno, node.col_offset, *names))
+            for index, test in enumerate(tests)
         ]
         blocks = [self.block(body) for body in bodies]
         last = self.block(other)
         self._depth -= BLOCKS
         for test, body, where in reversed(list(zip(before, blocks, tests, strict=True))):
             last = [located(ast.If(test, body, last), where)]
-        found = self._loop(node, merge, names, last[0])
+        statements = self._loop(node, merge, names, last[0])
         if results and outermost:
             self._results = set()
-            found.insert(0, located(assigned("@result", ast.Constant(None)), node))
-            found.append(located(ast.Return(ast.Name("@result", ast.Load())), node))
-        return found
+            statements.insert(0, located(assigned("@result", ast.Constant(None)), node))
+            statements.append(located(ast.Return(ast.Name("@result", ast.Load())), node))
+        return statements
 
     def _is_merged(
         self, tests: Sequence[ast.expr], bodies: list[list[ast.stmt]], other: list[ast.stmt], results: set[int]
@@ -375,21 +375,21 @@ class Transformer(ast.NodeTransformer):
             return False
         return self._outside.isdisjoint(assigned_in(nodes))
 
-    def _truth(self, test: ast.expr, merge: str, place: int, site: tuple[str | int, ...]) -> ast.expr:
+    def _truth(self, test: ast.expr, merge: str, index: int, site: tuple[str | int, ...]) -> ast.expr:
         """Return the condition of an ``if``: the truth of its test, or the answer of the merge."""
-        found = ast.NamedExpr(ast.Name("@truth", ast.Store()), self.visit(test))
+        tested = ast.NamedExpr(ast.Name("@truth", ast.Store()), self.visit(test))
         asked = ast.NamedExpr(ast.Name("@truth", ast.Store()), call_of("@plain", variable("@truth")))
         begun = call_of("@begin", variable(merge), constant_node(site), call_of("@locals"))
         answer = ast.IfExp(
-            ast.BoolOp(ast.Or(), [is_bool(found), is_bool(asked)]),
+            ast.BoolOp(ast.Or(), [is_bool(tested), is_bool(asked)]),
             variable("@truth"),
             ast.Call(
                 ast.Attribute(ast.NamedExpr(ast.Name(merge, ast.Store()), begun), "ask", ast.Load()),
-                [variable("@truth"), ast.Constant(place)],
+                [variable("@truth"), ast.Constant(index)],
                 [],
             ),
         )
-        opens = method_of(merge, "opens", ast.Constant(place))
+        opens = method_of(merge, "opens", ast.Constant(index))
         first = ast.BoolOp(ast.Or(), [is_none(merge), opens])
         return located(ast.IfExp(first, answer, ast.Attribute(variable(merge), "answer", ast.Load())), test)
 

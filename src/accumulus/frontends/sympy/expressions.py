@@ -47,12 +47,12 @@ def expressions(
     ([(t0, x*y)], [sin(t0), t0 + x])
     """
     domain = _Expressions(tape, names, numbers)
-    found = values(tape, domain, inputs, domain.alive)
-    return domain.replacements, [found[output] for output in tape.outputs]
+    computed = values(tape, domain, inputs, domain.alive)
+    return domain.replacements, [computed[output] for output in tape.outputs]
 
 
 class _Expressions(Domain):
-    """SymPy's expressions; what is used more than once gets a name."""
+    """SymPy's expressions; those that are used more than once get a name."""
 
     located = frozenset(("function",))
 
@@ -108,15 +108,15 @@ class _Collecting(Places):
         super().__init__(Model([], []), [])
 
     def of(self, node: Any) -> Any:
-        found = super().of(node)
+        reference = super().of(node)
         is_entry = isinstance(node, SYMBOLS) and not isinstance(node, sp.Derivative | MatrixElement)
         is_entry = is_entry and named_row(node) is None
         is_derivative = isinstance(node, sp.Derivative) and isinstance(node.expr, AppliedUndef)
         is_of_matrix = isinstance(node, MatrixElement) and isinstance(node.parent, sp.MatrixSymbol)
-        if found is None and (is_entry or is_derivative or is_of_matrix) and not hasattr(node, "_imp_"):
-            found = node
+        if reference is None and (is_entry or is_derivative or is_of_matrix) and not hasattr(node, "_imp_"):
+            reference = node
             self.add(node, node)
-        return found
+        return reference
 
     @property
     def symbols(self) -> list[Any]:
@@ -144,8 +144,8 @@ def _written(code: int) -> Callable[..., Any]:
     """
     row = OPERATIONS[code]
     if not row.sympy:
-        own: Callable[..., Any] | None = next((kind for kind in FORMULAS if kind.__name__ == row.name), None)
-        return own or sp.Function(row.name)
+        formula_class: Callable[..., Any] | None = next((kind for kind in FORMULAS if kind.__name__ == row.name), None)
+        return formula_class or sp.Function(row.name)
     if row.sympy.isidentifier():
         return getattr(sp, row.sympy)  # type: ignore[no-any-return]
     parameters = ", ".join("xyz"[: row.arity])

@@ -1,4 +1,4 @@
-"""SymPy's side of a recording: results, the symbols that are their arguments, and what stands for these symbols."""
+"""SymPy's side of a recording: results, the symbols that are their arguments, and the stand-ins of these symbols."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from accumulus.errors import ArgumentError
 from accumulus.frontends.active import refuse
 from accumulus.tape.operations import BY_NAME, Operation
 
-#: What stands for one number: symbols, functions of time, their derivatives, and entries of arrays without entries.
+#: Objects that stand for one number: symbols, functions of time, their derivatives, and entries of symbolic arrays.
 SYMBOLS: Final = (sp.Symbol, AppliedUndef, sp.Derivative, MatrixElement, sp.Indexed)
 
 #: Arrays that have a name only.
@@ -76,30 +76,30 @@ class Argument:
         return self.shape == shape if self.shape is not None else self.is_name or math.prod(shape) == len(self.symbols)
 
     @classmethod
-    def of(cls, given: Any, position: int) -> Argument:
+    def of(cls, argument: Any, position: int) -> Argument:
         """Return an argument as `sympy.lambdify` takes it: a symbol, a matrix, or nested lists of symbols."""
-        if isinstance(given, sp.MatrixSymbol):
-            sizes = given.shape
-            return cls((given,), tuple(map(int, sizes)) if all(size.is_Integer for size in sizes) else None)
-        if isinstance(given, sp.IndexedBase):
-            return cls((given,), None)
-        if isinstance(given, SYMBOLS):
-            return cls((given,), ())
+        if isinstance(argument, sp.MatrixSymbol):
+            sizes = argument.shape
+            return cls((argument,), tuple(map(int, sizes)) if all(size.is_Integer for size in sizes) else None)
+        if isinstance(argument, sp.IndexedBase):
+            return cls((argument,), None)
+        if isinstance(argument, SYMBOLS):
+            return cls((argument,), ())
         symbols: list[Any] = []
-        if isinstance(given, sp.MatrixBase | NDimArray | list | tuple | sp.Tuple):
-            _symbols_in(given, symbols)
+        if isinstance(argument, sp.MatrixBase | NDimArray | list | tuple | sp.Tuple):
+            _symbols_in(argument, symbols)
         wrong = [symbol for symbol in symbols if not isinstance(symbol, SYMBOLS)]
-        if wrong or (not symbols and not isinstance(given, list | tuple | sp.Tuple)):
-            what = wrong[0] if wrong else given
+        if wrong or (not symbols and not isinstance(argument, list | tuple | sp.Tuple)):
+            offender = wrong[0] if wrong else argument
             raise ArgumentError(
-                f"argument {position} holds {what!s:.100} ({type(what).__name__}); expected symbols, or lists, tuples "
-                "and matrices of symbols. A number or an expression cannot be an argument: give it a symbol"
+                f"argument {position} holds {offender!s:.100} ({type(offender).__name__}); expected symbols, or lists, "
+                "tuples and matrices of symbols. A number or an expression cannot be an argument: give it a symbol"
             )
         return cls(tuple(symbols), None)
 
 
-def _symbols_in(given: Any, symbols: list[Any]) -> None:
-    for item in given.flat() if isinstance(given, sp.MatrixBase) else given:
+def _symbols_in(items: Any, symbols: list[Any]) -> None:
+    for item in items.flat() if isinstance(items, sp.MatrixBase) else items:
         if isinstance(item, sp.MatrixBase | NDimArray | list | tuple | sp.Tuple):
             _symbols_in(item, symbols)
         else:
@@ -127,8 +127,8 @@ class Model:
 
     def __init__(self, arguments: Any, results: Any) -> None:
         several = isinstance(arguments, Sequence | sp.Tuple) and not isinstance(arguments, str)
-        given: Iterable[Any] = arguments if several else (arguments,)
-        self.arguments = tuple(Argument.of(argument, k) for k, argument in enumerate(given))
+        argument_list: Iterable[Any] = arguments if several else (arguments,)
+        self.arguments = tuple(Argument.of(argument, k) for k, argument in enumerate(argument_list))
         symbols = [symbol for argument in self.arguments for symbol in argument.symbols]
         if len(set(symbols)) < len(symbols):
             twice = next(symbol for k, symbol in enumerate(symbols) if symbol in symbols[:k])
@@ -139,7 +139,7 @@ class Model:
         self.__doc__ = "SymPy expressions."
 
     def map(self, of_each: Callable[[Sequence[Any]], Any]) -> Any:
-        """Return the structure of the results, with what `of_each` makes of the entries of each leaf, in its shape."""
+        """Return the structure of the results, with the values of `of_each` for each leaf's entries, in its shape."""
         return _mapped(self.results, of_each)
 
     @property
@@ -229,7 +229,7 @@ def named_row(node: Any) -> Operation | None:
 
 
 class Places:
-    """The arguments of a model as arrays of whatever stands for their entries.
+    """The arguments of a model as arrays of stand-ins for their entries.
 
     Raises:
         ArgumentError: for another number of arguments, or one of another shape.
@@ -243,18 +243,20 @@ class Places:
         self._of_name: dict[Any, NDArray[Any]] = {}
         for position, (argument, array) in enumerate(zip(model.arguments, arrays, strict=True)):
             if not argument.takes(array.shape):
-                wanted = f"shape {argument.shape}" if argument.shape is not None else f"{len(argument.symbols)} entries"
+                expected = (
+                    f"shape {argument.shape}" if argument.shape is not None else f"{len(argument.symbols)} entries"
+                )
                 raise ArgumentError(
-                    f"argument {position} has shape {array.shape}; expected {wanted}, for {argument.text}"
+                    f"argument {position} has shape {array.shape}; expected {expected}, for {argument.text}"
                 )
             if argument.is_name:
                 self._of_name[argument.symbols[0]] = array
             else:
                 self._of_symbol.update(zip(argument.symbols, array.ravel().tolist(), strict=True))
 
-    def add(self, symbol: Any, place: Any) -> None:
-        """Let `place` stand for one symbol more."""
-        self._of_symbol[symbol] = place
+    def add(self, symbol: Any, reference: Any) -> None:
+        """Add a symbol with the reference that stands for it."""
+        self._of_symbol[symbol] = reference
 
     def of(self, node: Any) -> Any:
         """Return the reference of a symbol or of an array's entry; None if it is no argument.
@@ -262,9 +264,9 @@ class Places:
         Raises:
             TraceError: for an entry that an array does not have.
         """
-        found = self._of_symbol.get(node)
-        if found is not None or not self._of_name or not isinstance(node, sp.Indexed | MatrixElement):
-            return found
+        reference = self._of_symbol.get(node)
+        if reference is not None or not self._of_name or not isinstance(node, sp.Indexed | MatrixElement):
+            return reference
         base = node.base if isinstance(node, sp.Indexed) else node.parent
         array, index = self._of_name.get(base), node.indices
         if array is None:

@@ -33,19 +33,19 @@ def _evaluated(model: Model, arguments: Sequence[Any]) -> Any:
     array([6. , 1.5])
     """
     nodes = Nodes(Places(model, [np.asarray(argument, float) for argument in arguments]))
-    known: dict[int, Any] = {}
+    cache: dict[int, Any] = {}
 
     def make(node: Any, parts: list[Any]) -> Any:
         return _value(nodes.places, node, parts)
 
     def of_each(entries: Sequence[Any]) -> Any:
-        return np.array(bottom_up(entries, nodes.parts, make, known), float)
+        return np.array(bottom_up(entries, nodes.parts, make, cache), float)
 
     return model.map(of_each)
 
 
 class _Constant(float):
-    """The value of an expression without symbols: what is computed from others is a plain float."""
+    """The value of an expression without symbols; values computed from others are plain floats."""
 
 
 def _value(places: Places, node: Any, parts: list[Any]) -> Any:
@@ -53,7 +53,7 @@ def _value(places: Places, node: Any, parts: list[Any]) -> Any:
         return float(row.evaluate(*parts))
     if isinstance(node, _NAMED) and not (parts and hasattr(node, "_imp_")):
         return parts[0] if parts else places.of(node)
-    if all(type(part) is _Constant for part in parts) and (value := constant(node)) is not None:
+    if all(type(operand) is _Constant for operand in parts) and (value := constant(node)) is not None:
         return _Constant(value)
     try:
         computed = _PYTHONS.get(type(node))
@@ -65,7 +65,7 @@ def _value(places: Places, node: Any, parts: list[Any]) -> Any:
             return elementary(*parts)
         if (implementation := getattr(node, "_imp_", None)) is not None:
             return float(implementation(*parts))
-        # the parts are doubles, and so is what comes of them: at more digits a sine of 1e5 is that of another number
+        # the parts are doubles, and so is the result: at more digits a sine of 1e5 is that of another number
         value = node.func(*map(_as_sympy, parts))
         return float(value if value.is_Number else sp.expand_func(value.rewrite(sp.erf)).evalf())
     except (ArithmeticError, TypeError, ValueError):
@@ -75,8 +75,8 @@ def _value(places: Places, node: Any, parts: list[Any]) -> Any:
 @cache
 def _elementary() -> dict[str, Callable[..., float]]:
     """Return functions of the standard library by SymPy's class names, as SymPy's Python printer maps them."""
-    known = PythonCodePrinter().known_functions
-    return {name: getattr(math, theirs[5:]) for name, theirs in known.items() if str(theirs).startswith("math.")}
+    functions = PythonCodePrinter().known_functions
+    return {name: getattr(math, theirs[5:]) for name, theirs in functions.items() if str(theirs).startswith("math.")}
 
 
 def _as_sympy(value: Any) -> Any:
@@ -133,11 +133,11 @@ class _Expressions(Recorder):
     def run(self, function: Any, tape: Tape, arguments: Sequence[Any], inputs: Inputs) -> Any:
         function, arguments, inputs = as_called(function, arguments, inputs)
         model = _model(function)
-        given = [
+        arrays = [
             np.asarray(argument, float) if references is None else references
             for argument, references in zip(arguments, inputs, strict=True)
         ]
-        writer = Writer(tape, Places(model, given))
+        writer = Writer(tape, Places(model, arrays))
         return model.map(lambda entries: np.array(writer.references(entries), np.int64))
 
     def references(self, tape: Tape, leaf: Any) -> References | None:

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 # Parts of expressions -------------------------------------------------------------------------------------------------
 
-#: What SymPy works out in bounded time, where it has been put down without that: not integrals, nor limits.
+#: Unevaluated expressions that SymPy works out in bounded time: neither integrals nor limits.
 UNDONE: Final = (sp.Derivative, sp.Subs, MatrixElement)
 #: Most terms of a sum, or factors of a product.
 MOST_TERMS: Final = 1_000_000
@@ -41,7 +41,7 @@ DIGITS: Final = 30
 
 
 def bottom_up(
-    roots: Iterable[Any], parts: Callable[[Any], Sequence[Any]], make: Callable[[Any, list[T]], T], known: dict[int, T]
+    roots: Iterable[Any], parts: Callable[[Any], Sequence[Any]], make: Callable[[Any, list[T]], T], cache: dict[int, T]
 ) -> list[T]:
     """Return the result of `make` for each root, from the results for its parts; each object is made once.
 
@@ -50,28 +50,28 @@ def bottom_up(
 
     Args:
         roots: expressions; whoever calls holds on to them and to their parts.
-        parts: of an expression, what it is made from.
-        make: from an expression and what was made of its parts.
-        known: what was made already, by identity; it is added to.
+        parts: function that returns the operands of an expression.
+        make: function of an expression and the results for its operands.
+        cache: results by the identity of their expressions; new ones are added.
 
     >>> from sympy.abc import x
     >>> bottom_up([(x + 1) ** 2], lambda node: node.args, lambda node, sizes: 1 + sum(sizes), {})
     [5]
     """
-    found = []
+    results = []
     for root in roots:
         stack: list[tuple[Any, Sequence[Any] | None]] = [(root, None)]
         while stack:
             node, of = stack.pop()
             if of is not None:
-                if id(node) not in known:
-                    known[id(node)] = make(node, [known[id(part)] for part in of])
-            elif id(node) not in known:
+                if id(node) not in cache:
+                    cache[id(node)] = make(node, [cache[id(operand)] for operand in of])
+            elif id(node) not in cache:
                 of = parts(node)
                 stack.append((node, of))
-                stack.extend((part, None) for part in reversed(of) if id(part) not in known)
-        found.append(known[id(root)])
-    return found
+                stack.extend((operand, None) for operand in reversed(of) if id(operand) not in cache)
+        results.append(cache[id(root)])
+    return results
 
 
 class Nodes:
@@ -102,7 +102,7 @@ class Nodes:
         if kind is None:
             return parts
         if kind is sp.Piecewise:
-            return self._keep([part for pair in node.args for part in pair.args])
+            return self._keep([operand for pair in node.args for operand in pair.args])
         if kind in (sp.Sum, sp.Product):
             return self._keep(self._terms(node))
         if self.places.of(node) is not None:
@@ -155,7 +155,7 @@ class Nodes:
 
 
 def _kind(kind: type) -> type | None:
-    """Return the class that decides what the parts of its objects are; None where these are their arguments."""
+    """Return the class that decides which operands its objects have; None where they are the arguments."""
     if issubclass(kind, SYMBOLS + UNDONE):
         return object
     bases: tuple[type, ...] = (sp.Piecewise, sp.Sum, sp.Product)
@@ -205,7 +205,7 @@ def _sinc(x: Any) -> Any:
     return sine_by_argument(x)
 
 
-#: Class → formula on what stands for its arguments.
+#: Class → formula on the stand-ins of its arguments.
 FORMULAS: Final[dict[Any, Callable[..., Any]]] = {
     sp.sec: lambda x: 1.0 / np.cos(x),
     sp.csc: lambda x: 1.0 / np.sin(x),
@@ -266,7 +266,7 @@ class Writer(Nodes):
         super().__init__(places)
         self._tape = tape
         self._known: dict[int, int] = {}
-        #: What was written as a constant, by its value.
+        #: Written constants, by value.
         self.numbers: dict[float, Any] = {}
         self._writers: dict[type, Callable[[Any, list[int]], int]] = {
             sp.Add: self._sum,
@@ -276,8 +276,8 @@ class Writer(Nodes):
 
     def references(self, expressions: Sequence[Any]) -> list[int]:
         """Return references of expressions; truth values are 1 and 0."""
-        found = bottom_up(expressions, self.parts, self._make, self._known)
-        return [self._real(reference) for reference in found]
+        written = bottom_up(expressions, self.parts, self._make, self._known)
+        return [self._real(reference) for reference in written]
 
     def parts(self, node: Any) -> Sequence[Any]:
         """Return the operands; only the base of powers with a constant exponent, also within products."""
@@ -325,16 +325,16 @@ class Writer(Nodes):
     def _row(self, node: Any, row: Operation, parts: list[int]) -> int:
         """Apply the row that an undefined function names."""
         operands = []
-        for kind, part, argument in zip(row.arguments, parts, node.args, strict=True):
+        for kind, reference, argument in zip(row.arguments, parts, node.args, strict=True):
             if kind == "order":
-                lowest, order = row.domain[0][0], math.nan if part >= 0 else self._tape.value_of(part)
+                lowest, order = row.domain[0][0], math.nan if reference >= 0 else self._tape.value_of(reference)
                 if not (order.is_integer() and lowest <= order <= row.largest_order):
                     highest = f"to {row.largest_order:g}" if row.largest_order < math.inf else "on"
                     raise refuse(
                         f"The order of {node!s:.200} is {argument!s:.100}; expected a constant whole number from "
                         f"{lowest:g} {highest}."
                     )
-            operands.append(self._truth(part) if kind == "boolean" else self._real(part))
+            operands.append(self._truth(reference) if kind == "boolean" else self._real(reference))
         return self._tape.apply(row.name, *operands)
 
     def _number(self, node: Any, _: list[int]) -> int:
@@ -358,19 +358,19 @@ class Writer(Nodes):
     def _product(self, node: Any, parts: list[int]) -> int:
         above: list[int] = []
         below: list[int] = []
-        for factor, part in zip(node.args, parts, strict=True):
+        for factor, operand in zip(node.args, parts, strict=True):
             if not _has_number(factor):
-                above.append(self._real(part))
+                above.append(self._real(operand))
             elif factor.args[1].is_negative:
-                below.append(self._to_the(part, -factor.args[1]))
+                below.append(self._to_the(operand, -factor.args[1]))
             else:
-                above.append(self._to_the(part, factor.args[1]))
-        above.sort(key=lambda reference: reference < 0)  # what is common to products has no coefficient
+                above.append(self._to_the(operand, factor.args[1]))
+        above.sort(key=lambda reference: reference < 0)  # the common part of products has no coefficient
         product = self._multiplied(above)
         return self._tape.divide(product, self._multiplied(below)) if below else product
 
     def _factors(self, _: Any, parts: list[int]) -> int:
-        return self._multiplied([self._real(part) for part in parts])
+        return self._multiplied([self._real(operand) for operand in parts])
 
     def _multiplied(self, factors: Sequence[int]) -> int:
         return reduce(self._tape.multiply, factors) if factors else self._tape.constant(1.0)
@@ -401,8 +401,8 @@ class Writer(Nodes):
 
     def _pieces(self, _: Any, parts: list[int]) -> int:
         value = self._tape.constant(float("nan"))  # where no condition holds
-        for part, condition in zip(parts[-2::-2], parts[::-2], strict=True):
-            value = self._tape.select(self._truth(condition), self._real(part), value)
+        for piece, condition in zip(parts[-2::-2], parts[::-2], strict=True):
+            value = self._tape.select(self._truth(condition), self._real(piece), value)
         return value
 
 

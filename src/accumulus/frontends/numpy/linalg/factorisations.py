@@ -26,10 +26,12 @@ from accumulus.tape.tape import Tape
 
 
 def attached(tape: Tape, value: Any, derivative: Any) -> Any:
-    """Return the array `value`, with the derivative of the array `derivative`; what is constant in it stays so."""
+    """Return the array `value` with the derivative of the array `derivative`; its constants stay constants."""
     values = references_of(tape, value)
-    found = map_references(tape, lambda body: partial(body.apply, "attach"), [values, references_of(tape, derivative)])
-    return TracedArray(tape, np.where(values < 0, values, found))
+    with_derivative = map_references(
+        tape, lambda body: partial(body.apply, "attach"), [values, references_of(tape, derivative)]
+    )
+    return TracedArray(tape, np.where(values < 0, values, with_derivative))
 
 
 def fixed(tape: Tape, value: Any) -> Any:
@@ -40,11 +42,11 @@ def fixed(tape: Tape, value: Any) -> Any:
 def plain(tape: Tape, value: Any) -> Any:
     """Return the array `value` without attached derivatives."""
     entries = references_of(tape, value)
-    found = [
+    references = [
         (*tape.arguments(r), r)[0] if r >= tape.inputs and tape.operation(r).name == "attach" else r
         for r in entries.ravel().tolist()
     ]
-    return TracedArray(tape, np.array(found, np.int64).reshape(entries.shape))
+    return TracedArray(tape, np.array(references, np.int64).reshape(entries.shape))
 
 
 def zeros(tape: Tape, *shape: int) -> Any:
@@ -53,7 +55,7 @@ def zeros(tape: Tape, *shape: int) -> Any:
 
 
 def constant_matrix(tape: Tape, count: int, matrix: Any) -> Any:
-    """Return a stack of so many equal matrices that can be filled."""
+    """Return a writeable stack of `count` copies of a matrix."""
     return as_array(tape, np.broadcast_to(matrix, (count, *np.shape(matrix)))).copy()
 
 
@@ -97,8 +99,8 @@ def check_constant(name: str, **options: Any) -> None:
 
 def by_lapack(tape: Any, code: int, matrices: Any) -> list[Any]:
     """Return the parts of a factorisation of each matrix of a stack, as equations of the program."""
-    found = [tape.factorise(code, each) for each in references_of(tape, matrices)]
-    return [TracedArray(tape, np.stack(part)) for part in zip(*found, strict=True)]
+    factorisations = [tape.factorise(code, each) for each in references_of(tape, matrices)]
+    return [TracedArray(tape, np.stack(factor)) for factor in zip(*factorisations, strict=True)]
 
 
 @implements(np.linalg.cholesky)
@@ -110,12 +112,12 @@ def cholesky(tape: Tape, a: Any, /, *, upper: bool = False) -> Any:
     """
     with tape.unsigned_zeros():
         matrices, stack = square_of(tape, a, "cholesky")
-        given, n = matrices.mT if upper else matrices, matrices.shape[-1]
+        lower, n = matrices.mT if upper else matrices, matrices.shape[-1]
         if is_equation(tape, n * n * n // 6):
-            found = [tape.cholesky(each) for each in references_of(tape, given)]
-            factor: Any = TracedArray(tape, np.array(found, np.int64).reshape(matrices.shape))
+            factors = [tape.cholesky(each) for each in references_of(tape, lower)]
+            factor: Any = TracedArray(tape, np.array(factors, np.int64).reshape(matrices.shape))
         else:
-            factor = lower_factor(tape, given)
+            factor = lower_factor(tape, lower)
         return (factor.mT if upper else factor).reshape(*stack, *matrices.shape[1:])
 
 
@@ -231,10 +233,10 @@ def solve_triangular(tape: Tape, a: Any, b: Any, *, lower: bool = False, unit: b
     n = a.shape[-1]
     result = zeros(tape, *b.shape)
     for i in range(n) if lower else reversed(range(n)):
-        known = slice(0, i) if lower else slice(i + 1, n)
+        solved = slice(0, i) if lower else slice(i + 1, n)
         row = b[:, i]
-        if known.start < known.stop:
-            row = row - np.sum(a[:, i, known, np.newaxis] * result[:, known], axis=1)
+        if solved.start < solved.stop:
+            row = row - np.sum(a[:, i, solved, np.newaxis] * result[:, solved], axis=1)
         result[:, i] = row if unit else row / a[:, i, i, np.newaxis]
     return result
 

@@ -67,7 +67,7 @@ LARGEST: Final = 8
 
 
 def _sweeps(n: int, count: int, unsorted: int) -> Iterator[tuple[int, int, bool]]:
-    """Yield the pairs of columns of so many sweeps, and whether to sort them, which the first few do not."""
+    """Yield the pairs of columns of `count` sweeps, and True if they are to be sorted: not in the first `unsorted`."""
     for sweep in range(count):
         yield from ((p, q, sweep >= unsorted) for p, q in combinations(range(n), 2))
 
@@ -87,13 +87,16 @@ def eigh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
     with tape.unsigned_zeros():
         matrices, stack = _symmetric(tape, a, UPLO, "np.linalg.eigh")
         shape = (*stack, *matrices.shape[1:])
-        found: Any
+        decomposition: Any
         if _is_large(tape, matrices):
-            found = by_lapack(tape, EIGENVECTORS, matrices)
+            decomposition = by_lapack(tape, EIGENVECTORS, matrices)
         else:
             values, vectors = _diagonalised(tape, matrices)
-            found = _values_by_rule(tape, matrices, values, vectors), _vectors_by_rule(tape, matrices, values, vectors)
-        return result_type("eigh")(found[0].reshape(shape[:-1]), found[1].reshape(shape))
+            decomposition = (
+                _values_by_rule(tape, matrices, values, vectors),
+                _vectors_by_rule(tape, matrices, values, vectors),
+            )
+        return result_type("eigh")(decomposition[0].reshape(shape[:-1]), decomposition[1].reshape(shape))
 
 
 @implements(np.linalg.eigvalsh)
@@ -102,10 +105,10 @@ def eigvalsh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
     with tape.unsigned_zeros():
         matrices, stack = _symmetric(tape, a, UPLO, "np.linalg.eigvalsh")
         if _is_large(tape, matrices):
-            found, _ = by_lapack(tape, EIGENVECTORS, matrices)
+            eigenvalues, _ = by_lapack(tape, EIGENVECTORS, matrices)
         else:
-            found = _values_by_rule(tape, matrices, *_diagonalised(tape, matrices))
-        return found.reshape(*stack, matrices.shape[-1])
+            eigenvalues = _values_by_rule(tape, matrices, *_diagonalised(tape, matrices))
+        return eigenvalues.reshape(*stack, matrices.shape[-1])
 
 
 def _symmetric(tape: Tape, a: Any, triangle: str, name: str) -> tuple[Any, tuple[int, ...]]:
@@ -115,8 +118,8 @@ def _symmetric(tape: Tape, a: Any, triangle: str, name: str) -> tuple[Any, tuple
     matrices, stack = square_of(tape, a, name)
     if not _is_large(tape, matrices):
         _check_size(matrices.shape[-1], name)
-    given = references_of(tape, matrices.mT if triangle.upper() == "U" else matrices)
-    return TracedArray(tape, np.where(np.tri(matrices.shape[-1], dtype=bool), given, given.mT)), stack
+    entries = references_of(tape, matrices.mT if triangle.upper() == "U" else matrices)
+    return TracedArray(tape, np.where(np.tri(matrices.shape[-1], dtype=bool), entries, entries.mT)), stack
 
 
 def _is_large(tape: Any, matrices: Any) -> bool:
@@ -193,10 +196,10 @@ def _turned(p: Any, q: Any, cosine: Any, sine: Any) -> tuple[Any, Any]:
     return cosine * p - sine * q, sine * p + cosine * q
 
 
-def _make_positive(columns: Any, others: list[Any]) -> None:
-    """Give each column the sign that makes its last entry positive or zero, and the same to those of `others`."""
+def _make_positive(columns: Any, matrices: list[Any]) -> None:
+    """Give each column the sign that makes its last entry positive or zero, and the same to those of `matrices`."""
     negative = (columns[:, -1] < 0.0)[:, np.newaxis]
-    for matrix in (*others, columns):
+    for matrix in (*matrices, columns):
         matrix[...] = np.where(negative, -matrix, matrix)
 
 
@@ -230,8 +233,8 @@ def svdvals(tape: Tape, x: Any, /) -> Any:
     with tape.unsigned_zeros():
         matrices, stack = matrices_of(tape, x, "np.linalg.svdvals")
         if _is_large(tape, matrices):
-            found = _singular_parts(tape, matrices)[0]
-            return found.reshape(*stack, found.shape[-1])
+            singular_values = _singular_parts(tape, matrices)[0]
+            return singular_values.reshape(*stack, singular_values.shape[-1])
         left, values, right = singular(tape, matrices, "np.linalg.svdvals")
         return _singular_by_rule(tape, matrices, left, values, right).reshape(*stack, values.shape[-1])
 
@@ -250,10 +253,10 @@ def svd(tape: Tape, a: Any, full_matrices: bool = True, compute_uv: bool = True,
                     f"{name} of large matrices is recorded without the vectors of no singular value. Write "
                     "full_matrices=False."
                 )
-            s, u, v = (part.reshape(*stack, *part.shape[1:]) for part in _singular_parts(tape, matrices))
+            s, u, v = (factor.reshape(*stack, *factor.shape[1:]) for factor in _singular_parts(tape, matrices))
             return result_type("svd")(u, s, v.mT)
         left, values, right = singular(tape, matrices, name)
-        found = _singular_by_rule(tape, matrices, left, values, right)
+        singular_values = _singular_by_rule(tape, matrices, left, values, right)
         tall = matrices.shape[1] >= matrices.shape[2]
         u, v = (
             _tall_by_rule(tape, matrices, left, values, right, full_matrices)
@@ -261,7 +264,7 @@ def svd(tape: Tape, a: Any, full_matrices: bool = True, compute_uv: bool = True,
             else reversed(_tall_by_rule(tape, matrices.mT, right, values, left, full_matrices))
         )
         vh = v.mT
-        return result_type("svd")(*(part.reshape(*stack, *part.shape[1:]) for part in (u, found, vh)))
+        return result_type("svd")(*(factor.reshape(*stack, *factor.shape[1:]) for factor in (u, singular_values, vh)))
 
 
 def singular(tape: Tape, a: Any, name: str) -> tuple[Any, Any, Any]:
@@ -394,8 +397,8 @@ def _solved_by_lapack(tape: Any, a: Any, b: Any, tall: bool) -> Any:
     least = np.finfo(float).eps * max(a.shape[1:]) * np.max(abs(r), axis=(-2, -1))
     pairs = zip(*(references_of(tape, each) for each in ((r, q.mT @ b) if tall else (r.mT, b))), strict=True)
     solved = TracedArray(tape, np.stack([tape.solve(*pair) for pair in pairs]))
-    found = solved if tall else q @ solved
-    return np.where((np.min(pivots, axis=-1) > least)[:, np.newaxis, np.newaxis], found, np.nan)
+    solutions = solved if tall else q @ solved
+    return np.where((np.min(pivots, axis=-1) > least)[:, np.newaxis, np.newaxis], solutions, np.nan)
 
 
 @implements(np.linalg.pinv)
@@ -411,8 +414,8 @@ def pinv(tape: Tape, a: Any, rcond: Any = None, hermitian: bool = False, *, rtol
         left, values, right = singular(tape, matrices, name)
         least = np.reshape(rcond, (-1, 1)) * values[:, :1]
         inverted = np.where(values > least, 1.0 / values, 0.0)
-        found = (right * inverted[:, np.newaxis]) @ left.mT
-        return _pseudoinverse(tape, matrices, found).reshape(*stack, n, m)
+        inverse = (right * inverted[:, np.newaxis]) @ left.mT
+        return _pseudoinverse(tape, matrices, inverse).reshape(*stack, n, m)
 
 
 def _pseudoinverse(tape: Tape, a: Any, p: Any) -> Any:

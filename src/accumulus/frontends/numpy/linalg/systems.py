@@ -102,7 +102,10 @@ def _slogdet(tape: Tape, a: Any) -> Any:
         else:
             entries = matrices.reshape(*stack, n * n)
             result = _for_each(tape, entries, 2, lambda tape, each: [*logarithm(tape, _rows(each, n, n))])
-    parts = (make(tape, part if part.ndim else int(part)) for part in (result[..., 0], result[..., 1]))
+    parts = (
+        make(tape, references if references.ndim else int(references))
+        for references in (result[..., 0], result[..., 1])
+    )
     return type(np.linalg.slogdet(np.eye(1)))(*parts)
 
 
@@ -117,7 +120,7 @@ def _for_each(
     columns = [column(each.copy()) for each in rows.T]
     body = Tape(len(columns), signed_zeros=tape.signed_zeros)
     numbers = map(tape.uniform, columns)
-    body.outputs = write(body, [k if known is None else body.constant(known) for k, known in enumerate(numbers)])
+    body.outputs = write(body, [k if number is None else body.constant(number) for k, number in enumerate(numbers)])
     return np.stack([references_in(each) for each in tape.extend(body, columns)], axis=-1).reshape(*stack, results)
 
 
@@ -126,7 +129,7 @@ def _rows(entries: list[int], count: int, length: int) -> Rows:
 
 
 def is_equation(tape: Any, products: int) -> bool:
-    """Return True if a system of so many operations is an equation of the program, rather than written out."""
+    """Return True if a system with this many products is an equation of the program, rather than written out."""
     return products > MOST_UNROLLED_SYSTEM and tape.in_loops(products, products)
 
 
