@@ -104,10 +104,10 @@ class Equations:
         self.results = len(tape.outputs)
         self._programs: dict[tuple[str, int | tuple[int, ...]], CompiledProgram] = {}
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *operands: Any) -> Any:
         """Record the function for traced arguments and parameters."""
         tape = ACTIVE.tape
-        return TracedArray(tape, np.array(replayed(self._tape, tape, in_row(tape, *given).tolist()), np.int64))
+        return TracedArray(tape, np.array(replayed(self._tape, tape, in_row(tape, *operands).tolist()), np.int64))
 
     def program(self, kind: Kind, by: int | tuple[int, ...] = ()) -> CompiledProgram:
         """Return the function, or a derivative of it by some arguments, compiled."""
@@ -120,7 +120,7 @@ class Equations:
         """Return derivatives by some parameters: of each, those of all results."""
         position = len(self.sizes)
         jacobian = compiled(self, JACOBIAN, self.name, position)
-        recording = record(lambda *given: jacobian(*given)[:, list(chosen)].T.reshape(-1), self.examples)
+        recording = record(lambda *arguments: jacobian(*arguments)[:, list(chosen)].T.reshape(-1), self.examples)
         return Equations(recording.scalars, self.sizes, self.name)
 
 
@@ -206,7 +206,7 @@ class Recorded(Call):
         rest = np.setdiff1d(np.arange(self.argument_count), chosen)
         order = np.argsort(np.concatenate([chosen, rest]))
 
-        def parted(some: Any, others: Any) -> Any:
-            return self._function(np.concatenate([some, others])[order])
+        def parted(some: Any, remaining: Any) -> Any:
+            return self._function(np.concatenate([some, remaining])[order])
 
         return compiled(parted, JACOBIAN, self.name, 0)(x[chosen], x[rest]).reshape(-1)
