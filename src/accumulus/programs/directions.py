@@ -245,8 +245,8 @@ def settled_seeds(recording: Recording, call: Directed, selection: Selection, ki
             several.add(seed_shape[0])
         else:
             raise ArgumentError(
-                f"{call.names[seed]} of {subject} has shape {seed_shape}, and its {of} shape {shape}; expected the same, "
-                f"or one axis more, in front, for {several_of}"
+                f"{call.names[seed]} of {subject} has shape {seed_shape}, and its {of} shape {shape}; expected the "
+                f"same, or one axis more, in front, for {several_of}"
             )
     if len(several) > 1:
         counts = ", ".join(sorted("none" if k is None else str(k) for k in several))
