@@ -100,7 +100,7 @@ def manifolds_in(options: dict[str, Any]) -> list[Any]:
 
 
 def options_and_choice(
-    kind: Kind, given: Mapping[str, Any], beside: Iterable[str] = ()
+    kind: Kind, keywords: Mapping[str, Any], beside: Iterable[str] = ()
 ) -> tuple[Options, Chosen | None]:
     """Return options, and the selection of a matrix, None for all. `beside` are other names that the caller takes.
 
@@ -108,16 +108,18 @@ def options_and_choice(
         ArgumentError, UnknownNameError: for what does not exist or does not fit.
     """
     taken = CHOICE if kind.is_matrix else {}
-    options = Options.of([*beside, *taken], **{name: value for name, value in given.items() if name not in taken})
-    choice = {name: given.get(name) for name in CHOICE}
+    options = Options.of([*beside, *taken], **{name: value for name, value in keywords.items() if name not in taken})
+    choice = {name: keywords.get(name) for name in CHOICE}
     if all(value is None for value in choice.values()):
         return options, None
     return options, Chosen(**choice, sparse=options.sparse is not None)
 
 
-def dense(kind: Kind, given: Mapping[str, Any], beside: Iterable[str] = ()) -> Options:
+def dense(kind: Kind, keywords: Mapping[str, Any], beside: Iterable[str] = ()) -> Options:
     """Return the options of a kind whose results are no matrices. `beside` are other names that the caller takes."""
-    options = Options.of(beside, **given)
+    options = Options.of(beside, **keywords)
     if options.sparse is not None:
-        raise ArgumentError(f"sparse is {given['sparse']!r} for {kind.name}, whose results are arrays; expected none")
+        raise ArgumentError(
+            f"sparse is {keywords['sparse']!r} for {kind.name}, whose results are arrays; expected none"
+        )
     return options

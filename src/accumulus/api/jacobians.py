@@ -290,9 +290,9 @@ class _Lagrangian:
 
     def __call__(self, x: Any, sigma: Any, multipliers: Any, *parameters: Any) -> Any:
         if ACTIVE.tape is None:
-            value, constraints = (recorder_of(part).evaluate(part, (x, *parameters)) for part in self._functions)
+            value, constraints = (recorder_of(term).evaluate(term, (x, *parameters)) for term in self._functions)
         else:
-            value, constraints = (part(x, *parameters) for part in self._parts)
+            value, constraints = (term(x, *parameters) for term in self._parts)
         names = [name_of(function) for function in self._functions]
         constraints = np.asarray(constraints) if isinstance(constraints, list | tuple) else constraints
         if np.shape(value):
