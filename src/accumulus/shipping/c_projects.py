@@ -121,12 +121,12 @@ class CProject:
     def header(self) -> str:
         """The header: what is computed, and declarations, also of where the nonzeros of sparse results are."""
         tables = [
-            f"/* {part} of the nonzeros of {result}, a matrix of {shape[0]} x {shape[1]} */\n"
-            f"extern const int {self.name}_{result}_{part}[{len(numbers)}];"
-            for result, shape, part, numbers in self._tables()
+            f"/* {axis} of the nonzeros of {result}, a matrix of {shape[0]} x {shape[1]} */\n"
+            f"extern const int {self.name}_{result}_{axis}[{len(numbers)}];"
+            for result, shape, axis, numbers in self._tables()
         ]
-        program, given = self.program, ", ".join(f"a{k} is {name}" for k, name in enumerate(self.parameters))
-        about = printable(f"{program.kind.title} of {program.name}{given and '; '}{given}").replace("*/", "* /")
+        program, arguments = self.program, ", ".join(f"a{k} is {name}" for k, name in enumerate(self.parameters))
+        about = printable(f"{program.kind.title} of {program.name}{arguments and '; '}{arguments}").replace("*/", "* /")
         text = f"/* {about} */\n\n{self.source.header}"
         end = text.index("#ifdef __cplusplus\n}")
         return text if not tables else text[:end] + "\n".join(tables) + "\n\n" + text[end:]
@@ -135,16 +135,16 @@ class CProject:
     def code(self) -> str:
         """The functions and tables, to be put behind the header."""
         tables = [
-            f"const int {self.name}_{result}_{part}[{len(numbers)}] = {{{', '.join(map(str, numbers))}}};\n"
-            for result, _, part, numbers in self._tables()
+            f"const int {self.name}_{result}_{axis}[{len(numbers)}] = {{{', '.join(map(str, numbers))}}};\n"
+            for result, _, axis, numbers in self._tables()
         ]
         return "".join([self.source.code, *tables])
 
     def _tables(self) -> list[tuple[str, tuple[int, int], str, list[int]]]:
         return [
-            (result, pattern.shape, part, numbers.tolist())
+            (result, pattern.shape, axis, numbers.tolist())
             for result, pattern in self.patterns.items()
-            for part, numbers in (("rows", pattern.rows), ("columns", pattern.columns))
+            for axis, numbers in (("rows", pattern.rows), ("columns", pattern.columns))
             if len(numbers)
         ]
 
@@ -168,8 +168,8 @@ def compiled_library(text: str, path: Path, *, native: bool) -> None:
 
 def _processor(native: bool) -> str:
     """Return the processor that libraries are compiled for."""
-    known = _PROCESSORS.get(platform.machine().lower())
-    return "native" if native or known is None else known
+    portable = _PROCESSORS.get(platform.machine().lower())
+    return "native" if native or portable is None else portable
 
 
 def source_of(program: CompiledProgram, name: str, segments: Any, lanes: int = 0) -> CSource | LoopSource:

@@ -176,10 +176,10 @@ class LoadedDerivative(Derivative):
         shapes = [np.shape(x) for x in examples]
         alike = [cases for cases in self._programs.values() if _fits(cases, examples)]
         if not alike:
-            known = " or ".join(sorted({str(cases.argument_shapes) for cases in self._programs.values()}))
+            saved_shapes = " or ".join(sorted({str(cases.argument_shapes) for cases in self._programs.values()}))
             raise ArgumentError(
                 f"the file of {self.__name__} has no program for arguments of the shapes {shapes}, or for these "
-                f"constants; it has one for {known or 'other structures'}. Save it again after a call with such "
+                f"constants; it has one for {saved_shapes or 'other structures'}. Save it again after a call with such "
                 "arguments"
             )
         for program in alike[0].programs:  # at the very border of two cases guards that are compiled may all fail
@@ -196,8 +196,8 @@ class LoadedDerivative(Derivative):
     def report(self) -> LoadedReport:  # type: ignore[override]
         """Return the report of the program that was called last."""
         program, last = self._program(), self._last_form._last
-        found: LoadedReport = program.report()
-        return replace(found, cases=1 if last is None else len(last[0].programs))
+        summary: LoadedReport = program.report()
+        return replace(summary, cases=1 if last is None else len(last[0].programs))
 
 
 def _fits(cases: Cases, examples: Sequence[Any]) -> bool:
@@ -253,8 +253,8 @@ def _form_as_data(form: Derivative, name: str, arrays: Arrays) -> dict[str, Any]
     if isinstance(call, Restructured):
         call = call.as_given
         structures = [
-            structure_as_data(part, f"an argument of {name}", arrays)
-            for part in (*call.positional, *call.keywords.values())
+            structure_as_data(structure, f"an argument of {name}", arrays)
+            for structure in (*call.positional, *call.keywords.values())
         ]
         data["call"] = {"arguments": structures, "keywords": list(call.keywords), "names": list(call.names)}
     data["shapes"] = [
@@ -313,7 +313,7 @@ def _add_programs(form: LoadedDerivative, record: Fields, constants: Constants) 
 
 def _places(record: Fields, name: str) -> tuple[int | str, ...]:
     places = record.items(name)
-    if any(type(place) not in (int, str) for place in places):
+    if any(type(argument) not in (int, str) for argument in places):
         raise FileError(f"'{name}' is {shortened(places)}; expected positions and names of arguments")
     return tuple(places)
 

@@ -108,12 +108,12 @@ def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
     Raises:
         ArgumentError: if its results hold what no file can.
     """
-    recording, results, what = program.recording, program._results, f"the result of {program.name}"
+    recording, results, subject = program.recording, program._results, f"the result of {program.name}"
     guarded = program.is_guarded
     data: dict[str, Any] = {
         "argument_shapes": [None if shape is None else list(shape) for shape in recording.argument_shapes],
         "result_shapes": [list(shape) for shape in recording.result_shapes],
-        "structure": structure_as_data(recording.structure, what, arrays),
+        "structure": structure_as_data(recording.structure, subject, arrays),
         "guards": [[guard.file, guard.line, guard.source, guard.answer] for guard in recording.guards],
         # what says exactly where guards hold, for points at the border of two cases
         "function": tape_as_data(recording.program, arrays) if guarded else None,
@@ -128,8 +128,8 @@ def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
             }
             for pattern in results.fixed_patterns("a file")
         ],
-        "returned": structure_as_data(results.structure, what, arrays),
-        "derivatives": structure_as_data(results._jacobian, what, arrays),
+        "returned": structure_as_data(results.structure, subject, arrays),
+        "derivatives": structure_as_data(results._jacobian, subject, arrays),
         "operations": program.operations,
         "found": _found(program),
         **_forms_of(program.code, arrays),
@@ -147,8 +147,8 @@ def _forms_of(code: Compilable, arrays: Arrays) -> dict[str, Any]:
 def _found(program: CompiledProgram) -> dict[str, Any]:
     """Return facts on how the program was found."""
     plan = program.plan
-    found = {name: getattr(plan, name) for name in ("method", "objective", "cost", "lower_bound")} if plan else {}
-    return found | {"cut_short": program.cut_short} if program.cut_short else found
+    facts = {name: getattr(plan, name) for name in ("method", "objective", "cost", "lower_bound")} if plan else {}
+    return facts | {"cut_short": program.cut_short} if program.cut_short else facts
 
 
 def _segment_as_data(segment: Segment, arrays: Arrays) -> dict[str, Any]:
@@ -210,9 +210,9 @@ def _chosen(record: Fields, name: str, bound: int) -> NDArray[np.intp] | slice:
         if len(value) == 2 and all(type(n) is int for n in value) and 0 <= value[0] <= value[1] <= bound:
             return slice(*value)
     else:
-        found = record.array(name).astype(np.intp)
-        if not len(found) or (found.min() >= 0 and found.max() < bound):
-            return found
+        positions = record.array(name).astype(np.intp)
+        if not len(positions) or (positions.min() >= 0 and positions.max() < bound):
+            return positions
     raise FileError(f"'{name}' of {record.what} are not from 0 to {bound - 1}")
 
 
@@ -225,11 +225,11 @@ def _pattern(record: Fields, options: Options) -> SparsePattern:
         not len(each) or (each.min() >= 0 and each.max() < size)
         for each, size in zip((rows, columns), sizes, strict=True)
     )
-    found, order = SparsePattern.ordered(rows, columns, (sizes[0], sizes[1]), options.sparse)
-    places = found.rows.astype(np.int64) * sizes[1] + found.columns
+    pattern, order = SparsePattern.ordered(rows, columns, (sizes[0], sizes[1]), options.sparse)
+    places = pattern.rows.astype(np.int64) * sizes[1] + pattern.columns
     if not inside or order is not None or len(np.unique(places)) < len(places):
         raise FileError(f"{record.what} has nonzeros outside of the matrix, or in another order than its format has")
-    return found
+    return pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +283,7 @@ def program_from_data(record: Fields, name: str, kind: Kind, options: Options, c
             raise FileError(f"{record.what} has guards that are not those of its function")
     slices = tuple([slice(end - size, end) for end, size in zip(ends, sizes, strict=True)])
     code, facts = _code(tape, record, options), Saved(record.record("found").data)
-    given = Derivation(
+    derivation = Derivation(
         Recording(function, shapes, slices, result_shapes, structure, guards=guards),
         kind,
         Selection((), structure),
@@ -293,7 +293,7 @@ def program_from_data(record: Fields, name: str, kind: Kind, options: Options, c
         cut_short=str(facts.found.get("cut_short", "")),
     )
     laid_out = _SavedResults(record, options, code, len(tape.outputs) - bool(guards), constants)
-    program = CompiledProgram(name, options, given, laid_out, {})
+    program = CompiledProgram(name, options, derivation, laid_out, {})
     program.operations = record.number("operations")
     program.compile()
     return program
@@ -310,12 +310,12 @@ def _code(tape: Program, record: Fields, options: Options) -> Compilable:
         raise FileError(f"{record.what} has loops in {options.dtype}; expected float64")
     maps = fuse(tape)
     bodies = [each for each in maps if each.is_body]
-    known = [scalars_from_data(each, in_loop=True) for each in record.records("bodies")]
+    saved_bodies = [scalars_from_data(each, in_loop=True) for each in record.records("bodies")]
     if [(len(each.leaves), len(each.body.outputs)) for each in bodies] != [
-        (body.inputs, len(body.outputs)) for body in known
+        (body.inputs, len(body.outputs)) for body in saved_bodies
     ]:
         raise FileError(f"{record.what} has bodies that are not those of its blocks")
-    for each, body in zip(bodies, known, strict=True):
+    for each, body in zip(bodies, saved_bodies, strict=True):
         each.body = body
     return LoopNest(tape, maps)
 
