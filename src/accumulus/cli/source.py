@@ -77,12 +77,12 @@ def _results(program: CompiledProgram, differentiated: Sequence[Sequence[str]]) 
     if kind.first is not None:
         gradient = [[_derivative(name, column) for column in columns] for columns in differentiated]
         return [[name]] * kind.first.values + gradient
-    found, first = [], 0
+    entries, first = [], 0
     for shape in recording.result_shapes:
         size = int(np.prod(shape))
-        found.append([f"{name}{recording.entry_name(k)}" for k in range(first, first + size)])
+        entries.append([f"{name}{recording.entry_name(k)}" for k in range(first, first + size)])
         first += size
-    return found
+    return entries
 
 
 def _derivative(entry: str, by: str) -> str:
