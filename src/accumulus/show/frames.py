@@ -187,11 +187,11 @@ class Frames:
 
     def faces_after(self, steps: int) -> set[Face]:
         """Return the faces that exist after a number of steps."""
-        found = set(self.faces or ())
+        faces = set(self.faces or ())
         for change in self.changes[:steps]:
-            found.difference_update(change.removed_faces)
-            found.update(change.added_faces)
-        return found
+            faces.difference_update(change.removed_faces)
+            faces.update(change.added_faces)
+        return faces
 
     # Groups ----------------------------------------------------------------------------------------------------
 
@@ -246,8 +246,8 @@ class Frames:
         # by name: the theory stands on this package
         decomposition = import_module("accumulus.theory.graphs.chains_and_blocks").decompose(self.graph)
         innermost: dict[Hashable, int] = {}
-        for number, part in enumerate(decomposition.walk()):
-            innermost.update(dict.fromkeys(inner_vertices(self.graph, part), number))
+        for number, component in enumerate(decomposition.walk()):
+            innermost.update(dict.fromkeys(inner_vertices(self.graph, component), number))
         return lambda end: innermost.get(self._middle(end), -1)
 
     def _page(self) -> Callable[[int], Hashable]:
@@ -272,16 +272,18 @@ class Frames:
         whole = self.plan.accumulation
         if steps == self.steps:
             return count(whole, "operations")
-        given = whole.steps
-        first = Steps(given.edges, given.is_product[:steps], given.left[:steps], given.right[:steps])
+        whole_steps = whole.steps
+        first = Steps(
+            whole_steps.edges, whole_steps.is_product[:steps], whole_steps.left[:steps], whole_steps.right[:steps]
+        )
         entries = {(0, k): value for k, value in enumerate(self.alive_after(steps))}
         return canonical(emit(Accumulation(self.graph, first, entries))).operations
 
 
-def inner_vertices(graph: DifferentiationGraph, part: Any) -> set[int]:
+def inner_vertices(graph: DifferentiationGraph, component: Any) -> set[int]:
     """Return the vertices of a part of a decomposition without its two ends."""
-    edges = list(part.edges)
-    return {*graph.sources[edges].tolist(), *graph.targets[edges].tolist()} - {part.source, part.sink}
+    edges = list(component.edges)
+    return {*graph.sources[edges].tolist(), *graph.targets[edges].tolist()} - {component.source, component.sink}
 
 
 def _runs(ends: Sequence[int], key: Callable[[int], Hashable]) -> Iterator[list[int]]:
@@ -376,19 +378,19 @@ class _Line:
         """Join what two vertices have in common, the units around these taken away where that is nothing."""
         terms = (left, right)
         while not {*self.above(left)} & {*self.above(right)}:
-            found = next(((u, v) for v in terms for u in self.above(v) if is_unit(u)), None)
-            if found is None:
+            edge = next(((u, v) for v in terms for u in self.above(v) if is_unit(u)), None)
+            if edge is None:
                 break
-            self.remove(*found)
-            for p in self.above(found[0]):
-                self.add(p, found[1])
+            self.remove(*edge)
+            for p in self.above(edge[0]):
+                self.add(p, edge[1])
         while not {*self.below(left)} & {*self.below(right)}:
-            found = next(((v, u) for v in terms for u in self.below(v) if is_unit(u)), None)
-            if found is None:
+            edge = next(((v, u) for v in terms for u in self.below(v) if is_unit(u)), None)
+            if edge is None:
                 break
-            self.remove(*found)
-            for s in self.below(found[1]):
-                self.add(found[0], s)
+            self.remove(*edge)
+            for s in self.below(edge[1]):
+                self.add(edge[0], s)
         above = [p for p in self.above(left) if p in self.predecessors.get(right, ())]
         below = [s for s in self.below(left) if s in self.successors.get(right, ())]
         for v in terms:

@@ -71,9 +71,9 @@ class MethodCosts:
     lower_bound: int | None = None
 
     @classmethod
-    def of(cls, found: Plan, method: str | None = None) -> MethodCosts:
+    def of(cls, plan: Plan, method: str | None = None) -> MethodCosts:
         """Costs of a plan; under the name `method`, if given, instead of the plan's own."""
-        return cls(method or found.method, **found.costs, seconds=found.seconds, lower_bound=found.lower_bound)
+        return cls(method or plan.method, **plan.costs, seconds=plan.seconds, lower_bound=plan.lower_bound)
 
     def cost(self, objective: str) -> int:
         """Return the cost under one objective."""
@@ -95,9 +95,9 @@ def compared(graph: DifferentiationGraph, methods: Iterable[str], **options: Any
     for method in methods:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TimeLimitWarning)
-            found = plan(graph, method=method, **{"cache": False, **options})
-        if method in ("auto", found.method):
-            yield MethodCosts.of(found, method)
+            candidate = plan(graph, method=method, **{"cache": False, **options})
+        if method in ("auto", candidate.method):
+            yield MethodCosts.of(candidate, method)
 
 
 def small_enough(graph: DifferentiationGraph, method: str) -> bool:
@@ -122,7 +122,7 @@ def comparison_table(candidates: Iterable[MethodCosts], chosen: str | None = Non
     return table(headings, rows, marked=chosen)
 
 
-def chosen_because(chosen: MethodCosts, others: Iterable[MethodCosts], objective: str) -> str:
+def chosen_because(chosen: MethodCosts, alternatives: Iterable[MethodCosts], objective: str) -> str:
     """One sentence: how the chosen plan compares with the others, and with the lower bound if one is known.
 
     >>> chosen = MethodCosts("vertex", 9, 6, 30, lower_bound=25)
@@ -131,7 +131,7 @@ def chosen_because(chosen: MethodCosts, others: Iterable[MethodCosts], objective
     """
     cost = chosen.cost(objective)
     names_by_change: dict[str, list[str]] = {}
-    for other in others:
+    for other in alternatives:
         if other.method != chosen.method:
             names_by_change.setdefault(change(cost, other.cost(objective)), []).append(other.method)
     phrases = [f"{words} {_listed(names)}" for words, names in names_by_change.items()]
@@ -185,8 +185,8 @@ class ByValueFacts:
         proof = by_value.proof
         values, definitions = (0, 0) if by_value.least is None else by_value.least[:2]
         counts = len(proof.outputs), sum(proof.outputs), proof.error, by_value.tested
-        found = tuple(by_value.identities)
-        return cls(*counts, values, definitions, by_value.excess, found, by_value.unexplained)
+        identities = tuple(by_value.identities)
+        return cls(*counts, values, definitions, by_value.excess, identities, by_value.unexplained)
 
     def rows(self) -> list[tuple[str, str]]:
         """Names and texts for the report."""
@@ -252,8 +252,8 @@ class Condition:
 
     def __str__(self) -> str:
         runs = [(answer, len(list(run))) for answer, run in groupby(self.answers)]
-        told = ", ".join(f"{count} times {answer}" if count > 1 else answer for answer, count in runs)
-        return f"{PurePath(self.file).name}:{self.line} {_shortened(self.source, CONDITION_WIDTH)} → {told}"
+        answers = ", ".join(f"{count} times {answer}" if count > 1 else answer for answer, count in runs)
+        return f"{PurePath(self.file).name}:{self.line} {_shortened(self.source, CONDITION_WIDTH)} → {answers}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,8 +411,8 @@ class Shown:
         if self.cut_short:
             said = "the clock ran out; a longer time_limit, or a machine that is less busy, gives the same program"
             rows.append(("cut short", f"at {self.cut_short}: {said} everywhere"))
-        rows += [("not watched", what) for what in self.unwatched]
-        return [*rows, *(("not done by code", f"changes of {what}") for what in self.changed)]
+        rows += [("not watched", subject) for subject in self.unwatched]
+        return [*rows, *(("not done by code", f"changes of {subject}") for subject in self.changed)]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

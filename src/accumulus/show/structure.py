@@ -78,7 +78,7 @@ def lines_text(lines: Iterable[tuple[str, int]]) -> str:
     by_file: dict[str, list[int]] = {}
     for file, line in sorted(lines):
         by_file.setdefault(PurePath(file).name, []).append(line)
-    found = []
+    texts = []
     for file, numbers in sorted(by_file.items()):
         runs: list[list[int]] = []
         for number in sorted(set(numbers)):
@@ -86,8 +86,8 @@ def lines_text(lines: Iterable[tuple[str, int]]) -> str:
                 runs[-1][1] = number
             else:
                 runs.append([number, number])
-        found.append(f"{file}:{','.join(f'{a}-{b}' if b > a else str(a) for a, b in runs)}")
-    return ", ".join(found)
+        texts.append(f"{file}:{','.join(f'{a}-{b}' if b > a else str(a) for a, b in runs)}")
+    return ", ".join(texts)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

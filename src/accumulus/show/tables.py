@@ -184,8 +184,8 @@ def _parts(renderable: RenderableType) -> Iterable[str]:
     from rich.text import Text
 
     if isinstance(renderable, Group):
-        for part in renderable.renderables:
-            yield from _parts(part)
+        for child in renderable.renderables:
+            yield from _parts(child)
     elif isinstance(renderable, Table):
         yield _table(renderable)
     elif isinstance(renderable, Text):
