@@ -85,9 +85,9 @@ def directory() -> Path:
     Raises:
         OSError: if neither the environment nor the system names a place.
     """
-    given = os.environ.get("ACCUMULUS_CACHE")
-    if given:
-        return Path(given).absolute()
+    configured = os.environ.get("ACCUMULUS_CACHE")
+    if configured:
+        return Path(configured).absolute()
     from platformdirs import user_cache_path
 
     try:
@@ -138,12 +138,12 @@ def contents() -> dict[Kind, list[int]]:
     Raises:
         OSError: if there is no place for a cache.
     """
-    found: dict[Kind, list[int]] = {}
+    sizes: dict[Kind, list[int]] = {}
     for kind in get_args(Kind):
-        found[kind] = []
+        sizes[kind] = []
         with suppress(FileNotFoundError), os.scandir(directory() / kind) as entries:
-            found[kind] = [_occupied(entry.stat(follow_symlinks=False).st_size) for entry in entries]
-    return found
+            sizes[kind] = [_occupied(entry.stat(follow_symlinks=False).st_size) for entry in entries]
+    return sizes
 
 
 def state() -> str:
@@ -236,7 +236,7 @@ class _Folder:
             _written[self._path] = unseen + written
             return
         _written[self._path] = 0
-        known: list[tuple[int, int, str]] = []
+        files: list[tuple[int, int, str]] = []
         now = time.time()
         with os.scandir(self._path if self._descriptor is None else self._descriptor) as entries:
             for entry in entries:
@@ -244,13 +244,13 @@ class _Folder:
                 with suppress(FileNotFoundError):
                     status = entry.stat(follow_symlinks=False)
                     if not entry.name.endswith(_UNFINISHED):
-                        known.append((status.st_mtime_ns, _occupied(status.st_size), entry.path))
+                        files.append((status.st_mtime_ns, _occupied(status.st_size), entry.path))
                     elif now - status.st_mtime > _ABANDONED:
                         self._remove(entry.path)
-        total = sum(size for _, size, _ in known)
+        total = sum(size for _, size, _ in files)
         if total <= LIMIT:
             return
-        for _, size, path in sorted(known):
+        for _, size, path in sorted(files):
             if total <= LIMIT * _REMAINING:
                 break
             self._remove(path)
@@ -340,11 +340,11 @@ def code_version(packages: Iterable[str], folders: Iterable[str]) -> str:
     for folder in folders:
         # a package that was moved would no longer count, and the cache would outlive its code
         assert (root / folder).is_dir(), f"accumulus has no folder {folder}"
-        for place, _, files in sorted(os.walk(root / folder)):
+        for subfolder, _, files in sorted(os.walk(root / folder)):
             for file in sorted(files):
                 if file.endswith(".py"):
-                    known = os.stat(os.path.join(place, file))
-                    parts.append(f"{place.removeprefix(str(root))}/{file} {known.st_size} {known.st_mtime_ns}")
+                    status = os.stat(os.path.join(subfolder, file))
+                    parts.append(f"{subfolder.removeprefix(str(root))}/{file} {status.st_size} {status.st_mtime_ns}")
     return "\n".join(parts)
 
 
@@ -366,9 +366,9 @@ def processor() -> str:
             first = file.read(1 << 14).split("\n\n")[0]
     except OSError:
         first = ""
-    told = [line for line in first.splitlines() if line.partition(":")[0].strip() in _TELLING]
-    if len(told) > 1:
-        return "\n".join(told)
+    lines = [line for line in first.splitlines() if line.partition(":")[0].strip() in _TELLING]
+    if len(lines) > 1:
+        return "\n".join(lines)
     import llvmlite.binding as llvm
 
     return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
@@ -376,9 +376,9 @@ def processor() -> str:
 
 def digest(parts: Iterable[bytes]) -> str:
     """Return a hash of several strings of bytes, 32 hexadecimal digits."""
-    found = hashlib.blake2b(digest_size=16)
-    for part in parts:
+    hasher = hashlib.blake2b(digest_size=16)
+    for piece in parts:
         # lengths, so that nothing can move from one part to the next
-        found.update(len(part).to_bytes(8, "little"))
-        found.update(part)
-    return found.hexdigest()
+        hasher.update(len(piece).to_bytes(8, "little"))
+        hasher.update(piece)
+    return hasher.hexdigest()

@@ -82,8 +82,8 @@ class Context(Deadline):
         """
         options = self.options
         brief = options.counts_rewritten and edges <= SMALL
-        own = self.part(PLANNING) if options.rewrites else self
-        return own.having(effort=BEFORE_REWRITING[options.effort]) if brief else own
+        share = self.part(PLANNING) if options.rewrites else self
+        return share.having(effort=BEFORE_REWRITING[options.effort]) if brief else share
 
     def tell(self, stage: str, cost: int | None = None, expected: float | None = None) -> None:
         """Report the state of the preparation to the user's progress function, if there is one."""

@@ -150,13 +150,13 @@ class OpaqueError(TraceError, CompileError):
         )
 
 
-def unknown_name(what: str, given: object, known: Iterable[str]) -> UnknownNameError:
+def unknown_name(kind: str, name: object, registered: Iterable[str]) -> UnknownNameError:
     """Return the error for a name that is not in a registry, with the closest known name and the whole list.
 
     >>> print(unknown_name("method", "revers", ["forward", "reverse"]))
     unknown method 'revers'; did you mean 'reverse'? Known: forward, reverse.
     """
-    names = sorted(known)
-    close = get_close_matches(str(given), names, n=1)
+    names = sorted(registered)
+    close = get_close_matches(str(name), names, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "."
-    return UnknownNameError(f"unknown {what} {given!r}{hint} Known: {', '.join(names)}.")
+    return UnknownNameError(f"unknown {kind} {name!r}{hint} Known: {', '.join(names)}.")

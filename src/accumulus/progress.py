@@ -43,14 +43,14 @@ class ProgressLine:
     """A line on a terminal, or a bar in a notebook, that says what is being prepared; gone when all is done.
 
     Args:
-        what: is being prepared.
+        subject: name of the function or batch that is prepared.
         console: where the line is written; the error stream, if that is a terminal.
         shown: True shows it at once, line by line where there is neither terminal nor notebook; False never; None
             after `PATIENCE` seconds, or as soon as so many are expected.
     """
 
-    def __init__(self, what: str, console: Console | None = None, shown: bool | None = None) -> None:
-        self._what, self._console, self._shown = what, console, shown
+    def __init__(self, subject: str, console: Console | None = None, shown: bool | None = None) -> None:
+        self._what, self._console, self._shown = subject, console, shown
         self._stage = self._note = ""
         self._began, self._expected = 0.0, 0.0
         self._display: _Terminal | _Notebook | _Lines | None = None

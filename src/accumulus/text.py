@@ -69,8 +69,8 @@ def some_of(names: Iterable[str]) -> str:
     >>> some_of("abcdefg")
     'a, b, c, d, e and 2 more'
     """
-    known = [*names]
-    return ", ".join(known[:5]) + (f" and {len(known) - 5} more" if len(known) > 5 else "")
+    listed = [*names]
+    return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
 
 
 def escaped(text: str) -> str:
