@@ -77,11 +77,11 @@ class Annealing(ABC):
 
     @abstractmethod
     def _begin(self, start: Sequence[int]) -> float:
-        """Begin with what a run starts from; returns the unit of temperature."""
+        """Begin a run at a start; return the unit of temperature."""
 
     @abstractmethod
     def _visit(self, visits: int) -> int:
-        """Make so many visits, or those of a slice if these are fewer; returns how many."""
+        """Make at most `visits` visits, of one slice; return their number."""
 
     @abstractmethod
     def sweeps_in(self, seconds: float) -> float:

@@ -41,24 +41,24 @@ import numpy as np
 
 from accumulus.errors import CacheWarning
 
-#: What is stored; each has a folder of its own.
+#: Kinds of stored data; each has a folder of its own.
 Kind = Literal["kernels", "plans", "programs", "tapes"]
 
-#: Packages, and folders of this one, whose code decides what is stored: a change of theirs makes other keys. Kernels
-#: are stored by what their sources are, see `accumulus.native.sources`.
+#: Packages, and folders of this one, whose code decides the stored data: a change of theirs makes other keys. Kernels
+#: are stored by their sources, see `accumulus.native.sources`.
 CODE: Final[dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "plans": (("accumulus", "llvmlite"), ("tape", "graph", "elimination", "rewriting", "search", "theory")),
     "programs": (("accumulus", "llvmlite"), ("tape", "targets", "native")),
     "tapes": (("accumulus", "numba", "llvmlite"), ("tape", "rewriting", "resubstitution", "native")),
 }
 
-#: Of the files, not of what is in them. A change that an older version would misread raises it.
+#: Version of the file format, not of the contents. A change that an older version would misread raises it.
 FORMAT: Final = 1
 #: Bytes that all files of a kind may take on disk together.
 LIMIT = 256 << 20
 #: Part of the limit that the files still take after the oldest were dropped.
 _REMAINING: Final = 0.75
-#: What a file takes on disk is a multiple of this.
+#: The size of a file on disk is a multiple of this.
 _BLOCK: Final = 4096
 #: Seconds after which a file that somebody began to write is taken for left behind.
 _ABANDONED: Final = 3600.0
@@ -71,12 +71,12 @@ _SAFELY: Final = sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK
 
 #: Bytes that this process has written to each folder since it looked at all of its files.
 _written: dict[Path, int] = {}
-#: What this process has been warned of.
+#: Warnings that this process has issued.
 _warned: set[str] = set()
 
 
 class _UntrustedError(OSError):
-    """Others could have written what is stored."""
+    """Other users could have written the stored data."""
 
 
 def directory() -> Path:
@@ -97,13 +97,13 @@ def directory() -> Path:
 
 
 def key_of(kind: Kind, *parts: bytes) -> str:
-    """Return the key of what the present code makes of these parts, 32 hexadecimal digits."""
+    """Return the key of the result of the present code for these parts, 32 hexadecimal digits."""
     return digest([version_of_kind(kind), *parts])
 
 
 @cache
 def version_of_kind(kind: Kind) -> bytes:
-    """Return the versions of the code that decides what is stored under a kind."""
+    """Return the versions of the code that computes the data of a kind."""
     return code_version(*CODE[kind]).encode()
 
 
@@ -193,7 +193,7 @@ _HEAD: Final = hashlib.sha256().digest_size
 
 
 class _Folder:
-    """An open folder; whatever is done in it is done in this one, whoever moves it meanwhile.
+    """An open folder; all operations act on this one, even if it is moved meanwhile.
 
     Systems without descriptors of folders (Windows) go by its path.
     """
@@ -266,7 +266,7 @@ class _Folder:
 
 @contextmanager
 def _without() -> Iterator[None]:
-    """Go without what cannot be read or written; if others could have written it, say so once."""
+    """Skip files that cannot be read or written; warn once if other users could have written them."""
     try:
         yield
     except _UntrustedError as error:
@@ -320,9 +320,9 @@ def _occupied(size: int) -> int:
 
 # Versions of code ----------------------------------------------------------------------------------------------------
 #
-# Versions of the code that made something: what is in the cache is found again by the same code only.
+# Versions of the code: only the same code finds its entries in the cache again.
 
-#: What of a processor Linux tells that decides which instructions it has.
+#: Fields of Linux's description of a processor that decide its instructions.
 _TELLING: Final = (
     *("vendor_id", "cpu family", "model", "model name", "stepping", "flags"),
     *("Features", "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision"),

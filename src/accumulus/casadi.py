@@ -36,7 +36,7 @@ __all__ = ["external", "nlpsol"]
 
 Shape = tuple[int, ...]
 Point = list[NDArray[np.float64]]
-#: What loops are compiled with: all else that compilers try takes as long again, and wins nothing measurable.
+#: Compiler flags of loops: further optimisation doubles the time, and wins nothing measurable.
 QUICKLY: Final = ("-O1", "-ftree-vectorize")
 
 
@@ -147,7 +147,7 @@ class _Block:
         """Return the matrix of nonzeros, given their pattern if it is not that of the examples.
 
         Raises:
-            ArgumentError: if there are some which CasADi has not been told of.
+            ArgumentError: if there are nonzeros outside of the pattern that CasADi has.
         """
         if pattern is None:
             return ca.DM(self.sparsity, values[self._order])
@@ -186,7 +186,7 @@ class _Nonzeros:
     Args:
         derivative: it returns arrays, and then nonzeros of matrices.
         points: examples of the arguments.
-        results: shapes of what is differentiated, as many as are wanted.
+        results: shapes of the differentiated results.
     """
 
     def __init__(
@@ -237,7 +237,7 @@ class _Compiled:
     """A function with its Jacobian.
 
     Attributes:
-        function: what is differentiated.
+        function: the differentiated function.
         points: examples of its arguments.
         options: options of its derivatives.
         inputs, outputs: shapes.

@@ -76,7 +76,7 @@ class Context(Deadline):
         return self if self.options.searches else Context(self.options, math.inf)
 
     def planning(self, edges: int) -> Context:
-        """Return the context of the search for an order in a graph of so many edges.
+        """Return the context of the search for an order in a graph with `edges` edges.
 
         Where the tape is rewritten afterwards, that search is brief, and leaves most of the work to the rewriter.
         """

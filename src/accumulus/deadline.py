@@ -30,7 +30,7 @@ _UNITS: Final = 1e9
 
 
 class OutOfTimeError(Exception):
-    """A deadline has passed; whoever knows a plan by then catches it."""
+    """A deadline has passed; searches that have a plan by then catch it."""
 
 
 class _Account:
@@ -40,7 +40,7 @@ class _Account:
 
     Attributes:
         spent: work so far, in units.
-        stage: what is being done.
+        stage: name of the current stage.
         cut_short: the stage in which the clock ended something; empty if it did not.
     """
 
@@ -94,7 +94,7 @@ class Deadline:
     __slots__ = ("_account", "_most", "_until", "seconds")
 
     def __init__(self, seconds: float, clock: Callable[[], float] | None = None, work: float | None = None) -> None:
-        #: Of work, given for the search, whatever was used of it.
+        #: Work allowed for the search, in total.
         self.seconds = WORK * seconds if work is None else work
         self._account = _Account(clock or time.monotonic)
         self._until = self._account.now() + seconds
@@ -140,7 +140,7 @@ class Deadline:
         self._account.spent += round(_UNITS * seconds)
 
     def recall(self, units: int) -> None:
-        """Count work whose result is recalled from a cache: what follows has as much left as after the search."""
+        """Count work whose result is recalled from a cache: later stages have as much left as after the search."""
         self._account.spent += units
 
     def cut(self) -> None:
@@ -163,7 +163,7 @@ class Deadline:
         return self._other(until, min(self._most, self._units_from_now(share * self.left)), share * self.seconds)
 
     def within(self, seconds: float) -> Self:
-        """Return a deadline after so many seconds of work, or this one if it is earlier."""
+        """Return a deadline after `seconds` of work, or this one if it is earlier."""
         return self._other(self._until, min(self._most, self._units_from_now(seconds)), min(seconds, self.seconds))
 
     def at_least(self, seconds: float) -> Self:

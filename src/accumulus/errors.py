@@ -91,7 +91,7 @@ class PlanError(AccumulusError, ValueError):
 
 
 class FileError(AccumulusError, ValueError):
-    """A file of a saved derivative is malformed, of another version, was changed, or holds what cannot be."""
+    """A file of a saved derivative is malformed, of another version, was changed, or holds invalid data."""
 
 
 class UnknownNameError(AccumulusError, ValueError, KeyError):
@@ -106,7 +106,7 @@ class VerificationError(AccumulusError, AssertionError):
 
 
 class CacheWarning(UserWarning):
-    """Others can write the cache, so it is not used; what was asked for is there all the same."""
+    """Other users can write the cache, so it is not used; results are unaffected."""
 
 
 class ExecutorWarning(UserWarning):

@@ -72,7 +72,7 @@ def held_in_forks(lock: threading.RLock, in_child: Callable[[], object]) -> None
 
     Args:
         lock: a re-entrant one.
-        in_child: what to do in the child before the lock is released there.
+        in_child: function to call in the child before the lock is released there.
     """
 
     _GUARDS.append(_Guard(lock, in_child))
@@ -85,7 +85,7 @@ def _begun_imports() -> list[str]:
 
 
 def _before_fork() -> None:
-    """Wait until no thread imports what this package needs, is inside of LLVM, or has something half done."""
+    """Wait until no thread imports modules that this package needs, is inside of LLVM, or holds inconsistent data."""
     while True:
         for name in _begun_imports():
             with suppress(Exception):  # it is the other thread's to say

@@ -77,7 +77,7 @@ __all__ = [
 
 P = ParamSpec("P")
 Compute = Callable[..., tuple[Any, ...]]
-#: Options that are decided by the arguments, or that give what is no array of JAX's.
+#: Options that the arguments decide, or whose results are no arrays of JAX.
 _DECIDED: Final = ("dtype", "guards", "sparse", "target")
 
 
@@ -130,16 +130,16 @@ class _Inside:
             )
         static, names = asked.get("static_argnums", ()), asked.get("static_argnames", ())
         names = (names,) if isinstance(names, str) else names
-        #: Positions and names of what is passed on as it is.
+        #: Positions and names of static arguments.
         self._static: tuple[int | str, ...] = (
             *((static,) if isinstance(static, int) else static),
             *positions_of(positional[0], names, "static_argnames"),
             *names,
         )
         self._make = partial(make, *positional, guards="error", **asked)
-        self._make()  # refuses at once what cannot be asked for
+        self._make()  # refuses invalid options at once
         self._derivatives: dict[str, Derivative] = {}
-        #: By program, which stays as it is as long as it is a key here.
+        #: By program, which stays alive as a key here.
         self._computes: dict[CompiledProgram, Compute] = {}
         self._lock = Lock()
         self.__wrapped__ = positional[0]
@@ -198,7 +198,7 @@ def _examples(shapes: Sequence[tuple[int, ...]]) -> list[Any]:
 
 
 def _in_order(required: Sequence[Any], examples: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-    """Return the numbers that a program takes, which are entries of the values as they are entries of the examples."""
+    """Return the numbers that a program takes: entries of the values at their positions among the examples."""
     ordered: list[Any] = []
     for number in required:
         same = next((k for k, example in enumerate(examples) if example is number), None)
@@ -269,7 +269,7 @@ _KEPT: Final[list[Any]] = []
 
 @cache
 def _target(arguments: int, results: int, widest: int) -> str:
-    """Return the name under which JAX knows the function that XLA calls for so many arguments and results."""
+    """Return the name under which JAX knows the function that XLA calls for these counts of arguments and results."""
     name = f"accumulus_{arguments}_{results}_{widest}"
     address = ctypes.c_void_p(handler(arguments, results, widest))
     jax_library.ffi.register_ffi_target(name, jax_library.ffi.pycapsule(address), platform="cpu")
@@ -277,7 +277,7 @@ def _target(arguments: int, results: int, widest: int) -> str:
 
 
 def _address_of(kernel: Kernel) -> tuple[int, Any]:
-    """Return a function in Python, as `LLVMKernel.address` has it, that calls the kernel, and what keeps it alive."""
+    """Return the address of a Python function that calls the kernel, as `LLVMKernel.address`, and its owner."""
     lengths, inputs = [segment.length for segment in kernel.segments], len(kernel.arguments)
     shapes = [*kernel.arguments, *((length,) for length in lengths)]
     kind = np.ctypeslib.as_ctypes_type(kernel.dtype)

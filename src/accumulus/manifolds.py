@@ -310,7 +310,7 @@ class Group(Manifold):
         return self._log(*self._parts(x), False, xp)
 
     def compose(self, x: Any, y: Any) -> Any:
-        """Return the products x · y: what first applies `y`, then `x`."""
+        """Return the products x · y, which apply `y` first, then `x`."""
         (x, y), xp = _arrays(self, x=(x, self.shape), y=(y, self.shape))
         return self._compose(x, *self._parts(y), None, xp)
 
@@ -541,7 +541,7 @@ def is_rotation(value: Any) -> bool:
 
 
 def quaternions_of(value: Any) -> Any:
-    """Return the quaternions of a ``Rotation``; anything else as it is."""
+    """Return the quaternions of a ``Rotation``; other values unchanged."""
     if not is_rotation(value):
         return value
     return value.quaternions if isinstance(value, Operand) else value.as_quat()  # type: ignore[attr-defined]

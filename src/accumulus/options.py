@@ -26,7 +26,7 @@ from accumulus.targets import DTYPES, check_target
 #
 # The objectives by which plans and programs are judged, and all that follows from the choice of one.
 
-#: What is said to whoever asks for an objective that earlier versions had.
+#: Message for an objective that earlier versions had.
 TIME_WAS_REMOVED: Final = (
     "objective 'time' was removed: on average its programs were no faster. Use 'operations', which is what the "
     "compiled functions minimise"
@@ -103,7 +103,7 @@ SparseFormat = Literal["csr", "csc", "coo"]
 FORMATS: Final[tuple[SparseFormat, ...]] = get_args(SparseFormat)
 Effort = Literal["fast", "balanced", "thorough"]
 EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
-#: What becomes of decisions on values: a program for each case, or an error.
+#: Treatment of decisions on values: a program for each case, or an error.
 GUARDS: Final = ("cases", "error")
 #: Environment variable that switches the cache off for a process, but for kernels, if it is 0.
 SWITCH: Final = "ACCUMULUS_CACHE_PLANS"
@@ -214,7 +214,7 @@ class Options:
 
     @property
     def alone(self) -> Options:
-        """Return these options without what belongs to this process: the executor, and the function of progress."""
+        """Return these options without objects of this process: the executor, and the function of progress."""
         return replace(self, executor=None, progress=None if callable(self.progress) else self.progress)
 
     @property

@@ -38,7 +38,7 @@ __all__ = ["Lambdified", "jacobian", "lambdify"]
 
 
 class Lambdified:
-    """Expressions, and their Jacobian, as a compiled function; what `lambdify` returns.
+    """Expressions, and their Jacobian, as a compiled function; the result of `lambdify`.
 
     Attributes:
         derivative: what computes it, an `accumulus.Derivative` of two arrays: the symbols to differentiate by, and all
@@ -133,7 +133,7 @@ def lambdify(
         `batch` takes one more axis of points in front.
 
     Raises:
-        ArgumentError: for what is no symbol, or no expression.
+        ArgumentError: for an object that is no symbol, or no expression.
         TraceError: at the first call, for what cannot be recorded; it names the symbol or the class.
 
     >>> import sympy as sp, accumulus as acc
@@ -154,7 +154,7 @@ def lambdify(
 def jacobian(
     exprs: Any, wrt: Any, *, symbols: Iterator[Any] | None = None, **options: Unpack[Given]
 ) -> tuple[list[tuple[Any, Any]], Any]:
-    """Return the Jacobian of SymPy expressions as expressions, with names for what they have in common.
+    """Return the Jacobian of SymPy expressions as expressions, with names for common subexpressions.
 
     It is what is compiled otherwise: planned, rewritten to few operations, and written back. SymPy's means for the same
     are ``cse(Matrix(exprs).jacobian(wrt))``.

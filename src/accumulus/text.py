@@ -74,7 +74,7 @@ def some_of(names: Iterable[str]) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Return the text as HTML shows it, with what cannot be seen spelled out, and line breaks kept.
+    r"""Return the text as HTML shows it, with invisible characters spelled out, and line breaks kept.
 
     >>> print(escaped("<b>&\x1b"), escaped("two\nlines"))
     &lt;b&gt;&amp;\x1b two<br>lines

@@ -267,7 +267,7 @@ class WeightedSum:
 
 
 def leaves(tree: Any, kinds: Any = object) -> Iterator[Any]:
-    """Return the leaves of results in containers; in tuples of blocks, leaves are told by their types."""
+    """Return the leaves of results in containers; in tuples of blocks, types distinguish leaves."""
     if isinstance(tree, kinds) and not (kinds is object and isinstance(tree, dict | list | tuple)):
         yield tree
     else:
@@ -284,7 +284,7 @@ class _Written:
     patterns: list[Pattern]  # of its results
     shapes: list[Shape]  # of those that are dense
     guarded: bool  # True if it is one of several cases
-    recording: Recording  # of what is differentiated
+    recording: Recording  # of the differentiated function
 
     @classmethod
     def of(

@@ -16,9 +16,9 @@ from accumulus.frontends.location import name_of
 from accumulus.frontends.recorder import holder_of, is_plain
 from accumulus.frontends.trees import flatten
 
-#: What stands for an argument that is not given.
+#: Default of an argument that was not passed.
 MISSING: Final = object()
-#: What is called: all by position.
+#: Signature of calls: all arguments by position.
 _FORM: Final = (("guess", Parameter.POSITIONAL_OR_KEYWORD), ("parameters", Parameter.VAR_POSITIONAL))
 
 

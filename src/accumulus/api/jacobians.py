@@ -285,7 +285,7 @@ class _Lagrangian:
         self.__name__ = f"lagrangian of {name_of(f)} and {name_of(g)}"
         self._functions = f, g
         self.holder = holder_of(f), holder_of(g)
-        #: The same as parts of other recordings, whatever they are functions of.
+        #: The same as parts of enclosing recordings, of any arguments.
         self._parts = compile(f), compile(g)
 
     def __call__(self, x: Any, sigma: Any, multipliers: Any, *parameters: Any) -> Any:

@@ -196,7 +196,7 @@ class _Problem:
         return time, self.arranged(references_of(self.tape, state))
 
     def _parted(self, body: Body, event: Callable[..., Any] | None) -> tuple[Tape, Tape | None]:
-        """Return the rates, checked, and what an event returns, of the same inputs."""
+        """Return the checked rates, and the tape of the event, of the same inputs."""
         if event is None:
             self._check_rates(body.structure, body.results)
             return body.tape, None

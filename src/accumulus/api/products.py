@@ -149,7 +149,7 @@ def _directed(f: Callable[..., Any], kind: Kind, options: Given | GivenOnManifol
     if kind is not TAYLOR:
         on, into = manifolds_in(keywords)
         if on is not None or into is not None:
-            from accumulus.api.tangents import tangent_derivative  # not what every process needs
+            from accumulus.api.tangents import tangent_derivative  # not needed by every process
 
             return tangent_derivative(f, kind, None, [None, (), ()], dense(kind, keywords), None, on, into)
     return Derivative(

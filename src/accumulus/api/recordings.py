@@ -134,7 +134,7 @@ class Trace:
             raise ArgumentError(f"{planned[0]} is given beside a plan; expected it where the plan is made: acc.plan")
         selection, linearization = self._linearization_of(plan)
         plan.verify()
-        # what was planned under these is rewritten under them
+        # rewriting uses the plan's own options
         of_plan = {name: getattr(plan, name) for name in ("objective", "effort", "seed", "time_limit")}
         chosen = Options.of(**{"sparse": None if output == "dense" else output, "target": target, **of_plan, **options})
         with Preparation(self.name, chosen) as preparation:

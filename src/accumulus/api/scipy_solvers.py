@@ -60,7 +60,7 @@ def _names(record: Callable[..., Any]) -> str:
 
 
 def _depends(values: Sequence[Any]) -> bool:
-    """Return True if anything depends on traced values, what functions close over included."""
+    """Return True if an object, or a variable that a function closes over, depends on traced values."""
     functions = [each for each in values if isinstance(each, FunctionType)]
     return depends([*values, *(cell.cell_contents for each in functions for cell in cells(each))])
 
@@ -90,7 +90,7 @@ def _equations(
     except Exception:
         if does:
             raise
-        ACTIVE.refusal = before  # SciPy calls it on numbers, whatever it does
+        ACTIVE.refusal = before  # SciPy calls it on numbers
         return None
     if not does and not len(body.taken):
         return None

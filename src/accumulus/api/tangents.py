@@ -38,7 +38,7 @@ from accumulus.programs.selection import Chosen, static_positions
 MOST_FOLDED: Final = 64
 #: A manifold, None for numbers that have none, or a container of these.
 On = Any
-#: (leaf, its manifold, how it is written in messages) → what takes its place.
+#: (leaf, its manifold, its name in messages) → its replacement.
 Visit = Callable[[Any, Manifold | None, str], Any]
 
 #: How derivatives at numbers are prepared, with which programs are compared: by a greedy plan, and not rewritten.
@@ -122,7 +122,7 @@ class _TangentForms(Forms):
     """Forms of arguments in which a ``Rotation`` is its quaternion, and lists of numbers are arrays.
 
     Args:
-        function: what is recorded.
+        function: function that is recorded.
         differentiated: arguments that tangent spaces are at.
         static: positions and names of constants.
         asked: positions of the arguments that `function` is differentiated by.
@@ -217,7 +217,7 @@ class _OnManifolds:
         else:
             with suppress(TypeError, ValueError):
                 self.__signature__ = inspect.signature(f)
-        #: The same as part of other recordings, whatever it is a function of.
+        #: The same as part of enclosing recordings, of any arguments.
         self._part = f if is_plain(f) else Derivative(f, COMPILED, Forms(f, self.__name__, (), None, (), ()), options)
         self._at_numbers = _AtNumbers(self, self)
 
@@ -250,7 +250,7 @@ class _OnManifolds:
         return (_shown(value), derivatives) if value is not None and kind.values else derivatives
 
     def zeros(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return the tangent vector 0 at each argument that is differentiated by, in the structure of this."""
+        """Return the zero tangent vector at each differentiated argument, in its structure."""
         tangents = []
         for argument, on in zip(*self._places(arguments), strict=True):
             held = arguments[argument] if isinstance(argument, int) else keywords[argument]
@@ -532,7 +532,7 @@ def _restored(value: Any, *, unit: bool = False) -> Any:
 
 
 def _shown(value: Any) -> Any:
-    """Return a value of a result as it is returned."""
+    """Return a result with quaternions converted back to rotations."""
     return _stored(value, "", _Rotations)
 
 
@@ -607,7 +607,7 @@ def _moved(leaf: Any, manifold: Manifold | None, path: str, rest: Iterator[Any],
 
 
 def _linear(leaf: Any, manifold: Manifold | None, path: str, before: Iterator[Any]) -> Any:
-    """Return a leaf of the result in local coordinates at what it was before, to first order."""
+    """Return a leaf of the result in local coordinates at its base value, to first order."""
     value = next(before)
     if manifold is None:
         return _as_numbers(leaf, manifold, path)

@@ -29,7 +29,7 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import static_positions
 from accumulus.search.find import plan
 
-#: How far points are from the given one, in turn, and by what the given arguments are scaled at the last ones.
+#: Distances of points from the first one, in turn, and scales of the first arguments at the last points.
 REACHES: Final = (1e-6, 0.01, 0.1, 0.5, 1.0)
 SCALES: Final = (-1.0, 0.1, 10.0)
 #: Options that the check sets itself.
@@ -94,7 +94,7 @@ def check(
 
     try:
         recording = recorded(numbers)
-        if recording.uses_indices:  # which stay as they are: others may be out of range
+        if recording.uses_indices:  # indices stay fixed: others may be out of range
             static |= {k for k, x in enumerate(numbers) if isinstance(x, np.ndarray) and x.dtype.kind in "iu"}
             recording = recorded(numbers)
     except MismatchError as error:

@@ -39,7 +39,7 @@ FIRST: Final = 0.0625
 HALVINGS: Final = 10
 #: How small a complex step is: its square is lost beside anything.
 TINY: Final = 1e-150
-#: What is passed to the function, in its order.
+#: Arguments of the function, in its order.
 Point = Sequence[Any]
 #: Columns of the Jacobian that are held against slopes at one point.
 COLUMNS: Final = 16
@@ -47,7 +47,7 @@ COLUMNS: Final = 16
 ESTIMATES: Final = 16.0
 RELATIVE: Final = 1e-7
 FLOOR: Final = 1e-9
-#: What complex steps leave of derivatives that are zero.
+#: Absolute error of complex steps at derivatives that are zero.
 NOTHING: Final = 1e-100
 #: Relative bound on rounding beyond which a number has lost most of its digits.
 LOST: Final = 1e-6
@@ -129,7 +129,7 @@ class FlatProblem:
 
     Args:
         function: the user's.
-        recording: what was recorded of it.
+        recording: its recording.
         program: compiled from that, for values and dense derivatives.
         argnums: positions of the arguments that are differentiated by.
     """
@@ -366,13 +366,13 @@ def _written(point: Point) -> str:
 
 @dataclass(slots=True)
 class Finding:
-    """One comparison, and the worst of what it found."""
+    """One comparison, with its largest deviation."""
 
-    name: str  # what was compared with what
+    name: str  # of the two compared sides
     compared: int = 0  # how many numbers
     failed: int = 0  # how many of them differ by more than is allowed
-    deviation: float = 0.0  # the largest difference, relative to what is allowed at its place
-    difference: float = 0.0  # the same, as it is
+    deviation: float = 0.0  # the largest difference, relative to its tolerance
+    difference: float = 0.0  # the same, absolute
     where: str = ""  # its place: entry and arguments
     reason: str = ""  # the likely reason, where there is one
 

@@ -1,4 +1,4 @@
-"""The application that commands are added to, and what they share: errors, exit codes, options, searches.
+"""The application that commands are added to, with their shared errors, exit codes, options and searches.
 
 **Options** are one table, from which commands take those that they have. A row is how the command line says an option
 of `accumulus.options.Options`, or of the functions that make derivatives; its default is that of the API.
@@ -46,7 +46,7 @@ ELSEWHERE: Final = {"research": "accumulus.theory.research.research_commands"}
 
 
 class Commands(TyperGroup):
-    """All commands; what they are given is text that can be shown."""
+    """All commands; their arguments are printable text."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of all commands."""
@@ -195,7 +195,7 @@ OPTIONS: Final[dict[str, Any]] = {
     "guards": Annotated[str, typer.Option(help=f"Decisions on values: {', '.join(GUARDS)}.")],
     "most_cases": Annotated[int, typer.Option(metavar="N", help="Programs for arguments of one shape, at most.")],
 }
-#: Those that say what is planned, and how: what a graph file has is there already.
+#: Options of searches; a graph file already fixes the rest.
 OF_SEARCHES: Final = tuple(name for name in OPTIONS if name in OF_PLANS)
 #: Those that say which derivatives are wanted.
 OF_DERIVATIVES: Final = ("derivative", "argnums", "argnames", "rows", "columns", "entries", "banded")
@@ -243,7 +243,7 @@ _SAFE_PATH: Final = "PYTHONSAFEPATH"
 
 @contextmanager
 def processes(jobs: int) -> Iterator[Executor | None]:
-    """Make a pool of so many processes; None for one job, which is this process itself.
+    """Yield a pool of `jobs` processes; None for one job, which is this process itself.
 
     The processes do not hear a terminal's Ctrl-C: this one does, and what they are still doing when the context ends
     is of no use to anybody. Nor do they look for modules in the current directory, where files beside a graph may lie.
@@ -297,7 +297,7 @@ class Watch:
     Args:
         title: text beside the bar.
         time_limit: seconds after which the search stops at the latest.
-        objective: what it minimises.
+        objective: quantity that it minimises.
 
     Attributes:
         interrupted: whether Ctrl-C was pressed.

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from accumulus.show.report import MethodCosts, Report
 
 
-#: What is built.
+#: Targets of builds.
 FORMS: Final = ("c", "library", "wheel")
 LAYOUTS: Final = ("plain", "casadi")
 
@@ -205,7 +205,7 @@ OF_CHECKS: Final = tuple(
     for name in OPTIONS
     if name not in ("derivative", "rows", "columns", "entries", "banded", "sparse", "dtype", "seed", "check")
 )
-#: Seconds that a method may take whatever the time limit.
+#: Seconds that a method may take under any time limit.
 ANYWAY: Final = 0.1
 
 ProblemText = Annotated[

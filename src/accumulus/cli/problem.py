@@ -265,7 +265,7 @@ class Problem:
     seconds: dict[str, float]
     #: Names of the numeric arguments of the derivative, of the user's source.
     parameters: tuple[str, ...] = ()
-    #: Of what its function computes, by recording it once more.
+    #: Names of the function's values, from a further recording.
     named_values: Callable[[], NamedValues | None] = lambda: None
 
 

@@ -36,7 +36,7 @@ def labels_of(program: CompiledProgram, names: NamedValues | None, parameters: S
 
     Args:
         program: a derivative.
-        names: of what its function computes.
+        names: names of the function's values.
         parameters: names of the numeric arguments, those of the function first.
     """
     same = {} if names is None else recognised(program.tape, names)
@@ -72,7 +72,7 @@ def _entries(program: CompiledProgram, parameters: Sequence[str]) -> Iterator[li
 
 
 def _results(program: CompiledProgram, differentiated: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Entries of what is differentiated, by leaf: of the function, or of its gradient."""
+    """Return names of the differentiated entries, by leaf: of the function, or of its gradient."""
     kind, recording, name = program.kind, program.recording, program.name
     if kind.first is not None:
         gradient = [[_derivative(name, column) for column in columns] for columns in differentiated]

@@ -115,7 +115,7 @@ class Arguments:
         return np.array(float(argument)) if isinstance(argument, int) else np.asarray(argument)
 
     def _converted(self, x: NDArray[Any], k: int) -> NDArray[Any]:
-        with np.errstate(over="ignore"):  # what leaves the range of a narrow dtype is infinite
+        with np.errstate(over="ignore"):  # values beyond the range of a narrow dtype become infinite
             x = np.require(x, self.dtype, ["C", "A"])
         if self.check_finite and not np.isfinite(x).all():
             where = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])
@@ -140,7 +140,7 @@ def axes_of_points(
         name: name of the function, for messages.
 
     Raises:
-        ArgumentError: if an argument has no such axis, the numbers of points differ, or it is not clear what is meant.
+        ArgumentError: if an argument has no such axis, the numbers of points differ, or the axes are ambiguous.
 
     >>> axes_of_points("auto", [(), (100, 3)], [], False, "f")
     (None, 0)

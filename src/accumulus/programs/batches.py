@@ -62,7 +62,7 @@ def stand_in(argument: Any, name: str) -> Any:
 
 
 def first_point(argument: Any, axis: int | None) -> Any:
-    """Return an argument of a batch as it is at the first point, in memory; zeros if there are no points."""
+    """Return the first point's argument, in memory; zeros if there are no points."""
     lazy, on_device = is_lazy(argument), is_on_device(argument)
     if axis is None:
         point = argument

@@ -47,7 +47,7 @@ MOSTLY: Final = 0.7
 
 
 class GrownError(Exception):
-    """Sparse results have got further structural nonzeros: what was begun has to be begun again."""
+    """Sparse results have gained structural nonzeros: the call has to start again."""
 
 
 class Cases:
@@ -61,9 +61,9 @@ class Cases:
     def __init__(self, program: CompiledProgram) -> None:
         self.programs: tuple[CompiledProgram, ...] = (program,)
         self.recent: tuple[CompiledProgram, ...] = (program,)
-        #: True if points of the last batch belonged to so many cases that they are parted first.
+        #: True if batches are partitioned by case before programs run: the last one had points of many cases.
         self.parts = False
-        #: What parts points, and the programs among which it does.
+        #: Kernel that partitions points by case, and the programs that it distinguishes.
         self._parting: tuple[tuple[CompiledProgram, ...], Kernel | None] | None = None
         self._lock = Lock()
 
@@ -218,12 +218,12 @@ def _settled(cases: Cases, lead: CompiledProgram, make: Callable[[BatchPoints], 
 
     Args:
         cases: all programs.
-        lead: the program that computes all points first; the others return what it returns.
+        lead: the program that computes all points first; the others return results of the same shapes.
         make: the program for the first of some points, recorded there if none holds.
 
     Raises:
-        CaseError: by what is returned, if results of different shapes belong to the points.
-        GrownError: by what is returned, if sparse results have got further nonzeros.
+        CaseError: by the returned function, if results of different shapes belong to the points.
+        GrownError: by the returned function, if sparse results have gained nonzeros.
     """
 
     def settle(points: BatchPoints, arrays: Sequence[NDArray[Any]], holds: NDArray[Any]) -> None:

@@ -52,8 +52,8 @@ class CompiledProgram:
         seconds: time that each stage of the preparation took, by its name.
 
     Attributes:
-        recording: the function as it was recorded, or what is differentiated in its place.
-        kind: what is returned.
+        recording: recording of the function, or of the derivative that is differentiated in its place.
+        kind: kind of the results.
         code: a straight line, or loops.
         facts: graph and plan, or sizes of the loops, for the report.
         operations: operations of the code.
@@ -110,7 +110,7 @@ class CompiledProgram:
         return f"<{self.kind.name} of {self.name}, compiled for {self.options.target}, {self.operations:,} operations>"
 
     def compile(self, first: Call | None = None, shared: tuple[bool, ...] = ()) -> None:
-        """Compile the code, and what the first call needs of it; arguments are those of `of`."""
+        """Compile the code that the first call needs; arguments are those of `of`."""
         options = self.options
         self.kernel = self.code.kernel(
             self._segments(),
@@ -131,7 +131,7 @@ class CompiledProgram:
     _fast_batch: tuple[InAxes, bool, FastPath] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # fast paths, and what shares in a search, belong to this process
+        # fast paths and executors of searches belong to this process
         process_bound = {"fast", "fast_nonzeros", "native", "_point", "_finish", "_has_constants", "_fast_batch"}
         state = {name: value for name, value in vars(self).items() if name not in process_bound}
         return state | {"options": self.options.alone}
@@ -232,7 +232,7 @@ class CompiledProgram:
 
     @cached_property
     def _has_constants(self) -> bool:
-        """Return True if there are arguments that are passed to the function as they are."""
+        """Return True if some arguments are passed to the function unchanged."""
         return None in self._arguments.shapes
 
     @cached_property
@@ -242,7 +242,7 @@ class CompiledProgram:
 
     @cached_property
     def _finish(self) -> Callable[[Sequence[NDArray[Any]]], Any]:
-        """Makes what is returned of all arrays."""
+        """Function that builds the returned value from all arrays."""
         return self._results.maker(True)
 
     def at(self, arguments: Sequence[Any], *, matrices: bool = True) -> Any:
@@ -350,8 +350,8 @@ class CompiledProgram:
         """Return derivatives at many points, see `Derivative.batch`; the program knows of no shapes but its own.
 
         Raises:
-            ArgumentError: for a wrong shape or dtype, of an argument or of `out`; without `in_axes`, where it is not
-                clear what is meant.
+            ArgumentError: for a wrong shape or dtype, of an argument or of `out`; without `in_axes`, if the axes
+                are ambiguous.
         """
         if self._fast_batch is not None:
             for_axes, across, fast = self._fast_batch
@@ -526,7 +526,7 @@ class CompiledProgram:
         """Return a printable report of the savings and their origin.
 
         Of a straight line counts by method, operations by kind, and the time of each stage (`accumulus.show.report`);
-        of loops which bodies there are, how often they run, and what they cost (`accumulus.show.structure`).
+        of loops the bodies, how often they run, and their costs (`accumulus.show.structure`).
         """
         return self.facts.report(self)
 

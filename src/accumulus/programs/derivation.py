@@ -69,7 +69,7 @@ class Accumulated:
 
     linearization: Linearization  # the graph of the derivatives
     plan: Plan  # how they are accumulated; verified
-    by_value: ByValue | None = None  # what else is known of the code, if it was rewritten by value
+    by_value: ByValue | None = None  # record of resubstitution, if it ran
 
     def report(self, program: Any) -> Report:
         """Return the report: counts by method, operations by kind, time of each stage."""
@@ -97,8 +97,8 @@ class LoopFacts:
 class Derivation:
     """Code for a kind of derivatives, not compiled yet."""
 
-    recording: Recording  # of what is differentiated
-    kind: Kind  # what is returned
+    recording: Recording  # of the differentiated function
+    kind: Kind  # of the results
     selection: Selection  # the differentiated arguments
     # its outputs are the values, where the kind returns them; then derivatives; then whether all guards hold
     code: Compilable
@@ -107,7 +107,7 @@ class Derivation:
     from_cache: list[str] = field(default_factory=list)  # the stages whose results were taken from the cache
     # the stage in which the clock ended a search, so that another run may find another program; or empty
     cut_short: str = ""
-    # makes what is returned at a point of all its results; by default they are in the recording's structure
+    # builds the returned value at a point from all results; by default in the recording's structure
     join: Callable[[Sequence[Any]], Any] | None = None
 
 
@@ -352,7 +352,7 @@ def differentiated(
         SizeError: if the products between arrays are too many for memory.
         OpenIndicesError: where the places of nonzeros depend on indices in a way that is not followed.
     """
-    from accumulus.arrays.jacobian import differentiate  # not what every process needs
+    from accumulus.arrays.jacobian import differentiate  # not needed by every process
 
     program, results = recording.loops, recording.results
     assert program is not None

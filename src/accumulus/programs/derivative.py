@@ -71,10 +71,10 @@ class Derivative:
         self.__wrapped__ = f
         if kind.has_seeds and not isinstance(f, Directed):
             self.__signature__ = signature_of(kind)
-        #: Records `f`, and knows whether what it held then has changed.
+        #: Records `f`, and detects changes of the variables that it captures.
         self._watched = Watched(f)
         self._kind = kind
-        #: What is between users' arguments and numbers by position; None where it is these that are passed.
+        #: Conversion from users' arguments to numbers by position; None if users pass these.
         self._forms = selected if isinstance(selected, Forms) else None
         by_position = selected.positional if isinstance(selected, Forms) else (selected, ())
         self._given_argnums: int | Sequence[int] | Selection
@@ -85,11 +85,11 @@ class Derivative:
         self._last_form: Derivative = self
         #: True if nonzeros have fixed places for each array of indices among the arguments, since somebody asked.
         self._is_closed = False
-        #: What takes the numbers out of arguments, for forms that were met; the calls for which that was looked for.
+        #: Readers of the numbers in arguments, by form; the call signatures for which a reader was sought.
         self._readers: tuple[tuple[Reader, Derivative], ...] = ()
         self._read: frozenset[tuple[Derivative, int, tuple[str, ...]]] = frozenset()
         self._options, self._chosen = options, chosen
-        #: Programs by what they are for: shapes of arguments, values of constant ones.
+        #: Programs by shapes of arguments and values of constant arguments.
         self._programs: dict[Hashable, Cases] = {}
         #: Fast paths for one point, that of the last call first.
         self._fast: tuple[tuple[Cases, FastPath], ...] = ()
@@ -106,7 +106,7 @@ class Derivative:
     def __getstate__(self) -> dict[str, Any]:
         process_bound = {"_fast", "_singles", "_fast_nonzeros", "_fast_batch", "_lock", "_readers", "_read"}
         state = {name: value for name, value in vars(self).items() if name not in process_bound}
-        # what shares in a search belongs to this process
+        # executors of searches belong to this process
         state |= {"_options": self._options.alone, "_programs": dict(self._programs)}
         return state | {"held": self._watched.summary()}
 
@@ -204,7 +204,7 @@ class Derivative:
         return result
 
     def _singles_hold(self) -> bool:
-        """Return True if the variables that fast paths leave to their callers are what they were."""
+        """Return True if the variables whose checks fast paths leave to their callers are unchanged."""
         try:
             for read_one, owner, seen in self._singles:
                 if read_one(owner) is not seen:
@@ -214,7 +214,7 @@ class Derivative:
         return True
 
     def _is_current(self) -> bool:
-        """Return True if what is watched is equal to what it was; from now on, equal objects are compared."""
+        """Return True if the watched variables equal their recorded values; then compare with the new objects."""
         is_current = self._watched.is_current
         self._singles = self._watched.singles if self._singles else ()
         return is_current
@@ -391,7 +391,7 @@ class Derivative:
         return program, tuple(x for x, shape in zip(numbers, shapes, strict=True) if shape is not None)
 
     def _add_reader(self, form: Derivative, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        """Let the next call of this form be short."""
+        """Store a reader, so that further calls of this form skip the analysis of their arguments."""
         signature = (form, len(arguments), tuple(keywords))
         if self._forms is None or signature in self._read:
             return
@@ -537,7 +537,7 @@ class Derivative:
         return self._program().operations
 
     def report(self) -> Report:
-        """Report on the program that was last compiled or called: what it costs, why, and how long each stage took.
+        """Report on the program that was last compiled or called: its costs, the plan, and the time of each stage.
 
         It names what `f` changes outside of itself, what it holds of which changes may be missed, and, where `f`
         decides on values, all cases with their conditions, and how often each ran.
@@ -614,8 +614,8 @@ class Derivative:
         """Return the sparsity pattern of derivatives for arguments of these shapes, before anything is compiled.
 
         The pattern is a SciPy matrix of True (entries of result × entries of argument), or several in the structure of
-        the results. It covers all derivatives, whatever `rows` selects. If the function decides on values, the pattern
-        is that of the case of the examples.
+        the results. It covers all derivatives, also those that `rows` leaves out. If the function decides on
+        values, the pattern is that of the case of the examples.
 
         Raises:
             ArgumentError: for products with a Jacobian, and the function alone; for examples of a wrong kind.

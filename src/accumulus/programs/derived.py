@@ -208,7 +208,7 @@ def of_gradient(recording: Recording, kind: Kind, selection: Selection, name: st
 
 
 def check_number(recording: Recording, kind: Kind, name: str) -> None:
-    """Refuse the gradient of what is not one number.
+    """Refuse the gradient of a function that returns more than one number.
 
     Raises:
         ArgumentError: if the recording is of anything else, and the kind asks for one.
@@ -296,7 +296,7 @@ def _have_all_orders(tape: Program, points: NDArray[np.float64] | None) -> bool:
 
 
 def _body_has_all_orders(body: Tape) -> bool:
-    """Return True if all attached derivatives of a body are as `_in_other_words` has them, whatever it is given."""
+    """Return True if all attached derivatives of a body are as `_in_other_words` has them, for all inputs."""
     lasts = lasting(body)
     attached = [k for k in range(body.inputs, len(body)) if body.codes[k] == _ATTACH and not lasts[k]]
     values = body.copy()

@@ -14,7 +14,7 @@ from accumulus.programs.forms import Forms, stands_for
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.selection import Selection
 
-#: What stands for an argument that is not differentiated by.
+#: Structure of an argument without derivatives.
 _NOTHING = Constant(None, None)
 
 
@@ -143,7 +143,7 @@ def signature_of(kind: Kind) -> inspect.Signature:
 
 
 def _without_constants(structure: Structure) -> Structure:
-    """Return the structure of derivatives: None for what is no number."""
+    """Return the structure of derivatives: None in place of constants."""
     if isinstance(structure, Branch):
         return Branch(structure.container, tuple(map(_without_constants, structure.parts)))
     return Leaf() if isinstance(structure, Leaf) else _NOTHING
@@ -216,7 +216,7 @@ def settled_seeds(recording: Recording, call: Directed, selection: Selection, ki
         name: name of the function, for messages.
 
     Raises:
-        ArgumentError: for a seed of another shape than what it belongs to, with or without an axis of seeds in front.
+        ArgumentError: for a seed of another shape than its primal or result, with or without an axis of seeds in front.
     """
     shapes = recording.argument_shapes
     subject = f"{kind.name}({name})"

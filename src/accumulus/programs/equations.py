@@ -1,4 +1,4 @@
-"""Functions that compiled programs call back, with derivatives of any order: what solvers of equations have in common.
+"""Functions that compiled programs call back, with derivatives of any order: shared code of equation solvers.
 
 The user's equations are recorded once, as `Equations`: a tape of numbers in a row, compiled alone and with its Jacobian
 for the solver. What programs call is a `Call`. Its derivative may be another one, written for it, or a function that
@@ -39,7 +39,7 @@ MOST: Final = 1_000_000
 
 
 def compiled(f: Callable[..., Any], kind: Kind, name: str, by: int | tuple[int, ...] = ()) -> Derivative:
-    """Return a derivative of a function that is known to be recorded as it is."""
+    """Return a derivative of a function that is recorded without a check."""
     forms = Forms(f, name, by, None, (), ())
     return Derivative(f, kind, forms, Options.of(check=False, watch=False, progress=False))
 
@@ -68,7 +68,7 @@ def recorded_equations(
     Raises:
         OpaqueError: if it calls an opaque function.
         SizeError: if it is too long.
-        TraceError: for what cannot be recorded.
+        TraceError: for an operation that cannot be recorded.
     """
     with patched(user):
         try:
@@ -201,7 +201,7 @@ class Recorded(Call):
         return self._program(x)
 
     def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
-        """Return columns of the Jacobian, by a function of some of the arguments."""
+        """Return columns of the Jacobian, as the derivative of a function of the selected arguments."""
         chosen = np.array(columns, np.int64)
         rest = np.setdiff1d(np.arange(self.argument_count), chosen)
         order = np.argsort(np.concatenate([chosen, rest]))

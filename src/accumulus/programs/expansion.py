@@ -86,7 +86,7 @@ def _of_scalars(
     if steps:
         return _by_derivatives(recording, paths, order, preparation, points)
     with preparation.stage("linearize"):
-        # what lasts has series of its own: that of the derivative, behind the value
+        # lasting derivatives have series of their own, behind those of the values
         tape = unattached(recording.scalars, keeping=keeping)[0].copy()
         results, guards = tape.outputs[:values], tape.outputs[values:]
         tape.outputs = results
@@ -105,7 +105,7 @@ def _by_derivatives(
 ) -> tuple[Tape, Integers]:
     """Return the tape, and coefficients of its results: derivatives by t of a function of t, one after the other.
 
-    Solutions of equations have derivatives of every order in that way, whatever has found them.
+    Solutions of equations have derivatives of every order in that way, with any solver.
     """
     scalars, values = recording.scalars, recording.results
     along = Tape(1 + scalars.inputs)
@@ -147,7 +147,7 @@ def _of_loops(
 
 
 class _Writing:
-    """The program that is made, and where the coefficients of what the given one computes are in it."""
+    """Program of Taylor coefficients under construction, with the references of the coefficients of each value."""
 
     def __init__(self, program: Program, order: int) -> None:
         self.given, self.order = program, order
@@ -155,7 +155,7 @@ class _Writing:
         self.moving = Moving(program, self.made, np.arange(program.inputs))
         self._zero = self.made.constant(0.0)
         self._coefficients = np.full((order, len(program)), self._zero, np.int64)
-        #: What is no constant along the path.
+        #: True for values that vary along the path.
         self._moves = np.zeros(len(program), bool)
 
     def note(self, references: Integers, coefficients: Any) -> None:

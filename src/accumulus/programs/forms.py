@@ -1,7 +1,7 @@
 """Conversion of users' arguments to the numbers and arrays by position that derivatives take.
 
 Positions and names of arguments become places among them; keywords go where the signature has them; containers are
-opened, and axes of points handed on to what is in them. Calls with nothing but numbers and arrays pass through.
+opened, and axes of points passed on to their elements. Calls with nothing but numbers and arrays pass through.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PLAIN: Final = frozenset({float, int, np.ndarray, np.float64, str, bool, type(N
 
 
 class Forms:
-    """Forms of a function's arguments, and what is asked of them.
+    """Forms of a function's arguments, with the arguments to differentiate with respect to.
 
     Args:
         function: the user's.
@@ -102,7 +102,7 @@ class Forms:
         None is returned with arguments by position that are numbers, arrays and constants.
 
         Raises:
-            ArgumentError: if they do not fit the signature, or what is in them cannot be traced.
+            ArgumentError: if they do not fit the signature, or hold objects that cannot be traced.
         """
         count = len(arguments)
         needed = [argument for argument in self._needed if isinstance(argument, str) or argument >= count]
@@ -192,7 +192,7 @@ class _StandIn:
 
 
 def stands_for(value: Any) -> bool:
-    """Return True if an object stands for numbers: an array of Dask or CuPy, or what is being recorded."""
+    """Return True if an object stands for numbers: an array of Dask or CuPy, or a traced value."""
     return is_lazy(value) or is_on_device(value) or isinstance(value, StandIn)
 
 
@@ -201,7 +201,7 @@ def _needs_form(argument: Any) -> bool:
 
 
 def _stands_alone(structure: Structure) -> bool:
-    """Return True if an argument is a number or array as it is, or a constant."""
+    """Return True if an argument is a single number or array, or a constant."""
     return isinstance(structure, Constant) or structure == Leaf()
 
 

@@ -1,4 +1,4 @@
-"""Compiled programs as functions of machine code: their address, and what calls it without going through Python."""
+"""Compiled programs as functions of machine code: their addresses, and callers that bypass Python."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class NativeFunction:
 
     @property
     def _numba_type_(self) -> Any:
-        # what Numba asks of objects that it does not know
+        # Numba's protocol for objects of unknown types
         from numba import types
 
         return types.Dispatcher(self._dispatcher)

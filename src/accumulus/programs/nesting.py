@@ -61,7 +61,7 @@ class _Taken:
     shapes: tuple[tuple[int, ...] | None, ...]  # of the numeric ones; None for constants
     entries: list[NDArray[np.int64] | None]  # their references on the tape around, in their shapes
     slices: tuple[slice, ...]  # which of all entries belong to each
-    examples: list[Any]  # what is handed to the front end
+    examples: list[Any]  # arguments for the front end
 
     @classmethod
     def of(cls, outer: Any, arguments: Sequence[Any], static: frozenset[int], name: str) -> _Taken:
@@ -112,7 +112,7 @@ class _Taken:
                 refusal = ACTIVE.refusal
             structure, leaves = flatten(result)
             outputs = [outputs_of(recorder, function, tape, path, leaf) for path, leaf in leaves]
-        if refusal is not None:  # what the function has caught counts for what is around it
+        if refusal is not None:  # a refusal that the function caught counts for the enclosing recording
             ACTIVE.refusal = refusal
         return one_by_one(outputs), tuple(references.shape for references in outputs), structure
 
@@ -178,12 +178,12 @@ def _copied(tape: Program, references: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _parted(outer: Program, copies: NDArray[np.int64], outputs: NDArray[np.int64]) -> tuple[Program, NDArray[np.int64]]:
-    """Return the program of what depends on copies, and the references around of its further inputs.
+    """Return the program of the values that depend on copies, and the enclosing references of its further inputs.
 
     Args:
         outer: the tape around.
         copies: references to it; the first inputs of the program.
-        outputs: references to it; what the program computes.
+        outputs: references to it; the outputs of the program.
     """
     needed = outer.reached([column(outputs)])
     depends = np.zeros(len(outer.blocks) + 1, bool)  # the last stands for inputs and constants
@@ -195,7 +195,7 @@ def _parted(outer: Program, copies: NDArray[np.int64], outputs: NDArray[np.int64
             depends[position] = any(depends[outer.owners(operands)].any() for operands in block.operands)
             if depends[position]:
                 chosen.append(position)
-    is_moved = np.zeros(len(outer), bool)  # what is computed on the tape that is made
+    is_moved = np.zeros(len(outer), bool)  # True for values computed on the new tape
     for position in chosen:
         block = outer.blocks[position]
         is_moved[block.start : block.start + block.size] = True
@@ -254,7 +254,7 @@ def derivative_within(
             try:
                 recording, sources = (_nested_in_blocks if in_blocks else _nested)(function, taken, outer)
             except LongBodyError:
-                # what is around is a body, which is too long as well, or has its loops, or may have none
+                # the enclosing tape is a body, which is too long as well, or has its loops, or may have none
                 if outer.open is outer or not outer.may_loop:
                     raise
                 outer.begin_loops()

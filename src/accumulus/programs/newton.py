@@ -69,7 +69,7 @@ def root(
         ArgumentError: for a guess that is not real numbers; if there are not as many residuals as unknowns, or the root
             cannot be isolated since a residual depends on no unknown, or none on one of them.
         SizeError: if the steps would be too many operations.
-        TraceError: for what cannot be recorded, decisions on unknowns among it that are no choices.
+        TraceError: for an operation that cannot be recorded, such as a decision on unknowns that is no choice.
     """
     outer: Any = ACTIVE.tape
     structure, leaves = flatten(guess)

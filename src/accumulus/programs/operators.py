@@ -2,7 +2,7 @@
 
 Of straight-line code the program computes the values and the labels of the edges that are left in the graph
 (`accumulus.search.scarcity`); products with these are two programs more, compiled when the first product is asked for.
-Of loops the factor is the sparse Jacobian itself. What a program returns is joined to a `JacobianOperator`.
+Of loops the factor is the sparse Jacobian itself. A program's results are joined to a `JacobianOperator`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class JacobianOperator(LinearOperator):
         """Return the product with a vector of shape (columns,) or (columns, 1).
 
         Raises:
-            ArgumentError: for another shape, or what is no array of numbers; so do all other products.
+            ArgumentError: for another shape, or an object that is no array of numbers; so do all other products.
         """
         return super().matvec(self._checked(x, 1))
 
@@ -138,7 +138,7 @@ class JacobianOperator(LinearOperator):
 
 
 def _real(product: Callable[[Matrix], Matrix], X: Matrix) -> Matrix:
-    """Return a real product with what may be complex."""
+    """Return the product of a real matrix with a real or complex one."""
     X = np.asarray(X)
     if np.iscomplexobj(X):
         parts = product(np.hstack([X.real, X.imag]))

@@ -49,7 +49,7 @@ class Preparation:
         self.seconds: dict[str, float] = {}
         #: Points of the function's domain, (points, inputs); None if none are known.
         self.points: NDArray[np.float64] | None = None
-        #: The line on the terminal; none where the user's own function is told.
+        #: The line on the terminal; none if a function of the user's gets the reports.
         self._line = ProgressLine(name, shown=options.shown)
         self._stage, self._is_warned = "", False
 
@@ -98,7 +98,7 @@ class Preparation:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Time a block as the stage of this name."""
+        """Measure the time of a block under the name of a stage."""
         self._stage = name
         self._line.update(name)
         self.context.enter(name)

@@ -38,7 +38,7 @@ class Results:
             that is a derivative.
         segment: the class of the kernel's arrays.
         pattern: where sparse results have structural nonzeros, if it is more places than these.
-        join: makes what is returned at a point of the results of all segments; by default their structure.
+        join: builds the returned value at a point from the results of all segments; by default their structure.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Results:
     ) -> None:
         self._segment, self._join = segment.of, join
         self.segments: list[Segment] = []
-        #: Shape of each segment at one point, as it is stored.
+        #: Stored shape of each segment at one point.
         self.shapes: list[Shape] = []
         self._patterns: list[SparsePattern | OpenPattern] = []
         #: Of the derivatives, and of all that is returned, with a leaf for each segment.
@@ -105,7 +105,7 @@ class Results:
         sparse: SparseFormat | None,
         pattern: Nonzeros | None,
     ) -> None:
-        """Add what is selected of the matrix of all results by all arguments: one array, or one matrix."""
+        """Add the selection of the matrix of all results by all arguments: one array, or one matrix."""
         inputs = inputs_of(recording, selection.positions)
         arranged, fixed = places.arranged(nonzeros.as_matrix(inputs, skipped)), places.pattern
         if fixed is None and pattern is not None:

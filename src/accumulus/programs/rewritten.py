@@ -50,7 +50,7 @@ class Rewritten(NamedTuple):
 
     tape: Tape  # it
     recalled: bool  # True if it was in the cache
-    least: Least | None  # what is known of all choices of definitions, if it was rewritten by value and that is known
+    least: Least | None  # lower bound over all choices of candidates, if resubstitution computed it
 
 
 def rewritten(
@@ -79,20 +79,20 @@ def rewritten(
         context.recall(notes["work"])
         if "least" not in notes:
             return Rewritten(shorter, True, None)
-        from accumulus.resubstitution.extraction import Least  # not what every process needs
+        from accumulus.resubstitution.extraction import Least  # not needed by every process
 
         return Rewritten(shorter, True, Least(*notes["least"]))
     notes = {}
     before = context.spent
     made = rewrite(tape, context, kept_outputs=kept_outputs, rounds=rounds, points=points, others=sources, notes=notes)
-    # what is refused at these points only may be taken at others
+    # candidates refused at these points may hold at others
     if cached and not context.cut_short and notes.get("multiplied", True):
         store_tape(key, made, notes | {"work": context.spent - before})
     return Rewritten(made, False, notes.get("least"))
 
 
 def others_for(linearization: Linearization, context: Context) -> Iterator[Tape]:
-    """Yield the derivatives in other orders, and those of the function where that is written in another way.
+    """Yield tapes of the derivatives in other orders, and of the function written in another way.
 
     Returns:
         Tapes with the outputs of the one that is emitted for the plan. The latter are what they should be but for
@@ -150,7 +150,7 @@ def _accumulation(linearization: Linearization, method: str, context: Context) -
 
 
 def _function(linearization: Linearization, context: Context) -> Tape:
-    """Return the function rewritten by rules; what its derivatives round as written stays, as the sign of |x| does."""
+    """Return the function rewritten by rules, but for values that derivatives round as written, as the sign of |x|."""
     tape = linearization.tape.copy()
     is_needed = np.frombuffer(needed(tape), bool)
     outputs = tape.outputs

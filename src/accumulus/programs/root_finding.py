@@ -71,9 +71,9 @@ class Root(Call):
     """Unknowns y with r(y, p) = 0, as a function of the solver's start and p, flat.
 
     Args:
-        find: what finds the unknowns, given what it begins with and the parameters; it raises where it does not.
-        conditions: r; what is zero at the root.
-        unknowns, starts: entries of y, and of what the solver begins with.
+        find: solver: a function of a start and the parameters that returns the unknowns, or raises.
+        conditions: residual r, which is zero at the root.
+        unknowns, starts: entries of y, and of the solver's start.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Root(Call):
         return unknowns
 
     def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
-        """Use the implicit function theorem; what the solver begins with has no derivative."""
+        """Use the implicit function theorem; the start has no derivative."""
         n, starts = self.result_count, self._starts
         chosen = [k - starts for k in columns if k >= starts]
         sensitivities: Any = np.zeros((n, 0))

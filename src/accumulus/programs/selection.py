@@ -40,7 +40,7 @@ class Selection:
     seeds: tuple[int, ...] = ()
     # how many directions or weights there are, along the first axis of each; None for one, without an axis
     several: int | None = None
-    # what of the matrix of derivatives is wanted, and returned in the place of all; None for all
+    # selection of rows, columns or entries of the derivatives that is returned; None for all
     places: Wanted | None = None
 
     @property
@@ -192,7 +192,7 @@ class Chosen:
         """Return the selection of a matrix of this size, the derivative of a function of this name.
 
         Raises:
-            ArgumentError: if it does not have what is wanted.
+            ArgumentError: if the selected rows, columns or entries do not exist.
         """
         if self._banded is not None:
             return _Band(size, np.arange(size[0]), np.arange(size[1]), None, name, *self._banded)
@@ -225,12 +225,12 @@ class Wanted:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of what is returned, as an array."""
+        """Shape of the result, as an array."""
         return self.matrix
 
     @property
     def matrix(self) -> Size:
-        """Of what is returned, as a matrix of which nonzeros have places."""
+        """Shape of the result, as a matrix in which nonzeros have positions."""
         raise NotImplementedError
 
     def arranged(self, nonzeros: Nonzeros) -> Nonzeros:

@@ -27,7 +27,7 @@ PART: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class OpenColumns:
-    """Columns of nonzeros that depend on indices: what is known of each before a call.
+    """Columns of nonzeros that depend on indices: facts on each that hold before a call.
 
     Attributes:
         outputs: positions behind the derivatives at which the column is computed; -1 of columns that are known.
@@ -222,7 +222,7 @@ class SparsePattern:
 
     @property
     def indices(self) -> NDArray[np.int32]:
-        """Column of each nonzero, for csc its row: what belongs beside `indptr`."""
+        """Column of each nonzero, for csc its row: the array beside `indptr`."""
         return self.rows if self.format == "csc" else self.columns
 
     def matrix(self, data: NDArray[Any]) -> csr_array | csc_array | coo_array:
@@ -243,7 +243,7 @@ class SparsePattern:
     def _template(self) -> Any:
         from scipy.sparse import coo_array, csc_array, csr_array
 
-        # empty: what it holds comes with each matrix, of the same dtypes
+        # empty: each matrix brings its own arrays, of the same dtypes
         matrix: Any = {"csr": csr_array, "csc": csc_array, "coo": coo_array}[self.format](self.shape, dtype=np.float64)
         matrix.has_canonical_format = True  # sorted, each place once
         return matrix
@@ -261,7 +261,7 @@ class OpenPattern:
         rows, columns: of each nonzero, row by row; columns where they are known.
         open: which nonzeros have columns that a call computes.
         before: columns before those of the matrix, as they are computed.
-        is_ordered: True if columns ascend in each row, whatever the indices; else equal places are added.
+        is_ordered: True if columns ascend in each row for all indices; else equal places are added.
         format: format of the SciPy matrices that are made.
     """
 
@@ -289,7 +289,7 @@ class OpenPattern:
         return cls(size, rows, columns, np.flatnonzero(open_columns.outputs >= 0), before, ordered, fmt)
 
     def outputs(self, nonzeros: Nonzeros) -> NDArray[np.int64]:
-        """Return the positions of the values, then of the open columns, among derivatives and what follows them."""
+        """Return the positions of the values, then of the open columns, among the derivatives and columns."""
         assert nonzeros.open is not None
         return np.concatenate([nonzeros.outputs.astype(np.int64), nonzeros.open.outputs[self.open]])
 
@@ -379,7 +379,7 @@ class SparseBatch(Sequence[Any]):
             chosen = self.data[:, point] if self.transposed else self.data[point]
             return SparseBatch(chosen, self.pattern, self.transposed)
         values = self.data[:, point] if self.transposed else self.data[point]
-        return self.pattern.matrix(np.array(values))  # what is done to one matrix leaves the others alone
+        return self.pattern.matrix(np.array(values))  # a copy: changes of one matrix leave the others alone
 
     def __iter__(self) -> Iterator[Any]:
         return (self[point] for point in range(len(self)))

@@ -42,7 +42,7 @@ class Watched:
         at_once: bool = False,
         opens_indices: bool = False,
     ) -> Recording:
-        """Record the function, and watch what it captures from now on; see `accumulus.frontends.record.record`.
+        """Record the function, and watch its captured variables from now on; see `accumulus.frontends.record.record`.
 
         Attributes of objects among the examples are watched, too.
         """

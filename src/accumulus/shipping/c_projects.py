@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from accumulus.programs.sparse import SparsePattern
 
 
-#: What a portable library is compiled for: processors of the last ten years, which fuse products with sums.
+#: Targets of portable libraries: processors of the last ten years, which fuse products with sums.
 _PROCESSORS: Final = {"x86_64": "x86-64-v3", "amd64": "x86-64-v3", "aarch64": "armv8-a", "arm64": "armv8-a"}
 #: Instructions of these, as compilers can ask for them.
 _FEATURES: Final = {"x86-64-v3": ("avx2", "fma", "bmi2")}
@@ -54,7 +54,7 @@ class CProject:
 
     Attributes:
         name: name of its function.
-        program: what it computes.
+        program: program of the function.
         parameters: names of its arguments.
         names: names of its result arrays.
         patterns: of sparse results, where their nonzeros are, by name.
@@ -119,7 +119,7 @@ class CProject:
 
     @property
     def header(self) -> str:
-        """The header: what is computed, and declarations, also of where the nonzeros of sparse results are."""
+        """The header: a summary, and declarations of the function and of the tables of nonzeros."""
         tables = [
             f"/* {axis} of the nonzeros of {result}, a matrix of {shape[0]} x {shape[1]} */\n"
             f"extern const int {self.name}_{result}_{axis}[{len(numbers)}];"

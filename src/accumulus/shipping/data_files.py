@@ -60,7 +60,7 @@ class Arrays:
 
 
 class Fields:
-    """An object of the JSON that was read: what is asked of it is there and of the right kind, or a `FileError`.
+    """Object of the JSON of a file: its getters return values of the right kind, or raise a `FileError`.
 
     Args:
         data: the object.

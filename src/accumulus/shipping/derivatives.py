@@ -54,7 +54,7 @@ def save(derivative: Derivative, path: str | PathLike[str]) -> None:
     function that decides on values. The file is the same for every machine.
 
     Args:
-        derivative: what `accumulus.jacobian`, or another function that makes derivatives, has returned.
+        derivative: derivative that `accumulus.jacobian` or a similar function returned.
         path: path of the file, which is written as a whole or not at all.
 
     Raises:
@@ -148,7 +148,7 @@ class SavedFunction:
 
 
 class LoadedDerivative(Derivative):
-    """A derivative from a file: called as the one that was saved, for what that had compiled."""
+    """A derivative from a file: called as the saved one, for the shapes and cases that it had compiled."""
 
     def _form_of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Derivative, tuple[Any, ...]]:
         if self._forms is None:
@@ -282,7 +282,7 @@ def _derivative(record: Fields, constants: Constants) -> LoadedDerivative:
         form = whole
         if each.data.get("call") is not None:
             call = _call(each.record("call"), function, constants)
-            # what is differentiated by is in the programs already
+            # the programs already select the differentiated arguments
             form = LoadedDerivative(call, kind, Selection((), call.parts[0]), options)
             whole._inner[call.key] = form
         for entry in each.records("shapes"):

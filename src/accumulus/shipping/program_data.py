@@ -1,4 +1,4 @@
-"""Programs as data and back: what is needed to compile them again and to arrange what they return."""
+"""Programs as data and back: code to compile again, and the layout of results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from accumulus.text import printable
 
 @dataclass(frozen=True, slots=True)
 class LoadedReport:
-    """Report on a program from a file; what other plans would have cost is not known without its function.
+    """Report on a program from a file; costs of other plans are unknown without its function.
 
     Attributes:
         name: name of the function.
@@ -95,7 +95,7 @@ def options_from_data(record: Fields) -> Options:
     """Return the options that data describe; those of the search are the defaults.
 
     Raises:
-        FileError: for what is no option, or no value of one.
+        FileError: for an unknown option, or an invalid value of one.
     """
     if set(record.data) != set(_RUNNING):
         raise FileError(f"{record.what} has the options {', '.join(map(str, record.data))}; expected other ones")
@@ -106,7 +106,7 @@ def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
     """Return a program as data.
 
     Raises:
-        ArgumentError: if its results hold what no file can.
+        ArgumentError: if its results hold objects that no file can.
     """
     recording, results, subject = program.recording, program._results, f"the result of {program.name}"
     guarded = program.is_guarded
@@ -115,7 +115,7 @@ def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
         "result_shapes": [list(shape) for shape in recording.result_shapes],
         "structure": structure_as_data(recording.structure, subject, arrays),
         "guards": [[guard.file, guard.line, guard.source, guard.answer] for guard in recording.guards],
-        # what says exactly where guards hold, for points at the border of two cases
+        # the function decides exactly where guards hold, for points at the border of two cases
         "function": tape_as_data(recording.program, arrays) if guarded else None,
         "tape": tape_as_data(program.tape, arrays),
         "segments": [_segment_as_data(segment, arrays) for segment in results.segments],
@@ -138,7 +138,7 @@ def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
 
 
 def _forms_of(code: Compilable, arrays: Arrays) -> dict[str, Any]:
-    """Return data of a form of code beside its tape: operations that are exact, or bodies as they are compiled."""
+    """Return data of code beside its tape: exact operations, or bodies of loops."""
     if isinstance(code, LoopNest):
         return {"bodies": [tape_as_data(body, arrays) for body in code.bodies]}
     return {"exact": arrays.add(sorted(code.exact), np.int64)}

@@ -41,7 +41,7 @@ def constant_as_data(value: Any, subject: str, arrays: Arrays) -> Any:
         arrays: arrays of the file, to which arrays are added.
 
     Raises:
-        ArgumentError: for what no file can hold.
+        ArgumentError: for an object that no file can hold.
     """
     if value is None or isinstance(value, bool) or type(value) in (int, str):
         return value
@@ -85,7 +85,7 @@ class KnownClasses:
         self._given = {kind.__qualname__: kind for kind in classes}
 
     def find(self, path: Any) -> type:
-        """Return the class at a place, without running anything.
+        """Return the class of a module and name, without running code.
 
         Raises:
             FileError: if there is none.
@@ -185,7 +185,7 @@ def structure_as_data(structure: Structure, subject: str, arrays: Arrays) -> Any
             )
         return "array" if structure.written is None else "list of numbers"
     if isinstance(structure, Constant):
-        # a part that is fixed by its container is told apart by that
+        # elements that their container fixes are distinguished by their type
         fixed = isinstance(structure.key, type)
         key = constant_as_data(structure.key, subject, arrays) if fixed else None
         return {"constant": constant_as_data(structure.value, subject, arrays), "of": key}
@@ -271,7 +271,7 @@ def _object(kind: Any, parts: tuple[Structure, ...], record: Fields) -> Any:
     for name, child in zip(names, parts, strict=True):
         if name.startswith("__"):
             raise FileError(f"an object of {kind.__qualname__} has the attribute {shortened(name)}; expected none")
-        # what is constant decides how the object is opened
+        # constants decide how the object is opened
         object.__setattr__(made, name, child.value if isinstance(child, Constant) else 0.0)
     return made
 

@@ -240,7 +240,7 @@ def _check_lengths(operands: Sequence[Column], expected: list[int], subject: str
 
 
 def _check_order(value: float | None, subject: str) -> None:
-    """Refuse what is no order of a function."""
+    """Refuse orders of functions that are no constant whole numbers in range."""
     if value is None or not abs(value) <= _LARGEST_ORDER or value != int(value):
         raise FileError(f"{subject} has a function of the order {value}; expected a constant whole number")
 

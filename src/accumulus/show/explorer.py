@@ -183,7 +183,7 @@ def _hashes(texts: Iterable[str]) -> str:
     return " ".join(f"'sha256-{digest}'" for digest in digests)
 
 
-# What is shown -------------------------------------------------------------------------------------------------------
+# Shown data ----------------------------------------------------------------------------------------------------------
 
 
 def _data(plan: Plan, described: Described, rivals: Sequence[Plan]) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def _plan_data(plan: Plan, writer: _Writer, drawing: Drawing, *, rival: bool = F
     for kind in GROUPS[:1] if rival else GROUPS:
         ends = frames.groups(kind)
         fewest = min(map(len, groups.values()), default=frames.steps + 1)
-        # what parts the steps no better than another group is no choice
+        # a group that parts the steps no better than another is left out
         if kind == "face" or 1 < len(ends) < (fewest if kind != "page" else len(groups["face"])):
             groups[kind] = ends
     steps = zip(frames.products, frames.left, frames.right, frames.changes, frames.middles, strict=True)
@@ -266,7 +266,7 @@ def _flat(pairs: Iterable[tuple[int, int]]) -> list[int]:
 
 
 def _spread(ends: Sequence[int], most: int) -> list[int]:
-    """Return so many of the numbers at most, evenly."""
+    """Return at most `most` of the numbers, evenly spaced."""
     return [ends[k * len(ends) // most] for k in range(most)] if len(ends) > most else list(ends)
 
 
@@ -579,7 +579,7 @@ class Texts:
         return left.times(right), True
 
     def lines(self, plan: Plan, vertices: Sequence[str]) -> list[list[Any]]:
-        """Return a line for each value that has a name, and for each entry: its value, and what is written."""
+        """Return a line for each named value and each entry: its value, and its formula."""
         rows: list[list[Any]] = [[v, f"{self._terms[v].latex} = {written}"] for v, written in self._defined.items()]
         for (row, column), value in plan.accumulation.entries.items():
             over, under = vertices[plan.graph.roots[row]], vertices[plan.graph.terminals[column]]
@@ -597,7 +597,7 @@ class _Term:
     latex: str
     leaves: int = 1
     is_sum: bool = False
-    #: In LaTeX without the sign, of what begins with one.
+    #: LaTeX without the leading sign, if there is one.
     unsigned: str = ""
 
     @property
@@ -664,7 +664,7 @@ def shown(html: str, path: str | PathLike[str] | None) -> Path | Inline:
     """Write a page to a file, or open it: within a notebook inline, else in a browser.
 
     Returns:
-        The file; within a notebook without a path what it shows.
+        The file; in a notebook without a path, the displayed page.
 
     Raises:
         ArgumentError: if the file cannot be written; it names a file that has the page instead.
@@ -758,7 +758,7 @@ def show_program(program: Any, function: Callable[..., Any], path: str | PathLik
     if is_large(plan):
         return show_plan(plan, path)
     names = None
-    # what a function is called with is known by shape alone; names are an addition, not worth an error
+    # only the shapes of arguments are known; names are an addition, not worth an error
     with suppress(Exception):
         names = named_values(function, [np.ones(shape)[()] for shape in shapes])
     described = described_as(program.name, program.recording, program.facts.linearization, parameters, names)
@@ -779,7 +779,7 @@ def described_as(
         recording: of the function.
         linearization: with the graph.
         parameters: names of the arguments.
-        names: of what the function computes.
+        names: names of the function's values.
     """
     tape = linearization.tape
     value_names: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""A plan, step by step: what each step multiplies and adds, what it costs, and what is left of graph and line graph.
+"""A plan, step by step: products and sums of each step, their costs, and the remaining graph and line graph.
 
 Everything is read off the plan's own steps. A value is an edge of the graph or the result of a step; it is alive from
 the step that makes it to the last one that uses it, entries of the Jacobian to the end. The alive values are the edges
@@ -262,7 +262,7 @@ class Frames:
     # Operations ------------------------------------------------------------------------------------------------
 
     def operations(self, after: Iterable[int]) -> list[int]:
-        """Return the operations of the function, its partials, and so many steps, of all that is alive then.
+        """Return the operations of the function, its partials, and a number of steps, with all values alive then.
 
         After all steps these are the plan's.
         """
@@ -281,7 +281,7 @@ class Frames:
 
 
 def inner_vertices(graph: DifferentiationGraph, component: Any) -> set[int]:
-    """Return the vertices of a part of a decomposition without its two ends."""
+    """Return the vertices of a component of a decomposition without its two ends."""
     edges = list(component.edges)
     return {*graph.sources[edges].tolist(), *graph.targets[edges].tolist()} - {component.source, component.sink}
 
@@ -323,7 +323,7 @@ class _Line:
             self._note(i, j, there=False)
 
     def _note(self, i: int, j: int, *, there: bool) -> None:
-        # what comes and goes within a step is no change
+        # faces that come and go within a step are no change
         if self._changed.pop((i, j), there) is there:
             self._changed[i, j] = there
 
@@ -352,7 +352,7 @@ class _Line:
             self.remove(v, s)
 
     def pass_over(self, unit: int) -> None:
-        """Remove a vertex whose label is 1, and join what is around it."""
+        """Remove a vertex whose label is 1, and join its neighbours."""
         above, below = self.above(unit), self.below(unit)
         self.drop(unit)
         for p in above:
@@ -375,7 +375,7 @@ class _Line:
             self.add(made, s)
 
     def sum(self, left: int, right: int, made: int, is_unit: Callable[[int], bool]) -> None:
-        """Join what two vertices have in common, the units around these taken away where that is nothing."""
+        """Merge common neighbours of two vertices; without common ones, remove units around the vertices first."""
         terms = (left, right)
         while not {*self.above(left)} & {*self.above(right)}:
             edge = next(((u, v) for v in terms for u in self.above(v) if is_unit(u)), None)

@@ -101,7 +101,7 @@ def local_jacobians(graph: DifferentiationGraph) -> list[dict[str, Any]] | None:
 
 
 def dependencies(plan: Plan) -> dict[str, Any] | None:
-    """Return the drawing of what waits for what; None if the plan is too long, or its program is not of this kind."""
+    """Return the drawing of the dependencies between eliminations; None if the plan is too long or has no such form."""
     if not 0 < len(plan.accumulation.steps) <= MOST_STEPS:
         return None
     relations = import_module("accumulus.theory.algebra.relations")
@@ -113,7 +113,7 @@ def dependencies(plan: Plan) -> dict[str, Any] | None:
 
 
 def waiting(graph: Any) -> dict[str, Any]:
-    """Return the drawing of dependencies, what waits above what it waits for; of a cycle if there is one, in a ring."""
+    """Return the drawing of dependencies, each vertex above those it waits for; a cycle is drawn as a ring."""
     cycle = graph.cycle
     nodes = list(cycle or graph.awaits)
     number = {node: k for k, node in enumerate(nodes)}
@@ -223,7 +223,7 @@ def _source(program: Program, maps: Sequence[Map], k: int) -> str:
 
 
 def _depths(count: int, edges: Counter[tuple[int, int]]) -> list[int]:
-    """Longest ways from what nothing depends on."""
+    """Return the length of the longest path to each vertex from one that nothing depends on."""
     depth, below = [0] * count, sorted(edges, reverse=True)
     for j, i in below:
         depth[i] = max(depth[i], depth[j] + 1)
@@ -236,7 +236,7 @@ def _depths(count: int, edges: Counter[tuple[int, int]]) -> list[int]:
 def overview(plan: Plan, signs: Sequence[str]) -> dict[str, Any]:
     """Return the data of a page for a graph that is too large to be drawn, its vertices in groups.
 
-    A group is what has the same operation on neighbouring levels; it is gone when the last of its vertices is
+    A group has the vertices of one operation on neighbouring levels; it is gone when the last of its vertices is
     eliminated. Time: linear, in NumPy.
 
     Args:

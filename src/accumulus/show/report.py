@@ -1,4 +1,4 @@
-"""The report on a derivative: what it costs, why this plan was chosen, and how long the preparation took.
+"""The report on a derivative: its costs, the reason for the plan, and the time of the preparation.
 
 **Comparison.** Ways to accumulate one graph, side by side: what each costs under every objective, and how long it took
 to find.
@@ -160,7 +160,7 @@ class ByValueFacts:
     """A program that was rewritten by value.
 
     Attributes:
-        outputs: of the program, and how many of them are `proved` to be what they were.
+        outputs: of the program, and how many of them are `proved` unchanged.
         error: the probability that one of these is not, at most.
         tested: complex points at which all outputs were tested.
         values, definitions: that programs were chosen from, if the cheapest of these is known or bounded.
@@ -402,7 +402,7 @@ class Shown:
         return str(self).splitlines()
 
     def _preparation(self, from_cache: Collection[str] = ()) -> list[tuple[str, str]]:
-        """Return the times of the stages, and what a user has to know of the program besides."""
+        """Return the times of the stages, and notes on limits of the program."""
         stages = ", ".join(
             f"{stage} {duration(seconds)}{' (from cache)' if stage in from_cache else ''}"
             for stage, seconds in self.seconds.items()
@@ -422,11 +422,11 @@ class Report(Shown):
     Attributes:
         name: of the differentiated function, or of the graph.
         returns: the name of the function of `accumulus` that makes it: "jacobian", "gradient".
-        title: what is computed.
+        title: description of the results.
         graph: size of the differentiation graph.
         jacobian_shape: entries of the results × entries of the differentiated arguments.
         nonzeros: structural nonzeros of the Jacobian.
-        objective: what the plan minimises.
+        objective: quantity that the plan minimises.
         chosen: the plan.
         others: methods to compare with, counted for this report.
         uncounted: methods that were left out since they would need too many products.
@@ -435,12 +435,12 @@ class Report(Shown):
         by_kind: the same, by kind of operation.
         seconds: time of each stage of the preparation.
         from_cache: the stages whose results were taken from the cache.
-        function: what was recorded and compiled; None for a graph from a file.
+        function: the recorded and compiled function; None for a graph from a file.
         cut_short: the stage in which the clock ended a search, so that another run may find another program.
         unwatched: what the function holds of which changes may be missed, in words.
         changed: what the function changed when it was recorded, and compiled code does not.
         differentiates: whether derivatives are computed, and not the function alone.
-        by_value: what is proved of a program that was rewritten by value.
+        by_value: facts proved of a program that was rewritten by resubstitution.
         cases: of a function that decides on values, all for arguments of these shapes; the rest is of the last of them.
         written_out: why a long loop in Python was written out turn by turn, and what to write in its place.
     """

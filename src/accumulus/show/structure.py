@@ -1,4 +1,4 @@
-"""The report on derivatives of long arrays: which bodies there are, how often they run, and what they cost."""
+"""The report on derivatives of long arrays: their bodies, how often they run, and their costs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class BodyFacts:
     source: str = ""
     shape: tuple[int, int, int] | None = None
     steps: int = 0
-    code: int = 0  # of what works on matrices
+    code: int = 0  # of an operation on matrices
 
     @property
     def is_sum(self) -> bool:
@@ -50,7 +50,7 @@ class BodyFacts:
 
     @property
     def kind(self) -> str:
-        """In a word, and what works on matrices by its sizes."""
+        """Kind of the body in a word; of operations on matrices, with their sizes."""
         if self.shape is not None:
             forms = {
                 MATMUL: "product of {0}×{1} and {1}×{2}",
