@@ -1,6 +1,6 @@
 """Simulated annealing of orders, sequences of eliminations, definitions of nodes, and signs.
 
-Each kernel defines its moves, their costs and their acceptance. This module has what they share: the temperature falls
+Each kernel defines its moves, their costs and their acceptance. This module has the shared loop: the temperature falls
 geometrically over a number of visits, in slices of some milliseconds. Between slices the deadline and Ctrl-C are
 checked. `Annealing` does that run after run, until runs stall.
 

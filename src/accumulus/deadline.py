@@ -1,12 +1,12 @@
-"""Deadline of everything that searches: made when a user's call begins, and handed down from there.
+"""Deadline of all searches: made when a user's call begins, and passed down from there.
 
 A search is limited by its *work*, so that the same call finds the same program on a busy machine, too. Work is counted
 where it is done, in units that do not depend on the clock: visits of vertices, moves, products, each at the seconds
-that it takes an idle core of today (`Deadline.spend`). Whoever decides whether there is time for more asks for the work
-that is left (`left`, `passed`), never for the time.
+that it takes an idle core of today (`Deadline.spend`). Searches decide by the remaining work (`left`, `passed`), never
+by the time.
 
-The clock has one use: it ends what runs over the time limit. Then `cut_short` names the stage, what was found depends
-on the machine, the report says so, and nothing of it is stored in a cache.
+The clock has one use: it ends searches that run over the time limit. Then `cut_short` names the stage, the result
+depends on the machine, the report says so, and nothing of it is stored in a cache.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Final, Self, TypeVar
 
 #: Seconds of work between two looks of a search at its deadline, at most; calls of kernels take about half as long.
 LOOK: Final = 0.02
-#: Seconds of work for each second of the time limit. The rest is for what is not counted, and for machines that are
+#: Seconds of work for each second of the time limit. The rest is for uncounted work, and for machines that are
 #: slower than those that work was measured on, or busy.
 WORK: Final = 0.5
 #: Units of work in a second. Whole numbers add up to the same in any order: work that is recalled from a cache counts
@@ -36,7 +36,7 @@ class OutOfTimeError(Exception):
 class _Account:
     """Work so far and clock, which all deadlines of one call share.
 
-    The clock can be stopped: for what has to be done anyway, such as compiling a kernel.
+    The clock can be stopped, for work that is due anyway, such as compiling a kernel.
 
     Attributes:
         spent: work so far, in units.
@@ -75,8 +75,8 @@ class _Account:
 class Deadline:
     """Limit of the work of a search, and the time at which it is cut short if it has not ended by then.
 
-    Deadlines made from one another share their work and their clock: what one spends, and while one is paused, counts
-    for all.
+    Deadlines made from one another share their work and their clock: work that one spends, and its pauses, count for
+    all.
 
     Args:
         seconds: from now on; infinite for a search that ends by itself.

@@ -1,6 +1,6 @@
 """Every error that accumulus raises on purpose.
 
-Each message says what was given, what was expected, and what to do. All derive from `AccumulusError`, and from the
+Each message names the argument, the expected one, and a remedy. All derive from `AccumulusError`, and from the
 built-in exception that a caller would otherwise expect (`ValueError`, `TypeError`), so that either can be caught.
 """
 

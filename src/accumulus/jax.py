@@ -1,11 +1,11 @@
 """Derivatives as functions of JAX's arrays: inside of `jax.jit` and `jax.vmap`, as ``acc.jax.jacobian(f)``.
 
-A call prepares the derivative for the shapes of its arguments, once, while JAX traces the function around it. What runs
-later is accumulus' own machine code: on the CPU, XLA calls it through its foreign-function interface, on the buffers
+A call prepares the derivative for the shapes of its arguments, once, while JAX traces the function around it. Later
+calls run accumulus' own machine code: on the CPU, XLA calls it through its foreign-function interface, on the buffers
 where they lie, all points of a `jax.vmap` at once. Programs that are no single function in memory (loops over long
-arrays, very long programs that are not compiled yet) are called in the same way, through a function of Python's that
-is handed the same buffers. On other devices, and where JAX differentiates what was computed once more, the program is
-written down in JAX's own operations.
+arrays, very long programs that are not compiled yet) are called in the same way, through a Python function that
+gets the same buffers. On other devices, and where JAX differentiates the results once more, the program is
+written in JAX's own operations.
 
 There are `jacobian`, `gradient`, `hessian`, the same with values (`value_and_jacobian`, `value_and_gradient`,
 `value_gradient_hessian`), `hessian_of_lagrangian`, the products `jvp`, `vjp` and `hvp`, and `compile`, the function

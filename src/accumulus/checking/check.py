@@ -221,10 +221,10 @@ def by_case(
     """Return the points of each case, each with its recording.
 
     Args:
-        recordings: that are known, that of the first point first.
-        points: to be parted.
-        again: records the function at a point; what it raises there leaves the point to the first case, where it counts
-            as one at which the function has no values.
+        recordings: recordings so far, that of the first point first.
+        points: points to partition.
+        again: records the function at a point; if it raises, the point goes to the first case, and counts there as one
+            at which the function has no values.
     """
     cases: list[tuple[Recording, list[Point]]] = [(recording, []) for recording in recordings]
     for point in points:

@@ -3,9 +3,9 @@
 **Options** are one table, from which commands take those that they have. A row is how the command line says an option
 of `accumulus.options.Options`, or of the functions that make derivatives; its default is that of the API.
 
-**Searches.** A progress bar is for a search that may take a while, and Ctrl-C ends it with the best plan so far. A
-search catches the interrupt and hands back what it has. Whoever started it has to know that it did not end by itself,
-so `Watch` notes the signal on its way.
+**Searches.** A long search shows a progress bar, and Ctrl-C ends it with the best plan so far. A search catches the
+interrupt and returns its best plan. The caller has to know that the search was interrupted, so `Watch` records the
+signal.
 """
 
 from __future__ import annotations
@@ -245,8 +245,8 @@ _SAFE_PATH: Final = "PYTHONSAFEPATH"
 def processes(jobs: int) -> Iterator[Executor | None]:
     """Yield a pool of `jobs` processes; None for one job, which is this process itself.
 
-    The processes do not hear a terminal's Ctrl-C: this one does, and what they are still doing when the context ends
-    is of no use to anybody. Nor do they look for modules in the current directory, where files beside a graph may lie.
+    The processes ignore a terminal's Ctrl-C, which this one handles, and are terminated when the context ends. They do
+    not look for modules in the current directory, where files beside a graph may lie.
 
     Raises:
         ArgumentError: if this process was started in a way that keeps it from telling them so.

@@ -1,7 +1,7 @@
 """The subject of a command: a function in a file of the user's, its derivative, or a graph file.
 
-A function is found by path, with the file's folder importable as if the file were run. What it prints goes to the
-error stream, so that a command's own output stays what it says.
+A function is found by path, with the file's folder importable as if the file were run. Its prints go to the
+error stream, so that standard output carries the command's own output alone.
 """
 
 from __future__ import annotations

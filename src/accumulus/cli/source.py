@@ -1,7 +1,7 @@
 """Source text of a planned Jacobian, with comments in the words of the user's source.
 
-Values are recognised by their numbers at random points: a program that was rewritten computes what the function
-computes in other operations, but what has a name in the function is mostly still computed somewhere.
+Values are recognised by their numbers at random points: a rewritten program computes the function in other operations,
+but most values that have a name in the function are still computed somewhere.
 """
 
 from __future__ import annotations

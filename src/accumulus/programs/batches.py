@@ -1,7 +1,7 @@
 """Batches of arrays in memory, on disk, on the GPU, and of Dask's, which are computed chunk by chunk.
 
-Neither Dask nor CuPy is imported here before its arrays are given. Of arrays on disk so many points are taken at a time
-that what is in memory stays small; of those on the GPU, which programs of target "cuda" take, results stay there.
+Dask and CuPy are imported with the first call on their arrays. Arrays on disk are read in chunks of points that bound
+the memory. Arrays on the GPU need programs of target "cuda"; their results stay on the GPU.
 """
 
 from __future__ import annotations

@@ -332,10 +332,8 @@ class Derivative:
         if on_device and not lazy:
             check_options(self._options, out, name)
         self._renew()
-        stand_ins = (
-            [stand_in(x, numbered(name, k)) for k, x in enumerate(arguments)] if lazy or on_device else arguments
-        )
-        shapes = self._shapes(stand_ins)
+        operands = [stand_in(x, numbered(name, k)) for k, x in enumerate(arguments)] if lazy or on_device else arguments
+        shapes = self._shapes(operands)
         compiled_shapes = [cases.argument_shapes for cases in [*self._programs.values()]]
         axes = axes_of_points(in_axes, shapes, compiled_shapes, transposed, name)
         point = tuple(map(first_point, arguments, axes))
@@ -539,7 +537,7 @@ class Derivative:
     def report(self) -> Report:
         """Report on the program that was last compiled or called: its costs, the plan, and the time of each stage.
 
-        It names what `f` changes outside of itself, what it holds of which changes may be missed, and, where `f`
+        It names the side effects of `f`, captured objects whose changes may be missed, and, where `f`
         decides on values, all cases with their conditions, and how often each ran.
         """
         captured = self._last_form._watched.captured

@@ -1,8 +1,8 @@
 """Functions that compiled programs call back, with derivatives of any order: shared code of equation solvers.
 
 The user's equations are recorded once, as `Equations`: a tape of numbers in a row, compiled alone and with its Jacobian
-for the solver. What programs call is a `Call`. Its derivative may be another one, written for it, or a function that
-calls solvers again: that is recorded in turn (`Recorded`), so that derivatives of derivatives need no rule.
+for the solver. Programs call a `Call`. Its derivative is another `Call` with a rule of its own, or a function that
+calls solvers again and is recorded in turn (`Recorded`), so that derivatives of derivatives need no rule.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Forms:
         function: the user's.
         name: name of it, for messages.
         argnums, argnames: of the arguments to differentiate by; the first, if both are None.
-        static_argnums, static_argnames: of those that are passed on as they are.
+        static_argnums, static_argnames: of static arguments, which are passed on unchanged.
     """
 
     def __init__(
@@ -325,8 +325,8 @@ class FormedProgram:
     def __init__(self, program: CompiledProgram, forms: Forms, call: Restructured | None) -> None:
         self.program = program
         self._forms, self._structure = forms, call
-        #: What takes the numbers out of arguments; the ways of giving them (so many by position, and these keywords)
-        #: for which it was looked for.
+        #: Reader of the numbers in arguments; the call signatures (number of positional arguments, keywords) for which
+        #: a reader was sought.
         self._read: Reader | None = None
         self._fast: Callable[..., Any] = no_fast_path
         self._ways: frozenset[tuple[int, tuple[str, ...]]] = frozenset()

@@ -2,14 +2,14 @@
 
 A right-hand side is recorded once, as a `System`. A program calls `Solution`, the states at all times, as a function of
 the initial state, the times and the parameters. Its derivative is `Sensitivities`: the variational equations
-S' = ∂f/∂y·S + ∂f/∂p are integrated beside the states, for those columns alone that are wanted. They are a system as
+S' = ∂f/∂y·S + ∂f/∂p are integrated beside the states, for the requested columns alone. They are a system as
 well, so a second derivative is the derivative of a program that calls *their* solution, and so on. The derivative by
 a time is f there; the initial time is one more column, which begins with -f.
 
 A product of weights with many columns of that Jacobian is `Adjoint`: the adjoint equations, integrated backward.
 
-Newton's method in an implicit integrator takes ∂f/∂y as the diagonal blocks of the Jacobian of all equations. What is
-left out, how sensitivities depend on states, is nilpotent, so that iterations converge as those of the states do.
+Newton's method in an implicit integrator takes ∂f/∂y as the diagonal blocks of the Jacobian of all equations. The
+rest, the dependence of sensitivities on states, is nilpotent, so that iterations converge as those of the states do.
 
 Source: T. Maly and L. R. Petzold, Numerical methods and software for sensitivity analysis of differential-algebraic
 systems, 1996 (the simultaneous corrector).

@@ -29,8 +29,8 @@ _C_TYPES: Final = {"float64": "double", "float32": "float"}
 class NativeFunction:
     """A program's machine code as a function of C.
 
-    The code is there as long as this object, or anything that it has handed out, is; an address alone keeps nothing.
-    Several threads may call it at a time. It does not look at what it is given: arguments are C-contiguous, of the
+    The code lives as long as this object, or an object obtained from it; an address alone does not keep it alive.
+    Several threads may call it at a time. It does not check its arguments, which are C-contiguous, of the
     program's dtype, one point behind the other, and results overlap nothing.
 
     In Numba's nopython code the object itself is a function: of arguments at one point, to new results; and so is

@@ -1,13 +1,13 @@
-"""Derivatives within functions that are recorded: written onto their tape, as products and sums among the rest.
+"""Nested derivatives: inside a recorded function, a derivative is written onto the enclosing tape.
 
-The function is recorded on a tape of its own, whose inputs are what it is differentiated by. What it uses from around
-it are further inputs, constants to this derivative and variables to those around it, even where they are the same
-values. Its decisions are those of the recording around it.
+The inner function is recorded on a tape of its own, whose inputs are its differentiated arguments. Values that it
+captures from the enclosing recording are further inputs: constants to the inner derivative, variables to the outer
+ones, even if they equal an argument. Its decisions belong to the enclosing recording.
 
-Where long arrays are recorded as such, it is recorded on the tape around, of copies of its arguments, so that it is
-known apart from the same values that it uses from around it. What depends on them is a program of its own, whose
-further inputs are what it takes from around; that is differentiated, and the result written back, with the arguments in
-the place of their copies.
+With long arrays, the inner function is recorded on the enclosing tape, on copies of its arguments, which distinguish
+them from captured equal values. The values that depend on the copies become a program of their own, with captured
+values as further inputs. That program is differentiated, and the result is written back, with the arguments in place
+of their copies.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ class Watched:
 
     Attributes:
         holder: objects whose attributes are watched for changes.
-        captured: what they and objects among the examples held when it was recorded; None before that, and where
-            nothing is watched.
+        captured: values that they and objects among the examples held at the recording; None before it, and if nothing
+            is watched.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:

@@ -50,7 +50,7 @@ _EMPTY: Final = inspect.Parameter.empty
 def save(derivative: Derivative, path: str | PathLike[str]) -> None:
     """Write a derivative to a file that `load` reads: its programs, without its function.
 
-    What is saved is what the derivative has compiled: a program for each shape of its arguments, and for each case of a
+    The file holds the compiled programs: one for each shape of the arguments, and for each case of a
     function that decides on values. The file is the same for every machine.
 
     Args:
@@ -111,8 +111,8 @@ def load(path: str | PathLike[str], *, classes: Iterable[type] = ()) -> LoadedDe
             not imported, or of ``__main__``.
 
     Returns:
-        What is called as the derivative was. Arguments of a shape, or a structure, that was not saved are an
-        `ArgumentError`, points of another case a `CaseError`.
+        The derivative, called as the saved one. A call with a shape or structure that was not saved raises an
+        `ArgumentError`, at a point of another case a `CaseError`.
 
     Raises:
         FileError: if it is no such file, was changed, is of another version, or needs a class that is not there.

@@ -1,11 +1,11 @@
 """Structures of arguments and results, and the constants in them, as data and back.
 
-Numbers, text, tuples and the like are written as they are, floating-point numbers bit for bit. Of classes and members
-of enumerations a file has the names alone. Reading imports nothing: a class has to be there already, in a module that
-the process has imported, or be given by the caller; so a file cannot choose what code is run.
+Numbers, text, tuples and the like are written by value, floating-point numbers bit for bit. Of classes and members
+of enumerations a file has the names alone. Reading imports nothing: a class has to exist already, in a module that
+the process has imported, or be passed by the caller; so a file cannot choose the code that is run.
 
-A container is told by its kind, and by what makes one of its parts: how many there are, keys, or names. It is made by
-opening an example, as calls do, so that it is equal to what calls find; objects are made without their constructors.
+A container is described by its kind and its number of elements, keys or names. Reading opens an example, as calls do,
+so that the container equals that of a call; objects are made without their constructors.
 """
 
 from __future__ import annotations

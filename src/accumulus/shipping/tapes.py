@@ -1,7 +1,7 @@
 """Conversion of tapes to arrays and back, with checks, since compiled code reads and writes memory by their content.
 
-References exist and come before their use, operations get what they take, and loops neither reach beyond their
-operands nor need more memory than there is.
+References exist and come before their use, operations get operands of their kinds, and loops neither reach beyond
+their operands nor need more memory than there is.
 """
 
 from __future__ import annotations

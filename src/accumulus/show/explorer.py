@@ -1,8 +1,8 @@
 """The explorer: one page of HTML that shows a plan step by step, in graph, line graph and expressions at once.
 
 A page is self-contained: its script, its style, KaTeX and KaTeX's fonts are in it, from the package's own files, and a
-Content-Security-Policy lets nothing else run and nothing be loaded. What the page shows is computed here, from the
-verified plan (`accumulus.show.frames`), and handed over as JSON; the script draws it. Names are text everywhere: the
+Content-Security-Policy lets nothing else run and nothing be loaded. The data of the page are computed here, from
+the verified plan (`accumulus.show.frames`), and passed as JSON; the script draws them. Names are text everywhere: the
 JSON has no `<`, the script makes elements and sets their text, and KaTeX is given escaped names.
 
 Places are computed here, too (`accumulus.graph.layered`). Edges that a plan makes are curves between vertices that are

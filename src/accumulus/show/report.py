@@ -368,7 +368,7 @@ class FunctionFacts:
 
 
 class Shown:
-    """A report that is printed, shown by notebooks, and handed out as plain data."""
+    """A report that can be printed, shown in notebooks, and converted to plain data."""
 
     __slots__ = ()
 
@@ -437,12 +437,12 @@ class Report(Shown):
         from_cache: the stages whose results were taken from the cache.
         function: the recorded and compiled function; None for a graph from a file.
         cut_short: the stage in which the clock ended a search, so that another run may find another program.
-        unwatched: what the function holds of which changes may be missed, in words.
-        changed: what the function changed when it was recorded, and compiled code does not.
-        differentiates: whether derivatives are computed, and not the function alone.
+        unwatched: captured objects of the function whose changes may be missed, in words.
+        changed: side effects of the function at its recording, which compiled code does not repeat.
+        differentiates: True if derivatives are computed, and not the function alone.
         by_value: facts proved of a program that was rewritten by resubstitution.
         cases: of a function that decides on values, all for arguments of these shapes; the rest is of the last of them.
-        written_out: why a long loop in Python was written out turn by turn, and what to write in its place.
+        written_out: reason why a long loop in Python was unrolled, and code to write in its place.
     """
 
     name: str

@@ -107,8 +107,8 @@ class StructureReport(Shown):
         target: of the compiled code.
         seconds: time of each stage of the preparation.
         cut_short, differentiates, cases: as `Report` has them.
-        unwatched: what the function holds of which changes may be missed, in words.
-        changed: what the function changed when it was recorded, and compiled code does not.
+        unwatched: captured objects of the function whose changes may be missed, in words.
+        changed: side effects of the function at its recording, which compiled code does not repeat.
     """
 
     name: str
