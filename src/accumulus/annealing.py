@@ -1,6 +1,6 @@
 """Simulated annealing of orders, sequences of eliminations, definitions of nodes, and signs.
 
-Each kernel defines its moves, their costs and their acceptance. This module has what they share: the temperature falls
+Each kernel defines its moves, their costs and their acceptance. This module has the shared loop: the temperature falls
 geometrically over a number of visits, in slices of some milliseconds. Between slices the deadline and Ctrl-C are
 checked. `Annealing` does that run after run, until runs stall.
 
@@ -77,11 +77,11 @@ class Annealing(ABC):
 
     @abstractmethod
     def _begin(self, start: Sequence[int]) -> float:
-        """Begin with what a run starts from; returns the unit of temperature."""
+        """Begin a run at a start; return the unit of temperature."""
 
     @abstractmethod
     def _visit(self, visits: int) -> int:
-        """Make so many visits, or those of a slice if these are fewer; returns how many."""
+        """Make at most `visits` visits, of one slice; return their number."""
 
     @abstractmethod
     def sweeps_in(self, seconds: float) -> float:

@@ -41,24 +41,24 @@ import numpy as np
 
 from accumulus.errors import CacheWarning
 
-#: What is stored; each has a folder of its own.
+#: Kinds of stored data; each has a folder of its own.
 Kind = Literal["kernels", "plans", "programs", "tapes"]
 
-#: Packages, and folders of this one, whose code decides what is stored: a change of theirs makes other keys. Kernels
-#: are stored by what their sources are, see `accumulus.native.sources`.
+#: Packages, and folders of this one, whose code decides the stored data: a change of theirs makes other keys. Kernels
+#: are stored by their sources, see `accumulus.native.sources`.
 CODE: Final[dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "plans": (("accumulus", "llvmlite"), ("tape", "graph", "elimination", "rewriting", "search", "theory")),
     "programs": (("accumulus", "llvmlite"), ("tape", "targets", "native")),
     "tapes": (("accumulus", "numba", "llvmlite"), ("tape", "rewriting", "resubstitution", "native")),
 }
 
-#: Of the files, not of what is in them. A change that an older version would misread raises it.
+#: Version of the file format, not of the contents. A change that an older version would misread raises it.
 FORMAT: Final = 1
 #: Bytes that all files of a kind may take on disk together.
 LIMIT = 256 << 20
 #: Part of the limit that the files still take after the oldest were dropped.
 _REMAINING: Final = 0.75
-#: What a file takes on disk is a multiple of this.
+#: The size of a file on disk is a multiple of this.
 _BLOCK: Final = 4096
 #: Seconds after which a file that somebody began to write is taken for left behind.
 _ABANDONED: Final = 3600.0
@@ -71,12 +71,12 @@ _SAFELY: Final = sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK
 
 #: Bytes that this process has written to each folder since it looked at all of its files.
 _written: dict[Path, int] = {}
-#: What this process has been warned of.
+#: Warnings that this process has issued.
 _warned: set[str] = set()
 
 
 class _UntrustedError(OSError):
-    """Others could have written what is stored."""
+    """Other users could have written the stored data."""
 
 
 def directory() -> Path:
@@ -85,9 +85,9 @@ def directory() -> Path:
     Raises:
         OSError: if neither the environment nor the system names a place.
     """
-    given = os.environ.get("ACCUMULUS_CACHE")
-    if given:
-        return Path(given).absolute()
+    configured = os.environ.get("ACCUMULUS_CACHE")
+    if configured:
+        return Path(configured).absolute()
     from platformdirs import user_cache_path
 
     try:
@@ -97,13 +97,13 @@ def directory() -> Path:
 
 
 def key_of(kind: Kind, *parts: bytes) -> str:
-    """Return the key of what the present code makes of these parts, 32 hexadecimal digits."""
+    """Return the key of the result of the present code for these parts, 32 hexadecimal digits."""
     return digest([version_of_kind(kind), *parts])
 
 
 @cache
 def version_of_kind(kind: Kind) -> bytes:
-    """Return the versions of the code that decides what is stored under a kind."""
+    """Return the versions of the code that computes the data of a kind."""
     return code_version(*CODE[kind]).encode()
 
 
@@ -138,12 +138,12 @@ def contents() -> dict[Kind, list[int]]:
     Raises:
         OSError: if there is no place for a cache.
     """
-    found: dict[Kind, list[int]] = {}
+    sizes: dict[Kind, list[int]] = {}
     for kind in get_args(Kind):
-        found[kind] = []
+        sizes[kind] = []
         with suppress(FileNotFoundError), os.scandir(directory() / kind) as entries:
-            found[kind] = [_occupied(entry.stat(follow_symlinks=False).st_size) for entry in entries]
-    return found
+            sizes[kind] = [_occupied(entry.stat(follow_symlinks=False).st_size) for entry in entries]
+    return sizes
 
 
 def state() -> str:
@@ -193,7 +193,7 @@ _HEAD: Final = hashlib.sha256().digest_size
 
 
 class _Folder:
-    """An open folder; whatever is done in it is done in this one, whoever moves it meanwhile.
+    """An open folder; all operations act on this one, even if it is moved meanwhile.
 
     Systems without descriptors of folders (Windows) go by its path.
     """
@@ -236,7 +236,7 @@ class _Folder:
             _written[self._path] = unseen + written
             return
         _written[self._path] = 0
-        known: list[tuple[int, int, str]] = []
+        files: list[tuple[int, int, str]] = []
         now = time.time()
         with os.scandir(self._path if self._descriptor is None else self._descriptor) as entries:
             for entry in entries:
@@ -244,13 +244,13 @@ class _Folder:
                 with suppress(FileNotFoundError):
                     status = entry.stat(follow_symlinks=False)
                     if not entry.name.endswith(_UNFINISHED):
-                        known.append((status.st_mtime_ns, _occupied(status.st_size), entry.path))
+                        files.append((status.st_mtime_ns, _occupied(status.st_size), entry.path))
                     elif now - status.st_mtime > _ABANDONED:
                         self._remove(entry.path)
-        total = sum(size for _, size, _ in known)
+        total = sum(size for _, size, _ in files)
         if total <= LIMIT:
             return
-        for _, size, path in sorted(known):
+        for _, size, path in sorted(files):
             if total <= LIMIT * _REMAINING:
                 break
             self._remove(path)
@@ -266,7 +266,7 @@ class _Folder:
 
 @contextmanager
 def _without() -> Iterator[None]:
-    """Go without what cannot be read or written; if others could have written it, say so once."""
+    """Skip files that cannot be read or written; warn once if other users could have written them."""
     try:
         yield
     except _UntrustedError as error:
@@ -320,9 +320,9 @@ def _occupied(size: int) -> int:
 
 # Versions of code ----------------------------------------------------------------------------------------------------
 #
-# Versions of the code that made something: what is in the cache is found again by the same code only.
+# Versions of the code: only the same code finds its entries in the cache again.
 
-#: What of a processor Linux tells that decides which instructions it has.
+#: Fields of Linux's description of a processor that decide its instructions.
 _TELLING: Final = (
     *("vendor_id", "cpu family", "model", "model name", "stepping", "flags"),
     *("Features", "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision"),
@@ -340,11 +340,11 @@ def code_version(packages: Iterable[str], folders: Iterable[str]) -> str:
     for folder in folders:
         # a package that was moved would no longer count, and the cache would outlive its code
         assert (root / folder).is_dir(), f"accumulus has no folder {folder}"
-        for place, _, files in sorted(os.walk(root / folder)):
+        for subfolder, _, files in sorted(os.walk(root / folder)):
             for file in sorted(files):
                 if file.endswith(".py"):
-                    known = os.stat(os.path.join(place, file))
-                    parts.append(f"{place.removeprefix(str(root))}/{file} {known.st_size} {known.st_mtime_ns}")
+                    status = os.stat(os.path.join(subfolder, file))
+                    parts.append(f"{subfolder.removeprefix(str(root))}/{file} {status.st_size} {status.st_mtime_ns}")
     return "\n".join(parts)
 
 
@@ -366,9 +366,9 @@ def processor() -> str:
             first = file.read(1 << 14).split("\n\n")[0]
     except OSError:
         first = ""
-    told = [line for line in first.splitlines() if line.partition(":")[0].strip() in _TELLING]
-    if len(told) > 1:
-        return "\n".join(told)
+    lines = [line for line in first.splitlines() if line.partition(":")[0].strip() in _TELLING]
+    if len(lines) > 1:
+        return "\n".join(lines)
     import llvmlite.binding as llvm
 
     return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
@@ -376,9 +376,9 @@ def processor() -> str:
 
 def digest(parts: Iterable[bytes]) -> str:
     """Return a hash of several strings of bytes, 32 hexadecimal digits."""
-    found = hashlib.blake2b(digest_size=16)
-    for part in parts:
+    hasher = hashlib.blake2b(digest_size=16)
+    for piece in parts:
         # lengths, so that nothing can move from one part to the next
-        found.update(len(part).to_bytes(8, "little"))
-        found.update(part)
-    return found.hexdigest()
+        hasher.update(len(piece).to_bytes(8, "little"))
+        hasher.update(piece)
+    return hasher.hexdigest()

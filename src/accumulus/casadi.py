@@ -36,7 +36,7 @@ __all__ = ["external", "nlpsol"]
 
 Shape = tuple[int, ...]
 Point = list[NDArray[np.float64]]
-#: What loops are compiled with: all else that compilers try takes as long again, and wins nothing measurable.
+#: Compiler flags of loops: further optimisation doubles the time, and wins nothing measurable.
 QUICKLY: Final = ("-O1", "-ftree-vectorize")
 
 
@@ -72,9 +72,9 @@ def external(f: Callable[..., Any], *examples: Any, name: str | None = None, **o
     [[3, 00],
      [00, 3]]
     """
-    given = {option: value for option, value in options.items() if option != "sparse"}
+    dense_options = {option: value for option, value in options.items() if option != "sparse"}
     points = [np.array(example, float) for example in examples]
-    return _External.of(name or _name(f), _Compiled(f, points, given))
+    return _External.of(name or _name(f), _Compiled(f, points, dense_options))
 
 
 @shows_options
@@ -129,8 +129,8 @@ def nlpsol(
 
 def _name(f: Any) -> str:
     """Return a name that CasADi allows."""
-    own = f.name() if isinstance(f, ca.Function) else name_of(f)
-    return own if ca.Function.check_name(own) else "f"
+    name = f.name() if isinstance(f, ca.Function) else name_of(f)
+    return name if ca.Function.check_name(name) else "f"
 
 
 class _Block:
@@ -147,20 +147,20 @@ class _Block:
         """Return the matrix of nonzeros, given their pattern if it is not that of the examples.
 
         Raises:
-            ArgumentError: if there are some which CasADi has not been told of.
+            ArgumentError: if there are nonzeros outside of the pattern that CasADi has.
         """
         if pattern is None:
             return ca.DM(self.sparsity, values[self._order])
         places, order = self._sorted(pattern)
-        values, known = values[order], np.isin(places, self._places)
-        if np.any(values[~known] != 0.0):
+        values, is_expected = values[order], np.isin(places, self._places)
+        if np.any(values[~is_expected] != 0.0):
             raise ArgumentError(
                 "at this point the function decides otherwise than at the examples, and has derivatives where there "
                 "were none; CasADi needs one pattern, so give examples that lead to it, or write both cases as one "
                 "expression, such as numpy.where"
             )
         nonzeros = np.zeros(len(self._places))
-        nonzeros[np.searchsorted(self._places, places[known])] = values[known]
+        nonzeros[np.searchsorted(self._places, places[is_expected])] = values[is_expected]
         return ca.DM(self.sparsity, nonzeros)
 
     def weighted(
@@ -186,7 +186,7 @@ class _Nonzeros:
     Args:
         derivative: it returns arrays, and then nonzeros of matrices.
         points: examples of the arguments.
-        results: shapes of what is differentiated, as many as are wanted.
+        results: shapes of the differentiated results.
     """
 
     def __init__(
@@ -204,18 +204,18 @@ class _Nonzeros:
 
     def arrays(self, point: Point) -> list[NDArray[Any]]:
         """Return the arrays before the matrices."""
-        found, _ = self._at(point)
-        return found[: len(found) - self._count]
+        results, _ = self._at(point)
+        return results[: len(results) - self._count]
 
     def matrices(self, point: Point) -> list[Any]:
         """Return the derivative of each result by each argument."""
-        found, patterns = self._at(point)
-        return list(map(_Block.matrix, self.blocks, found[len(found) - self._count :], patterns))
+        results, patterns = self._at(point)
+        return list(map(_Block.matrix, self.blocks, results[len(results) - self._count :], patterns))
 
     def weighted(self, point: Point, weights: Sequence[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
         """Return weights of the results times the derivatives, for each argument."""
-        found, patterns = self._at(point)
-        blocks = zip(self.blocks, found[len(found) - self._count :], patterns, strict=False)
+        results, patterns = self._at(point)
+        blocks = zip(self.blocks, results[len(results) - self._count :], patterns, strict=False)
         totals = [np.zeros(each.shape) for each in point]
         for (weight, k), (block, nonzeros, pattern) in zip(product(weights, range(len(totals))), blocks, strict=True):
             totals[k] += block.weighted(weight, nonzeros, pattern)
@@ -223,13 +223,13 @@ class _Nonzeros:
 
     def _at(self, point: Point) -> tuple[list[NDArray[Any]], list[SparsePattern | None]]:
         if self._last is None or not all(map(np.array_equal, point, self._last[0])):
-            found = list(leaves(self._derivative.nonzeros(*point), (np.ndarray, float, np.floating)))
+            results = list(leaves(self._derivative.nonzeros(*point), (np.ndarray, float, np.floating)))
             # other cases of the function, and values that it holds, may have derivatives elsewhere
             settled = not self._program.is_guarded and self._derivative._watched.captured is self._captured
             program = self._program if settled else self._derivative.compile(*point)
-            known = program is self._program
-            patterns = [None] * self._count if known else list(leaves(program.pattern, SparsePattern))
-            self._last = point, found, patterns
+            is_original = program is self._program
+            patterns = [None] * self._count if is_original else list(leaves(program.pattern, SparsePattern))
+            self._last = point, results, patterns
         return self._last[1:]
 
 
@@ -237,7 +237,7 @@ class _Compiled:
     """A function with its Jacobian.
 
     Attributes:
-        function: what is differentiated.
+        function: the differentiated function.
         points: examples of its arguments.
         options: options of its derivatives.
         inputs, outputs: shapes.
@@ -346,8 +346,8 @@ class _Callback(ca.Callback):
 
     def _point(self, matrices: Sequence[Any]) -> Point:
         """Return arguments of the compiled function."""
-        given = zip(matrices, self._inputs, strict=False)
-        return [matrix.full().reshape(place.shape) for matrix, place in given if place.position is not None]
+        pairs = zip(matrices, self._inputs, strict=False)
+        return [matrix.full().reshape(place.shape) for matrix, place in pairs if place.position is not None]
 
 
 class _External(_Callback):
@@ -394,12 +394,12 @@ class _External(_Callback):
         return True
 
     def get_jacobian(self, name: str, inputs: Sequence[str], outputs: Sequence[str], options: Any) -> Any:
-        own = range(len(self._inputs))
-        pairs = list(product(range(len(self._results)), own))
+        arguments = range(len(self._inputs))
+        pairs = list(product(range(len(self._results)), arguments))
         patterns = [self.get_jac_sparsity(result, argument, False) for result, argument in pairs]
         blocks = [self._block(self._results[result], self._inputs[argument]) for result, argument in pairs]
-        given = [*self._inputs, *(_Place(place.shape, None) for place in self._results)]
-        self._made.append(_Jacobian(name, self._compiled, blocks, given, patterns, (inputs, outputs), options))
+        all_inputs = [*self._inputs, *(_Place(place.shape, None) for place in self._results)]
+        self._made.append(_Jacobian(name, self._compiled, blocks, all_inputs, patterns, (inputs, outputs), options))
         return self._made[-1]
 
     def has_reverse(self, weights: int) -> bool:
@@ -407,9 +407,9 @@ class _External(_Callback):
 
     def get_reverse(self, weights: int, name: str, inputs: Sequence[str], outputs: Sequence[str], options: Any) -> Any:
         weighted, count = self._compiled.weighted, len(self._compiled.inputs)
-        given = [*self._inputs, *(_Place(place.shape, None) for place in self._results)]
-        given += [_Place(p.shape, None if p.position is None else count + p.position) for p in self._results]
-        self._made.append(_External(name, weighted, given, self._inputs, (inputs, outputs), options))
+        all_inputs = [*self._inputs, *(_Place(place.shape, None) for place in self._results)]
+        all_inputs += [_Place(p.shape, None if p.position is None else count + p.position) for p in self._results]
+        self._made.append(_External(name, weighted, all_inputs, self._inputs, (inputs, outputs), options))
         return self._made[-1]
 
     def _block(self, result: _Place, argument: _Place) -> int | None:

@@ -4,8 +4,8 @@ A user's call makes one `Context`, and planning, rewriting and compilation hand 
 the graph or the tape. A stage that may take only part of the work gets a part of it (`part`, `within`); one that
 searches in another way gets it with other options (`having`). All of these share the work that is done and the clock.
 
-A context is passed, never found by a context variable: what a search finds depends on its options, its seed and the
-work that is left alone, and an argument shows in every signature that this is so. A variable would have to be set again
+A context is an argument, not a context variable: the result of a search depends on its options, its seed and the
+remaining work alone, and the argument shows that in every signature. A variable would have to be set again
 in each thread and worker process, and a call within a call, as of nested derivatives, would read the outer one.
 
 A function that looks only at the work that is left takes a `Deadline`, which a context is.
@@ -76,14 +76,14 @@ class Context(Deadline):
         return self if self.options.searches else Context(self.options, math.inf)
 
     def planning(self, edges: int) -> Context:
-        """Return the context of the search for an order in a graph of so many edges.
+        """Return the context of the search for an order in a graph with `edges` edges.
 
         Where the tape is rewritten afterwards, that search is brief, and leaves most of the work to the rewriter.
         """
         options = self.options
         brief = options.counts_rewritten and edges <= SMALL
-        own = self.part(PLANNING) if options.rewrites else self
-        return own.having(effort=BEFORE_REWRITING[options.effort]) if brief else own
+        share = self.part(PLANNING) if options.rewrites else self
+        return share.having(effort=BEFORE_REWRITING[options.effort]) if brief else share
 
     def tell(self, stage: str, cost: int | None = None, expected: float | None = None) -> None:
         """Report the state of the preparation to the user's progress function, if there is one."""

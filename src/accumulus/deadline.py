@@ -1,12 +1,12 @@
-"""Deadline of everything that searches: made when a user's call begins, and handed down from there.
+"""Deadline of all searches: made when a user's call begins, and passed down from there.
 
 A search is limited by its *work*, so that the same call finds the same program on a busy machine, too. Work is counted
 where it is done, in units that do not depend on the clock: visits of vertices, moves, products, each at the seconds
-that it takes an idle core of today (`Deadline.spend`). Whoever decides whether there is time for more asks for the work
-that is left (`left`, `passed`), never for the time.
+that it takes an idle core of today (`Deadline.spend`). Searches decide by the remaining work (`left`, `passed`), never
+by the time.
 
-The clock has one use: it ends what runs over the time limit. Then `cut_short` names the stage, what was found depends
-on the machine, the report says so, and nothing of it is stored in a cache.
+The clock has one use: it ends searches that run over the time limit. Then `cut_short` names the stage, the result
+depends on the machine, the report says so, and nothing of it is stored in a cache.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Final, Self, TypeVar
 
 #: Seconds of work between two looks of a search at its deadline, at most; calls of kernels take about half as long.
 LOOK: Final = 0.02
-#: Seconds of work for each second of the time limit. The rest is for what is not counted, and for machines that are
+#: Seconds of work for each second of the time limit. The rest is for uncounted work, and for machines that are
 #: slower than those that work was measured on, or busy.
 WORK: Final = 0.5
 #: Units of work in a second. Whole numbers add up to the same in any order: work that is recalled from a cache counts
@@ -30,17 +30,17 @@ _UNITS: Final = 1e9
 
 
 class OutOfTimeError(Exception):
-    """A deadline has passed; whoever knows a plan by then catches it."""
+    """A deadline has passed; searches that have a plan by then catch it."""
 
 
 class _Account:
     """Work so far and clock, which all deadlines of one call share.
 
-    The clock can be stopped: for what has to be done anyway, such as compiling a kernel.
+    The clock can be stopped, for work that is due anyway, such as compiling a kernel.
 
     Attributes:
         spent: work so far, in units.
-        stage: what is being done.
+        stage: name of the current stage.
         cut_short: the stage in which the clock ended something; empty if it did not.
     """
 
@@ -75,8 +75,8 @@ class _Account:
 class Deadline:
     """Limit of the work of a search, and the time at which it is cut short if it has not ended by then.
 
-    Deadlines made from one another share their work and their clock: what one spends, and while one is paused, counts
-    for all.
+    Deadlines made from one another share their work and their clock: work that one spends, and its pauses, count for
+    all.
 
     Args:
         seconds: from now on; infinite for a search that ends by itself.
@@ -94,7 +94,7 @@ class Deadline:
     __slots__ = ("_account", "_most", "_until", "seconds")
 
     def __init__(self, seconds: float, clock: Callable[[], float] | None = None, work: float | None = None) -> None:
-        #: Of work, given for the search, whatever was used of it.
+        #: Work allowed for the search, in total.
         self.seconds = WORK * seconds if work is None else work
         self._account = _Account(clock or time.monotonic)
         self._until = self._account.now() + seconds
@@ -140,7 +140,7 @@ class Deadline:
         self._account.spent += round(_UNITS * seconds)
 
     def recall(self, units: int) -> None:
-        """Count work whose result is recalled from a cache: what follows has as much left as after the search."""
+        """Count work whose result is recalled from a cache: later stages have as much left as after the search."""
         self._account.spent += units
 
     def cut(self) -> None:
@@ -163,7 +163,7 @@ class Deadline:
         return self._other(until, min(self._most, self._units_from_now(share * self.left)), share * self.seconds)
 
     def within(self, seconds: float) -> Self:
-        """Return a deadline after so many seconds of work, or this one if it is earlier."""
+        """Return a deadline after `seconds` of work, or this one if it is earlier."""
         return self._other(self._until, min(self._most, self._units_from_now(seconds)), min(seconds, self.seconds))
 
     def at_least(self, seconds: float) -> Self:

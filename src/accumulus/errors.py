@@ -1,6 +1,6 @@
 """Every error that accumulus raises on purpose.
 
-Each message says what was given, what was expected, and what to do. All derive from `AccumulusError`, and from the
+Each message names the argument, the expected one, and a remedy. All derive from `AccumulusError`, and from the
 built-in exception that a caller would otherwise expect (`ValueError`, `TypeError`), so that either can be caught.
 """
 
@@ -91,7 +91,7 @@ class PlanError(AccumulusError, ValueError):
 
 
 class FileError(AccumulusError, ValueError):
-    """A file of a saved derivative is malformed, of another version, was changed, or holds what cannot be."""
+    """A file of a saved derivative is malformed, of another version, was changed, or holds invalid data."""
 
 
 class UnknownNameError(AccumulusError, ValueError, KeyError):
@@ -106,7 +106,7 @@ class VerificationError(AccumulusError, AssertionError):
 
 
 class CacheWarning(UserWarning):
-    """Others can write the cache, so it is not used; what was asked for is there all the same."""
+    """Other users can write the cache, so it is not used; results are unaffected."""
 
 
 class ExecutorWarning(UserWarning):
@@ -150,13 +150,13 @@ class OpaqueError(TraceError, CompileError):
         )
 
 
-def unknown_name(what: str, given: object, known: Iterable[str]) -> UnknownNameError:
+def unknown_name(kind: str, name: object, registered: Iterable[str]) -> UnknownNameError:
     """Return the error for a name that is not in a registry, with the closest known name and the whole list.
 
     >>> print(unknown_name("method", "revers", ["forward", "reverse"]))
     unknown method 'revers'; did you mean 'reverse'? Known: forward, reverse.
     """
-    names = sorted(known)
-    close = get_close_matches(str(given), names, n=1)
+    names = sorted(registered)
+    close = get_close_matches(str(name), names, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "."
-    return UnknownNameError(f"unknown {what} {given!r}{hint} Known: {', '.join(names)}.")
+    return UnknownNameError(f"unknown {kind} {name!r}{hint} Known: {', '.join(names)}.")

@@ -72,7 +72,7 @@ def held_in_forks(lock: threading.RLock, in_child: Callable[[], object]) -> None
 
     Args:
         lock: a re-entrant one.
-        in_child: what to do in the child before the lock is released there.
+        in_child: function to call in the child before the lock is released there.
     """
 
     _GUARDS.append(_Guard(lock, in_child))
@@ -85,7 +85,7 @@ def _begun_imports() -> list[str]:
 
 
 def _before_fork() -> None:
-    """Wait until no thread imports what this package needs, is inside of LLVM, or has something half done."""
+    """Wait until no thread imports modules that this package needs, is inside of LLVM, or holds inconsistent data."""
     while True:
         for name in _begun_imports():
             with suppress(Exception):  # it is the other thread's to say
@@ -117,7 +117,7 @@ def _in_child() -> None:
 
 
 def _forget_imports() -> None:
-    """Let the child import for itself what other threads were importing when there was no waiting for them any more."""
+    """Forget modules that other threads were still importing at the fork, so that the child imports them itself."""
     locks: dict[str, Callable[[], Any]] = getattr(importlib._bootstrap, "_module_locks", {})
     for name, reference in list(locks.items()):
         if getattr(reference(), "owner", None) != threading.get_ident():
@@ -127,7 +127,7 @@ def _forget_imports() -> None:
 
 
 def _free_cached_properties() -> None:
-    """Before Python 3.12 a cached property has a lock that all instances share; what it guards is stored when whole."""
+    """Replace the locks of cached properties, which all instances share before Python 3.12; values are stored whole."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "accumulus":
             classes = [each for each in vars(module).values() if isinstance(each, type) and each.__module__ == name]

@@ -1,11 +1,11 @@
 """Derivatives as functions of JAX's arrays: inside of `jax.jit` and `jax.vmap`, as ``acc.jax.jacobian(f)``.
 
-A call prepares the derivative for the shapes of its arguments, once, while JAX traces the function around it. What runs
-later is accumulus' own machine code: on the CPU, XLA calls it through its foreign-function interface, on the buffers
+A call prepares the derivative for the shapes of its arguments, once, while JAX traces the function around it. Later
+calls run accumulus' own machine code: on the CPU, XLA calls it through its foreign-function interface, on the buffers
 where they lie, all points of a `jax.vmap` at once. Programs that are no single function in memory (loops over long
-arrays, very long programs that are not compiled yet) are called in the same way, through a function of Python's that
-is handed the same buffers. On other devices, and where JAX differentiates what was computed once more, the program is
-written down in JAX's own operations.
+arrays, very long programs that are not compiled yet) are called in the same way, through a Python function that
+gets the same buffers. On other devices, and where JAX differentiates the results once more, the program is
+written in JAX's own operations.
 
 There are `jacobian`, `gradient`, `hessian`, the same with values (`value_and_jacobian`, `value_and_gradient`,
 `value_gradient_hessian`), `hessian_of_lagrangian`, the products `jvp`, `vjp` and `hvp`, and `compile`, the function
@@ -77,18 +77,18 @@ __all__ = [
 
 P = ParamSpec("P")
 Compute = Callable[..., tuple[Any, ...]]
-#: Options that are decided by the arguments, or that give what is no array of JAX's.
+#: Options that the arguments decide, or whose results are no arrays of JAX.
 _DECIDED: Final = ("dtype", "guards", "sparse", "target")
 
 
 def _inside(make: Callable[P, Derivative]) -> Callable[P, Callable[..., Any]]:
     """Return a function of accumulus whose derivatives are functions of JAX's arrays."""
 
-    def inside(*given: P.args, **asked: P.kwargs) -> Callable[..., Any]:
+    def inside(*arguments: P.args, **asked: P.kwargs) -> Callable[..., Any]:
         options = dict[str, Any](asked)
-        if not given and "f" not in options:
+        if not arguments and "f" not in options:
             make()  # type: ignore[call-arg]  # which says what is missing
-        return _Inside(make, given or (options.pop("f"),), options)
+        return _Inside(make, arguments or (options.pop("f"),), options)
 
     shown = inspect.signature(make)
     parameters = [
@@ -118,11 +118,11 @@ class _Inside:
 
     Args:
         make: the function of accumulus that makes it.
-        given: what that takes by position, the user's function first.
-        asked: what it takes by keyword.
+        positional: positional arguments of that function, the user's function first.
+        asked: keyword arguments of that function.
     """
 
-    def __init__(self, make: Callable[..., Derivative], given: Sequence[Any], asked: Any) -> None:
+    def __init__(self, make: Callable[..., Derivative], positional: Sequence[Any], asked: Any) -> None:
         if wrong := [name for name in _DECIDED if name in asked]:
             raise ArgumentError(
                 f"{wrong[0]} is given for a derivative inside of JAX; expected none: results are dense arrays in the "
@@ -130,19 +130,19 @@ class _Inside:
             )
         static, names = asked.get("static_argnums", ()), asked.get("static_argnames", ())
         names = (names,) if isinstance(names, str) else names
-        #: Positions and names of what is passed on as it is.
+        #: Positions and names of static arguments.
         self._static: tuple[int | str, ...] = (
             *((static,) if isinstance(static, int) else static),
-            *positions_of(given[0], names, "static_argnames"),
+            *positions_of(positional[0], names, "static_argnames"),
             *names,
         )
-        self._make = partial(make, *given, guards="error", **asked)
-        self._make()  # refuses at once what cannot be asked for
+        self._make = partial(make, *positional, guards="error", **asked)
+        self._make()  # refuses invalid options at once
         self._derivatives: dict[str, Derivative] = {}
-        #: By program, which stays as it is as long as it is a key here.
+        #: By program, which stays alive as a key here.
         self._computes: dict[CompiledProgram, Compute] = {}
         self._lock = Lock()
-        self.__wrapped__ = given[0]
+        self.__wrapped__ = positional[0]
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Return derivatives at one point."""
@@ -152,9 +152,9 @@ class _Inside:
             for k in self._static
             if not isinstance(k, int) or -count <= k < count
         }
-        given = [None if k in static else x for k, x in enumerate(arguments)]
+        dynamic = [None if k in static else x for k, x in enumerate(arguments)]
         named = {name: None if name in static else x for name, x in keywords.items()}
-        leaves, structure = jax_library.tree.flatten((given, named))
+        leaves, structure = jax_library.tree.flatten((dynamic, named))
         if not any(map(_is_number, leaves)):
             raise ArgumentError("a derivative inside of JAX was called without numbers; expected an array of JAX's")
         numbers = [x for x in leaves if _is_number(x)]
@@ -169,12 +169,12 @@ class _Inside:
         with self._lock, jax_library.ensure_compile_time_eval():
             if dtype not in self._derivatives:
                 self._derivatives[dtype] = self._make(dtype=dtype)
-            program, wanted = self._derivatives[dtype].prepared(*by_position, **by_keyword)
+            program, required = self._derivatives[dtype].prepared(*by_position, **by_keyword)
             if program not in self._computes:
                 self._computes[program] = _computed(program)
             compute = self._computes[program]
         values = [jnp.asarray(x, dtype) for x in numbers]
-        results = compute(*_in_order(wanted, examples, values))
+        results = compute(*_in_order(required, examples, values))
         return program.rebuilt(results)
 
 
@@ -189,28 +189,28 @@ def _examples(shapes: Sequence[tuple[int, ...]]) -> list[Any]:
     """Return arguments of these shapes, no two entries alike, between 0.5 and 1.5."""
     count = sum(map(math.prod, shapes))
     spread = 0.5 + (np.arange(1, count + 1) * (math.sqrt(5.0) - 1.0) / 2.0) % 1.0
-    found: list[Any] = []
+    examples: list[Any] = []
     for shape in shapes:
         size = math.prod(shape)
-        found.append(spread[:size].reshape(shape) if shape else np.float64(spread[0]))
+        examples.append(spread[:size].reshape(shape) if shape else np.float64(spread[0]))
         spread = spread[size:]
-    return found
+    return examples
 
 
-def _in_order(wanted: Sequence[Any], examples: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-    """Return the numbers that a program takes, which are entries of the values as they are entries of the examples."""
-    found: list[Any] = []
-    for number in wanted:
+def _in_order(required: Sequence[Any], examples: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+    """Return the numbers that a program takes: entries of the values at their positions among the examples."""
+    ordered: list[Any] = []
+    for number in required:
         same = next((k for k, example in enumerate(examples) if example is number), None)
         if same is not None:
-            found.append(values[same])
+            ordered.append(values[same])
             continue
         entries = np.concatenate([np.ravel(example) for example in examples])
         order = np.argsort(entries)
         places = order[np.searchsorted(entries, np.ravel(number), sorter=order)]
         flat = jnp.concatenate([value.reshape(-1) for value in values])
-        found.append(flat[places].reshape(np.shape(number)))
-    return found
+        ordered.append(flat[places].reshape(np.shape(number)))
+    return ordered
 
 
 def _computed(program: CompiledProgram) -> Compute:
@@ -230,8 +230,8 @@ def _computed(program: CompiledProgram) -> Compute:
                 f"{program.name} works on long arrays; its derivatives are computed on the CPU alone, and JAX computes "
                 f"on {jax_library.default_backend()}"
             )
-        found: tuple[Any, ...] = jax_library.lax.platform_dependent(*x, cpu=on_cpu, default=emitted)
-        return found
+        results: tuple[Any, ...] = jax_library.lax.platform_dependent(*x, cpu=on_cpu, default=emitted)
+        return results
 
     compute = jax_library.custom_jvp(run)
 
@@ -244,8 +244,8 @@ def _computed(program: CompiledProgram) -> Compute:
         return jax_library.jvp(emitted, x, directions)
 
     compute.defjvp(rule)
-    found: Compute = compute
-    return found
+    typed: Compute = compute
+    return typed
 
 
 def _called(kernel: Kernel, forms: Sequence[Any]) -> Compute:
@@ -254,10 +254,10 @@ def _called(kernel: Kernel, forms: Sequence[Any]) -> Compute:
     if widest is None or not forms[widest].shape[0]:
         return lambda *_: tuple(jnp.zeros(form.shape, form.dtype) for form in forms)
     if isinstance(kernel, LLVMKernel):
-        address, kept = kernel.address(), kernel
+        address, owner = kernel.address(), kernel
     else:
-        address, kept = _address_of(kernel)
-    _KEPT.append(kept)  # compiled functions of JAX's call it, which nobody counts
+        address, owner = _address_of(kernel)
+    _KEPT.append(owner)  # compiled functions of JAX's call it, which nobody counts
     attributes = {RUN: np.int64(address), ENTRIES: np.int64(forms[widest].shape[0])}
     name = _target(len(kernel.arguments), len(forms), widest)
     call = jax_library.ffi.ffi_call(name, tuple(forms), vmap_method="broadcast_all")
@@ -269,7 +269,7 @@ _KEPT: Final[list[Any]] = []
 
 @cache
 def _target(arguments: int, results: int, widest: int) -> str:
-    """Return the name under which JAX knows the function that XLA calls for so many arguments and results."""
+    """Return the name under which JAX knows the function that XLA calls for these counts of arguments and results."""
     name = f"accumulus_{arguments}_{results}_{widest}"
     address = ctypes.c_void_p(handler(arguments, results, widest))
     jax_library.ffi.register_ffi_target(name, jax_library.ffi.pycapsule(address), platform="cpu")
@@ -277,13 +277,13 @@ def _target(arguments: int, results: int, widest: int) -> str:
 
 
 def _address_of(kernel: Kernel) -> tuple[int, Any]:
-    """Return a function in Python, as `LLVMKernel.address` has it, that calls the kernel, and what keeps it alive."""
+    """Return the address of a Python function that calls the kernel, as `LLVMKernel.address`, and its owner."""
     lengths, inputs = [segment.length for segment in kernel.segments], len(kernel.arguments)
     shapes = [*kernel.arguments, *((length,) for length in lengths)]
     kind = np.ctypeslib.as_ctypes_type(kernel.dtype)
 
-    def run(*given: Any) -> int:
-        *addresses, first, last, points = given
+    def run(*arguments: Any) -> int:
+        *addresses, first, last, points = arguments
         arrays: list[NDArray[Any]] = []
         for address, shape in zip(addresses, shapes, strict=True):
             size = points * math.prod(shape)

@@ -93,8 +93,8 @@ class Manifold:
         >>> moved.as_rotvec()
         array([0. , 0. , 0.5])
         """
-        found = self.expansion(x, delta, None)
-        return rotation_of(found) if is_rotation(x) else found
+        point = self.expansion(x, delta, None)
+        return rotation_of(point) if is_rotation(x) else point
 
     def local_coordinates(self, x: Any, y: Any) -> Any:
         """Return the tangent vectors δ at `x` with retract(x, δ) = `y`: the shortest ones.
@@ -143,20 +143,22 @@ def _stacked(shape: tuple[int, ...]) -> str:
     return f"({', '.join(['…', *map(str, shape)])})"
 
 
-def _arrays(manifold: Manifold, **given: tuple[Any, tuple[int, ...]]) -> tuple[list[Any], Any]:
+def _arrays(manifold: Manifold, **arguments: tuple[Any, tuple[int, ...]]) -> tuple[list[Any], Any]:
     """Return arguments as arrays of one library, their shapes checked, and the module with its functions."""
-    values = [quaternions_of(value) if manifold is SO3 else value for value, _ in given.values()]
+    values = [quaternions_of(value) if manifold is SO3 else value for value, _ in arguments.values()]
     jax = sys.modules.get("jax")
     xp: Any = np
     if jax is not None and any(isinstance(value, jax.Array) for value in values):
         xp = jax.numpy
         arrays = [xp.asarray(value) for value in values]
     else:
-        arrays = [_array(value, name, manifold) for name, value in zip(given, values, strict=True)]
-    for array, (name, (_, shape)) in zip(arrays, given.items(), strict=True):
-        own, leading = np.shape(array), len(np.shape(array)) - len(shape)
-        if leading < 0 or own[leading:] != shape:
-            raise ArgumentError(f"{name} has shape {own}; {manifold.name} takes {shape}, or a stack {_stacked(shape)}")
+        arrays = [_array(value, name, manifold) for name, value in zip(arguments, values, strict=True)]
+    for array, (name, (_, shape)) in zip(arrays, arguments.items(), strict=True):
+        array_shape, leading = np.shape(array), len(np.shape(array)) - len(shape)
+        if leading < 0 or array_shape[leading:] != shape:
+            raise ArgumentError(
+                f"{name} has shape {array_shape}; {manifold.name} takes {shape}, or a stack {_stacked(shape)}"
+            )
     return arrays, xp
 
 
@@ -228,8 +230,8 @@ class _Quaternions:
         return conjugate(x, xp)
 
     def matrix(self, x: Any, xp: Any) -> Any:
-        if (known := perturbation(x)) is not None:
-            base, delta, order = known
+        if (perturbed := perturbation(x)) is not None:
+            base, delta, order = perturbed
             return perturbed_matrix(self.matrix(base, xp), delta, order)
         a, b, c, w = parts(x)
         x2, y2, z2 = 2.0 * a, 2.0 * b, 2.0 * c
@@ -308,7 +310,7 @@ class Group(Manifold):
         return self._log(*self._parts(x), False, xp)
 
     def compose(self, x: Any, y: Any) -> Any:
-        """Return the products x · y: what first applies `y`, then `x`."""
+        """Return the products x · y, which apply `y` first, then `x`."""
         (x, y), xp = _arrays(self, x=(x, self.shape), y=(y, self.shape))
         return self._compose(x, *self._parts(y), None, xp)
 
@@ -491,20 +493,20 @@ class _Product(Manifold):
         self.dimension = sum(each.dimension for each in factors)
 
     def _retract(self, x: Any, delta: Any, order: int | None, xp: Any) -> Any:
-        found, start, begin = [], 0, 0
+        pieces, start, begin = [], 0, 0
         for each in self._factors:
             stop, end = start + each.shape[0], begin + each.dimension
-            found.append(each._retract(x[..., start:stop], delta[..., begin:end], order, xp))
+            pieces.append(each._retract(x[..., start:stop], delta[..., begin:end], order, xp))
             start, begin = stop, end
-        return xp.concatenate(found, axis=-1)
+        return xp.concatenate(pieces, axis=-1)
 
     def _local_coordinates(self, x: Any, y: Any, linear: bool, xp: Any) -> Any:
-        found, start = [], 0
+        pieces, start = [], 0
         for each in self._factors:
-            part = slice(start, start + each.shape[0])
-            found.append(each._local_coordinates(x[..., part], y[..., part], linear, xp))
-            start = part.stop
-        return xp.concatenate(found, axis=-1)
+            span = slice(start, start + each.shape[0])
+            pieces.append(each._local_coordinates(x[..., span], y[..., span], linear, xp))
+            start = span.stop
+        return xp.concatenate(pieces, axis=-1)
 
 
 def product(*factors: Manifold) -> Manifold:
@@ -539,7 +541,7 @@ def is_rotation(value: Any) -> bool:
 
 
 def quaternions_of(value: Any) -> Any:
-    """Return the quaternions of a ``Rotation``; anything else as it is."""
+    """Return the quaternions of a ``Rotation``; other values unchanged."""
     if not is_rotation(value):
         return value
     return value.quaternions if isinstance(value, Operand) else value.as_quat()  # type: ignore[attr-defined]

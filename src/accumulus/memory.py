@@ -17,16 +17,16 @@ _GROUP: Final = Path("/sys/fs/cgroup")
 
 def available() -> int | None:
     """Return the bytes of memory that this process can still allocate; None if the system does not report it."""
-    found = [room for room in (_of_machine(), _of_group(), _of_process()) if room is not None]
-    return max(min(found), 0) if found else None
+    limits = [room for room in (_of_machine(), _of_group(), _of_process()) if room is not None]
+    return max(min(limits), 0) if limits else None
 
 
-def check_fits(size: int, what: str, instead: str) -> None:
+def check_fits(size: int, subject: str, instead: str) -> None:
     """Refuse arrays of more bytes than there are.
 
     Args:
         size: memory that is needed, in bytes.
-        what: they are for, and how many entries.
+        subject: name of the arrays and their number of entries, for the message.
         instead: what to do.
 
     Raises:
@@ -36,7 +36,7 @@ def check_fits(size: int, what: str, instead: str) -> None:
         return
     room = available()
     if room is not None and size > room:
-        raise SizeError(f"{what} would take {of_bytes(size)}, and {of_bytes(room)} of memory are free; {instead}")
+        raise SizeError(f"{subject} would take {of_bytes(size)}, and {of_bytes(room)} of memory are free; {instead}")
 
 
 def of_bytes(size: int) -> str:

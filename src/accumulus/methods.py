@@ -1,4 +1,4 @@
-"""Every method: its name, what it does, and in which module it lives; the one table that knows all of them.
+"""Every method: its name, its description, and its module; the one table of all methods.
 
 A method's module is imported when the method is asked for (`accumulus.search.registry.get`), so that those who plan
 without it need not wait for it. There it is registered under the name that it has here.
@@ -17,7 +17,7 @@ class Entry:
     """A row of the table.
 
     Attributes:
-        description: one line that says what the method does.
+        description: description of the method, one line.
         module: where it is registered.
         starts_from: methods whose plans it starts from; its own are never worse.
     """
@@ -88,7 +88,7 @@ def methods() -> dict[str, str]:
 
 
 def check_method(name: object) -> None:
-    """Refuse what is no method.
+    """Refuse unknown methods.
 
     Raises:
         UnknownNameError: naming those that there are.

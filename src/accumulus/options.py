@@ -26,7 +26,7 @@ from accumulus.targets import DTYPES, check_target
 #
 # The objectives by which plans and programs are judged, and all that follows from the choice of one.
 
-#: What is said to whoever asks for an objective that earlier versions had.
+#: Message for an objective that earlier versions had.
 TIME_WAS_REMOVED: Final = (
     "objective 'time' was removed: on average its programs were no faster. Use 'operations', which is what the "
     "compiled functions minimise"
@@ -63,7 +63,7 @@ class Objective(StrEnum):
         except ValueError:
             if name == "time":
                 raise UnknownNameError(TIME_WAS_REMOVED) from None
-            raise unknown_name("objective", name, [known.value for known in cls]) from None
+            raise unknown_name("objective", name, [member.value for member in cls]) from None
 
     @property
     def on_tape(self) -> bool:
@@ -103,7 +103,7 @@ SparseFormat = Literal["csr", "csc", "coo"]
 FORMATS: Final[tuple[SparseFormat, ...]] = get_args(SparseFormat)
 Effort = Literal["fast", "balanced", "thorough"]
 EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
-#: What becomes of decisions on values: a program for each case, or an error.
+#: Treatment of decisions on values: a program for each case, or an error.
 GUARDS: Final = ("cases", "error")
 #: Environment variable that switches the cache off for a process, but for kernels, if it is 0.
 SWITCH: Final = "ACCUMULUS_CACHE_PLANS"
@@ -184,7 +184,7 @@ class Options:
             raise ArgumentError(f"watch is {self.watch!r}; expected True or False")
 
     @classmethod
-    def of(cls, beside: Iterable[str] = (), /, **given: Any) -> Options:
+    def of(cls, beside: Iterable[str] = (), /, **values: Any) -> Options:
         """Return options from keyword arguments as users give them; `beside` are other names that the caller takes.
 
         Raises:
@@ -192,10 +192,10 @@ class Options:
             ArgumentError: for a value of a wrong type or out of range.
         """
         names = [option.name for option in fields(cls)]
-        unknown = set(given).difference(names)
+        unknown = set(values).difference(names)
         if unknown:
             raise unknown_name("option", min(unknown), [*names, *beside])
-        return cls(**given)
+        return cls(**values)
 
     @property
     def takes_arrays(self) -> bool:
@@ -214,7 +214,7 @@ class Options:
 
     @property
     def alone(self) -> Options:
-        """Return these options without what belongs to this process: the executor, and the function of progress."""
+        """Return these options without objects of this process: the executor, and the function of progress."""
         return replace(self, executor=None, progress=None if callable(self.progress) else self.progress)
 
     @property
@@ -278,20 +278,20 @@ def with_parameters(function: F, more: dict[str, Any]) -> F:
         for name, default in (more | options).items()
     ]
     variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-    own = [each for each in signature.parameters.values() if each.kind not in variadic]
-    vars(function)["__signature__"] = signature.replace(parameters=own + named)
+    declared = [each for each in signature.parameters.values() if each.kind not in variadic]
+    vars(function)["__signature__"] = signature.replace(parameters=declared + named)
     return function
 
 
-def takes_one_function(name: str, call: str, given: Sequence[object]) -> None:
+def takes_one_function(name: str, call: str, extra: Sequence[object]) -> None:
     """Refuse further arguments by position of a function of a function, as other libraries take them.
 
     Raises:
         ArgumentError: if there are any.
     """
-    if given:
+    if extra:
         raise ArgumentError(
-            f"acc.{name} takes a function and options by keyword, and {len(given)} further arguments were given. It "
+            f"acc.{name} takes a function and options by keyword, and {len(extra)} further arguments were given. It "
             f"returns a function of these: write acc.{name}(f)({call})"
         )
 

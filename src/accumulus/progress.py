@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-#: Seconds of a preparation after which it says what it is doing; at once where it is expected to take longer.
+#: Seconds of a preparation after which progress is shown; at once if it is expected to take longer.
 PATIENCE: Final = 2.0
 #: Seconds between two updates of a bar.
 _TICK: Final = 0.5
@@ -29,7 +29,7 @@ class Progress:
         seconds: since the call began.
         cost: cost of the best plan so far, under the objective; None where nothing is known.
         points: points of a batch that are done; None in a preparation.
-        expected: seconds that what is left takes, about; None where that was not estimated, or is short.
+        expected: estimate of the remaining seconds; None if that was not estimated, or is short.
     """
 
     stage: str
@@ -40,17 +40,17 @@ class Progress:
 
 
 class ProgressLine:
-    """A line on a terminal, or a bar in a notebook, that says what is being prepared; gone when all is done.
+    """A line on a terminal, or a bar in a notebook, that names the current stage; gone when all is done.
 
     Args:
-        what: is being prepared.
+        subject: name of the function or batch that is prepared.
         console: where the line is written; the error stream, if that is a terminal.
         shown: True shows it at once, line by line where there is neither terminal nor notebook; False never; None
             after `PATIENCE` seconds, or as soon as so many are expected.
     """
 
-    def __init__(self, what: str, console: Console | None = None, shown: bool | None = None) -> None:
-        self._what, self._console, self._shown = what, console, shown
+    def __init__(self, subject: str, console: Console | None = None, shown: bool | None = None) -> None:
+        self._what, self._console, self._shown = subject, console, shown
         self._stage = self._note = ""
         self._began, self._expected = 0.0, 0.0
         self._display: _Terminal | _Notebook | _Lines | None = None
@@ -59,7 +59,7 @@ class ProgressLine:
         self._lock = threading.Lock()
 
     def __enter__(self) -> ProgressLine:
-        # what is no terminal needs neither a thread nor Rich
+        # without a terminal neither a thread nor Rich is needed
         self._is_open = self._shown is not False and (
             self._shown or self._console is not None or _is_terminal() or _is_notebook()
         )
@@ -79,14 +79,14 @@ class ProgressLine:
             self._timer = self._display = None
 
     def update(self, stage: str) -> None:
-        """Say what is done now."""
+        """Show the current stage."""
         with self._lock:
             self._stage = stage
             if self._display is not None:
                 self._display.update(self._text(), self._done())
 
     def expect(self, seconds: float, note: str) -> None:
-        """Say that all takes so many seconds more, about, and what would make it quick."""
+        """Show an estimate of the remaining seconds, and advice on how to make it quick."""
         with self._lock:
             self._began, self._expected, self._note = time.monotonic(), seconds, note
             if self._display is not None:
@@ -172,7 +172,7 @@ class _Notebook:
 
 
 class _Lines:
-    """Lines one after the other, for whoever asked for them."""
+    """Lines one after the other, if progress was requested."""
 
     def update(self, text: str, done: float | None) -> None:
         del done

@@ -38,7 +38,7 @@ __all__ = ["Lambdified", "jacobian", "lambdify"]
 
 
 class Lambdified:
-    """Expressions, and their Jacobian, as a compiled function; what `lambdify` returns.
+    """Expressions, and their Jacobian, as a compiled function; the result of `lambdify`.
 
     Attributes:
         derivative: what computes it, an `accumulus.Derivative` of two arrays: the symbols to differentiate by, and all
@@ -51,15 +51,15 @@ class Lambdified:
         if unknown := [symbol for symbol in by if symbol not in set(symbols)]:
             raise ArgumentError(f"wrt holds {unknown[0]}; expected symbols among the arguments: {model.text}")
         by = by if jacobian else []
-        places = {symbol: place for place, symbol in enumerate(symbols)}
+        places = {symbol: position for position, symbol in enumerate(symbols)}
         chosen = set(by)
-        others = [symbol for symbol in symbols if symbol not in chosen]
+        rest = [symbol for symbol in symbols if symbol not in chosen]
         self._arguments = model.arguments
         self._has_jacobian = jacobian
         self._text = model.text
         self._by = np.array([places[symbol] for symbol in by], np.intp)
-        self._others = np.array([places[symbol] for symbol in others], np.intp)
-        inner: Any = Model([by, others] if others else [by], [])
+        self._others = np.array([places[symbol] for symbol in rest], np.intp)
+        inner: Any = Model([by, rest] if rest else [by], [])
         inner.results = model.results
         self.derivative = value_and_jacobian(inner, 0, **options)
         self.__name__ = "lambdified"
@@ -73,13 +73,13 @@ class Lambdified:
     def batch(self, *arguments: Any, threads: int | None = None) -> Any:
         """Evaluate at many points, the first axis of each argument; an argument without it is the same for all."""
         arrays = [np.asarray(argument, float) for argument in arguments]
-        own = [array.ndim > argument.ndim for array, argument in zip(arrays, self._arguments, strict=False)]
-        points = next((array.shape[:1] for array, has in zip(arrays, own, strict=False) if has), (1,))
-        given = [
+        has_points = [array.ndim > argument.ndim for array, argument in zip(arrays, self._arguments, strict=False)]
+        points = next((array.shape[:1] for array, has in zip(arrays, has_points, strict=False) if has), (1,))
+        broadcast = [
             array if has else np.broadcast_to(array, (*points, *array.shape))
-            for array, has in zip(arrays, own, strict=False)
+            for array, has in zip(arrays, has_points, strict=False)
         ]
-        packed = self._packed(given + arrays[len(own) :], points)
+        packed = self._packed(broadcast + arrays[len(has_points) :], points)
         both = self.derivative.batch(*packed, in_axes=(0,) * len(packed), threads=threads)
         return both if self._has_jacobian else both[0]
 
@@ -94,8 +94,8 @@ class Lambdified:
                     f"{' at each point' if points else ''}, for {argument.text}"
                 )
         flat = np.concatenate([np.empty((*points, 0)), *(array.reshape(*points, -1) for array in arrays)], axis=-1)
-        by, others = flat[..., self._by], flat[..., self._others]
-        return [by, others] if len(self._others) else [by]
+        by, rest = flat[..., self._by], flat[..., self._others]
+        return [by, rest] if len(self._others) else [by]
 
     @property
     def operations(self) -> int:
@@ -133,7 +133,7 @@ def lambdify(
         `batch` takes one more axis of points in front.
 
     Raises:
-        ArgumentError: for what is no symbol, or no expression.
+        ArgumentError: for an object that is no symbol, or no expression.
         TraceError: at the first call, for what cannot be recorded; it names the symbol or the class.
 
     >>> import sympy as sp, accumulus as acc
@@ -154,7 +154,7 @@ def lambdify(
 def jacobian(
     exprs: Any, wrt: Any, *, symbols: Iterator[Any] | None = None, **options: Unpack[Given]
 ) -> tuple[list[tuple[Any, Any]], Any]:
-    """Return the Jacobian of SymPy expressions as expressions, with names for what they have in common.
+    """Return the Jacobian of SymPy expressions as expressions, with names for common subexpressions.
 
     It is what is compiled otherwise: planned, rewritten to few operations, and written back. SymPy's means for the same
     are ``cse(Matrix(exprs).jacobian(wrt))``.
@@ -185,10 +185,10 @@ def jacobian(
     entries = results.entries if isinstance(results, Array) else (results,)
     if any(isinstance(entry, dict | list | tuple) for entry in (results, *entries)):
         raise ArgumentError("the expressions are nested; expected one expression, a list of them, or a column or row")
-    others = [symbol for symbol in free_symbols(entries) if symbol not in set(by)]
-    model: Any = Model([by, others], list(entries))
+    parameters = [symbol for symbol in free_symbols(entries) if symbol not in set(by)]
+    model: Any = Model([by, parameters], list(entries))
     chosen = Options.of(**{**options, "target": "numpy", "sparse": "coo"})
-    point = [Spread().uniform(0.5, 1.0, (len(some),)) for some in (by, others)]
+    point = [Spread().uniform(0.5, 1.0, (len(some),)) for some in (by, parameters)]
     with Preparation("expressions", chosen) as preparation:
         with preparation.stage("trace"):
             recording = record(model, point, check=chosen.check)
@@ -196,12 +196,14 @@ def jacobian(
     tape = program.tape.copy()
     (segment,) = program.kernel.segments
     tape.outputs = [program.tape.outputs[k] for k in segment.outputs]
-    taken = {str(symbol) for symbol in (*by, *others)}
+    taken = {str(symbol) for symbol in (*by, *parameters)}
     names = symbols if symbols is not None else (symbol for symbol in sp.numbered_symbols() if str(symbol) not in taken)
-    writer = Writer(Tape(len(by) + len(others)), Places(model, np.split(np.arange(len(by) + len(others)), [len(by)])))
+    writer = Writer(
+        Tape(len(by) + len(parameters)), Places(model, np.split(np.arange(len(by) + len(parameters)), [len(by)]))
+    )
     writer.references(entries)
-    replacements, nonzeros = expressions(tape, [*by, *others], iter(names), writer.numbers)
-    verify_expressions(tape, [*by, *others], replacements, nonzeros)
+    replacements, nonzeros = expressions(tape, [*by, *parameters], iter(names), writer.numbers)
+    verify_expressions(tape, [*by, *parameters], replacements, nonzeros)
     matrix = sp.zeros(len(entries), len(by))
     for row, column, nonzero in zip(program.pattern.rows, program.pattern.columns, nonzeros, strict=True):
         matrix[int(row), int(column)] = nonzero
@@ -210,5 +212,5 @@ def jacobian(
 
 def _symbols(wrt: Any) -> list[Any]:
     """Return one symbol, or some, one by one."""
-    given = wrt if isinstance(wrt, SYMBOLS + NAMES) else list(wrt)
-    return [symbol for argument in Model(given, []).arguments for symbol in argument.entries]
+    arguments = wrt if isinstance(wrt, SYMBOLS + NAMES) else list(wrt)
+    return [symbol for argument in Model(arguments, []).arguments for symbol in argument.entries]

@@ -69,12 +69,12 @@ def some_of(names: Iterable[str]) -> str:
     >>> some_of("abcdefg")
     'a, b, c, d, e and 2 more'
     """
-    known = [*names]
-    return ", ".join(known[:5]) + (f" and {len(known) - 5} more" if len(known) > 5 else "")
+    listed = [*names]
+    return ", ".join(listed[:5]) + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
 
 
 def escaped(text: str) -> str:
-    r"""Return the text as HTML shows it, with what cannot be seen spelled out, and line breaks kept.
+    r"""Return the text as HTML shows it, with invisible characters spelled out, and line breaks kept.
 
     >>> print(escaped("<b>&\x1b"), escaped("two\nlines"))
     &lt;b&gt;&amp;\x1b two<br>lines

@@ -1,4 +1,4 @@
-"""Arguments and options as all functions of this package take them, and the `Derivative` made from them."""
+"""Arguments and options common to all functions of this package, and the `Derivative` made from them."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ def derivative(
     """Return a derivative of `f` with respect to the arguments at `argnums` and those named in the options.
 
     Raises:
-        ArgumentError, UnknownNameError: for what is asked and does not exist or does not fit.
+        ArgumentError, UnknownNameError: for an argument or option that does not exist or does not fit.
     """
     options = dict[str, Any](asked)
     named = [options.pop(name, default) for name, default in ARGUMENTS.items()]
     on, into = manifolds_in(options)
     settled = options_and_choice(kind, options, [*ARGUMENTS, *MANIFOLDS])
     if on is not None or into is not None:
-        from accumulus.api.tangents import tangent_derivative  # not what every process needs
+        from accumulus.api.tangents import tangent_derivative  # not needed by every process
 
         return tangent_derivative(f, kind, argnums, named, *settled, on, into)
     return Derivative(f, kind, Forms(f, name_of(f), argnums, *named), *settled)
@@ -100,24 +100,26 @@ def manifolds_in(options: dict[str, Any]) -> list[Any]:
 
 
 def options_and_choice(
-    kind: Kind, given: Mapping[str, Any], beside: Iterable[str] = ()
+    kind: Kind, keywords: Mapping[str, Any], beside: Iterable[str] = ()
 ) -> tuple[Options, Chosen | None]:
     """Return options, and the selection of a matrix, None for all. `beside` are other names that the caller takes.
 
     Raises:
-        ArgumentError, UnknownNameError: for what does not exist or does not fit.
+        ArgumentError, UnknownNameError: for an option that does not exist or does not fit.
     """
     taken = CHOICE if kind.is_matrix else {}
-    options = Options.of([*beside, *taken], **{name: value for name, value in given.items() if name not in taken})
-    choice = {name: given.get(name) for name in CHOICE}
+    options = Options.of([*beside, *taken], **{name: value for name, value in keywords.items() if name not in taken})
+    choice = {name: keywords.get(name) for name in CHOICE}
     if all(value is None for value in choice.values()):
         return options, None
     return options, Chosen(**choice, sparse=options.sparse is not None)
 
 
-def dense(kind: Kind, given: Mapping[str, Any], beside: Iterable[str] = ()) -> Options:
+def dense(kind: Kind, keywords: Mapping[str, Any], beside: Iterable[str] = ()) -> Options:
     """Return the options of a kind whose results are no matrices. `beside` are other names that the caller takes."""
-    options = Options.of(beside, **given)
+    options = Options.of(beside, **keywords)
     if options.sparse is not None:
-        raise ArgumentError(f"sparse is {given['sparse']!r} for {kind.name}, whose results are arrays; expected none")
+        raise ArgumentError(
+            f"sparse is {keywords['sparse']!r} for {kind.name}, whose results are arrays; expected none"
+        )
     return options

@@ -71,11 +71,11 @@ def function_source(f: Callable[..., Any], examples: Sequence[Any], name: str, *
     inputs = [(f"i{k}", Pattern.dense(point.shape)) for k, point in enumerate(points)]
     outputs = [(f"o{k}", pattern) for k, pattern in enumerate(values.patterns)]
     blocks = [f"jac_o{k}_i{j}" for k in range(len(outputs)) for j in range(len(inputs))]
-    given = [*inputs, *((f"out_{each}", pattern) for each, pattern in outputs)]
+    all_inputs = [*inputs, *((f"out_{each}", pattern) for each, pattern in outputs)]
     derived = list(zip(blocks, slopes.patterns, strict=True))
     functions = [
         CasadiFunction(name, inputs, outputs, [values.called(every, range(len(outputs)))]),
-        CasadiFunction(f"jac_{name}", given, derived, [slopes.called(every, range(len(derived)))]),
+        CasadiFunction(f"jac_{name}", all_inputs, derived, [slopes.called(every, range(len(derived)))]),
     ]
     written = [values, slopes]
     try:
@@ -97,14 +97,14 @@ def _second(
     """Return programs and functions for second derivatives."""
     total, count = WeightedSum(f, len(points)), len(points)
     every = tuple(range(count + len(shapes)))
-    given = [*points, *map(np.ones, shapes)]
+    all_points = [*points, *map(np.ones, shapes)]
     # the function itself has been compared with its recording
     plain = {**options, "check": False}
-    slopes = _Written.of(gradient_of(total, every[:count], **_given(plain)), given, f"{name}_weighted")
-    sizes = [point.shape for point in given]
+    slopes = _Written.of(gradient_of(total, every[:count], **_given(plain)), all_points, f"{name}_weighted")
+    sizes = [point.shape for point in all_points]
     pairs = list(product(sizes, sizes))
     curvature = _Written.of(
-        hessian(total, every, **_given(plain, sparse=True)), given, f"{name}_curvature", pairs=pairs
+        hessian(total, every, **_given(plain, sparse=True)), all_points, f"{name}_curvature", pairs=pairs
     )
     weighted = [*inputs, *((f"out_{n}", p) for n, p in outputs), *((f"adj_{n}", p) for n, p in outputs)]
     results = [(f"adj_{n}", p) for n, p in inputs]
@@ -150,7 +150,7 @@ def nlp_source(f: Callable[..., Any], g: Callable[..., Any], x: Any, p: Any = No
     points = [np.array(each, float) for each in ([x] if p is None else [x, p])]
     if wrong := [point.shape for point in points if point.ndim > 1]:
         raise ArgumentError(f"an example has shape {wrong[0]}; expected vectors or numbers for x and p")
-    dense, sparse, own = _given(options), _given(options, sparse=True), range(len(points))
+    dense, sparse, arguments = _given(options), _given(options, sparse=True), range(len(points))
     objective = _Written.of(compiled(f, **dense), points, "nlp_objective")
     constraints = _Written.of(compiled(g, **dense), points, "nlp_constraints")
     _check_results(f, g, objective.shapes, constraints.shapes)
@@ -168,27 +168,33 @@ def nlp_source(f: Callable[..., Any], g: Callable[..., Any], x: Any, p: Any = No
     variables = [("x", Pattern.dense(points[0].shape)), ("p", Pattern.dense((0, 0) if p is None else points[1].shape))]
     weights = [("lam_f", first[1]), ("lam_g", second[1])]
     functions = [
-        CasadiFunction("nlp", variables, [first, second], [objective.called(own, [0]), constraints.called(own, [1])]),
-        CasadiFunction("nlp_f", variables, [first], [objective.called(own, [0])]),
-        CasadiFunction("nlp_g", variables, [second], [constraints.called(own, [0])]),
-        CasadiFunction("nlp_grad_f", variables, [first, ("grad_f_x", variables[0][1])], [gradient.called(own, [0, 1])]),
-        CasadiFunction("nlp_jac_g", variables, [second, ("jac_g_x", slopes.patterns[1])], [slopes.called(own, [0, 1])]),
+        CasadiFunction(
+            "nlp", variables, [first, second], [objective.called(arguments, [0]), constraints.called(arguments, [1])]
+        ),
+        CasadiFunction("nlp_f", variables, [first], [objective.called(arguments, [0])]),
+        CasadiFunction("nlp_g", variables, [second], [constraints.called(arguments, [0])]),
+        CasadiFunction(
+            "nlp_grad_f", variables, [first, ("grad_f_x", variables[0][1])], [gradient.called(arguments, [0, 1])]
+        ),
+        CasadiFunction(
+            "nlp_jac_g", variables, [second, ("jac_g_x", slopes.patterns[1])], [slopes.called(arguments, [0, 1])]
+        ),
         CasadiFunction(
             "nlp_hess_l",
             [*variables, *weights],
             [("triu_hess_gamma_x_x", curvature.patterns[0])],
-            [curvature.called([0, 2, 3, *own[1:]], [0])],
+            [curvature.called([0, 2, 3, *arguments[1:]], [0])],
         ),
     ]
     # the gradient of the Lagrangian, from which multipliers of parameters and of bounds follow at the end of a run
     written = [objective, constraints, gradient, slopes, curvature]
-    calls = [gradient.called(own, [0, "slope_x"]), slopes.called(own, [1, "slopes_x"])]
+    calls = [gradient.called(arguments, [0, "slope_x"]), slopes.called(arguments, [1, "slopes_x"])]
     by = {"x": slopes.patterns[1]}
     if p is not None:
         slope_p = _Written.of(gradient_of(f, 1, **dense), points, "nlp_gradient_p", recording=of_f)
         slopes_p = _Written.of(jacobian(g, 1, **sparse), points, "nlp_slopes_p", recording=of_g)
         written += [slope_p, slopes_p]
-        calls += [slope_p.called(own, ["slope_p"]), slopes_p.called(own, ["slopes_p"])]
+        calls += [slope_p.called(arguments, ["slope_p"]), slopes_p.called(arguments, ["slopes_p"])]
         by["p"] = slopes_p.patterns[0]
     memory = {f"slope_{each}": pattern.shape[1] for each, pattern in by.items()}
     memory |= {f"slopes_{each}": pattern.size for each, pattern in by.items()}
@@ -250,18 +256,18 @@ class WeightedSum:
         # Python functions as they are, so that operations on their arrays become loops
         self._part = f if recorder_of(f) is recorder_of(leaves) else compiled(f)
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *operands: Any) -> Any:
         """Return the sum, on numbers or traced values."""
-        arguments, weights = given[: self._count], given[self._count :]
+        arguments, weights = operands[: self._count], operands[self._count :]
         if ACTIVE.tape is None:
-            found = recorder_of(self._function).evaluate(self._function, arguments)
+            results = recorder_of(self._function).evaluate(self._function, arguments)
         else:
-            found = self._part(*arguments)
-        return sum(np.sum(weight * result) for weight, result in zip(weights, leaves(found), strict=True))
+            results = self._part(*arguments)
+        return sum(np.sum(weight * result) for weight, result in zip(weights, leaves(results), strict=True))
 
 
 def leaves(tree: Any, kinds: Any = object) -> Iterator[Any]:
-    """Return the leaves of results in containers; in tuples of blocks, leaves are told by their types."""
+    """Return the leaves of results in containers; in tuples of blocks, types distinguish leaves."""
     if isinstance(tree, kinds) and not (kinds is object and isinstance(tree, dict | list | tuple)):
         yield tree
     else:
@@ -278,7 +284,7 @@ class _Written:
     patterns: list[Pattern]  # of its results
     shapes: list[Shape]  # of those that are dense
     guarded: bool  # True if it is one of several cases
-    recording: Recording  # of what is differentiated
+    recording: Recording  # of the differentiated function
 
     @classmethod
     def of(
@@ -332,8 +338,8 @@ def _sorted(
     rows, columns = np.asarray(pattern.rows, np.intp), np.asarray(pattern.columns, np.intp)
     if pair is not None:
         rows, columns = by_columns(pair[0])[rows], by_columns(pair[1])[columns]
-    kept = np.flatnonzero(rows <= columns) if upper else np.arange(len(rows))
-    chosen = kept[np.lexsort((rows[kept], columns[kept]))]
+    retained = np.flatnonzero(rows <= columns) if upper else np.arange(len(rows))
+    chosen = retained[np.lexsort((rows[retained], columns[retained]))]
     order = np.full(len(rows), -1, np.intp)
     order[chosen] = np.arange(len(chosen))
     return order, Pattern.by_columns(pattern.shape, rows[chosen], columns[chosen])

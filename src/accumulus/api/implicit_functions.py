@@ -16,14 +16,14 @@ from accumulus.frontends.location import name_of
 from accumulus.frontends.recorder import holder_of, is_plain
 from accumulus.frontends.trees import flatten
 
-#: What stands for an argument that is not given.
+#: Default of an argument that was not passed.
 MISSING: Final = object()
-#: What is called: all by position.
+#: Signature of calls: all arguments by position.
 _FORM: Final = (("guess", Parameter.POSITIONAL_OR_KEYWORD), ("parameters", Parameter.VAR_POSITIONAL))
 
 
 def implicit(
-    residual: Callable[..., Any], *, steps: int = 10, rtol: float = 1e-5, atol: float = 1e-8, **others: Any
+    residual: Callable[..., Any], *, steps: int = 10, rtol: float = 1e-5, atol: float = 1e-8, **unknown: Any
 ) -> ImplicitFunction:
     """Return the function y(p, …) for which ``residual(y, p, …)`` is zero, as a function of (guess, p, …).
 
@@ -42,7 +42,7 @@ def implicit(
         rtol: relative tolerance. The last two steps of each unknown y must be at most ``atol + rtol * abs(y)``.
             Newton's error is squared at each step, so that only rounding is left after the last.
         atol: absolute tolerance, in units of y.
-        **others: no other option exists; any raises an `UnknownNameError`.
+        **unknown: no other option exists; any raises an `UnknownNameError`.
 
     Returns:
         A function of a guess and the parameters.
@@ -68,8 +68,8 @@ def implicit(
     >>> slope.batch(np.linspace(0.0, 3.0, 1000)).shape
     (1000,)
     """
-    if others:
-        raise unknown_name("option of implicit", next(iter(others)), ("steps", "rtol", "atol"))
+    if unknown:
+        raise unknown_name("option of implicit", next(iter(unknown)), ("steps", "rtol", "atol"))
     return ImplicitFunction(residual, steps, rtol, atol)
 
 
@@ -96,10 +96,10 @@ class ImplicitFunction:
     def __call__(self, guess: Any = MISSING, *parameters: Any, **keywords: Any) -> Any:
         """Return the root near a guess, in its structure."""
         if keywords or guess is MISSING:
-            given = ", ".join(keywords) if keywords else "no arguments"
+            description = ", ".join(keywords) if keywords else "no arguments"
             raise ArgumentError(
-                f"{self.__name__} is called with {'keywords ' * bool(keywords)}{given}; expected a guess, and the "
-                f"parameters of its residual by position: {self._form()}"
+                f"{self.__name__} is called with {'keywords ' * bool(keywords)}{description}; expected a guess, and "
+                f"the parameters of its residual by position: {self._form()}"
             )
         if ACTIVE.tape is not None:
             self._check_count(1 + len(parameters))
@@ -116,14 +116,14 @@ class ImplicitFunction:
                 rtol=self._rtol,
                 atol=self._atol,
             )
-        found = self._compiled(guess, *parameters)
-        if not _is_finite(found) and _is_finite((guess, *parameters)):
+        solution = self._compiled(guess, *parameters)
+        if not _is_finite(solution) and _is_finite((guess, *parameters)):
             raise ConvergenceError(
                 f"{self.__name__} found no root in {self._steps} steps from {guess!r:.200}: they do not converge to "
                 f"rtol = {self._rtol:g} and atol = {self._atol:g}, or the Jacobian is singular; expected a better "
                 "guess or more steps, or a root found by other means, as the guess"
             )
-        return found
+        return solution
 
     def _check_count(self, count: int) -> None:
         """Refuse more or fewer arguments than the residual takes."""

@@ -285,14 +285,14 @@ class _Lagrangian:
         self.__name__ = f"lagrangian of {name_of(f)} and {name_of(g)}"
         self._functions = f, g
         self.holder = holder_of(f), holder_of(g)
-        #: The same as parts of other recordings, whatever they are functions of.
+        #: The same as parts of enclosing recordings, of any arguments.
         self._parts = compile(f), compile(g)
 
     def __call__(self, x: Any, sigma: Any, multipliers: Any, *parameters: Any) -> Any:
         if ACTIVE.tape is None:
-            value, constraints = (recorder_of(part).evaluate(part, (x, *parameters)) for part in self._functions)
+            value, constraints = (recorder_of(term).evaluate(term, (x, *parameters)) for term in self._functions)
         else:
-            value, constraints = (part(x, *parameters) for part in self._parts)
+            value, constraints = (term(x, *parameters) for term in self._parts)
         names = [name_of(function) for function in self._functions]
         constraints = np.asarray(constraints) if isinstance(constraints, list | tuple) else constraints
         if np.shape(value):

@@ -39,7 +39,7 @@ def odeint(
     max_steps: int = 10_000,
     failure: str = "error",
     event: Callable[..., Any] | None = None,
-    **others: Any,
+    **unknown: Any,
 ) -> Any:
     """Return the solution of y' = f(t, y, …), y(t[0]) = y0, at the times t.
 
@@ -65,7 +65,7 @@ def odeint(
         event: a function of the arguments of f that returns a number, and where it is zero for the first time between
             the two times in t the integration ends. An attribute ``direction`` of 1 or -1 says that it has to rise or
             to fall.
-        **others: no other option exists; any raises an `UnknownNameError`.
+        **unknown: no other option exists; any raises an `UnknownNameError`.
 
     Returns:
         The states, in the structure of y0, with one more axis in front, of times. With an event, its time and the state
@@ -89,9 +89,9 @@ def odeint(
     >>> acc.jacobian(lambda rate: acc.odeint(cooling, 80.0, times, rate)[1:])(0.5).round(6)
     array([-36.39184 , -44.145533])
     """
-    if others:
+    if unknown:
         raise unknown_name(
-            "option of odeint", next(iter(others)), ("method", "rtol", "atol", "max_steps", "failure", "event")
+            "option of odeint", next(iter(unknown)), ("method", "rtol", "atol", "max_steps", "failure", "event")
         )
     if not callable(f):
         raise ArgumentError(f"f is {f!r:.60}; expected a function of a time, a state and parameters")
@@ -187,16 +187,16 @@ class _Problem:
         rates, crossing = self._parted(body, event)
         system = _system(to_bytes(rates), len(self.start), self.name)
         solution = _solution(system, len(self.times), self.control)
-        given = TracedArray(self.tape, np.concatenate([self.start, self.times, body.taken]))
+        operands = TracedArray(self.tape, np.concatenate([self.start, self.times, body.taken]))
         if event is None or crossing is None:
-            states = solution.recorded(given).reshape(len(self.times), len(self.start))
+            states = solution.recorded(operands).reshape(len(self.times), len(self.start))
             return self.arranged(references_of(self.tape, states))
         at = _system(to_bytes(crossing), len(self.start), name_of(event))
-        time, state = EventTime(solution, at, float(getattr(event, "direction", 0))).event(given)
+        time, state = EventTime(solution, at, float(getattr(event, "direction", 0))).event(operands)
         return time, self.arranged(references_of(self.tape, state))
 
     def _parted(self, body: Body, event: Callable[..., Any] | None) -> tuple[Tape, Tape | None]:
-        """Return the rates, checked, and what an event returns, of the same inputs."""
+        """Return the checked rates, and the tape of the event, of the same inputs."""
         if event is None:
             self._check_rates(body.structure, body.results)
             return body.tape, None
@@ -217,20 +217,22 @@ class _Problem:
         parts, first, axes = [], 0, states.shape[:-1]
         for shape, _ in self.places:
             size = int(np.prod(shape))
-            part = states[..., first : first + size].reshape((*axes, *shape))
-            parts.append(make(self.tape, part if part.ndim else int(part)))
+            entries = states[..., first : first + size].reshape((*axes, *shape))
+            parts.append(make(self.tape, entries if entries.ndim else int(entries)))
             first += size
         return unflatten(self.structure, parts)
 
     def _check_rates(self, structure: Structure, results: Sequence[Place]) -> None:
         """Refuse rates of another form than the state."""
         shapes = [shape for shape, _ in results]
-        wanted = [shape for shape, _ in self.places]
-        in_row = isinstance(self.structure, Leaf) and sum(map(_size, shapes)) == _size(wanted[0])
-        if any(boolean for _, boolean in results) or not ((structure == self.structure and shapes == wanted) or in_row):
+        expected = [shape for shape, _ in self.places]
+        in_row = isinstance(self.structure, Leaf) and sum(map(_size, shapes)) == _size(expected[0])
+        if any(boolean for _, boolean in results) or not (
+            (structure == self.structure and shapes == expected) or in_row
+        ):
             returned = unflatten(structure, [f"shape {shape}" for shape in shapes])
             raise ArgumentError(
-                f"{self.name} returned {returned} for a state of {unflatten(self.structure, wanted)} (shapes); "
+                f"{self.name} returned {returned} for a state of {unflatten(self.structure, expected)} (shapes); "
                 "expected real numbers in the structure of y0"
             )
 
@@ -257,11 +259,13 @@ def _solution(system: System, times: int, control: Control) -> Solution:
     return Solution(system, times, control)
 
 
-def _check_real(leaf: Any, what: str, name: str) -> None:
+def _check_real(leaf: Any, subject: str, name: str) -> None:
     """Refuse anything but a real number or an array of real numbers."""
     if isinstance(leaf, Traced):
         real = not (leaf.boolean or leaf.is_complex)
     else:
         real = np.asarray(leaf).dtype.kind in "fiuO" and leaf is not None
     if not real:
-        raise ArgumentError(f"{what} for odeint({name}) is {type(leaf).__name__} {leaf!r:.60}; expected real numbers")
+        raise ArgumentError(
+            f"{subject} for odeint({name}) is {type(leaf).__name__} {leaf!r:.60}; expected real numbers"
+        )

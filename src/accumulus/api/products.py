@@ -25,7 +25,7 @@ from accumulus.programs.kinds import HVP, JVP, LINEAR_OPERATOR, TAYLOR, VJP, Kin
 
 
 @shows_manifolds
-def jvp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds]) -> Derivative:
+def jvp(f: Callable[..., Any], *extra: Never, **options: Unpack[GivenOnManifolds]) -> Derivative:
     """Return the value of `f` and its Jacobian times directions, as a function of (primals, tangents).
 
     A call returns the pair (value, tangent), like ``jax.jvp(f, primals, tangents)``. `primals` is the tuple of all
@@ -36,7 +36,7 @@ def jvp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds
 
     Args:
         f: function as for `jacobian`.
-        *given: nothing; a second positional argument raises an `ArgumentError` that says how to write the call.
+        *extra: nothing; a second positional argument raises an `ArgumentError` that says how to write the call.
         options: options of `jacobian`, but for `sparse`.
         on: manifolds of the arguments, one for all or one for each, as for `jacobian`.
         into: manifold of the result, as for `jacobian`.
@@ -54,12 +54,12 @@ def jvp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds
     array([[3., 0.],
            [0., 3.]])
     """
-    takes_one_function("jvp", "(x,), (v,)", given)
+    takes_one_function("jvp", "(x,), (v,)", extra)
     return _directed(f, JVP, options)
 
 
 @shows_manifolds
-def vjp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds]) -> Derivative:
+def vjp(f: Callable[..., Any], *extra: Never, **options: Unpack[GivenOnManifolds]) -> Derivative:
     """Return the value of `f` and weights times its Jacobian, as a function of (primals, cotangents).
 
     It joins ``value, back = jax.vjp(f, *primals)`` and ``back(cotangents)``. `primals` is the tuple of all arguments;
@@ -68,7 +68,7 @@ def vjp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds
 
     Args:
         f: function as for `jacobian`.
-        *given: nothing; a second positional argument raises an `ArgumentError` that says how to write the call.
+        *extra: nothing; a second positional argument raises an `ArgumentError` that says how to write the call.
         options: options of `jacobian`, but for `sparse`.
         on: manifolds of the arguments, one for all or one for each, as for `jacobian`.
         into: manifold of the result, as for `jacobian`.
@@ -82,12 +82,12 @@ def vjp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds
     >>> by_x, float(by_a)
     (array([6., 6.]), 3.0)
     """
-    takes_one_function("vjp", "(x,), (w,)", given)
+    takes_one_function("vjp", "(x,), (w,)", extra)
     return _directed(f, VJP, options)
 
 
 @shows_manifolds
-def hvp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds]) -> Derivative:
+def hvp(f: Callable[..., Any], *extra: Never, **options: Unpack[GivenOnManifolds]) -> Derivative:
     """Return the Hessian of a function that returns one number, times directions: a function of (primals, tangents).
 
     A call computes ``jax.jvp(jax.grad(f), primals, tangents)[1]`` for all arguments that have a tangent. The result has
@@ -96,7 +96,7 @@ def hvp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds
 
     Args:
         f: function as for `gradient`.
-        *given: nothing; a second positional argument raises an `ArgumentError` that says how to write the call.
+        *extra: nothing; a second positional argument raises an `ArgumentError` that says how to write the call.
         options: options of `jacobian`, but for `sparse`.
         on: manifolds of the arguments, one for all or one for each, as for `jacobian`.
         into: manifold of the result, as for `jacobian`.
@@ -110,12 +110,12 @@ def hvp(f: Callable[..., Any], *given: Never, **options: Unpack[GivenOnManifolds
     >>> product((np.array([1.0, 2.0]),), (np.array([1.0, 0.0]),))
     (array([4., 2.]),)
     """
-    takes_one_function("hvp", "(x,), (v,)", given)
+    takes_one_function("hvp", "(x,), (v,)", extra)
     return _directed(f, HVP, options)
 
 
 @shows_options
-def taylor(f: Callable[..., Any], *given: Never, **options: Unpack[Given]) -> Derivative:
+def taylor(f: Callable[..., Any], *extra: Never, **options: Unpack[Given]) -> Derivative:
     """Return a function of (primals, series): the value of `f` and its Taylor coefficients along a path.
 
     With x(t) = x₀ + x₁·t + x₂·t² + …, f(x(t)) is y₀ + y₁·t + y₂·t² + …. `primals` are a tuple of all arguments, x₀.
@@ -128,7 +128,7 @@ def taylor(f: Callable[..., Any], *given: Never, **options: Unpack[Given]) -> De
 
     Args:
         f: function as for `jacobian`.
-        *given: nothing; a second positional argument raises an `ArgumentError` that says how to write the call.
+        *extra: nothing; a second positional argument raises an `ArgumentError` that says how to write the call.
         options: options of `jacobian`, but for `sparse`.
 
     Raises:
@@ -140,20 +140,20 @@ def taylor(f: Callable[..., Any], *given: Never, **options: Unpack[Given]) -> De
     >>> float(value), coefficients.tolist()
     (1.0, [1.0, 0.5, 0.16666666666666666])
     """
-    takes_one_function("taylor", "(x,), (v,)", given)
+    takes_one_function("taylor", "(x,), (v,)", extra)
     return _directed(f, TAYLOR, options)
 
 
 def _directed(f: Callable[..., Any], kind: Kind, options: Given | GivenOnManifolds) -> Derivative:
-    given = dict[str, Any](options)
+    keywords = dict[str, Any](options)
     if kind is not TAYLOR:
-        on, into = manifolds_in(given)
+        on, into = manifolds_in(keywords)
         if on is not None or into is not None:
-            from accumulus.api.tangents import tangent_derivative  # not what every process needs
+            from accumulus.api.tangents import tangent_derivative  # not needed by every process
 
-            return tangent_derivative(f, kind, None, [None, (), ()], dense(kind, given), None, on, into)
+            return tangent_derivative(f, kind, None, [None, (), ()], dense(kind, keywords), None, on, into)
     return Derivative(
-        f, kind, DirectionForms(f, name_of(f), kind), dense(kind, given, [] if kind is TAYLOR else MANIFOLDS)
+        f, kind, DirectionForms(f, name_of(f), kind), dense(kind, keywords, [] if kind is TAYLOR else MANIFOLDS)
     )
 
 

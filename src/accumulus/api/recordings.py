@@ -134,23 +134,23 @@ class Trace:
             raise ArgumentError(f"{planned[0]} is given beside a plan; expected it where the plan is made: acc.plan")
         selection, linearization = self._linearization_of(plan)
         plan.verify()
-        # what was planned under these is rewritten under them
-        own = {name: getattr(plan, name) for name in ("objective", "effort", "seed", "time_limit")}
-        chosen = Options.of(**{"sparse": None if output == "dense" else output, "target": target, **own, **options})
+        # rewriting uses the plan's own options
+        of_plan = {name: getattr(plan, name) for name in ("objective", "effort", "seed", "time_limit")}
+        chosen = Options.of(**{"sparse": None if output == "dense" else output, "target": target, **of_plan, **options})
         with Preparation(self.name, chosen) as preparation:
-            kind, given = VALUE_AND_JACOBIAN if values else JACOBIAN, (linearization, plan)
+            kind, graph_and_plan = VALUE_AND_JACOBIAN if values else JACOBIAN, (linearization, plan)
             return CompiledProgram.of(
-                straight_line(self.recording, kind, selection, preparation, given=given), preparation
+                straight_line(self.recording, kind, selection, preparation, given=graph_and_plan), preparation
             )
 
     def _linearization_of(self, plan: Plan) -> tuple[Selection, Linearization]:
         """Return the arguments and linearization of the graph that the plan is for, or of an equal graph."""
         graph = plan.accumulation.graph
-        known = list(self._linearizations.items())
-        same = [entry for entry in known if entry[1].graph is graph]
+        entries = list(self._linearizations.items())
+        same = [entry for entry in entries if entry[1].graph is graph]
         if not same:
-            wanted = graph_hash(graph)
-            same = [entry for entry in known if graph_hash(entry[1].graph) == wanted]
+            target = graph_hash(graph)
+            same = [entry for entry in entries if graph_hash(entry[1].graph) == target]
         if not same:
             raise ArgumentError("the plan is for another graph; expected one made from this trace's linearize()")
         return same[0]
@@ -165,7 +165,7 @@ class Trace:
         if self._call is not None:
             if asked is None:
                 places = [*range(len(self._call.positional)), *self._call.keywords]
-                asked = [place for place in places if self._call.place_of(place)[1]]
+                asked = [argument for argument in places if self._call.place_of(argument)[1]]
             return arranged(self._call, _alone(asked), self.name)
         shapes = self.recording.argument_shapes
         if asked is None:

@@ -47,12 +47,12 @@ def recorded(name: str, tape: Any, arguments: Sequence[Any], keywords: dict[str,
     """
     record = _SOLVERS[name]
     try:
-        given = signature(record).bind(tape, *arguments, **keywords)
+        bound = signature(record).bind(tape, *arguments, **keywords)
     except TypeError as error:
         if not _depends([*arguments, *keywords.values()]):
             return NotImplemented
         raise refuse(f"{name}: {error}. Arguments that can be recorded: {_names(record)}.") from None
-    return record(*given.args, **given.kwargs)
+    return record(*bound.args, **bound.kwargs)
 
 
 def _names(record: Callable[..., Any]) -> str:
@@ -60,13 +60,13 @@ def _names(record: Callable[..., Any]) -> str:
 
 
 def _depends(values: Sequence[Any]) -> bool:
-    """Return True if anything depends on traced values, what functions close over included."""
+    """Return True if an object, or a variable that a function closes over, depends on traced values."""
     functions = [each for each in values if isinstance(each, FunctionType)]
     return depends([*values, *(cell.cell_contents for each in functions for cell in cells(each))])
 
 
 def _equations(
-    tape: Any, function: Callable[..., Any], shape: tuple[int, ...], args: Any, *others: Any
+    tape: Any, function: Callable[..., Any], shape: tuple[int, ...], args: Any, *further: Any
 ) -> tuple[Equations, NDArray[np.int64], tuple[Place, ...]] | None:
     """Return equations of an unknown, flat, with the values they close over and the shapes of their results.
 
@@ -75,13 +75,13 @@ def _equations(
         function: user's function of the unknown.
         shape: shape of the unknown.
         args: further arguments of the function.
-        others: other traced values in the solver's call.
+        further: other traced values in the solver's call.
 
     Returns:
         None if nothing depends on traced values.
     """
     args = _as_tuple(args)
-    before, does = ACTIVE.refusal, _depends([function, *args, *others])
+    before, does = ACTIVE.refusal, _depends([function, *args, *further])
     try:
         user = decided(function)
         body = recorded_equations(
@@ -90,7 +90,7 @@ def _equations(
     except Exception:
         if does:
             raise
-        ACTIVE.refusal = before  # SciPy calls it on numbers, whatever it does
+        ACTIVE.refusal = before  # SciPy calls it on numbers
         return None
     if not does and not len(body.taken):
         return None
@@ -165,7 +165,7 @@ def _result(**values: Any) -> Any:
     return made(success=True, message="found by the compiled program", **values)
 
 
-def _odeint(tape: Any, func: Callable[..., Any], y0: Any, t: Any, args: Any = (), *others: Any, **options: Any) -> Any:
+def _odeint(tape: Any, func: Callable[..., Any], y0: Any, t: Any, args: Any = (), *further: Any, **options: Any) -> Any:
     """Record LSODA, whose steps depend on the form of its Jacobian."""
     args = _as_tuple(args)
     arguments = (lambda y: func(0.0, y, *args)) if options.get("tfirst") else (lambda y: func(y, 0.0, *args))
@@ -192,18 +192,18 @@ def _quad(
     limit: int = 50,
 ) -> Any:
     """Return an integral, and the estimate of its error."""
-    found = _equations(tape, func, (), args, a, b)
-    if found is None:
+    traced = _equations(tape, func, (), args, a, b)
+    if traced is None:
         return NotImplemented
-    equations, taken, _ = found
+    equations, taken, _ = traced
     if full_output or len(equations.examples) != 2 or equations.results != 1:
         raise refuse(
             f"scipy.integrate.quad is recorded of functions that return one number, without full_output; {_name(func)} "
             f"returns {equations.results}."
         )
     options = (("epsabs", float(epsabs)), ("epsrel", float(epsrel)), ("limit", int(limit)))
-    given = np.concatenate([in_row(tape, a, b), taken])
-    value, error = call_block(tape, _integral(equations, options), given).tolist()
+    operands = np.concatenate([in_row(tape, a, b), taken])
+    value, error = call_block(tape, _integral(equations, options), operands).tolist()
     return make(tape, value), make(tape, error)
 
 
@@ -228,14 +228,14 @@ def _bracketed(
     **further: Any,
 ) -> Any:
     """Return a root between two numbers."""
-    found = _equations(tape, f, (), args, a, b)
-    if found is None:
+    traced = _equations(tape, f, (), args, a, b)
+    if traced is None:
         return NotImplemented
     if further.pop("full_output", False) or further.pop("disp", True) is not True or further:
         raise refuse(
             f"scipy.optimize.{name} is recorded without full_output, disp and {', '.join(further) or 'others'}."
         )
-    equations, taken, _ = found
+    equations, taken, _ = traced
     options = {key: x for key, x in {"xtol": xtol, "rtol": rtol, "maxiter": maxiter}.items() if x is not None}
 
     find = partial(_between, name, equations, options)
@@ -293,12 +293,12 @@ def _near(
         `NotImplemented` if nothing depends on traced values.
     """
     shape = _shape(tape, x0)
-    found = _equations(tape, function, shape, args, x0)
-    if found is None:
+    traced = _equations(tape, function, shape, args, x0)
+    if traced is None:
         return NotImplemented
     if refusal is not None:
         raise refuse(f"scipy.optimize.{name} is recorded {refusal}")
-    (equations, taken, _), n = found, int(np.prod(shape))
+    (equations, taken, _), n = traced, int(np.prod(shape))
     conditions = _stationary(equations, n) if name == "least_squares" else equations
     find = partial(_found_near, name, equations, jacobian, options)
     x = TracedArray(tape, _root(tape, find, conditions, n, in_row(tape, x0), taken))
@@ -316,14 +316,14 @@ def _found_near(
         matrix = equations.program(JACOBIAN, 0)
         jacobian = lambda y: matrix(y, p)  # noqa: E731  # as SciPy takes it
     if name == "fsolve":
-        found, _, flag, why = solver(lambda y: program(y, p), start, fprime=jacobian, full_output=True, **options)
+        unknowns, _, flag, why = solver(lambda y: program(y, p), start, fprime=jacobian, full_output=True, **options)
         success, why = flag == 1, " ".join(why.split())
     else:
         result = solver(lambda y: program(y, p), start, jac=jacobian, **options)
-        found, success, why = result.x, result.success, str(result.message)
+        unknowns, success, why = result.x, result.success, str(result.message)
     if not success:
         raise _not_found(name, equations, start, why)
-    return found
+    return unknowns
 
 
 def _not_found(solver: str, equations: Equations, start: Floats, why: str) -> ConvergenceError:
@@ -344,8 +344,8 @@ def _fsolve(
     """Find a root near a guess, by MINPACK's hybrd; by hybrj if the Jacobian is given, which is compiled here."""
     options.pop("col_deriv", None)
     refusal = "without full_output, and with constant options." if full_output or depends(options) else None
-    found = _near("fsolve", tape, func, x0, args, True if fprime is not None else None, options, refusal)
-    return found if found is NotImplemented else found[0]
+    solution = _near("fsolve", tape, func, x0, args, True if fprime is not None else None, options, refusal)
+    return solution if solution is NotImplemented else solution[0]
 
 
 def _root_of(
@@ -359,13 +359,13 @@ def _root_of(
     options: Any = None,
 ) -> Any:
     """Find a root near a guess, by a method of `scipy.optimize.root`."""
-    function = (lambda y, *given: fun(y, *given)[0]) if jac is True else fun
-    given = {"method": method, "tol": tol, "options": options}
-    found = _near("root", tape, function, x0, args, True if callable(jac) else jac, given)
-    if found is NotImplemented:
-        return found
-    x = found[0].reshape(found[2])
-    return _result(x=x, fun=found[1](), status=1)
+    function = (lambda y, *further: fun(y, *further)[0]) if jac is True else fun
+    settings = {"method": method, "tol": tol, "options": options}
+    solution = _near("root", tape, function, x0, args, True if callable(jac) else jac, settings)
+    if solution is NotImplemented:
+        return solution
+    x = solution[0].reshape(solution[2])
+    return _result(x=x, fun=solution[1](), status=1)
 
 
 def _least_squares(
@@ -392,11 +392,11 @@ def _least_squares(
     )
     if loss == "linear" and np.isneginf(bounds[0]).all() and np.isposinf(bounds[1]).all():
         refusal = ""
-    found = _near("least_squares", tape, fun, x0, args, True if callable(jac) else jac, options, refusal or None)
-    if found is NotImplemented:
-        return found
-    values = found[1]()
-    return _result(x=found[0], fun=values, cost=0.5 * np.sum(values**2), status=1)
+    solution = _near("least_squares", tape, fun, x0, args, True if callable(jac) else jac, options, refusal or None)
+    if solution is NotImplemented:
+        return solution
+    values = solution[1]()
+    return _result(x=solution[0], fun=values, cost=0.5 * np.sum(values**2), status=1)
 
 
 _stationary: Final = lru_cache(maxsize=_KEPT)(stationary)

@@ -38,7 +38,7 @@ from accumulus.programs.selection import Chosen, static_positions
 MOST_FOLDED: Final = 64
 #: A manifold, None for numbers that have none, or a container of these.
 On = Any
-#: (leaf, its manifold, how it is written in messages) → what takes its place.
+#: (leaf, its manifold, its name in messages) → its replacement.
 Visit = Callable[[Any, Manifold | None, str], Any]
 
 #: How derivatives at numbers are prepared, with which programs are compared: by a greedy plan, and not rewritten.
@@ -90,40 +90,40 @@ def tangent_derivative(
     Raises:
         ArgumentError: for `on` or `into` that are none, or do not fit the arguments.
     """
-    for name, given in (("on", on), ("into", into)):
-        _check_manifolds(given, name)
+    for name, manifold in (("on", on), ("into", into)):
+        _check_manifolds(manifold, name)
     if into is not None and (kind.order > 1 or kind.of_number):
         raise ArgumentError(f"into is {into!r} for {kind.name}, of a function that returns one number; expected none")
     if kind.seeds is Seeds.SERIES or kind.factored:
         raise ArgumentError(f"on is {on!r} for {kind.name}, which has no tangent space; expected none")
     if options.sparse is not None and into is not None and kind.values:
         raise ArgumentError(f"sparse and into are given for {kind.name}; expected jacobian, and compile for the value")
-    wanted: int | str | Sequence[int | str] = 0 if kind.has_seeds else asked_together(f, argnums, names[0])
-    function = _OnManifolds(f, kind, wanted, names[1:], options, chosen, on, into)
+    differentiated: int | str | Sequence[int | str] = 0 if kind.has_seeds else asked_together(f, argnums, names[0])
+    function = _OnManifolds(f, kind, differentiated, names[1:], options, chosen, on, into)
     if options.sparse is not None:
         return _Along(function)
     return _Folded(function)
 
 
-def _check_manifolds(given: On, name: str) -> None:
-    if given is None or isinstance(given, Manifold):
+def _check_manifolds(manifolds: On, name: str) -> None:
+    if manifolds is None or isinstance(manifolds, Manifold):
         return
-    found = None if isinstance(given, type) else opened(given)
-    if found is None:
+    contents = None if isinstance(manifolds, type) else opened(manifolds)
+    if contents is None:
         raise ArgumentError(
-            f"{name} is {given!r:.80}; expected one of accumulus.manifolds, such as SO3, None for numbers, or a "
+            f"{name} is {manifolds!r:.80}; expected one of accumulus.manifolds, such as SO3, None for numbers, or a "
             "container of those"
         )
-    for part in found[1]:
-        _check_manifolds(part, name)
+    for element in contents[1]:
+        _check_manifolds(element, name)
 
 
 class _TangentForms(Forms):
     """Forms of arguments in which a ``Rotation`` is its quaternion, and lists of numbers are arrays.
 
     Args:
-        function: what is recorded.
-        wanted: the arguments that tangent spaces are at.
+        function: function that is recorded.
+        differentiated: arguments that tangent spaces are at.
         static: positions and names of constants.
         asked: positions of the arguments that `function` is differentiated by.
     """
@@ -131,17 +131,17 @@ class _TangentForms(Forms):
     def __init__(
         self,
         function: Callable[..., Any],
-        wanted: int | str | Sequence[int | str],
+        differentiated: int | str | Sequence[int | str],
         static: Sequence[Any],
         *,
         asked: int | Sequence[int] = (),
     ) -> None:
         super().__init__(function, function.__name__, asked, None, *static)
-        self._wanted = [wanted] if isinstance(wanted, int | str) else [*wanted]
+        self._wanted = [differentiated] if isinstance(differentiated, int | str) else [*differentiated]
 
     @property
     def _needed(self) -> list[int | str]:
-        return [place for place in self._wanted if not isinstance(place, int) or place > 0]
+        return [argument for argument in self._wanted if not isinstance(argument, int) or argument > 0]
 
     def of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Restructured | None, Sequence[Any]]:
         """Return the function in the form that these arguments need, and the numbers in them."""
@@ -153,13 +153,13 @@ class _TangentForms(Forms):
         read = super().reader(stored, named, call)
         if read is None or all(map(_is_same, (*stored, *named.values()), (*arguments, *keywords.values()))):
             return read
-        found = read
-        return lambda given, by_name: found(*self._stored(given, by_name))
+        read_stored = read
+        return lambda positional, by_name: read_stored(*self._stored(positional, by_name))
 
     def _stored(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         fixed = {k % len(arguments) if isinstance(k, int) and arguments else k for k in self.static}
-        given = tuple([x if k in fixed else _stored(x, f"argument {k}") for k, x in enumerate(arguments)])
-        return given, {name: x if name in fixed else _stored(x, name) for name, x in keywords.items()}
+        positional = tuple([x if k in fixed else _stored(x, f"argument {k}") for k, x in enumerate(arguments)])
+        return positional, {name: x if name in fixed else _stored(x, name) for name, x in keywords.items()}
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -174,14 +174,14 @@ def _stored(value: Any, path: str, kind: type[_Quaternions] = _Quaternions) -> A
         return value
     if type(value) is list:
         value, _ = numbers_in(value, path)
-    found = None if isinstance(value, np.ndarray) else opened(value)
-    if found is None:
+    contents = None if isinstance(value, np.ndarray) else opened(value)
+    if contents is None:
         return value
     parts = [
-        part if fixed else _stored(part, path + label, kind)
-        for part, label, fixed in zip(found[1], found[0].labels, found[0].fixed, strict=True)
+        element if fixed else _stored(element, path + label, kind)
+        for element, label, fixed in zip(contents[1], contents[0].labels, contents[0].fixed, strict=True)
     ]
-    return value if all(map(_is_same, parts, found[1])) else found[0].build(parts)
+    return value if all(map(_is_same, parts, contents[1])) else contents[0].build(parts)
 
 
 class _OnManifolds:
@@ -190,7 +190,7 @@ class _OnManifolds:
     Args:
         f: the user's.
         kind: kind of the derivative.
-        wanted: arguments to differentiate by; of products with directions they are in the first one, the primals.
+        differentiated: arguments to differentiate with respect to; of products with directions the primals hold them.
         static: positions and names of constants.
         options, chosen: of the derivative.
         on, into: manifolds of these arguments, and of the result.
@@ -200,7 +200,7 @@ class _OnManifolds:
         self,
         f: Callable[..., Any],
         kind: Kind,
-        wanted: int | str | Sequence[int | str],
+        differentiated: int | str | Sequence[int | str],
         static: Sequence[Any],
         options: Options,
         chosen: Chosen | None,
@@ -210,14 +210,14 @@ class _OnManifolds:
         self.__name__, self.__doc__ = name_of(f), f.__doc__
         self.__qualname__ = self.__name__
         self.holder = holder_of(f)
-        self.kind, self.wanted, self.static, self.options, self.chosen = kind, wanted, static, options, chosen
+        self.kind, self.wanted, self.static, self.options, self.chosen = kind, differentiated, static, options, chosen
         self._function, self._on, self._into = f, on, into
         if kind.has_seeds:
             self.__signature__ = inspect.signature(_of_primals)
         else:
             with suppress(TypeError, ValueError):
                 self.__signature__ = inspect.signature(f)
-        #: The same as part of other recordings, whatever it is a function of.
+        #: The same as part of enclosing recordings, of any arguments.
         self._part = f if is_plain(f) else Derivative(f, COMPILED, Forms(f, self.__name__, (), None, (), ()), options)
         self._at_numbers = _AtNumbers(self, self)
 
@@ -226,63 +226,64 @@ class _OnManifolds:
         if ACTIVE.tape is None:
             return self._at_numbers.derivatives(arguments, keywords)
         kind, options = self.kind, self.options
-        given = [*map(_restored, arguments)]
+        positional = [*map(_restored, arguments)]
         named = {name: _restored(x) for name, x in keywords.items()}
         seeds: Any = ()
         if kind.has_seeds:
-            points, seeds = given
-            given = [*points]
-        value = None if self._into is None else self._call(given, named)
+            points, seeds = positional
+            positional = [*points]
+        value = None if self._into is None else self._call(positional, named)
 
         def near(*deltas: Any) -> Any:
-            return self.moved(deltas, given, named, value)
+            return self.moved(deltas, positional, named, value)
 
         near.__name__ = self.__name__
-        deltas = self.zeros(given, named)
+        deltas = self.zeros(positional, named)
         if kind.has_seeds:
             forms: Forms = DirectionForms(near, self.__name__, kind)
-            found = Derivative(near, kind, forms, options)(deltas, seeds)
-            return (_shown(value), found[1]) if value is not None and kind.values else found
+            derivatives = Derivative(near, kind, forms, options)(deltas, seeds)
+            return (_shown(value), derivatives[1]) if value is not None and kind.values else derivatives
         alone = isinstance(self.wanted, int | str)
         forms = Forms(near, self.__name__, 0 if alone else range(len(deltas)), None, (), ())
         inner = kind if value is None else replace(kind, values=False)
-        found = Derivative(near, inner, forms, options, self.chosen)(*deltas)
-        return (_shown(value), found) if value is not None and kind.values else found
+        derivatives = Derivative(near, inner, forms, options, self.chosen)(*deltas)
+        return (_shown(value), derivatives) if value is not None and kind.values else derivatives
 
     def zeros(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return the tangent vector 0 at each argument that is differentiated by, in the structure of this."""
-        found = []
-        for place, on in zip(*self._places(arguments), strict=True):
-            held = arguments[place] if isinstance(place, int) else keywords[place]
-            found.append(_walk(held, on, f"argument {place} of {self.__name__}", _zero))
-        return tuple(found)
+        """Return the zero tangent vector at each differentiated argument, in its structure."""
+        tangents = []
+        for argument, on in zip(*self._places(arguments), strict=True):
+            held = arguments[argument] if isinstance(argument, int) else keywords[argument]
+            tangents.append(_walk(held, on, f"argument {argument} of {self.__name__}", _zero))
+        return tuple(tangents)
 
     def zeros_at(self, *arguments: Any, **keywords: Any) -> Any:
         """Return the same at arguments as users give them; of one argument by itself."""
-        given, named = tuple([_stored(x, "") for x in arguments]), {key: _stored(x, key) for key, x in keywords.items()}
-        wanted = [self.wanted] if isinstance(self.wanted, int | str) else self.wanted
-        if keywords or not all(isinstance(k, int) and -len(given) <= k < len(given) for k in wanted):
-            given, named = placed(self, given, named, self.__name__, wanted)
-        zeros = self.zeros(given, named)
+        positional = tuple([_stored(x, "") for x in arguments])
+        named = {key: _stored(x, key) for key, x in keywords.items()}
+        differentiated = [self.wanted] if isinstance(self.wanted, int | str) else self.wanted
+        if keywords or not all(isinstance(k, int) and -len(positional) <= k < len(positional) for k in differentiated):
+            positional, named = placed(self, positional, named, self.__name__, differentiated)
+        zeros = self.zeros(positional, named)
         return zeros[0] if isinstance(self.wanted, int | str) else zeros
 
     def moved(
         self, deltas: Sequence[Any], arguments: Sequence[Any], keywords: Mapping[str, Any], value: Any = None
     ) -> Any:
         """Return the result at arguments beside these, in local coordinates at `value` where it is in a manifold."""
-        given, named = [*arguments], dict(keywords)
+        positional, named = [*arguments], dict(keywords)
         places, manifolds = self._places(arguments)
         if value is None and self._into is not None:
-            value = self._call(given, named)
+            value = self._call(positional, named)
         with perturbing():
-            for place, on, delta in zip(places, manifolds, deltas, strict=True):
-                path, rest = f"argument {place} of {self.__name__}", iter(_leaves(delta))
+            for argument, on, delta in zip(places, manifolds, deltas, strict=True):
+                path, rest = f"argument {argument} of {self.__name__}", iter(_leaves(delta))
                 move = partial(_moved, rest=rest, order=self.kind.order)
-                if isinstance(place, int):
-                    given[place] = _walk(given[place], on, path, move)
+                if isinstance(argument, int):
+                    positional[argument] = _walk(positional[argument], on, path, move)
                 else:
-                    named[place] = _walk(named[place], on, path, move)
-            return self._differential(value, self._call(given, named))
+                    named[argument] = _walk(named[argument], on, path, move)
+            return self._differential(value, self._call(positional, named))
 
     @property
     def has_local_results(self) -> bool:
@@ -291,26 +292,26 @@ class _OnManifolds:
 
     def value(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """Return the result of the user's function, on numbers or recorded, with its rotations as quaternions."""
-        given = [_restored(x, unit=True) for x in arguments]
+        positional = [_restored(x, unit=True) for x in arguments]
         named = {name: _restored(x, unit=True) for name, x in keywords.items()}
         if self.kind.has_seeds:
-            given = [*given[0]]
+            positional = [*positional[0]]
         if ACTIVE.tape is not None:
-            return _stored(self._call(given, named), "")
-        return _stored(recorder_of(self._function).evaluate(partial(self._function, **named), given), "")
+            return _stored(self._call(positional, named), "")
+        return _stored(recorder_of(self._function).evaluate(partial(self._function, **named), positional), "")
 
     def _call(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         return self._part(*arguments, **keywords)
 
     def _places(self, arguments: Sequence[Any]) -> tuple[Sequence[int | str], list[On]]:
         """Return the arguments to differentiate with respect to, and the entry of `on` for each."""
-        on, wanted = self._on, self.wanted
+        on, differentiated = self._on, self.wanted
         if self.kind.has_seeds:
             places: Sequence[int | str] = range(len(arguments))
-        elif isinstance(wanted, int | str):
-            return [wanted], [on]
+        elif isinstance(differentiated, int | str):
+            return [differentiated], [on]
         else:
-            places = wanted
+            places = differentiated
         if on is None or isinstance(on, Manifold):
             return places, [on] * len(places)
         if not isinstance(on, list | tuple) or len(on) != len(places):
@@ -382,36 +383,36 @@ class _Folded(Derivative):
             self._along = _Along(self._tangents)
         return self._along
 
-    def _call(self, given: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        if ACTIVE.tape is None and self._is_long(given, keywords):
-            found = self._loops(*given, **keywords)
+    def _call(self, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        if ACTIVE.tape is None and self._is_long(positional, keywords):
+            derivatives = self._loops(*positional, **keywords)
             self._last_form = self._loops._last_form
-            return found
-        return super()._call(given, keywords)
+            return derivatives
+        return super()._call(positional, keywords)
 
-    def _into(self, given: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
-        if self._is_long(given, keywords):
-            return self._loops(*given, **keywords, out=out)
-        return super()._into(given, keywords, out)
+    def _into(self, positional: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
+        if self._is_long(positional, keywords):
+            return self._loops(*positional, **keywords, out=out)
+        return super()._into(positional, keywords, out)
 
     def compile(self, *examples: Any, **keywords: Any) -> Any:
         """Return the program for arguments of these shapes, see `Derivative.compile`."""
         if self._is_long(examples, keywords):
-            found = self._loops.compile(*examples, **keywords)
+            program = self._loops.compile(*examples, **keywords)
             self._last_form = self._loops._last_form
-            return found
+            return program
         return super().compile(*examples, **keywords)
 
     def sparsity(self, *examples: Any, **keywords: Any) -> Any:
         """Return the sparsity pattern of derivatives, see `Derivative.sparsity`."""
         return self._loops.sparsity(*examples, **keywords)
 
-    def _is_long(self, given: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    def _is_long(self, positional: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
         function = self._tangents
         if function.kind.has_seeds or (function.kind.values and function.has_local_results):
             return False
         with suppress(AccumulusError, LookupError):
-            return sum(map(np.size, _leaves(function.zeros_at(*given, **keywords)))) > MOST_FOLDED
+            return sum(map(np.size, _leaves(function.zeros_at(*positional, **keywords)))) > MOST_FOLDED
         return False
 
 
@@ -428,8 +429,8 @@ class _Along(Derivative):
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Return derivatives at one point."""
-        own = {name: x for name, x in keywords.items() if name != "out" or not self._takes_out}
-        return super().__call__(*self._with_zeros(arguments, own), **keywords)
+        of_function = {name: x for name, x in keywords.items() if name != "out" or not self._takes_out}
+        return super().__call__(*self._with_zeros(arguments, of_function), **keywords)
 
     @property
     def _takes_out(self) -> bool:
@@ -461,8 +462,8 @@ class _Along(Derivative):
         if call is not None:
             at_one = Restructured(at_one, call.positional, call.keywords, call.names)
         zeros = at_one(*map(first_point, numbers, axes))
-        form, given = self._form_of((zeros, *arguments), keywords)
-        return form._batch(given, (*[None] * (len(given) - len(numbers)), *axes), out, threads, transposed)
+        form, operands = self._form_of((zeros, *arguments), keywords)
+        return form._batch(operands, (*[None] * (len(operands) - len(numbers)), *axes), out, threads, transposed)
 
     def compile(self, *examples: Any, **keywords: Any) -> Any:
         """Return the program for arguments of these shapes, after the tangent vectors, which come first."""
@@ -496,17 +497,21 @@ class _Moved:
         self.__qualname__ = self.__name__
         first = inspect.Parameter(DELTAS, inspect.Parameter.POSITIONAL_ONLY)
         with suppress(AttributeError):
-            own = around.__signature__.parameters.values()
-            kind = inspect.Parameter.POSITIONAL_ONLY if any(each.kind is first.kind for each in own) else first.kind
-            self.__signature__ = inspect.Signature([first.replace(kind=kind), *own])
+            parameters = around.__signature__.parameters.values()
+            kind = (
+                inspect.Parameter.POSITIONAL_ONLY if any(each.kind is first.kind for each in parameters) else first.kind
+            )
+            self.__signature__ = inspect.Signature([first.replace(kind=kind), *parameters])
         self._at_numbers = _AtNumbers(around, self)
 
     def __call__(self, deltas: Any, *arguments: Any, **keywords: Any) -> Any:
         """Return the result."""
         if ACTIVE.tape is None:
             return self._at_numbers.derivatives((deltas, *arguments), keywords, 1)
-        given, named = [*map(_restored, arguments)], {name: _restored(x) for name, x in keywords.items()}
-        return self._around.moved((deltas,) if isinstance(self._around.wanted, int | str) else deltas, given, named)
+        positional, named = [*map(_restored, arguments)], {name: _restored(x) for name, x in keywords.items()}
+        return self._around.moved(
+            (deltas,) if isinstance(self._around.wanted, int | str) else deltas, positional, named
+        )
 
 
 def _of_primals(primals: Any, seeds: Any) -> None: ...
@@ -516,17 +521,18 @@ def _restored(value: Any, *, unit: bool = False) -> Any:
     """Return a value with rotations instead of their quaternions, which are normalised if `unit`."""
     if type(value) is _Quaternions:
         return rotation_of(normalised(value.quaternions) if unit else value.quaternions)
-    found = None if isinstance(value, np.ndarray | StandIn) else opened(value)
-    if found is None:
+    contents = None if isinstance(value, np.ndarray | StandIn) else opened(value)
+    if contents is None:
         return value
     parts = [
-        part if fixed else _restored(part, unit=unit) for part, fixed in zip(found[1], found[0].fixed, strict=True)
+        element if fixed else _restored(element, unit=unit)
+        for element, fixed in zip(contents[1], contents[0].fixed, strict=True)
     ]
-    return value if all(map(_is_same, parts, found[1])) else found[0].build(parts)
+    return value if all(map(_is_same, parts, contents[1])) else contents[0].build(parts)
 
 
 def _shown(value: Any) -> Any:
-    """Return a value of a result as it is returned."""
+    """Return a result with quaternions converted back to rotations."""
     return _stored(value, "", _Rotations)
 
 
@@ -540,12 +546,12 @@ def _walk(value: Any, on: On, path: str, visit: Visit) -> Any:
         ArgumentError: if `on` does not fit the value.
     """
     is_leaf = isinstance(value, StandIn | np.ndarray | _Quaternions) or is_rotation(value)
-    found = None if is_leaf else opened(value)
-    if found is not None:
-        container, held = found
+    contents = None if is_leaf else opened(value)
+    if contents is not None:
+        container, held = contents
         parts = [
-            part if fixed else _walk(part, each, path + label, visit)
-            for part, each, label, fixed in zip(
+            element if fixed else _walk(element, each, path + label, visit)
+            for element, each, label, fixed in zip(
                 held, _below(on, container, path), container.labels, container.fixed, strict=True
             )
         ]
@@ -559,26 +565,26 @@ def _below(on: On, container: Container, path: str) -> list[On]:
     """Return the entries of `on` for the elements of a container; elements that a dict does not name have none."""
     if on is None or isinstance(on, Manifold):
         return [on] * len(container.labels)
-    found = opened(on)
-    assert found is not None
-    labels = found[0].labels
+    contents = opened(on)
+    assert contents is not None
+    labels = contents[0].labels
     if isinstance(on, dict) and any(label.startswith(".") for label in container.labels):
         labels = tuple([f".{name}" for name in on])
-    given = dict(zip(labels, found[1], strict=True))
-    unknown = [label for label in given if label not in container.labels]
-    if unknown or (len(given) < len(container.labels) and not isinstance(on, dict)):
+    entries = dict(zip(labels, contents[1], strict=True))
+    unknown = [label for label in entries if label not in container.labels]
+    if unknown or (len(entries) < len(container.labels) and not isinstance(on, dict)):
         raise ArgumentError(
             f"{path} has the parts {', '.join(container.labels)}, and the manifolds for it are at "
             f"{', '.join(labels) or 'none of them'}; expected one for each part, or a dict of some"
         )
-    return [given.get(label) for label in container.labels]
+    return [entries.get(label) for label in container.labels]
 
 
 def _leaves(value: Any) -> list[Any]:
     """Return the numbers in a value, in order."""
-    found: list[Any] = []
-    _walk(value, None, "", lambda leaf, *_: found.append(leaf))
-    return found
+    numbers: list[Any] = []
+    _walk(value, None, "", lambda leaf, *_: numbers.append(leaf))
+    return numbers
 
 
 def _zero(leaf: Any, manifold: Manifold | None, path: str) -> Any:
@@ -601,7 +607,7 @@ def _moved(leaf: Any, manifold: Manifold | None, path: str, rest: Iterator[Any],
 
 
 def _linear(leaf: Any, manifold: Manifold | None, path: str, before: Iterator[Any]) -> Any:
-    """Return a leaf of the result in local coordinates at what it was before, to first order."""
+    """Return a leaf of the result in local coordinates at its base value, to first order."""
     value = next(before)
     if manifold is None:
         return _as_numbers(leaf, manifold, path)

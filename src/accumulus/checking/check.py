@@ -29,7 +29,7 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import static_positions
 from accumulus.search.find import plan
 
-#: How far points are from the given one, in turn, and by what the given arguments are scaled at the last ones.
+#: Distances of points from the first one, in turn, and scales of the first arguments at the last points.
 REACHES: Final = (1e-6, 0.01, 0.1, 0.5, 1.0)
 SCALES: Final = (-1.0, 0.1, 10.0)
 #: Options that the check sets itself.
@@ -94,7 +94,7 @@ def check(
 
     try:
         recording = recorded(numbers)
-        if recording.uses_indices:  # which stay as they are: others may be out of range
+        if recording.uses_indices:  # indices stay fixed: others may be out of range
             static |= {k for k, x in enumerate(numbers) if isinstance(x, np.ndarray) and x.dtype.kind in "iu"}
             recording = recorded(numbers)
     except MismatchError as error:
@@ -116,12 +116,12 @@ def check(
 
         cases = by_case([recording], tried, again)
         tried += at_borders(cases)
-        cases = by_case([known for known, _ in cases], tried, again)
+        cases = by_case([representative for representative, _ in cases], tried, again)
     compared = 0
     for case, members in cases:
         if members:
-            found, usable = _findings(function, case, members, positions, chosen, options)
-            findings += found
+            case_findings, usable = _findings(function, case, members, positions, chosen, options)
+            findings += case_findings
             compared += usable
     return CheckReport(name, merged(findings), len(tried), len(tried) - compared, len(cases))
 
@@ -136,7 +136,7 @@ def _findings(
 ) -> tuple[list[Finding], int]:
     """Return findings at points of one case, and the number of points at which the function has values."""
     programs = _programs if recording.loops is None else _programs_of_loops
-    dense, others = programs(Trace(function, recording), tried, positions, chosen, options)
+    dense, alternatives = programs(Trace(function, recording), tried, positions, chosen, options)
     problem = FlatProblem(function, recording, dense, positions)
     tried = [_representable(point, recording.argument_shapes, chosen.dtype) for point in tried]
     outcomes = [problem.values(point) for point in tried]
@@ -144,18 +144,18 @@ def _findings(
     if not usable:
         return [], 0
     points, values = [point for point, _ in usable], [values for _, values in usable]
-    return [*compare_programs(problem, points, values, others), *compare_slopes(problem, points)], len(usable)
+    return [*compare_programs(problem, points, values, alternatives), *compare_slopes(problem, points)], len(usable)
 
 
 def _programs(
     trace: Trace, tried: Sequence[Point], positions: tuple[int, ...], chosen: Options, options: Given
 ) -> tuple[CompiledProgram, dict[str, CompiledProgram]]:
     """Return the program of values and dense derivatives, and programs of other kinds to compare it with."""
-    found = plan(trace.linearize(positions), **{option: getattr(chosen, option) for option in OF_PLANS})
+    planned = plan(trace.linearize(positions), **{option: getattr(chosen, option) for option in OF_PLANS})
     rest: dict[str, Any] = {option: value for option, value in options.items() if option not in (*OF_PLANS, *OWN)}
-    return trace.compile(found, chosen.target, values=True, **rest), {
-        "target numpy, compiled code": trace.compile(found, "numpy", values=True, **rest),
-        "sparse, dense": trace.compile(found, chosen.target, "csr", values=True, **rest),
+    return trace.compile(planned, chosen.target, values=True, **rest), {
+        "target numpy, compiled code": trace.compile(planned, "numpy", values=True, **rest),
+        "sparse, dense": trace.compile(planned, chosen.target, "csr", values=True, **rest),
     }
 
 
@@ -188,12 +188,12 @@ def _representable(point: Sequence[Any], shapes: Sequence[tuple[int, ...] | None
 def _points(arguments: Sequence[Any], shapes: Sequence[tuple[int, ...] | None], count: int) -> Iterator[Sequence[Any]]:
     """Yield the given arguments, others around them, and the same scaled."""
     generator = np.random.default_rng(0)
-    given = as_numpy(as_reals(arguments, shapes))
-    yield given
+    reals = as_numpy(as_reals(arguments, shapes))
+    yield reals
     for k in range(count):
-        yield moved(given, shapes, REACHES[k % len(REACHES)], generator)
+        yield moved(reals, shapes, REACHES[k % len(REACHES)], generator)
     for scale in SCALES:
-        yield [x if shape is None else scale * x for x, shape in zip(given, shapes, strict=True)]
+        yield [x if shape is None else scale * x for x, shape in zip(reals, shapes, strict=True)]
 
 
 # Cases ----------------------------------------------------------------------------------------------------------------
@@ -221,30 +221,30 @@ def by_case(
     """Return the points of each case, each with its recording.
 
     Args:
-        recordings: that are known, that of the first point first.
-        points: to be parted.
-        again: records the function at a point; what it raises there leaves the point to the first case, where it counts
-            as one at which the function has no values.
+        recordings: recordings so far, that of the first point first.
+        points: points to partition.
+        again: records the function at a point; if it raises, the point goes to the first case, and counts there as one
+            at which the function has no values.
     """
     cases: list[tuple[Recording, list[Point]]] = [(recording, []) for recording in recordings]
     for point in points:
-        own = next((members for known, members in cases if holds(known, point)), None)
-        if own is None and len(cases) < MOST_CASES:
+        matching = next((members for representative, members in cases if holds(representative, point)), None)
+        if matching is None and len(cases) < MOST_CASES:
             try:
                 cases.append((again(point), []))
             except Exception:
-                own = cases[0][1]
+                matching = cases[0][1]
             else:
-                own = cases[-1][1]
-        (cases[0][1] if own is None else own).append(point)
+                matching = cases[-1][1]
+        (cases[0][1] if matching is None else matching).append(point)
     return cases
 
 
 def at_borders(cases: Sequence[tuple[Recording, Sequence[Point]]]) -> list[Point]:
     """Return points right on both sides of borders of the first case, and beside them."""
-    recording, (given, *_) = cases[0]
+    recording, (center, *_) = cases[0]
     shapes = recording.argument_shapes
-    found: list[Point] = []
+    border_points: list[Point] = []
 
     def between(one: Point, other: Point, share: float) -> Point:
         return [
@@ -253,25 +253,25 @@ def at_borders(cases: Sequence[tuple[Recording, Sequence[Point]]]) -> list[Point
         ]
 
     for _, members in cases[1 : 1 + MOST_BORDERS]:
-        inside, outside = given, members[0]
+        inside, outside = center, members[0]
         for _ in range(HALVINGS):
             middle = between(inside, outside, 0.5)
             if holds(recording, middle):
                 inside = middle
             else:
                 outside = middle
-        found += [inside, outside, between(inside, given, BESIDE), between(outside, members[0], BESIDE)]
-    return found
+        border_points += [inside, outside, between(inside, center, BESIDE), between(outside, members[0], BESIDE)]
+    return border_points
 
 
 def merged(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return findings of one name as one, with the worst of them."""
     by_name: dict[str, Finding] = {}
     for each in findings:
-        known = by_name.setdefault(each.name, Finding(each.name))
-        known.compared += each.compared
-        known.failed += each.failed
-        if each.deviation > known.deviation:
-            known.deviation, known.difference = each.deviation, each.difference
-            known.where, known.reason = each.where, each.reason
+        worst = by_name.setdefault(each.name, Finding(each.name))
+        worst.compared += each.compared
+        worst.failed += each.failed
+        if each.deviation > worst.deviation:
+            worst.deviation, worst.difference = each.deviation, each.difference
+            worst.where, worst.reason = each.where, each.reason
     return tuple(by_name.values())

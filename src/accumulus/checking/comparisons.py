@@ -39,7 +39,7 @@ FIRST: Final = 0.0625
 HALVINGS: Final = 10
 #: How small a complex step is: its square is lost beside anything.
 TINY: Final = 1e-150
-#: What is passed to the function, in its order.
+#: Arguments of the function, in its order.
 Point = Sequence[Any]
 #: Columns of the Jacobian that are held against slopes at one point.
 COLUMNS: Final = 16
@@ -47,7 +47,7 @@ COLUMNS: Final = 16
 ESTIMATES: Final = 16.0
 RELATIVE: Final = 1e-7
 FLOOR: Final = 1e-9
-#: What complex steps leave of derivatives that are zero.
+#: Absolute error of complex steps at derivatives that are zero.
 NOTHING: Final = 1e-100
 #: Relative bound on rounding beyond which a number has lost most of its digits.
 LOST: Final = 1e-6
@@ -129,7 +129,7 @@ class FlatProblem:
 
     Args:
         function: the user's.
-        recording: what was recorded of it.
+        recording: its recording.
         program: compiled from that, for values and dense derivatives.
         argnums: positions of the arguments that are differentiated by.
     """
@@ -187,9 +187,9 @@ class FlatProblem:
         segments = self.program.kernel.segments[: -1 if self.recording.guards else None]
         for source in (values, bounds):
             for segment in segments:
-                part = np.zeros((segment.length, len(points)))
-                part[_index(segment.positions)] = source[_index(segment.outputs)]
-                parts.append(part)
+                entries = np.zeros((segment.length, len(points)))
+                entries[_index(segment.positions)] = source[_index(segment.outputs)]
+                parts.append(entries)
         middle = len(parts) // 2
         return np.concatenate(parts[:middle]), np.concatenate(parts[middle:])
 
@@ -207,8 +207,10 @@ class FlatProblem:
     def name_of_slope(self, row: int, column: int) -> str:
         """Return the name of an entry of the Jacobian."""
         position, index = self.columns[column]
-        place = f"[{', '.join(map(str, index))}]" if index else ""
-        return f"derivative of f(…){self.recording.entry_name(row)} by {argument_name(self.function, position)}{place}"
+        subscript = f"[{', '.join(map(str, index))}]" if index else ""
+        return (
+            f"derivative of f(…){self.recording.entry_name(row)} by {argument_name(self.function, position)}{subscript}"
+        )
 
 
 def _index(positions: Positions | Sequence[int]) -> Positions | list[int]:
@@ -226,7 +228,7 @@ def flat(result: Any) -> Floats:
 
 
 def compare_programs(
-    problem: FlatProblem, points: Sequence[Point], values: Sequence[Floats], others: Mapping[str, CompiledProgram]
+    problem: FlatProblem, points: Sequence[Point], values: Sequence[Floats], alternatives: Mapping[str, CompiledProgram]
 ) -> Iterator[Finding]:
     """Yield comparisons: recording with function, program with its tape in NumPy, batches and other programs with it.
 
@@ -234,7 +236,7 @@ def compare_programs(
         problem: function with its flat arguments, and its recording.
         points: points of the comparison.
         values: values of the function at the points.
-        others: programs with the same results, by the name of their comparison.
+        alternatives: programs with the same results, by the name of their comparison.
     """
     agreement = compare(problem.recording.program, problem.inputs(points), np.stack(values, axis=1))
     finding = Finding("recording, function")
@@ -259,7 +261,7 @@ def compare_programs(
     if any(axis is not None for axis in axes):
         result = problem.program.batch(*together, in_axes=axes)
         pairs.append(("batch, one by one", _by_point(result, len(points)), alone))
-    for name, program in others.items():
+    for name, program in alternatives.items():
         pairs.append((name, np.stack([flat(program(*point)) for point in points], axis=1), alone))
     for name, one, other in pairs:
         finding = Finding(name)
@@ -280,30 +282,32 @@ def compare_slopes(problem: FlatProblem, points: Sequence[Point]) -> Iterator[Fi
         chosen = np.arange(len(problem.columns))
         for column in np.sort(generator.permutation(chosen)[:COLUMNS]).tolist():
             slopes = _differences(problem, point, column)
-            found, lost = jacobian[:, column], rounding[:, column]
+            derivatives, lost = jacobian[:, column], rounding[:, column]
             size = np.abs(slopes.central).max(initial=0.0, where=np.isfinite(slopes.central))
             allowed = ESTIMATES * slopes.error + RELATIVE * np.abs(slopes.central) + FLOOR * size + lost
-            allowed += 64.0 * narrow * np.abs(found)
+            allowed += 64.0 * narrow * np.abs(derivatives)
             # at a kink, any slope between those of its sides is one
-            between = np.clip(found, np.fmin(slopes.left, slopes.right), np.fmax(slopes.left, slopes.right))
+            between = np.clip(derivatives, np.fmin(slopes.left, slopes.right), np.fmax(slopes.left, slopes.right))
             expected = np.where(slopes.kinks, between, slopes.central)
 
             def where(row: int, point: Point = point, column: int = column) -> str:
                 return f"{problem.name_of_slope(row, column)} at {_written(point)}"
 
-            def reason(row: int, slopes: Slopes = slopes, found: Floats = found, lost: Floats = lost) -> str:
+            def reason(
+                row: int, slopes: Slopes = slopes, derivatives: Floats = derivatives, lost: Floats = lost
+            ) -> str:
                 if slopes.kinks[row]:
                     return f"A kink: the slopes of its sides are {slopes.left[row]:.6g} and {slopes.right[row]:.6g}."
-                if lost[row] > LOST * abs(found[row]):
+                if lost[row] > LOST * abs(derivatives[row]):
                     return f"Cancellation: rounding may change the derivative by {lost[row]:.2g}."
                 return "The derivative is wrong there, or the function is not smooth."
 
-            rough.add(found, expected, allowed, where, reason)
+            rough.add(derivatives, expected, allowed, where, reason)
             steps = _complex_steps(problem, point, column)
             if steps is not None:
                 analytic = (np.abs(steps - slopes.central) <= allowed) & ~slopes.kinks
-                tight = 2.0 * lost + UNIT * np.abs(steps) + 64.0 * narrow * np.abs(found) + NOTHING
-                exact.add(found, np.where(analytic, steps, np.nan), tight, where, reason)
+                tight = 2.0 * lost + UNIT * np.abs(steps) + 64.0 * narrow * np.abs(derivatives) + NOTHING
+                exact.add(derivatives, np.where(analytic, steps, np.nan), tight, where, reason)
     yield from (finding for finding in (exact, rough) if finding.compared)
 
 
@@ -313,8 +317,8 @@ def _differences(problem: FlatProblem, point: Point, column: int) -> Slopes:
     x = float(np.asarray(point[position])[index])
 
     def values(y: float) -> Floats:
-        found = problem.values(problem.moved(point, column, y))
-        return np.full(problem.rows, np.nan) if found is None else found
+        results = problem.values(problem.moved(point, column, y))
+        return np.full(problem.rows, np.nan) if results is None else results
 
     return central_differences(values, x, abs(x) or float(argument.max()) or 1.0)
 
@@ -362,13 +366,13 @@ def _written(point: Point) -> str:
 
 @dataclass(slots=True)
 class Finding:
-    """One comparison, and the worst of what it found."""
+    """One comparison, with its largest deviation."""
 
-    name: str  # what was compared with what
+    name: str  # of the two compared sides
     compared: int = 0  # how many numbers
     failed: int = 0  # how many of them differ by more than is allowed
-    deviation: float = 0.0  # the largest difference, relative to what is allowed at its place
-    difference: float = 0.0  # the same, as it is
+    deviation: float = 0.0  # the largest difference, relative to its tolerance
+    difference: float = 0.0  # the same, absolute
     where: str = ""  # its place: entry and arguments
     reason: str = ""  # the likely reason, where there is one
 

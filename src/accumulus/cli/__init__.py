@@ -1,6 +1,6 @@
 """The command line: ``accumulus plan``, ``compare``, ``emit``, ``build``, ``methods``, ``cache``.
 
-Standard output carries what was asked for, the error stream everything else. Exit codes: 0 done, 1 an error of
+Standard output carries the requested output, the error stream everything else. Exit codes: 0 done, 1 an error of
 accumulus or of the user's file, 2 a command that makes no sense, 130 stopped with Ctrl-C.
 """
 

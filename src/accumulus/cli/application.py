@@ -1,11 +1,11 @@
-"""The application that commands are added to, and what they share: errors, exit codes, options, searches.
+"""The application that commands are added to, with their shared errors, exit codes, options and searches.
 
 **Options** are one table, from which commands take those that they have. A row is how the command line says an option
 of `accumulus.options.Options`, or of the functions that make derivatives; its default is that of the API.
 
-**Searches.** A progress bar is for a search that may take a while, and Ctrl-C ends it with the best plan so far. A
-search catches the interrupt and hands back what it has. Whoever started it has to know that it did not end by itself,
-so `Watch` notes the signal on its way.
+**Searches.** A long search shows a progress bar, and Ctrl-C ends it with the best plan so far. A search catches the
+interrupt and returns its best plan. The caller has to know that the search was interrupted, so `Watch` records the
+signal.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ELSEWHERE: Final = {"research": "accumulus.theory.research.research_commands"}
 
 
 class Commands(TyperGroup):
-    """All commands; what they are given is text that can be shown."""
+    """All commands; their arguments are printable text."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of all commands."""
@@ -60,14 +60,14 @@ class Commands(TyperGroup):
         command.invoke = reported(command.invoke)  # type: ignore[method-assign]
         return command
 
-    def main(self, args: Sequence[str] | None = None, *others: Any, **options: Any) -> Any:
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         """Run a command; an argument that would drive the terminal is refused, since any message may quote it."""
-        given = sys.argv[1:] if args is None else list(args)
-        for argument in given:
+        arguments = sys.argv[1:] if args is None else list(args)
+        for argument in arguments:
             if any(unicodedata.category(character) == "Cc" for character in argument):
                 print_note(f"error: {argument!r} holds control characters; rename the file", style="red")
                 sys.exit(2)
-        return super().main(given, *others, **options)
+        return super().main(arguments, *rest, **options)
 
 
 app = typer.Typer(
@@ -108,8 +108,8 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         print(f"accumulus {version('accumulus')}")
         raise typer.Exit
 
@@ -136,8 +136,8 @@ def _flag(text: str) -> Any:
     return Annotated[bool, typer.Option(help=text)]
 
 
-def _positions(what: str) -> Any:
-    text = f"Position of a {what} of the derivative that is wanted, if not all are; once for each."
+def _positions(noun: str) -> Any:
+    text = f"Position of a {noun} of the derivative that is wanted, if not all are; once for each."
     return Annotated[list[int] | None, typer.Option(metavar="N", help=text, show_default=False)]
 
 
@@ -195,7 +195,7 @@ OPTIONS: Final[dict[str, Any]] = {
     "guards": Annotated[str, typer.Option(help=f"Decisions on values: {', '.join(GUARDS)}.")],
     "most_cases": Annotated[int, typer.Option(metavar="N", help="Programs for arguments of one shape, at most.")],
 }
-#: Those that say what is planned, and how: what a graph file has is there already.
+#: Options of searches; a graph file already fixes the rest.
 OF_SEARCHES: Final = tuple(name for name in OPTIONS if name in OF_PLANS)
 #: Those that say which derivatives are wanted.
 OF_DERIVATIVES: Final = ("derivative", "argnums", "argnames", "rows", "columns", "entries", "banded")
@@ -210,7 +210,7 @@ def with_options(*names: str) -> Callable[[F], F]:
 
     def decorate(command: F) -> F:
         hints = get_type_hints(command, include_extras=True)
-        own = [
+        declared = [
             parameter.replace(annotation=hints[parameter.name])
             for parameter in inspect.signature(command).parameters.values()
         ][:-1]
@@ -219,7 +219,7 @@ def with_options(*names: str) -> Callable[[F], F]:
             for name in OPTIONS
             if name in names
         ]
-        parameters = [*own, *added]
+        parameters = [*declared, *added]
         facts = vars(command)
         facts["__signature__"] = inspect.Signature(parameters)
         command.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -243,10 +243,10 @@ _SAFE_PATH: Final = "PYTHONSAFEPATH"
 
 @contextmanager
 def processes(jobs: int) -> Iterator[Executor | None]:
-    """Make a pool of so many processes; None for one job, which is this process itself.
+    """Yield a pool of `jobs` processes; None for one job, which is this process itself.
 
-    The processes do not hear a terminal's Ctrl-C: this one does, and what they are still doing when the context ends
-    is of no use to anybody. Nor do they look for modules in the current directory, where files beside a graph may lie.
+    The processes ignore a terminal's Ctrl-C, which this one handles, and are terminated when the context ends. They do
+    not look for modules in the current directory, where files beside a graph may lie.
 
     Raises:
         ArgumentError: if this process was started in a way that keeps it from telling them so.
@@ -259,7 +259,7 @@ def processes(jobs: int) -> Iterator[Executor | None]:
             f"--jobs {jobs} with python -E: its processes would look for modules in the current directory; add -P, or "
             "use -I"
         )
-    others = set(multiprocessing.active_children())
+    existing = set(multiprocessing.active_children())
     # a progress bar has a thread, and processes that are forked beside a thread may wait for its locks for ever
     context = multiprocessing.get_context("spawn")
     before = os.environ.get(_SAFE_PATH)
@@ -273,7 +273,7 @@ def processes(jobs: int) -> Iterator[Executor | None]:
         else:
             os.environ[_SAFE_PATH] = before
         pool.shutdown(wait=False, cancel_futures=True)
-        children = set(multiprocessing.active_children()) - others
+        children = set(multiprocessing.active_children()) - existing
         for process in children:
             process.terminate()
         for process in children:
@@ -295,15 +295,15 @@ class Watch:
     """Context in which a search runs.
 
     Args:
-        what: text beside the bar.
+        title: text beside the bar.
         time_limit: seconds after which the search stops at the latest.
-        objective: what it minimises.
+        objective: quantity that it minimises.
 
     Attributes:
         interrupted: whether Ctrl-C was pressed.
     """
 
-    def __init__(self, what: str, time_limit: float, objective: str) -> None:
+    def __init__(self, title: str, time_limit: float, objective: str) -> None:
         self.interrupted = False
         self._objective = objective
         self._before: Any = None
@@ -318,7 +318,7 @@ class Watch:
                 console=console,
                 transient=True,
             )
-            self._bar = progress, progress.add_task(printable(what), total=time_limit, best="")
+            self._bar = progress, progress.add_task(printable(title), total=time_limit, best="")
 
     @property
     def progress(self) -> Callable[[Told], object] | None:
@@ -338,11 +338,11 @@ class Watch:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
 
-    def _update(self, told: Told) -> None:
+    def _update(self, report: Told) -> None:
         assert self._bar is not None
         progress, task = self._bar
-        best = "" if told.cost is None else f"{amount(told.cost)} {self._objective}"
-        progress.update(task, completed=told.seconds, best=best)
+        best = "" if report.cost is None else f"{amount(report.cost)} {self._objective}"
+        progress.update(task, completed=report.seconds, best=best)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         self.interrupted = True

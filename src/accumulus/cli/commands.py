@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from accumulus.show.report import MethodCosts, Report
 
 
-#: What is built.
+#: Targets of builds.
 FORMS: Final = ("c", "library", "wheel")
 LAYOUTS: Final = ("plain", "casadi")
 
@@ -107,8 +107,8 @@ def build_command(
     chosen = check_package_name(name or re.sub(r"\W", "_", function.rpartition(":")[2]).lower())
     if layout == "casadi":
         f, shapes, path = load_function(function, shape or [])
-        given = given_options({name: value for name, value in options.items() if name != "derivative"})
-        _build_for_casadi(function, f, shapes, path, constraints, chosen, target, output, native, given)
+        keywords = given_options({name: value for name, value in options.items() if name != "derivative"})
+        _build_for_casadi(function, f, shapes, path, constraints, chosen, target, output, native, keywords)
         return
     made, examples, path = load_derivative(function, shape or [], {**options, "target": "numpy"}, every=False)
     with user_code(path):
@@ -183,12 +183,12 @@ def cache(
 
     if clear:
         drop()
-    where, how, found = str(directory()), state(), contents()
+    where, how, sizes_of = str(directory()), state(), contents()
     if as_json:
-        kinds = {kind: {"files": len(sizes), "bytes": sum(sizes)} for kind, sizes in found.items()}
+        kinds = {kind: {"files": len(sizes), "bytes": sum(sizes)} for kind, sizes in sizes_of.items()}
         print_json({"directory": where, "state": how, "kinds": kinds})
         return
-    rows = [(kind, amount(len(sizes)), f"{sum(sizes) / 1e6:.1f}") for kind, sizes in found.items()]
+    rows = [(kind, amount(len(sizes)), f"{sum(sizes) / 1e6:.1f}") for kind, sizes in sizes_of.items()]
     print_out(Group(text(where, style="bold"), "", table(["cached", "files", "MB"], rows)))
     if how != "usable":
         print_note(how, style="red")
@@ -205,7 +205,7 @@ OF_CHECKS: Final = tuple(
     for name in OPTIONS
     if name not in ("derivative", "rows", "columns", "entries", "banded", "sparse", "dtype", "seed", "check")
 )
-#: Seconds that a method may take whatever the time limit.
+#: Seconds that a method may take under any time limit.
 ANYWAY: Final = 0.1
 
 ProblemText = Annotated[
@@ -236,18 +236,18 @@ def plan_command(
     """Find a plan for a derivative, and report what it costs and why it was chosen."""
     if as_json and (expressions or latex):
         raise typer.BadParameter("--json prints the report; leave out --expressions and --latex, or --json")
-    what = _load(problem, shape, options)
+    loaded = _load(problem, shape, options)
     with processes(jobs) as executor:
-        found, interrupted = _find(what, options, executor)
+        plan, interrupted = _find(loaded, options, executor)
     if expressions or latex:
         from accumulus.theory.algebra.sets import expressions as expressions_of
 
-        written = expressions_of(found)
+        written = expressions_of(plan)
         sys.stdout.write(printable(f"{written.latex() if latex else written}\n", keep="\n"))
     elif as_json:
-        print_json(_report(what, found).to_dict())
+        print_json(_report(loaded, plan).to_dict())
     else:
-        print_out(_report(what, found))
+        print_out(_report(loaded, plan))
     if interrupted:
         raise KeyboardInterrupt
 
@@ -268,23 +268,23 @@ def compare_command(
     """
     from accumulus.show.report import MethodCosts, chosen_because, comparison_table
 
-    what = _load(problem, shape, options)
+    loaded = _load(problem, shape, options)
     objective, time_limit = options["objective"], options["time_limit"]
     candidates: list[MethodCosts] = []
     interrupted = False
-    names, skipped = _within(what.graph, time_limit)
+    names, skipped = _within(loaded.graph, time_limit)
     try:
         with processes(jobs) as executor:
             for method in names:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", TimeLimitWarning)  # the table says so
-                    found, interrupted = _find(what, {**options, "method": method}, executor)
-                if method in ("auto", found.method):
-                    candidates.append(MethodCosts.of(found, method))
+                    plan, interrupted = _find(loaded, {**options, "method": method}, executor)
+                if method in ("auto", plan.method):
+                    candidates.append(MethodCosts.of(plan, method))
                 elif interrupted:  # a better sweep is the best so far of a method that has not finished
-                    candidates.append(MethodCosts.of(found))
+                    candidates.append(MethodCosts.of(plan))
                 else:
-                    skipped[method] = found.seconds
+                    skipped[method] = plan.seconds
                 if interrupted:
                     break
     except KeyboardInterrupt:
@@ -294,12 +294,12 @@ def compare_command(
     best = min(candidates, key=lambda candidate: candidate.cost(objective))
     if as_json:
         rows = [candidate.to_dict() for candidate in candidates]
-        print_json({"name": what.name, "objective": objective, "methods": rows, "skipped": skipped})
+        print_json({"name": loaded.name, "objective": objective, "methods": rows, "skipped": skipped})
     else:
-        others = [c for c in candidates if c is not best]
-        reason = text(f"Fewest {objective}: {chosen_because(best, others, objective)}")
+        alternatives = [c for c in candidates if c is not best]
+        reason = text(f"Fewest {objective}: {chosen_because(best, alternatives, objective)}")
         table = comparison_table(candidates, best.method)
-        parts: list[RenderableType] = [text(what.name, style="bold"), "", table, "", reason]
+        parts: list[RenderableType] = [text(loaded.name, style="bold"), "", table, "", reason]
         if skipped:
             listed = ", ".join(f"{method} ({duration(seconds)})" for method, seconds in skipped.items())
             limit = f"Not run to the end, since that takes longer than the time limit of {duration(time_limit)}:"
@@ -336,12 +336,12 @@ def emit_command(
     interrupted = False
     with processes(jobs) as executor:
         # the numpy target compiles in no time, and lays results out as every other
-        given = {**options, "target": "numpy"}
-        text = source_of_loops(problem, shape or [], target, {**given, "executor": executor})
+        numpy_options = {**options, "target": "numpy"}
+        text = source_of_loops(problem, shape or [], target, {**numpy_options, "executor": executor})
         if text is None:
-            what = _load(problem, shape, given)
-            found, interrupted = _find(what, given, executor)
-            text = problem_source(what, found, target)
+            loaded = _load(problem, shape, numpy_options)
+            plan, interrupted = _find(loaded, numpy_options, executor)
+            text = problem_source(loaded, plan, target)
     if output is None:
         sys.stdout.write(text)
     else:
@@ -371,15 +371,15 @@ def show_command(
     if is_plan_file(problem):
         if shape:
             raise typer.BadParameter("--shape is for functions; a plan file has all that is needed")
-        found = load_plan(problem)
+        chosen_plan = load_plan(problem)
     else:
-        what = _load(problem, shape, options)
+        loaded = _load(problem, shape, options)
         with processes(jobs) as executor:
-            found, interrupted = _find(what, options, executor)
-        if what.posed is not None:
-            posed, names = what.posed, what.named_values()
-            described = described_as(posed.name, posed.recording, posed.linearization, what.parameters, names)
-    print_note(f"wrote {show_plan(found, output, described)}")
+            chosen_plan, interrupted = _find(loaded, options, executor)
+        if loaded.posed is not None:
+            posed, names = loaded.posed, loaded.named_values()
+            described = described_as(posed.name, posed.recording, posed.linearization, loaded.parameters, names)
+    print_note(f"wrote {show_plan(chosen_plan, output, described)}")
     if interrupted:
         raise KeyboardInterrupt
 
@@ -440,14 +440,14 @@ def _load(problem: str, shapes: list[str] | None, options: dict[str, Any]) -> Pr
     return load_problem(problem, shapes or [], options)
 
 
-def _find(what: Problem, options: dict[str, Any], executor: Executor | None) -> tuple[Plan, bool]:
+def _find(problem: Problem, options: dict[str, Any], executor: Executor | None) -> tuple[Plan, bool]:
     """Return the plan, and whether Ctrl-C ended the search, so that it is only the best so far."""
     from accumulus.search.find import plan as find
 
     chosen = {name: options[name] for name in OF_SEARCHES if name in options}
-    with Watch(f"{what.name}, {chosen['method']}", chosen["time_limit"], chosen["objective"]) as watch:
-        found = find(what.graph, progress=watch.progress, executor=executor, **chosen)
-    return found, watch.interrupted
+    with Watch(f"{problem.name}, {chosen['method']}", chosen["time_limit"], chosen["objective"]) as watch:
+        best = find(problem.graph, progress=watch.progress, executor=executor, **chosen)
+    return best, watch.interrupted
 
 
 def _within(graph: DifferentiationGraph, time_limit: float) -> tuple[list[str], dict[str, float]]:
@@ -467,12 +467,12 @@ def _within(graph: DifferentiationGraph, time_limit: float) -> tuple[list[str], 
     return run, skipped
 
 
-def _report(what: Problem, found: Plan) -> Report:
+def _report(problem: Problem, plan: Plan) -> Report:
     from accumulus.show.report import Report
 
-    if what.posed is None:
-        return Report.of_plan(found, {**what.seconds, "plan": found.seconds})
-    return Report.of(what.posed.compile(found))
+    if problem.posed is None:
+        return Report.of_plan(plan, {**problem.seconds, "plan": plan.seconds})
+    return Report.of(problem.posed.compile(plan))
 
 
 # accumulus generate --------------------------------------------------------------------------------------------------
@@ -517,8 +517,8 @@ def _argument(text: str) -> tuple[str, Any]:
     if not (name and equals and value):
         raise ArgumentError(f"--set {text}: expected ARGUMENT=VALUE, such as width=8")
     several = value.replace("x", ",").split(",")
-    if len(several) > 1 and all(part.isdecimal() for part in several):
-        return name, [int(part) for part in several]
+    if len(several) > 1 and all(entry.isdecimal() for entry in several):
+        return name, [int(entry) for entry in several]
     try:
         return name, json.loads(value)
     except ValueError:

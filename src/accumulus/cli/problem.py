@@ -1,7 +1,7 @@
 """The subject of a command: a function in a file of the user's, its derivative, or a graph file.
 
-A function is found by path, with the file's folder importable as if the file were run. What it prints goes to the
-error stream, so that a command's own output stays what it says.
+A function is found by path, with the file's folder importable as if the file were run. Its prints go to the
+error stream, so that standard output carries the command's own output alone.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def load_function(text: str, shapes: Sequence[str]) -> tuple[Callable[..., Any],
         module = _module(path)
     f = getattr(module, name, None)
     if not callable(f):
-        known = _functions_in(path) or [key for key, value in vars(module).items() if callable(value)]
-        raise unknown_name(f"function of {path.name}", name, known)
+        functions = _functions_in(path) or [key for key, value in vars(module).items() if callable(value)]
+        raise unknown_name(f"function of {path.name}", name, functions)
     _check_count(f, name, sizes)
     return f, sizes, path
 
@@ -144,10 +144,10 @@ def user_code(path: Path) -> Iterator[None]:
             'if __name__ == "__main__":'
         ) from None
     except BaseException as error:
-        kept = user_traceback(error.__traceback__)
-        while kept is not None and kept.tb_frame.f_code.co_filename.startswith("<frozen importlib"):
-            kept = kept.tb_next
-        text = "".join(traceback.format_exception(type(error), error, kept, chain=False)).rstrip()
+        trace = user_traceback(error.__traceback__)
+        while trace is not None and trace.tb_frame.f_code.co_filename.startswith("<frozen importlib"):
+            trace = trace.tb_next
+        text = "".join(traceback.format_exception(type(error), error, trace, chain=False)).rstrip()
         raise UserCodeError(f"{path} raised an exception of its own:\n{text}") from None
 
 
@@ -173,8 +173,8 @@ def known_kinds() -> list[str]:
     """Names of the kinds whose results are arrays of derivatives, which are those of the functions that make them."""
     from accumulus.programs import kinds
 
-    found = [row for row in vars(kinds).values() if isinstance(row, kinds.Kind)]
-    return [row.name for row in found if not row.factored and row.seeds is not kinds.Seeds.SERIES]
+    rows = [row for row in vars(kinds).values() if isinstance(row, kinds.Kind)]
+    return [row.name for row in rows if not row.factored and row.seeds is not kinds.Seeds.SERIES]
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,16 +183,18 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ArgumentError: for a text that names no entry.
     """
-    given = {name: value for name, value in options.items() if value is not None}
+    keywords = {name: value for name, value in options.items() if value is not None}
     for name in ("argnums", "argnames"):
-        if len(given.get(name, ())) == 1:
-            (given[name],) = given[name]
-    if "entries" in given:
-        pairs = [re.fullmatch(r"\s*(-?\d+)\s*,\s*(-?\d+)\s*", text) for text in given["entries"]]
+        if len(keywords.get(name, ())) == 1:
+            (keywords[name],) = keywords[name]
+    if "entries" in keywords:
+        pairs = [re.fullmatch(r"\s*(-?\d+)\s*,\s*(-?\d+)\s*", text) for text in keywords["entries"]]
         if None in pairs:
-            raise ArgumentError(f"--entries {given['entries'][pairs.index(None)]!r}; expected ROW,COLUMN, such as 0,2")
-        given["entries"] = tuple([int(pair[k]) for pair in pairs if pair] for k in (1, 2))
-    return given
+            raise ArgumentError(
+                f"--entries {keywords['entries'][pairs.index(None)]!r}; expected ROW,COLUMN, such as 0,2"
+            )
+        keywords["entries"] = tuple([int(pair[k]) for pair in pairs if pair] for k in (1, 2))
+    return keywords
 
 
 def load_derivative(
@@ -213,17 +215,17 @@ def load_derivative(
 
     import accumulus
 
-    given, known = given_options(options), known_kinds()
-    kind = given.pop("derivative")
-    if kind not in known:
-        raise unknown_name("derivative", kind, known)
-    if wrong := [name for name in ("argnums", "argnames") if name in given and kind in _OF_ALL]:
+    keywords, kinds = given_options(options), known_kinds()
+    kind = keywords.pop("derivative")
+    if kind not in kinds:
+        raise unknown_name("derivative", kind, kinds)
+    if wrong := [name for name in ("argnums", "argnames") if name in keywords and kind in _OF_ALL]:
         raise ArgumentError(f"--{wrong[0]} is given for {kind}, which is of all arguments; expected none")
     f, sizes, path = load_function(text, shapes)
     arguments = [np.ones(size)[()] for size in sizes]
-    if every and kind not in _OF_ALL and not {"argnums", "argnames"} & given.keys():
-        given["argnums"] = 0 if len(sizes) == 1 else tuple(range(len(sizes)))
-    derivative = getattr(accumulus, kind)(f, **given)
+    if every and kind not in _OF_ALL and not {"argnums", "argnames"} & keywords.keys():
+        keywords["argnums"] = 0 if len(sizes) == 1 else tuple(range(len(sizes)))
+    derivative = getattr(accumulus, kind)(f, **keywords)
     if kind == "vjp":
         with user_code(path):
             recording = accumulus.trace(f, *arguments).recording
@@ -241,8 +243,8 @@ def parameters_of(derivative: Derivative, kind: str, numbers: int, arguments: in
         numbers: number of numeric arguments.
         arguments: number of the function's own arguments.
     """
-    own = list(inspect.signature(derivative.__wrapped__).parameters)
-    names = [own[k] if k < len(own) else f"x{k}" for k in range(arguments)]
+    function_parameters = list(inspect.signature(derivative.__wrapped__).parameters)
+    names = [function_parameters[k] if k < len(function_parameters) else f"x{k}" for k in range(arguments)]
     more = numbers - arguments
     if kind == "vjp":
         return [*names, *(["weights"] if more == 1 else [f"weights_{k}" for k in range(more)])]
@@ -263,7 +265,7 @@ class Problem:
     seconds: dict[str, float]
     #: Names of the numeric arguments of the derivative, of the user's source.
     parameters: tuple[str, ...] = ()
-    #: Of what its function computes, by recording it once more.
+    #: Names of the function's values, from a further recording.
     named_values: Callable[[], NamedValues | None] = lambda: None
 
 
@@ -295,8 +297,8 @@ def load_problem(text: str, shapes: Sequence[str], options: Mapping[str, Any]) -
         raise typer.BadParameter(f"{text!r} names neither a function (file.py:function) nor a graph ({forms})")
     made, examples, path = load_derivative(text, shapes, options, every=True)
     with user_code(path):
-        found = made.posed(*examples)
-    numbers = sum(shape is not None for shape in found.recording.argument_shapes)
+        posed = made.posed(*examples)
+    numbers = sum(shape is not None for shape in posed.recording.argument_shapes)
     parameters = tuple(parameters_of(made, options["derivative"], numbers, len(shapes)))
 
     def names() -> NamedValues | None:
@@ -305,4 +307,4 @@ def load_problem(text: str, shapes: Sequence[str], options: Mapping[str, Any]) -
         with user_code(path):
             return named_values(made.__wrapped__, examples[0] if options["derivative"] in OF_DIRECTIONS else examples)
 
-    return Problem(text.rpartition(":")[2], found.graph, found, found.seconds, parameters, names)
+    return Problem(text.rpartition(":")[2], posed.graph, posed, posed.seconds, parameters, names)

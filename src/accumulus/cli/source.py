@@ -1,7 +1,7 @@
 """Source text of a planned Jacobian, with comments in the words of the user's source.
 
-Values are recognised by their numbers at random points: a program that was rewritten computes what the function
-computes in other operations, but what has a name in the function is mostly still computed somewhere.
+Values are recognised by their numbers at random points: a rewritten program computes the function in other operations,
+but most values that have a name in the function are still computed somewhere.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def labels_of(program: CompiledProgram, names: NamedValues | None, parameters: S
 
     Args:
         program: a derivative.
-        names: of what its function computes.
+        names: names of the function's values.
         parameters: names of the numeric arguments, those of the function first.
     """
     same = {} if names is None else recognised(program.tape, names)
@@ -72,17 +72,17 @@ def _entries(program: CompiledProgram, parameters: Sequence[str]) -> Iterator[li
 
 
 def _results(program: CompiledProgram, differentiated: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Entries of what is differentiated, by leaf: of the function, or of its gradient."""
+    """Return names of the differentiated entries, by leaf: of the function, or of its gradient."""
     kind, recording, name = program.kind, program.recording, program.name
     if kind.first is not None:
         gradient = [[_derivative(name, column) for column in columns] for columns in differentiated]
         return [[name]] * kind.first.values + gradient
-    found, first = [], 0
+    entries, first = [], 0
     for shape in recording.result_shapes:
         size = int(np.prod(shape))
-        found.append([f"{name}{recording.entry_name(k)}" for k in range(first, first + size)])
+        entries.append([f"{name}{recording.entry_name(k)}" for k in range(first, first + size)])
         first += size
-    return found
+    return entries
 
 
 def _derivative(entry: str, by: str) -> str:

@@ -80,9 +80,9 @@ class Arguments:
                 x = np.moveaxis(x, axis, -1 if transposed else 0)
             shape = x.shape if axis is None else x.shape[:-1] if transposed else x.shape[1:]
             if shape != self.shapes[k]:
-                what = "" if axis is None else " at one point"
+                suffix = "" if axis is None else " at one point"
                 raise ArgumentError(
-                    f"{numbered(self.name, k)} has shape {shape}{what}; this program was compiled for "
+                    f"{numbered(self.name, k)} has shape {shape}{suffix}; this program was compiled for "
                     f"{self.shapes[k]}. in_axes says which arguments of a batch have an axis of points, and where"
                 )
             arrays.append(self._converted(x, k))
@@ -115,7 +115,7 @@ class Arguments:
         return np.array(float(argument)) if isinstance(argument, int) else np.asarray(argument)
 
     def _converted(self, x: NDArray[Any], k: int) -> NDArray[Any]:
-        with np.errstate(over="ignore"):  # what leaves the range of a narrow dtype is infinite
+        with np.errstate(over="ignore"):  # values beyond the range of a narrow dtype become infinite
             x = np.require(x, self.dtype, ["C", "A"])
         if self.check_finite and not np.isfinite(x).all():
             where = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])
@@ -126,7 +126,7 @@ class Arguments:
 def axes_of_points(
     in_axes: InAxes,
     shapes: Sequence[Shape | None],
-    known: Collection[tuple[Shape | None, ...]],
+    compiled_shapes: Collection[tuple[Shape | None, ...]],
     transposed: bool,
     name: str,
 ) -> Axes:
@@ -135,12 +135,12 @@ def axes_of_points(
     Args:
         in_axes: axes as `Derivative.batch` takes them.
         shapes: shapes of the arguments as they were given; None for constants.
-        known: shapes at one point that were compiled before.
+        compiled_shapes: shapes at one point that were compiled before.
         transposed: if True, points are on the last axis where `in_axes` does not say otherwise.
         name: name of the function, for messages.
 
     Raises:
-        ArgumentError: if an argument has no such axis, the numbers of points differ, or it is not clear what is meant.
+        ArgumentError: if an argument has no such axis, the numbers of points differ, or the axes are ambiguous.
 
     >>> axes_of_points("auto", [(), (100, 3)], [], False, "f")
     (None, 0)
@@ -166,7 +166,7 @@ def axes_of_points(
             f"the arguments of {name} have different numbers of points: {points}. {_advice(shapes, axes)}"
         )
     if in_axes == "auto":
-        _check_guess(shapes, axes, known, name)
+        _check_guess(shapes, axes, compiled_shapes, name)
     return axes
 
 
@@ -197,15 +197,15 @@ def _given(in_axes: Any, shapes: Sequence[Shape | None], name: str) -> Axes:
                 f"in_axes is {in_axes!r}; {numbered(name, k)} is passed on as it is and has no axis: expected None"
             )
         if not -len(shape) <= entry < len(shape):
-            what = f"has shape {shape}" if shape else "is a number"
+            description = f"has shape {shape}" if shape else "is a number"
             hint = "" if shape else "; None says that it is the same at all points"
-            raise ArgumentError(f"in_axes is {in_axes!r}; {numbered(name, k)} {what} and no axis {entry}{hint}")
+            raise ArgumentError(f"in_axes is {in_axes!r}; {numbered(name, k)} {description} and no axis {entry}{hint}")
         axes.append(entry % len(shape))
     return tuple(axes)
 
 
 def _check_guess(
-    shapes: Sequence[Shape | None], axes: Axes, known: Collection[tuple[Shape | None, ...]], name: str
+    shapes: Sequence[Shape | None], axes: Axes, compiled_shapes: Collection[tuple[Shape | None, ...]], name: str
 ) -> None:
     arrays = [k for k, axis in enumerate(axes) if axis is not None]
     if len(arrays) < 2:
@@ -213,7 +213,7 @@ def _check_guess(
     guess = tuple(
         None if shape is None else at_one_point(shape, axis) for shape, axis in zip(shapes, axes, strict=True)
     )
-    for other in known:
+    for other in compiled_shapes:
         alike = _other_reading(shapes, guess, other)
         if alike:
             k = alike[0]
@@ -221,7 +221,7 @@ def _check_guess(
                 f"{numbered(name, k)} has the shape {shapes[k]} that it has at one point, so it may be the same at "
                 f"all points, or have one of them. {_advice(shapes, axes)}"
             )
-    if guess in known:
+    if guess in compiled_shapes:
         return
     for k in arrays:
         last_axes = {shape[-1:] for shape in guess if shape}
@@ -248,12 +248,12 @@ def _other_reading(
     return alike if len(alike) < sum(1 for shape in shapes if shape) else []
 
 
-def mistakable(shapes: Sequence[Shape | None], known: Collection[tuple[Shape | None, ...]]) -> bool:
+def mistakable(shapes: Sequence[Shape | None], compiled_shapes: Collection[tuple[Shape | None, ...]]) -> bool:
     """Return True if a batch for these shapes at one point can look like one for known others, with shared arrays."""
     return len(shapes) > 1 and any(
         len(other) == len(shapes)
         and any(a is not None and b is not None and len(b) == len(a) + 1 for a, b in zip(shapes, other, strict=True))
-        for other in known
+        for other in compiled_shapes
     )
 
 

@@ -1,7 +1,7 @@
 """Batches of arrays in memory, on disk, on the GPU, and of Dask's, which are computed chunk by chunk.
 
-Neither Dask nor CuPy is imported here before its arrays are given. Of arrays on disk so many points are taken at a time
-that what is in memory stays small; of those on the GPU, which programs of target "cuda" take, results stay there.
+Dask and CuPy are imported with the first call on their arrays. Arrays on disk are read in chunks of points that bound
+the memory. Arrays on the GPU need programs of target "cuda"; their results stay on the GPU.
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ def stand_in(argument: Any, name: str) -> Any:
 
 
 def first_point(argument: Any, axis: int | None) -> Any:
-    """Return an argument of a batch as it is at the first point, in memory; zeros if there are no points."""
+    """Return the first point's argument, in memory; zeros if there are no points."""
     lazy, on_device = is_lazy(argument), is_on_device(argument)
     if axis is None:
-        found = argument
+        point = argument
     elif not argument.shape[axis]:
         return np.zeros((*argument.shape[:axis], *argument.shape[axis + 1 :]))[()]
     else:
-        found = argument[(slice(None),) * axis + (0,)]
+        point = argument[(slice(None),) * axis + (0,)]
     if lazy:  # the recording is compared with the function there
-        return np.asarray(found.compute())[()]
-    return sys.modules["cupy"].asnumpy(found)[()] if on_device else found
+        return np.asarray(point.compute())[()]
+    return sys.modules["cupy"].asnumpy(point)[()] if on_device else point
 
 
 def like(numbers: NDArray[Any], example: Any) -> Any:
@@ -100,7 +100,7 @@ def in_parts(
     kernel: Kernel,
     arguments: Arguments,
     axes: Axes,
-    given: Sequence[Any],
+    operands: Sequence[Any],
     points: int,
     out: Sequence[NDArray[Any]] | None,
     threads: int,
@@ -112,7 +112,7 @@ def in_parts(
         kernel: kernel that computes the batch.
         arguments: checks and conversion of the arguments.
         axes: axis of points of each argument; None if it is shared.
-        given: arguments, each with its axis of points.
+        operands: arguments, each with its axis of points.
         points: number of points.
         out: arrays of shape (points, length) to write to.
         threads: number of threads.
@@ -123,14 +123,14 @@ def in_parts(
         math.prod(arguments.shapes[k] or ()) for k in arguments.numeric if axes[k] is not None
     )
     step = max(1, PART // max(entries * kernel.dtype.itemsize, 1))
-    moved = [x if axis is None else np.moveaxis(x, axis, 0) for x, axis in zip(given, axes, strict=True)]
+    moved = [x if axis is None else np.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True)]
     along = tuple(None if axis is None else 0 for axis in axes)
     start = time.perf_counter()
     with ProgressLine("a batch", shown=None if callable(progress) else progress) as line:
         for first in range(0, points, step):
             last = min(first + step, points)
-            part = [x if axis is None else x[first:last] for x, axis in zip(moved, axes, strict=True)]
-            arrays_of_points(kernel, arguments, along, part, [array[first:last] for array in results], threads)
+            chunk = [x if axis is None else x[first:last] for x, axis in zip(moved, axes, strict=True)]
+            arrays_of_points(kernel, arguments, along, chunk, [array[first:last] for array in results], threads)
             line.update(f"{last:,} of {points:,} points")
             if callable(progress):
                 progress(Progress("batch", time.perf_counter() - start, points=last))
@@ -141,12 +141,12 @@ def arrays_of_points(
     kernel: Kernel,
     arguments: Arguments,
     axes: Axes,
-    given: Sequence[Any],
+    operands: Sequence[Any],
     out: Sequence[NDArray[Any]] | None = None,
     threads: int = 1,
 ) -> tuple[NDArray[Any], ...]:
     """Return the arrays that a kernel writes for a batch, of shape (points, length)."""
-    X, _ = arguments.batch(given, axes, False)
+    X, _ = arguments.batch(operands, axes, False)
     shared = [axes[k] is None for k in arguments.numeric]
     return kernel.batch(*X, shared=shared, out=out, threads=threads)
 
@@ -190,9 +190,9 @@ def lazy_batch(
     ]
     columns: list[list[Any]] = [[] for _ in lengths]
     for position, points in enumerate(chunks):
-        given = [block if axis is None else block[position] for block, axis in zip(blocks, axes, strict=True)]
+        operands = [block if axis is None else block[position] for block, axis in zip(blocks, axes, strict=True)]
         along = tuple(None if axis is None else 0 for axis in axes)
-        results = compute(travelling, along, *given)
+        results = compute(travelling, along, *operands)
         for k, length in enumerate(lengths):
             columns[k].append(library.from_delayed(results[k], (points, length), dtype))
     return [library.concatenate(parts, axis=0) for parts in columns]
@@ -206,8 +206,8 @@ def _divided(whole: int, most: int) -> list[int]:
 
 def _compute(program: Any, axes: Axes, *arguments: Any) -> tuple[NDArray[Any], ...]:
     """Return the arrays of one chunk of points; other chunks have the other threads."""
-    found: tuple[NDArray[Any], ...] = program.arrays_along(axes, arguments)
-    return found
+    arrays: tuple[NDArray[Any], ...] = program.arrays_along(axes, arguments)
+    return arrays
 
 
 # On the GPU ----------------------------------------------------------------------------------------------------------
@@ -221,8 +221,8 @@ def check_options(options: Options, out: Any, name: str) -> None:
             "target='cuda', or an array of NumPy, as cupy.asnumpy returns it"
         )
     if out is not None or options.sparse is not None or options.check_finite:
-        given = "out" if out is not None else "sparse" if options.sparse is not None else "check_finite"
-        raise ArgumentError(f"{given} is given for a batch of CuPy's arrays; expected none: it is for arrays of NumPy")
+        option = "out" if out is not None else "sparse" if options.sparse is not None else "check_finite"
+        raise ArgumentError(f"{option} is given for a batch of CuPy's arrays; expected none: it is for arrays of NumPy")
 
 
 def moved_to_device(
@@ -230,11 +230,11 @@ def moved_to_device(
 ) -> tuple[list[Any], int]:
     """Return the numeric arguments as arrays on the GPU, with points first (last if transposed), and their number."""
     cupy = sys.modules["cupy"]
-    given, points = [], 0
+    arrays, points = [], 0
     for k in numeric:
         x, axis = cupy.asarray(arguments[k]), axes[k]
         if axis is not None:
             points = x.shape[axis]
             x = cupy.moveaxis(x, axis, -1 if transposed else 0)
-        given.append(x)
-    return given, points
+        arrays.append(x)
+    return arrays, points

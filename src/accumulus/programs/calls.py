@@ -200,10 +200,10 @@ def one_point(kernel: Kernel, results: Results, ran: Ran | None = None, *, matri
         ran: counter of a guarded program's calls. Its last array is 1 if the guards hold; else its results are invalid.
         matrices: if True, return sparse derivatives as matrices, else as values of their nonzeros.
     """
-    found = kernel.point()
-    if found is None:
+    at_point = kernel.point()
+    if at_point is None:
         return no_fast_path
-    compute = found
+    compute = at_point
     empty, dtype, shapes, finish = np.empty, kernel.dtype, results.shapes, results.finish(matrices)
     # calls with a known number of results take half the time
     if results.is_single:
@@ -269,13 +269,13 @@ def beside_constants(fast: FastPath, shapes: Sequence[object], arguments: Sequen
     if any(isinstance(constant, np.ndarray) for _, constant in constants):
         return no_fast_path  # its entries may have changed
 
-    def call(*given: Any) -> Any:
-        if len(given) != len(shapes):
+    def call(*operands: Any) -> Any:
+        if len(operands) != len(shapes):
             return NotImplemented
         for k, constant in constants:
-            if given[k] is not constant:
+            if operands[k] is not constant:
                 return NotImplemented
-        return fast(*[given[k] for k in numeric])
+        return fast(*[operands[k] for k in numeric])
 
     return call
 

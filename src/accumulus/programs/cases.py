@@ -47,7 +47,7 @@ MOSTLY: Final = 0.7
 
 
 class GrownError(Exception):
-    """Sparse results have got further structural nonzeros: what was begun has to be begun again."""
+    """Sparse results have gained structural nonzeros: the call has to start again."""
 
 
 class Cases:
@@ -61,9 +61,9 @@ class Cases:
     def __init__(self, program: CompiledProgram) -> None:
         self.programs: tuple[CompiledProgram, ...] = (program,)
         self.recent: tuple[CompiledProgram, ...] = (program,)
-        #: True if points of the last batch belonged to so many cases that they are parted first.
+        #: True if batches are partitioned by case before programs run: the last one had points of many cases.
         self.parts = False
-        #: What parts points, and the programs among which it does.
+        #: Kernel that partitions points by case, and the programs that it distinguishes.
         self._parting: tuple[tuple[CompiledProgram, ...], Kernel | None] | None = None
         self._lock = Lock()
 
@@ -90,7 +90,7 @@ class Cases:
         if self.recent[0] is program:
             return
         with self._lock:
-            if any(program is known for known in self.programs):  # not laid out anew by another thread
+            if any(program is member for member in self.programs):  # not laid out anew by another thread
                 self.recent = (program, *(other for other in self.recent if other is not program))
 
     def add(self, program: CompiledProgram, most: int) -> CompiledProgram:
@@ -107,14 +107,14 @@ class Cases:
             TooManyCasesError: if it is one too many.
         """
         with self._lock:
-            for known in self.programs:
-                if known.recording.guards == program.recording.guards:
-                    return known
+            for existing in self.programs:
+                if existing.recording.guards == program.recording.guards:
+                    return existing
             if len(self.programs) >= most:
                 raise self._too_many(program, most)
             programs = _laid_out_alike([*self.programs, program])
-            place = {id(old): new for old, new in zip(self.programs, programs, strict=False)}
-            self.recent = (programs[-1], *(place[id(old)] for old in self.recent))
+            renewed = {id(old): new for old, new in zip(self.programs, programs, strict=False)}
+            self.recent = (programs[-1], *(renewed[id(old)] for old in self.recent))
             self.programs = tuple(programs)
         return programs[-1]
 
@@ -125,8 +125,8 @@ class Cases:
             by_line: dict[tuple[str, int, str], list[str]] = {}
             for guard in each.recording.guards:
                 by_line.setdefault((guard.file, guard.line, guard.source), []).append(guard.answer)
-            for line, given in by_line.items():
-                answers.setdefault(line, set()).add(tuple(given))
+            for line, line_answers in by_line.items():
+                answers.setdefault(line, set()).add(tuple(line_answers))
         counts = Counter({line: len(ways) for line, ways in answers.items() if len(ways) > 1})
         lines = "\n".join(
             f"  {file}, line {line}: answered in {count} ways\n    {source}"
@@ -159,16 +159,16 @@ class Cases:
         first = self.programs[0]
         if not self.is_guarded:
             return first.fast_batch(axes, transposed)
-        known: dict[int, tuple[CompiledProgram, FastPath]] = {}
+        cached: dict[int, tuple[CompiledProgram, FastPath]] = {}
 
         def call(arguments: Sequence[Any], out: Any, threads: int) -> Any:
             if self.parts:
                 return NotImplemented
             lead = self.recent[0]
-            if id(lead) not in known:  # which keeps the program, so that no other one gets its identity
-                known[id(lead)] = lead, lead.fast_batch(axes, transposed, _settled(self, lead, make))
+            if id(lead) not in cached:  # which keeps the program, so that no other one gets its identity
+                cached[id(lead)] = lead, lead.fast_batch(axes, transposed, _settled(self, lead, make))
             try:
-                return known[id(lead)][1](arguments, out, threads)
+                return cached[id(lead)][1](arguments, out, threads)
             except (CaseError, GrownError):  # another program may have to lead, or results have to be laid out anew
                 return NotImplemented
 
@@ -185,9 +185,9 @@ class Cases:
         last: list[tuple[tuple[CompiledProgram, ...], FastPath]] = [(self.programs, first)]
 
         def call(*arguments: Any) -> Any:
-            known, fast = last[0]
+            previous, fast = last[0]
             programs = self.programs
-            if known is programs:
+            if previous is programs:
                 result = fast(*arguments)
                 if result is not NotImplemented:
                     return result
@@ -218,12 +218,12 @@ def _settled(cases: Cases, lead: CompiledProgram, make: Callable[[BatchPoints], 
 
     Args:
         cases: all programs.
-        lead: the program that computes all points first; the others return what it returns.
+        lead: the program that computes all points first; the others return results of the same shapes.
         make: the program for the first of some points, recorded there if none holds.
 
     Raises:
-        CaseError: by what is returned, if results of different shapes belong to the points.
-        GrownError: by what is returned, if sparse results have got further nonzeros.
+        CaseError: by the returned function, if results of different shapes belong to the points.
+        GrownError: by the returned function, if sparse results have gained nonzeros.
     """
 
     def settle(points: BatchPoints, arrays: Sequence[NDArray[Any]], holds: NDArray[Any]) -> None:
@@ -247,7 +247,7 @@ def _settled(cases: Cases, lead: CompiledProgram, make: Callable[[BatchPoints], 
             program = make(points.some(left[:1]))
             if not program.returns_like(lead):
                 raise _other_shapes(lead, program)
-            if all(lead is not known for known in cases.programs):
+            if all(lead is not member for member in cases.programs):
                 raise GrownError
             forced = np.zeros(len(left), bool)
             if id(program) in tried:  # points at the very border: by NumPy's numbers, as they are recorded
@@ -286,13 +286,13 @@ def _by_case(
     step = max(1, PART // max(entries * lead.kernel.dtype.itemsize, 1))
     remaining = []
     for first in range(0, len(left), step):
-        part = left[first : first + step]
-        places = positions[first : first + step].astype(np.int16)
-        turn = np.argsort(places, kind="stable")
-        sorted_points = points.some(part[turn]).in_rows()
-        results = lead.kernel.allocate(len(part), False)
+        chunk = left[first : first + step]
+        case_positions = positions[first : first + step].astype(np.int16)
+        turn = np.argsort(case_positions, kind="stable")
+        sorted_points = points.some(chunk[turn]).in_rows()
+        results = lead.kernel.allocate(len(chunk), False)
         results[-1][:] = 0.0
-        bounds = np.searchsorted(places[turn], np.arange(len(cases.programs) + 1))
+        bounds = np.searchsorted(case_positions[turn], np.arange(len(cases.programs) + 1))
         for program, (begin, end) in zip(cases.programs, pairwise(bounds.tolist()), strict=True):
             if begin < end and program in alike:
                 program.kernel.batch(
@@ -306,12 +306,12 @@ def _by_case(
         back[turn] = np.arange(len(turn))
         for array, result in zip(arrays, results, strict=False):
             if points.transposed:
-                array[:, part] = np.take(result, back, 0).T
-            elif len(part) == len(array):
+                array[:, chunk] = np.take(result, back, 0).T
+            elif len(chunk) == len(array):
                 np.take(result, back, 0, out=array, mode="clip")
             else:
-                array[part] = np.take(result, back, 0)
-        remaining.append(part[results[-1][back, 0] == 0])
+                array[chunk] = np.take(result, back, 0)
+        remaining.append(chunk[results[-1][back, 0] == 0])
     return np.concatenate(remaining)
 
 
@@ -338,17 +338,17 @@ def _computed(
     step = max(1, PART // max(entries * program.kernel.dtype.itemsize, 1))
     remaining: list[NDArray[np.intp]] = []
     for first in range(0, len(left), step):
-        part = left[first : first + step]
-        *results, holds = points.some(part).run(program.kernel)
+        chunk = left[first : first + step]
+        *results, holds = points.some(chunk).run(program.kernel)
         held = (holds.reshape(-1) > 0) | forced[first : first + step]
-        where = part[held]
+        where = chunk[held]
         for array, result in zip(arrays, results, strict=True):
             if points.transposed:
                 array[:, where] = result[:, held]
             else:
                 array[where] = result[held]
         program.ran.points += len(where)
-        remaining.append(part[~held])
+        remaining.append(chunk[~held])
     return np.concatenate(remaining)
 
 
@@ -385,11 +385,11 @@ def _parting_kernel(recordings: Sequence[Recording], options: Options, cache: bo
     if any(recording.loops is not None for recording in recordings):
         return None
     common = Tape(recordings[0].program.inputs)
-    found = common.constant(-1.0)
+    selected = common.constant(-1.0)
     for position in reversed(range(len(recordings))):
         holds = _copied(recordings[position], common)
-        found = common.select(holds, common.constant(position), found)
-    common.outputs = [found]
+        selected = common.select(holds, common.constant(position), selected)
+    common.outputs = [selected]
     shapes = [shape for shape in recordings[0].argument_shapes if shape is not None]
     return compile_tape(
         common,
@@ -407,14 +407,14 @@ def _copied(recording: Recording, common: Tape) -> int:
     tape.outputs = [holds_of(tape, np.array(tape.outputs[recording.results :]))]
     tape, _ = without_dead(tape, ())
     signed = signed_zeros(tape)
-    place = list(range(tape.inputs))
+    numbers = list(range(tape.inputs))
     for reference in range(tape.inputs, len(tape)):
-        arguments = [place[a] if a >= 0 else common.constant(tape.value_of(a)) for a in tape.arguments(reference)]
+        arguments = [numbers[a] if a >= 0 else common.constant(tape.value_of(a)) for a in tape.arguments(reference)]
         common.signed_zeros = bool(signed[reference])
-        place.append(common.apply_code(tape.codes[reference], arguments))
+        numbers.append(common.apply_code(tape.codes[reference], arguments))
     common.signed_zeros = False
     output = tape.outputs[0]
-    number = place[output] if output >= 0 else common.constant(tape.value_of(output))
+    number = numbers[output] if output >= 0 else common.constant(tape.value_of(output))
     if number >= 0 and OPERATIONS[common.codes[number]].name == "select":
         return common.first[number]
     return common.apply("not_equal", number, common.constant(0.0))

@@ -52,8 +52,8 @@ class CompiledProgram:
         seconds: time that each stage of the preparation took, by its name.
 
     Attributes:
-        recording: the function as it was recorded, or what is differentiated in its place.
-        kind: what is returned.
+        recording: recording of the function, or of the derivative that is differentiated in its place.
+        kind: kind of the results.
         code: a straight line, or loops.
         facts: graph and plan, or sizes of the loops, for the report.
         operations: operations of the code.
@@ -69,21 +69,22 @@ class CompiledProgram:
     kernel: Kernel
 
     def __init__(
-        self, name: str, options: Options, given: Derivation, results: Results, seconds: dict[str, float]
+        self, name: str, options: Options, derivation: Derivation, results: Results, seconds: dict[str, float]
     ) -> None:
         self.name, self.options, self.seconds = name, options, seconds
-        self.recording, self.kind, self.code, self.facts = given.recording, given.kind, given.code, given.facts
+        self.recording, self.kind = derivation.recording, derivation.kind
+        self.code, self.facts = derivation.code, derivation.facts
         self.code.compact = options.objective is Objective.CODE_SIZE
-        self.operations = given.code.operations
-        self.from_cache, self.cut_short = given.from_cache, given.cut_short
+        self.operations = derivation.code.operations
+        self.from_cache, self.cut_short = derivation.from_cache, derivation.cut_short
         self.ran = Ran()
-        self._selection, self._results = given.selection, results
+        self._selection, self._results = derivation.selection, results
         self._arguments = Arguments(name, self.recording.argument_shapes, results.dtype, options.check_finite)
 
     @classmethod
     def of(
         cls,
-        given: Derivation,
+        derivation: Derivation,
         preparation: Preparation,
         first: Call = "point",
         shared: tuple[bool, ...] = (),
@@ -91,17 +92,17 @@ class CompiledProgram:
         """Return the compiled program of a derivation.
 
         Args:
-            given: code and its layout, not compiled yet.
+            derivation: code and its layout, not compiled yet.
             preparation: name and options of the function, its deadline, and the stages so far.
             first: the kind of the first call, point or batch; code for other kinds is compiled when they are called.
             shared: for each numeric argument, True if all points of the first batch share it.
         """
         options = preparation.options
-        program = cls(preparation.name, options, given, _laid_out(given, options), preparation.seconds)
+        program = cls(preparation.name, options, derivation, _laid_out(derivation, options), preparation.seconds)
         if program.is_guarded and options.sparse:  # other cases are laid out by them, too
-            program._derivation = given
+            program._derivation = derivation
         with preparation.stage("compile"):
-            preparation.expect(given.code.compiled_operations, writes=False)
+            preparation.expect(derivation.code.compiled_operations, writes=False)
             program.compile(first, shared)
         return program
 
@@ -109,7 +110,7 @@ class CompiledProgram:
         return f"<{self.kind.name} of {self.name}, compiled for {self.options.target}, {self.operations:,} operations>"
 
     def compile(self, first: Call | None = None, shared: tuple[bool, ...] = ()) -> None:
-        """Compile the code, and what the first call needs of it; arguments are those of `of`."""
+        """Compile the code that the first call needs; arguments are those of `of`."""
         options = self.options
         self.kernel = self.code.kernel(
             self._segments(),
@@ -130,7 +131,7 @@ class CompiledProgram:
     _fast_batch: tuple[InAxes, bool, FastPath] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # fast paths, and what shares in a search, belong to this process
+        # fast paths and executors of searches belong to this process
         process_bound = {"fast", "fast_nonzeros", "native", "_point", "_finish", "_has_constants", "_fast_batch"}
         state = {name: value for name, value in vars(self).items() if name not in process_bound}
         return state | {"options": self.options.alone}
@@ -166,8 +167,8 @@ class CompiledProgram:
     def array_names(self) -> tuple[str, ...]:
         """Names of the kernel's arrays in source: of results, and of whether all guards hold."""
         values = len(self.recording.result_shapes) * self.kind.values
-        others = len(self._results.segments) - values
-        names = [("value", values), (self.kind.noun, others), ("holds", int(self.is_guarded))]
+        derivatives = len(self._results.segments) - values
+        names = [("value", values), (self.kind.noun, derivatives), ("holds", int(self.is_guarded))]
         return tuple(f"{name}_{k}" if count > 1 else name for name, count in names for k in range(count))
 
     def __call__(self, *arguments: Any, out: Any = None) -> Any:
@@ -219,19 +220,19 @@ class CompiledProgram:
                 return NotImplemented
         if len(arguments) != len(self._arguments.shapes) or _share_memory(arguments, arrays):
             return NotImplemented
-        given = [arguments[k] for k in self._arguments.numeric] if constants else arguments
+        numbers = [arguments[k] for k in self._arguments.numeric] if constants else arguments
         if self.recording.guards:
             holds = np.empty((), self.kernel.dtype)
-            if compute(*given, *arrays, holds) is not None or not holds:
+            if compute(*numbers, *arrays, holds) is not None or not holds:
                 return NotImplemented
             self.ran.calls += 1
-        elif compute(*given, *arrays) is not None:
+        elif compute(*numbers, *arrays) is not None:
             return NotImplemented
         return self._finish(arrays)
 
     @cached_property
     def _has_constants(self) -> bool:
-        """Return True if there are arguments that are passed to the function as they are."""
+        """Return True if some arguments are passed to the function unchanged."""
         return None in self._arguments.shapes
 
     @cached_property
@@ -241,7 +242,7 @@ class CompiledProgram:
 
     @cached_property
     def _finish(self) -> Callable[[Sequence[NDArray[Any]]], Any]:
-        """Makes what is returned of all arrays."""
+        """Function that builds the returned value from all arrays."""
         return self._results.maker(True)
 
     def at(self, arguments: Sequence[Any], *, matrices: bool = True) -> Any:
@@ -349,8 +350,8 @@ class CompiledProgram:
         """Return derivatives at many points, see `Derivative.batch`; the program knows of no shapes but its own.
 
         Raises:
-            ArgumentError: for a wrong shape or dtype, of an argument or of `out`; without `in_axes`, where it is not
-                clear what is meant.
+            ArgumentError: for a wrong shape or dtype, of an argument or of `out`; without `in_axes`, if the axes
+                are ambiguous.
         """
         if self._fast_batch is not None:
             for_axes, across, fast = self._fast_batch
@@ -358,12 +359,12 @@ class CompiledProgram:
                 result = fast(arguments, out, self.options.threads if threads is None else check_threads(threads))
                 if result is not NotImplemented:
                     return result
-        shapes, known = self._arguments.shapes_given(arguments), [self._arguments.shapes]
-        axes = axes_of_points(in_axes, shapes, known, transposed, self.name)
+        shapes, compiled_shapes = self._arguments.shapes_given(arguments), [self._arguments.shapes]
+        axes = axes_of_points(in_axes, shapes, compiled_shapes, transposed, self.name)
         result = self.batch_along(axes, arguments, out=out, threads=threads, transposed=transposed)
         if None not in shapes and not isinstance(in_axes, list) and not self.is_guarded:
             at_one = [at_one_point(shape or (), axis) for shape, axis in zip(shapes, axes, strict=True)]
-            if in_axes != "auto" or not mistakable(at_one, known):
+            if in_axes != "auto" or not mistakable(at_one, compiled_shapes):
                 self._fast_batch = in_axes, transposed, self.fast_batch(axes, transposed)
         return result
 
@@ -392,14 +393,14 @@ class CompiledProgram:
         if not transposed and on_disk(arguments, out):
             points = next(x.shape[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None)
             self._check_room(points, out)
-            given = None if out is None else self._results.check_out(out, points, False)
-            arrays = in_parts(kernel, self._arguments, axes, arguments, points, given, count, self.options.progress)
+            outputs = None if out is None else self._results.check_out(out, points, False)
+            arrays = in_parts(kernel, self._arguments, axes, arguments, points, outputs, count, self.options.progress)
             return self._results.rebuild(arrays, points)
         X, points = self._arguments.batch(arguments, axes, transposed)
         shared = [axes[k] is None for k in self._arguments.numeric]
         self._check_room(points, out)
-        given = None if out is None else self._results.check_out(out, points, transposed)
-        arrays = kernel.batch(*X, shared=shared, out=given, threads=count, transposed=transposed)
+        outputs = None if out is None else self._results.check_out(out, points, transposed)
+        arrays = kernel.batch(*X, shared=shared, out=outputs, threads=count, transposed=transposed)
         return self._results.rebuild(arrays, points, transposed)
 
     def _alone(self, arguments: Sequence[Any]) -> Kernel:
@@ -411,11 +412,11 @@ class CompiledProgram:
             self.ran.points += len(holds)
             for point in np.flatnonzero(holds == 0)[:1].tolist():
                 numbers = iter(points.one(point))
-                given = [
+                operands = [
                     x if shape is None else next(numbers)
                     for x, shape in zip(arguments, self.recording.argument_shapes, strict=True)
                 ]
-                raise elsewhere(self.recording, self.name, given, f"point {point} of the batch")
+                raise elsewhere(self.recording, self.name, operands, f"point {point} of the batch")
 
         return GuardedKernel(self.kernel, settle)
 
@@ -431,11 +432,11 @@ class CompiledProgram:
         one, two = self.recording, other.recording
         return (one.structure, one.result_shapes) == (two.structure, two.result_shapes)
 
-    def union_of_patterns(self, others: Sequence[CompiledProgram]) -> Nonzeros:
+    def union_of_patterns(self, programs: Sequence[CompiledProgram]) -> Nonzeros:
         """Return the structural nonzeros of several programs, in results of one shape."""
         width = self.recording.program.inputs
-        given = [each._derivation for each in (self, *others)]
-        return reduce(lambda union, other: union.union(other, width), [each.nonzeros for each in given if each])
+        derivations = [each._derivation for each in (self, *programs)]
+        return reduce(lambda union, other: union.union(other, width), [each.nonzeros for each in derivations if each])
 
     def laid_out(self, pattern: Nonzeros) -> CompiledProgram:
         """Return a program whose sparse results have this pattern, compiled anew; itself if they have it."""
@@ -443,12 +444,12 @@ class CompiledProgram:
         results = _laid_out(self._derivation, self.options, pattern)
         if [each.length for each in results.segments] == [each.length for each in self._results.segments]:
             return self
-        found = copy.copy(self)
+        renewed = copy.copy(self)
         for name in ("fast", "fast_nonzeros", "native"):
-            vars(found).pop(name, None)
-        found._results = results
-        found.compile("point")
-        return found
+            vars(renewed).pop(name, None)
+        renewed._results = results
+        renewed.compile("point")
+        return renewed
 
     def _check_room(self, points: int, out: Any) -> None:
         """Refuse results that do not fit into memory."""
@@ -492,9 +493,9 @@ class CompiledProgram:
                 "of NumPy, or np.where in the place of the decision"
             )
         numeric = self._arguments.numeric
-        given, points = moved_to_device(arguments, numeric, axes, transposed=transposed)
+        operands, points = moved_to_device(arguments, numeric, axes, transposed=transposed)
         shared = [axes[k] is None for k in numeric]
-        arrays: Any = device_of(self.kernel).on_device(given, points, shared, transposed)
+        arrays: Any = device_of(self.kernel).on_device(operands, points, shared, transposed)
         return self._results.rebuild(arrays, points, transposed)
 
     def _repr_html_(self) -> str:
@@ -525,7 +526,7 @@ class CompiledProgram:
         """Return a printable report of the savings and their origin.
 
         Of a straight line counts by method, operations by kind, and the time of each stage (`accumulus.show.report`);
-        of loops which bodies there are, how often they run, and what they cost (`accumulus.show.structure`).
+        of loops the bodies, how often they run, and their costs (`accumulus.show.structure`).
         """
         return self.facts.report(self)
 
@@ -541,16 +542,16 @@ def _share_memory(arguments: Sequence[Any], arrays: Sequence[NDArray[Any]]) -> b
     return len(arrays) > 1 and any(np.may_share_memory(a, b) for a, b in combinations(arrays, 2))
 
 
-def _laid_out(given: Derivation, options: Options, pattern: Nonzeros | None = None) -> Results:
+def _laid_out(derivation: Derivation, options: Options, pattern: Nonzeros | None = None) -> Results:
     """Return the layout of results, with structural nonzeros of sparse ones where a pattern has them, too."""
     return Results(
-        given.recording,
-        given.nonzeros,
-        given.selection,
-        kind=given.kind,
+        derivation.recording,
+        derivation.nonzeros,
+        derivation.selection,
+        kind=derivation.kind,
         sparse=options.sparse,
         dtype=np.dtype(options.dtype),
-        segment=given.code.segment,
+        segment=derivation.code.segment,
         pattern=pattern,
-        join=given.join,
+        join=derivation.join,
     )

@@ -69,7 +69,7 @@ class Accumulated:
 
     linearization: Linearization  # the graph of the derivatives
     plan: Plan  # how they are accumulated; verified
-    by_value: ByValue | None = None  # what else is known of the code, if it was rewritten by value
+    by_value: ByValue | None = None  # record of resubstitution, if it ran
 
     def report(self, program: Any) -> Report:
         """Return the report: counts by method, operations by kind, time of each stage."""
@@ -97,8 +97,8 @@ class LoopFacts:
 class Derivation:
     """Code for a kind of derivatives, not compiled yet."""
 
-    recording: Recording  # of what is differentiated
-    kind: Kind  # what is returned
+    recording: Recording  # of the differentiated function
+    kind: Kind  # of the results
     selection: Selection  # the differentiated arguments
     # its outputs are the values, where the kind returns them; then derivatives; then whether all guards hold
     code: Compilable
@@ -107,7 +107,7 @@ class Derivation:
     from_cache: list[str] = field(default_factory=list)  # the stages whose results were taken from the cache
     # the stage in which the clock ended a search, so that another run may find another program; or empty
     cut_short: str = ""
-    # makes what is returned at a point of all its results; by default they are in the recording's structure
+    # builds the returned value at a point from all results; by default in the recording's structure
     join: Callable[[Sequence[Any]], Any] | None = None
 
 
@@ -164,8 +164,8 @@ def straight_line(
 
     def others() -> Iterator[Tape]:
         if not kind.symmetric:
-            own = [other for k, (_, other) in enumerate(emitted) if k != chosen]
-            yield from map(arranged, chain(own, others_for(start.linearization, preparation.context)))
+            siblings = [other for k, (_, other) in enumerate(emitted) if k != chosen]
+            yield from map(arranged, chain(siblings, others_for(start.linearization, preparation.context)))
 
     with preparation.stage("optimise"):
         rounds = rounds_of(start, kind)
@@ -184,9 +184,9 @@ def straight_line(
 
 def _without(tape: Tape, skipped: int) -> Tape:
     """Return a tape without its first outputs."""
-    wanted = tape.copy()
-    del wanted.outputs[:skipped]
-    return wanted
+    remainder = tape.copy()
+    del remainder.outputs[:skipped]
+    return remainder
 
 
 def _emitted(start: Start, preparation: Preparation) -> tuple[Plan, Tape]:
@@ -213,35 +213,35 @@ def _halved(
     if linearization.graph.mirror is not None:
         return nonzeros.mirrored(inputs, skipped)
     first = len(tape.outputs) - len(plan.accumulation.entries)
-    own, entries = tape.outputs[:first], np.array(tape.outputs[first:], np.int64)
+    leading, entries = tape.outputs[:first], np.array(tape.outputs[first:], np.int64)
     ways = [nonzeros.of_one_triangle(inputs, skipped, upper=upper) for upper in (False, True)]
-    costs = [sum(needed(tape, [*own, *entries[np.unique(way.outputs)].tolist()])) for way in ways]
+    costs = [sum(needed(tape, [*leading, *entries[np.unique(way.outputs)].tolist()])) for way in ways]
     chosen = ways[int(np.argmin(costs))]
-    kept, places = np.unique(chosen.outputs, return_inverse=True)
-    tape.outputs = [*own, *entries[kept].tolist()]
+    retained, places = np.unique(chosen.outputs, return_inverse=True)
+    tape.outputs = [*leading, *entries[retained].tolist()]
     return Nonzeros(chosen.rows, chosen.columns, places.astype(np.intp))
 
 
 def _optimised(
-    given: Tape,
+    emitted: Tape,
     kind: Kind,
     values: int,
     preparation: Preparation,
     rounds: Rounds,
-    others: Callable[[], Iterable[Tape]],
+    sources: Callable[[], Iterable[Tape]],
 ) -> tuple[StraightLine, bool, ByValue | None]:
     """Return the code of a tape, True if it was in the cache, and the record of resubstitution, if that ran."""
     options = preparation.options
-    kept = values if options.exact_order else 0
+    exact = values if options.exact_order else 0
     recalled, by_value = False, None
     if options.rewrites:
-        tape, recalled = rewritten(given, preparation.context, rounds, preparation.points, kept, others)
-        if is_by_value(given, options.effort):
-            by_value = ByValue(given, tape, kept)
+        tape, recalled = rewritten(emitted, preparation.context, rounds, preparation.points, exact, sources)
+        if is_by_value(emitted, options.effort):
+            by_value = ByValue(emitted, tape, exact)
     else:
-        tape = canonical(given, kept)
+        tape = canonical(emitted, exact)
     primal: frozenset[int] = frozenset()
-    if kept:
+    if exact:
         primal = primal_operations(tape, values)
         if not kind.values:
             del tape.outputs[:values]
@@ -273,8 +273,8 @@ def loop_nest(recording: Recording, kind: Kind, selection: Selection, preparatio
         SizeError: if the products between arrays are too many for memory.
     """
     with preparation.stage("plan"):
-        found = differentiated(recording, kind, selection, preparation.context, by_products=True)
-    return _compilable(found, recording, kind, selection, preparation)
+        derivatives = differentiated(recording, kind, selection, preparation.context, by_products=True)
+    return _compilable(derivatives, recording, kind, selection, preparation)
 
 
 def loops_of_sums(
@@ -283,15 +283,15 @@ def loops_of_sums(
     """Return the Hessian of a recording with loops whose result is a sum of these; None if it is not."""
     from accumulus.arrays.separable import separable_hessian
 
-    given = recording.loops
-    if given is None or not (kind.symmetric and recording.is_number) or selection.places is not None:
+    program = recording.loops
+    if program is None or not (kind.symmetric and recording.is_number) or selection.places is not None:
         return None
     points = preparation.points
-    if points is None or recording.guards or has_attached(given) or given.has_lookups:
+    if points is None or recording.guards or has_attached(program) or program.has_lookups:
         return None
     inputs = inputs_of(recording, selection.positions)
     with preparation.stage("plan"):
-        hessian = separable_hessian(given, inputs, preparation.context, points)
+        hessian = separable_hessian(program, inputs, preparation.context, points)
         if hessian is None:
             return None
         first, value = kind.skipped, np.array([hessian.value])
@@ -302,21 +302,22 @@ def loops_of_sums(
         structure = together([Leaf()] * first + [selection.structure]) if first else selection.structure
         gradient = recording.returning(hessian.tape, [()] * first + shapes, structure)
         none = np.empty(0, np.int64)
-        found = LoopDerivatives(hessian.tape, values, none, hessian.values, nonzeros, hessian.products, none)
-    return _compilable(found, gradient, kind, selection, preparation)
+        derivatives = LoopDerivatives(hessian.tape, values, none, hessian.values, nonzeros, hessian.products, none)
+    return _compilable(derivatives, gradient, kind, selection, preparation)
 
 
 def _compilable(
-    found: LoopDerivatives, recording: Recording, kind: Kind, selection: Selection, preparation: Preparation
+    derivatives: LoopDerivatives, recording: Recording, kind: Kind, selection: Selection, preparation: Preparation
 ) -> Derivation:
     """Return code for derivatives as loops, whose bodies are rewritten."""
     from accumulus.resubstitution.optimise import optimise_bodies
     from accumulus.tape.fusion import fuse
 
     context = preparation.context
-    tape, parts = found.tape, [found.values[: recording.results * kind.values], found.entries, found.columns]
+    tape, values = derivatives.tape, derivatives.values[: recording.results * kind.values]
+    parts = [values, derivatives.entries, derivatives.columns]
     if recording.guards:  # behind all else
-        parts.append(np.array([holds_of(tape, found.guards)]))
+        parts.append(np.array([holds_of(tape, derivatives.guards)]))
     tape.outputs = np.concatenate(parts)
     maps = fuse(tape)
     for each in maps:
@@ -329,9 +330,9 @@ def _compilable(
             for each in maps:
                 each.body = canonical(each.body, each.sensitive)
     shape = recording.results, len(inputs_of(recording, selection.positions))
-    facts = LoopFacts(found.products, shape, len(found.nonzeros.rows))
+    facts = LoopFacts(derivatives.products, shape, len(derivatives.nonzeros.rows))
     code = LoopNest(tape, maps)
-    return Derivation(recording, kind, selection, code, found.nonzeros, facts, cut_short=context.cut_short)
+    return Derivation(recording, kind, selection, code, derivatives.nonzeros, facts, cut_short=context.cut_short)
 
 
 def differentiated(
@@ -351,58 +352,58 @@ def differentiated(
         SizeError: if the products between arrays are too many for memory.
         OpenIndicesError: where the places of nonzeros depend on indices in a way that is not followed.
     """
-    from accumulus.arrays.jacobian import differentiate  # not what every process needs
+    from accumulus.arrays.jacobian import differentiate  # not needed by every process
 
-    given, results = recording.loops, recording.results
-    assert given is not None
+    program, results = recording.loops, recording.results
+    assert program is not None
     inputs = inputs_of(recording, selection.positions)
-    own, places = given.outputs, selection.places
+    program_outputs, places = program.outputs, selection.places
     owners = None
-    if kind.is_matrix and given.has_lookups:
-        lengths = [part.stop - part.start for part in recording.argument_slices]
+    if kind.is_matrix and program.has_lookups:
+        lengths = [span.stop - span.start for span in recording.argument_slices]
         owners = np.repeat(np.arange(len(lengths)), lengths)
     rows_before = sum(int(np.prod(shape)) for shape in recording.result_shapes[: kind.skipped])
-    values, guards = own[:results], own[results:]
+    values, guards = program_outputs[:results], program_outputs[results:]
     # rows of the derivatives, and outputs before those that they are of
     rows_of, before = np.arange(rows_before, results), values[:rows_before]
     if kind.seeds is Seeds.COTANGENTS:
         before = values
         weights = entries_of_seeds(recording, selection)
-        ends = [given.sums(given.apply("multiply", row, values), [0, results]) for row in weights]
-        rows_of, wanted = np.arange(len(weights)), np.stack(ends).reshape(-1)
+        ends = [program.sums(program.apply("multiply", row, values), [0, results]) for row in weights]
+        rows_of, targets = np.arange(len(weights)), np.stack(ends).reshape(-1)
     else:
         if places is not None:
             rows_of, inputs = places.rows + rows_before, inputs[places.columns]
             before = values if kind.values else values[:0]
-        wanted = values[rows_of]
+        targets = values[rows_of]
     try:
-        given.outputs = np.concatenate([_fixed(given, before), wanted, guards])
+        program.outputs = np.concatenate([_fixed(program, before), targets, guards])
         directions = entries_of_seeds(recording, selection) if kind.seeds is Seeds.TANGENTS else None
-        chosen = given if places is None else narrowed(given)
-        found = differentiate(chosen, inputs, context, directions, owners, by_products=by_products)
+        chosen = program if places is None else narrowed(program)
+        derivatives = differentiate(chosen, inputs, context, directions, owners, by_products=by_products)
     finally:
-        given.outputs = own
-    made, outputs = found.tape, found.tape.outputs
-    rows, columns, entries = rows_of[found.rows - len(before)], found.columns, outputs[found.values :]
+        program.outputs = program_outputs
+    made, outputs = derivatives.tape, derivatives.tape.outputs
+    rows, columns, entries = rows_of[derivatives.rows - len(before)], derivatives.columns, outputs[derivatives.values :]
     if places is not None and places.pairs is not None:
-        width, place = places.size[1], np.zeros(given.inputs, np.int64)
-        place[inputs] = places.columns
-        keys = (rows.astype(np.int64) - rows_before) * width + place[columns]
-        kept = np.isin(keys, places.pairs @ np.array([width, 1]))
-        rows, columns, entries = rows[kept], columns[kept], entries[kept]
+        width, column_of = places.size[1], np.zeros(program.inputs, np.int64)
+        column_of[inputs] = places.columns
+        keys = (rows.astype(np.int64) - rows_before) * width + column_of[columns]
+        is_requested = np.isin(keys, places.pairs @ np.array([width, 1]))
+        rows, columns, entries = rows[is_requested], columns[is_requested], entries[is_requested]
     values = outputs[: results if places is None or kind.values else 0]
-    guards = outputs[found.values - len(guards) : found.values]
+    guards = outputs[derivatives.values - len(guards) : derivatives.values]
     if places is not None:
         made.outputs = np.concatenate([values, guards, entries])
         made = narrowed(made)
         values, guards, entries = np.split(made.outputs, np.cumsum([len(values), len(guards)]))
     nonzeros = Nonzeros(rows, columns, np.arange(len(rows), dtype=np.int32))
     numbers = np.empty(0, np.int64)
-    if found.opened is not None:
+    if derivatives.opened is not None:
         if context.options.sparse is None or places is not None or kind.symmetric:
             raise OpenIndicesError
-        nonzeros, numbers = nonzeros.opened(found.opened, given.inputs)
-    return LoopDerivatives(made, values, guards, entries, nonzeros, found.products, numbers)
+        nonzeros, numbers = nonzeros.opened(derivatives.opened, program.inputs)
+    return LoopDerivatives(made, values, guards, entries, nonzeros, derivatives.products, numbers)
 
 
 def _fixed(tape: Program, references: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -71,10 +71,10 @@ class Derivative:
         self.__wrapped__ = f
         if kind.has_seeds and not isinstance(f, Directed):
             self.__signature__ = signature_of(kind)
-        #: Records `f`, and knows whether what it held then has changed.
+        #: Records `f`, and detects changes of the variables that it captures.
         self._watched = Watched(f)
         self._kind = kind
-        #: What is between users' arguments and numbers by position; None where it is these that are passed.
+        #: Conversion from users' arguments to numbers by position; None if users pass these.
         self._forms = selected if isinstance(selected, Forms) else None
         by_position = selected.positional if isinstance(selected, Forms) else (selected, ())
         self._given_argnums: int | Sequence[int] | Selection
@@ -85,11 +85,11 @@ class Derivative:
         self._last_form: Derivative = self
         #: True if nonzeros have fixed places for each array of indices among the arguments, since somebody asked.
         self._is_closed = False
-        #: What takes the numbers out of arguments, for forms that were met; the calls for which that was looked for.
+        #: Readers of the numbers in arguments, by form; the call signatures for which a reader was sought.
         self._readers: tuple[tuple[Reader, Derivative], ...] = ()
         self._read: frozenset[tuple[Derivative, int, tuple[str, ...]]] = frozenset()
         self._options, self._chosen = options, chosen
-        #: Programs by what they are for: shapes of arguments, values of constant ones.
+        #: Programs by shapes of arguments and values of constant arguments.
         self._programs: dict[Hashable, Cases] = {}
         #: Fast paths for one point, that of the last call first.
         self._fast: tuple[tuple[Cases, FastPath], ...] = ()
@@ -106,7 +106,7 @@ class Derivative:
     def __getstate__(self) -> dict[str, Any]:
         process_bound = {"_fast", "_singles", "_fast_nonzeros", "_fast_batch", "_lock", "_readers", "_read"}
         state = {name: value for name, value in vars(self).items() if name not in process_bound}
-        # what shares in a search belongs to this process
+        # executors of searches belong to this process
         state |= {"_options": self._options.alone, "_programs": dict(self._programs)}
         return state | {"held": self._watched.summary()}
 
@@ -144,8 +144,8 @@ class Derivative:
         if not keywords:
             is_current = True
             try:
-                for read_one, owner, kept in self._singles:
-                    if read_one(owner) is not kept:
+                for read_one, owner, seen in self._singles:
+                    if read_one(owner) is not seen:
                         is_current = self._is_current()
                         break
             except GONE:
@@ -167,14 +167,14 @@ class Derivative:
             return self(*arguments, **keywords) if out is None else self._into(arguments, keywords, out)
         return self._call(arguments, keywords)
 
-    def _into(self, given: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
+    def _into(self, positional: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
         """Return a call whose results are written to arrays of the caller."""
         if ACTIVE.tape is not None:
             raise ArgumentError(
                 f"out is given to {self.__name__} within a function that is recorded, whose values are no arrays of "
                 "numbers; expected none"
             )
-        form, numbers = self._read_form(given, keywords)
+        form, numbers = self._read_form(positional, keywords)
         return form._written(numbers, out)
 
     def _written(self, numbers: tuple[Any, ...], out: Any) -> Any:
@@ -186,13 +186,13 @@ class Derivative:
                 return result
         return self._compiled(numbers, "point")[1].into(numbers, out)
 
-    def _call(self, given: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    def _call(self, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Return the slow path of a call."""
         if ACTIVE.tape is not None:
-            return self._nested(given, keywords)
-        form, arguments = self._form_of(given, keywords)
+            return self._nested(positional, keywords)
+        form, arguments = self._form_of(positional, keywords)
         if form is not self or keywords:
-            self._add_reader(form, given, keywords)
+            self._add_reader(form, positional, keywords)
         if form is not self:
             return form(*arguments)
         cases, program = self._compiled(arguments, "point")
@@ -204,27 +204,27 @@ class Derivative:
         return result
 
     def _singles_hold(self) -> bool:
-        """Return True if the variables that fast paths leave to their callers are what they were."""
+        """Return True if the variables whose checks fast paths leave to their callers are unchanged."""
         try:
-            for read_one, owner, kept in self._singles:
-                if read_one(owner) is not kept:
+            for read_one, owner, seen in self._singles:
+                if read_one(owner) is not seen:
                     return self._is_current()
         except GONE:
             return False
         return True
 
     def _is_current(self) -> bool:
-        """Return True if what is watched is equal to what it was; from now on, equal objects are compared."""
+        """Return True if the watched variables equal their recorded values; then compare with the new objects."""
         is_current = self._watched.is_current
         self._singles = self._watched.singles if self._singles else ()
         return is_current
 
-    def _nested(self, given: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    def _nested(self, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Return a call while a function is recorded: the derivative is part of that."""
         from accumulus.programs.nesting import derivative_within
 
         last = self._last_form
-        form, numbers = self._form_of(given, keywords)
+        form, numbers = self._form_of(positional, keywords)
         self._last_form = last
         static = static_positions(form._static, len(numbers))
         return derivative_within(
@@ -311,10 +311,10 @@ class Derivative:
             if numbers is not None:
                 self._last_form = form
                 return form, numbers
-        form, found = self._form_of(arguments, keywords)
+        form, operands = self._form_of(arguments, keywords)
         if form is not self or keywords:
             self._add_reader(form, arguments, keywords)
-        return form, found
+        return form, operands
 
     def _batch(
         self, arguments: tuple[Any, ...], in_axes: InAxes, out: Any, threads: int | None, transposed: bool
@@ -332,10 +332,10 @@ class Derivative:
         if on_device and not lazy:
             check_options(self._options, out, name)
         self._renew()
-        given = [stand_in(x, numbered(name, k)) for k, x in enumerate(arguments)] if lazy or on_device else arguments
-        shapes = self._shapes(given)
-        known = [cases.argument_shapes for cases in [*self._programs.values()]]
-        axes = axes_of_points(in_axes, shapes, known, transposed, name)
+        operands = [stand_in(x, numbered(name, k)) for k, x in enumerate(arguments)] if lazy or on_device else arguments
+        shapes = self._shapes(operands)
+        compiled_shapes = [cases.argument_shapes for cases in [*self._programs.values()]]
+        axes = axes_of_points(in_axes, shapes, compiled_shapes, transposed, name)
         point = tuple(map(first_point, arguments, axes))
         shared = tuple([axis is None for axis, shape in zip(axes, shapes, strict=True) if shape is not None])
         call: Call = "transposed" if transposed else "batch"
@@ -359,8 +359,8 @@ class Derivative:
         if None not in shapes and not isinstance(in_axes, list):
             at_one = [at_one_point(shape or (), axis) for shape, axis in zip(shapes, axes, strict=True)]
             with self._lock:
-                known = [known.argument_shapes for known in self._programs.values()]
-                certain = in_axes != "auto" or not mistakable(at_one, known)
+                compiled_shapes = [other.argument_shapes for other in self._programs.values()]
+                certain = in_axes != "auto" or not mistakable(at_one, compiled_shapes)
                 if certain and cases in self._programs.values():
                     fast = self._watched.while_current(cases.fast_batch(axes, transposed, make))
                     self._fast_batch = in_axes, transposed, fast
@@ -389,14 +389,14 @@ class Derivative:
         return program, tuple(x for x, shape in zip(numbers, shapes, strict=True) if shape is not None)
 
     def _add_reader(self, form: Derivative, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        """Let the next call of this form be short."""
-        known = (form, len(arguments), tuple(keywords))
-        if self._forms is None or known in self._read:
+        """Store a reader, so that further calls of this form skip the analysis of their arguments."""
+        signature = (form, len(arguments), tuple(keywords))
+        if self._forms is None or signature in self._read:
             return
         call = form.__wrapped__ if form is not self else None
         read = self._forms.reader(arguments, keywords, call)  # type: ignore[arg-type]  # a form's function is one
         with self._lock:
-            self._read = frozenset((*self._read, known))
+            self._read = frozenset((*self._read, signature))
             if read is not None:
                 self._readers = ((read, form), *self._readers[: MOST_FAST - 1])
 
@@ -440,18 +440,18 @@ class Derivative:
         self._last = cases, program
         return cases, program
 
-    def _further(self, given: tuple[Any, ...], shared: tuple[bool, ...], points: BatchPoints) -> CompiledProgram:
+    def _further(self, point: tuple[Any, ...], shared: tuple[bool, ...], points: BatchPoints) -> CompiledProgram:
         """Return the program for the first of some points of a batch, recorded there if there is none.
 
         Args:
-            given: arguments of one point, whose constants select the programs.
+            point: arguments of one point, whose constants select the programs.
             shared: for each numeric argument, True if all points share it.
             points: points of the batch.
         """
         numbers = iter(points.one(0))
         arguments = [
             like(next(numbers), argument) if shape is not None else argument
-            for argument, shape in zip(given, self._shapes(given), strict=True)
+            for argument, shape in zip(point, self._shapes(point), strict=True)
         ]
         return self._compiled(arguments, "transposed" if points.transposed else "batch", shared)[1]
 
@@ -486,11 +486,11 @@ class Derivative:
         with self._lock:
             if cases not in self._programs.values():  # forgotten by another thread
                 return before
-            others = [entry for entry in before if entry[0] is not cases]
+            rest = [entry for entry in before if entry[0] is not cases]
             if inline and not isinstance(self.__wrapped__, Restructured):
                 self._singles = self._watched.singles
-                return ((cases, self._watched.while_entries(fast)), *others[: MOST_FAST - 1])
-            return ((cases, self._watched.while_current(fast)), *others[: MOST_FAST - 1])
+                return ((cases, self._watched.while_entries(fast)), *rest[: MOST_FAST - 1])
+            return ((cases, self._watched.while_current(fast)), *rest[: MOST_FAST - 1])
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
         """Call a sparse derivative; return the values of the nonzeros instead of SciPy's matrices.
@@ -535,23 +535,23 @@ class Derivative:
         return self._program().operations
 
     def report(self) -> Report:
-        """Report on the program that was last compiled or called: what it costs, why, and how long each stage took.
+        """Report on the program that was last compiled or called: its costs, the plan, and the time of each stage.
 
-        It names what `f` changes outside of itself, what it holds of which changes may be missed, and, where `f`
+        It names the side effects of `f`, captured objects whose changes may be missed, and, where `f`
         decides on values, all cases with their conditions, and how often each ran.
         """
         captured = self._last_form._watched.captured
-        found: Report = self._program().report()
+        summary: Report = self._program().report()
         if not self._options.watch:
-            found = replace(found, unwatched=("anything, as watch=False says",))
+            summary = replace(summary, unwatched=("anything, as watch=False says",))
         elif captured is not None:
-            found = replace(found, unwatched=tuple(captured.unwatched), changed=tuple(captured.changed))
+            summary = replace(summary, unwatched=tuple(captured.unwatched), changed=tuple(captured.changed))
         last = self._last_form._last
         if last is None or not last[0].is_guarded:
-            return found
+            return summary
         from accumulus.show.report import CaseFacts
 
-        return replace(found, cases=tuple(map(CaseFacts.of, last[0].programs)))
+        return replace(summary, cases=tuple(map(CaseFacts.of, last[0].programs)))
 
     def show(self, path: str | PathLike[str] | None = None) -> Any:
         """Show how the program that was last compiled or called accumulates its derivatives, step by step.
@@ -572,7 +572,7 @@ class Derivative:
             raise ArgumentError(f"{self.__name__} has not been compiled; call it or its compile() with arguments first")
         cases, program = self._last
         # of several cases, those that are laid out like the last
-        return next((known for known in cases.programs if known.recording is program.recording), program)
+        return next((case for case in cases.programs if case.recording is program.recording), program)
 
     def compile_loops(self, *examples: Any, recording: Recording | None = None) -> CompiledProgram:
         """Compile loops for operations on arrays, however short, since C compilers take long on straight-line code.
@@ -612,8 +612,8 @@ class Derivative:
         """Return the sparsity pattern of derivatives for arguments of these shapes, before anything is compiled.
 
         The pattern is a SciPy matrix of True (entries of result × entries of argument), or several in the structure of
-        the results. It covers all derivatives, whatever `rows` selects. If the function decides on values, the pattern
-        is that of the case of the examples.
+        the results. It covers all derivatives, also those that `rows` leaves out. If the function decides on
+        values, the pattern is that of the case of the examples.
 
         Raises:
             ArgumentError: for products with a Jacobian, and the function alone; for examples of a wrong kind.

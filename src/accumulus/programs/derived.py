@@ -79,9 +79,9 @@ def derived(
         keeping = steps is not None and bool(lasting(recording.scalars).any())
         if kind.derivatives and steps is None:
             steps = checked_attached(recording, inputs_of(recording, selection.positions), name, points)
-        given = recording.scalars.copy()
-        given.outputs = [*given.outputs, *(steps or {})]
-        linearization = linearized(recording.computing(given), kind, selection, name, joined=False, keeping=keeping)
+        extended = recording.scalars.copy()
+        extended.outputs = [*extended.outputs, *(steps or {})]
+        linearization = linearized(recording.computing(extended), kind, selection, name, joined=False, keeping=keeping)
         constants = None if steps else constants
         is_finite = not constants or _are_finite(linearization, constants)
         if constants and is_finite:
@@ -94,13 +94,13 @@ def derived(
         tape, values = emit(plan.accumulation), recording.results
         nonzeros = Nonzeros.of(linearization, sorted(plan.accumulation.entries))
         behind = values + len(recording.guards)
-        solutions, entries_from = tape.outputs[behind : len(given.outputs)], len(given.outputs)
+        solutions, entries_from = tape.outputs[behind : len(extended.outputs)], len(extended.outputs)
         computed = np.array(tape.outputs[: values * kind.values] + tape.outputs[entries_from:], np.int64)
         guards, layout = tape.outputs[values:behind], _layout(recording, kind, selection, nonzeros)
         tape.outputs = [*_entries(layout, computed, tape.constant(0.0)).tolist(), *guards]
         if constants and not is_finite and points is not None and points.shape[1] == tape.inputs:
             _mark_undefined(tape, constants, points)
-        joined = with_steps(given, steps, tape, solutions) if steps else None
+        joined = with_steps(extended, steps, tape, solutions) if steps else None
         if steps and joined is None:
             _check_attached(recording, inputs_of(recording, selection.positions), name, points)
         tape = joined if joined is not None else canonical(tape, differentiated=True)
@@ -159,10 +159,10 @@ def derived_as_loops(
     if recording.loops is None or not _have_all_orders(recording.loops, preparation.points):
         return None
     with preparation.stage("plan"):
-        found = differentiated(recording, kind, selection, preparation.context)
-    tape, layout = found.tape, _layout(recording, kind, selection, found.nonzeros)
-    computed = np.concatenate([found.values[: len(found.values) * kind.values], found.entries])
-    tape.outputs = np.concatenate([_entries(layout, computed, tape.constant(0.0)), found.guards])
+        derivatives = differentiated(recording, kind, selection, preparation.context)
+    tape, layout = derivatives.tape, _layout(recording, kind, selection, derivatives.nonzeros)
+    computed = np.concatenate([derivatives.values[: len(derivatives.values) * kind.values], derivatives.entries])
+    tape.outputs = np.concatenate([_entries(layout, computed, tape.constant(0.0)), derivatives.guards])
     return recording.returning(tape, layout.shapes, layout.structure)
 
 
@@ -193,22 +193,22 @@ def of_gradient(recording: Recording, kind: Kind, selection: Selection, name: st
     value, *guards = tape.outputs
     joined = [holds_of(tape, np.array(guards))] if guards else []
     tape.outputs = [value, *guards, *joined]
-    wanted = None if selection.places is None else selection.places.lower_triangle().tolist()
-    found = linearize_gradient(tape, columns, name, wanted)
-    made = found.tape
+    triangle = None if selection.places is None else selection.places.lower_triangle().tolist()
+    linearization = linearize_gradient(tape, columns, name, triangle)
+    made = linearization.tape
     behind = 1 + len(guards)
     results = made.outputs[: kind.skipped] + made.outputs[behind + len(joined) :]
-    own = made.copy()
-    own.outputs = [*results, *made.outputs[1:behind]]
+    gradient_tape = made.copy()
+    gradient_tape.outputs = [*results, *made.outputs[1:behind]]
     made.outputs = [*results, *made.outputs[behind : behind + len(joined)]]
     shapes = [recording.argument_shapes[k] or () for k in selection.positions]
     structure = together([Leaf()] * kind.skipped + [selection.structure]) if kind.skipped else selection.structure
-    gradient = recording.returning(Program.of(own), [()] * kind.skipped + shapes, structure)
-    return gradient, replace(found, rows=(-1,) * kind.skipped + tuple(range(len(columns))))
+    gradient = recording.returning(Program.of(gradient_tape), [()] * kind.skipped + shapes, structure)
+    return gradient, replace(linearization, rows=(-1,) * kind.skipped + tuple(range(len(columns))))
 
 
 def check_number(recording: Recording, kind: Kind, name: str) -> None:
-    """Refuse the gradient of what is not one number.
+    """Refuse the gradient of a function that returns more than one number.
 
     Raises:
         ArgumentError: if the recording is of anything else, and the kind asks for one.
@@ -242,10 +242,10 @@ def checked_attached(
     Raises:
         ArgumentError: if attached derivatives are not those of the operations.
     """
-    found = _in_other_words(recording.scalars, points)
-    if not found:
+    equal_values = _in_other_words(recording.scalars, points)
+    if not equal_values:
         _check_attached(recording, inputs, name, points)
-    return found or None
+    return equal_values or None
 
 
 def _in_other_words(tape: Tape, points: NDArray[np.float64] | None) -> dict[int, int]:
@@ -253,8 +253,8 @@ def _in_other_words(tape: Tape, points: NDArray[np.float64] | None) -> dict[int,
 
     Those that last, which derivatives of every order keep, are left out.
     """
-    need, kept = needed(tape, values=False), lasting(tape)
-    attached = [k for k in range(tape.inputs, len(tape)) if tape.codes[k] == _ATTACH and need[k] and not kept[k]]
+    need, lasts = needed(tape, values=False), lasting(tape)
+    attached = [k for k in range(tape.inputs, len(tape)) if tape.codes[k] == _ATTACH and need[k] and not lasts[k]]
     if not attached:
         return {}
     fixed = bytearray(len(tape))
@@ -287,18 +287,18 @@ def _have_all_orders(tape: Program, points: NDArray[np.float64] | None) -> bool:
         attached.append(slope[~constant])
     if not sum(map(len, values)):
         return True
-    own = tape.outputs
+    outputs = tape.outputs
     try:
         tape.outputs = np.concatenate([*values, *attached])
         return _are_same(tape, points)
     finally:
-        tape.outputs = own
+        tape.outputs = outputs
 
 
 def _body_has_all_orders(body: Tape) -> bool:
-    """Return True if all attached derivatives of a body are as `_in_other_words` has them, whatever it is given."""
-    kept = lasting(body)
-    attached = [k for k in range(body.inputs, len(body)) if body.codes[k] == _ATTACH and not kept[k]]
+    """Return True if all attached derivatives of a body are as `_in_other_words` has them, for all inputs."""
+    lasts = lasting(body)
+    attached = [k for k in range(body.inputs, len(body)) if body.codes[k] == _ATTACH and not lasts[k]]
     values = body.copy()
     values.outputs = [side[k] for side in (body.first, body.second) for k in attached]
     return not attached or (min(values.outputs) >= 0 and _are_same(values, None))
@@ -346,16 +346,16 @@ def _derivatives(
     tape: Tape, inputs: NDArray[np.int64], results: int, points: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return all derivatives at some points, (derivatives, points), each entry once."""
-    own = tape.copy()
-    own.outputs = own.outputs[:results]
-    found = linearize(own, inputs.tolist())
+    function_tape = tape.copy()
+    function_tape.outputs = function_tape.outputs[:results]
+    linearization = linearize(function_tape, inputs.tolist())
     quick = Options(effort="fast", time_limit=0.0, cache=False)
-    plan = find_plan(found.graph, Context(quick))
+    plan = find_plan(linearization.graph, Context(quick))
     emitted = emit(plan.accumulation)
     values = evaluate(emitted, list(np.ascontiguousarray(points.T)))[results:]
-    dense = np.zeros((len(found.graph.roots), len(inputs), len(points)))
+    dense = np.zeros((len(linearization.graph.roots), len(inputs), len(points)))
     places, _ = plan.accumulation.ordered_entries()
     for (root, terminal), value in zip(places.tolist(), values, strict=True):
         dense[root, terminal] = value
-    rows = np.array(found.rows)
+    rows = np.array(linearization.rows)
     return np.concatenate([dense[rows[rows >= 0]].reshape(-1, len(points)), np.zeros((1, len(points)))])

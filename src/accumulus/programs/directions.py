@@ -14,7 +14,7 @@ from accumulus.programs.forms import Forms, stands_for
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.selection import Selection
 
-#: What stands for an argument that is not differentiated by.
+#: Structure of an argument without derivatives.
 _NOTHING = Constant(None, None)
 
 
@@ -50,8 +50,8 @@ class Directed(Restructured):
     def with_arrays(self) -> Directed:
         """Return the call with an array instead of each list of numbers among the primals."""
         primals, seeds = self._as_given.positional
-        given = Restructured(self._as_given.function, (without_lists(primals), seeds), {}, self.names)
-        return Directed(given, self.function)
+        call = Restructured(self._as_given.function, (without_lists(primals), seeds), {}, self.names)
+        return Directed(call, self.function)
 
 
 class DirectionForms(Forms):
@@ -79,31 +79,31 @@ class DirectionForms(Forms):
         Raises:
             ArgumentError: if they are not two, the primals no tuple, or tangents have another structure than these.
         """
-        what = f"{self._kind.name}({self._name})"
+        subject = f"{self._kind.name}({self._name})"
         if keywords:
-            arguments, keywords = self._in_order(arguments, keywords, what)
+            arguments, keywords = self._in_order(arguments, keywords, subject)
         if len(arguments) != 2:
             raise ArgumentError(
-                f"{what} was called with {len(arguments)} arguments; expected primals and {self._seeds}"
+                f"{subject} was called with {len(arguments)} arguments; expected primals and {self._seeds}"
             )
         primals = arguments[0]
         if not isinstance(primals, tuple | list):
             raise ArgumentError(
-                f"the primals of {what} are a {type(primals).__name__}; expected a tuple of all arguments of "
+                f"the primals of {subject} are a {type(primals).__name__}; expected a tuple of all arguments of "
                 f"{self._name}, as jax.jvp has it: (x,) for one"
             )
-        given, numbers = restructured(_named(self._kind.seeds), (tuple(primals), arguments[1]), {}, accepts=stands_for)
-        if not isinstance(given.positional[0], Branch):
-            raise ArgumentError(f"there are no numbers in the primals of {what}; expected what is differentiated by")
-        call = Directed(given, self._function)
+        form, numbers = restructured(_named(self._kind.seeds), (tuple(primals), arguments[1]), {}, accepts=stands_for)
+        if not isinstance(form.positional[0], Branch):
+            raise ArgumentError(f"there are no numbers in the primals of {subject}; expected what is differentiated by")
+        call = Directed(form, self._function)
         if self._kind.seeds is not Seeds.COTANGENTS:
-            pairs_of(call, what, self._seeds)
+            pairs_of(call, subject, self._seeds)
         return call, numbers
 
     def _in_order(
-        self, arguments: Sequence[Any], keywords: Mapping[str, Any], what: str
+        self, arguments: Sequence[Any], keywords: Mapping[str, Any], subject: str
     ) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        return placed(_named(self._kind.seeds), arguments, keywords, what)
+        return placed(_named(self._kind.seeds), arguments, keywords, subject)
 
     def reader(self, arguments: Sequence[Any], keywords: Mapping[str, Any], call: Restructured | None) -> Reader | None:
         """Return a function that takes the numbers out of further arguments like these."""
@@ -118,8 +118,8 @@ class DirectionForms(Forms):
         if self._kind.seeds is not Seeds.COTANGENTS:
             pairs, structure = pairs_of(call, f"{self._kind.name}({self._name})", self._seeds)
             return Selection(tuple(one for one, _ in pairs), structure, tuple(two for _, two in pairs))
-        primals, own = call.as_given.place_of(0)
-        return Selection(tuple(own), _without_constants(primals), tuple(call.as_given.place_of(1)[1]))
+        primals, primal_positions = call.as_given.place_of(0)
+        return Selection(tuple(primal_positions), _without_constants(primals), tuple(call.as_given.place_of(1)[1]))
 
 
 def _named(seeds: Seeds) -> Callable[..., Any]:
@@ -143,13 +143,13 @@ def signature_of(kind: Kind) -> inspect.Signature:
 
 
 def _without_constants(structure: Structure) -> Structure:
-    """Return the structure of derivatives: None for what is no number."""
+    """Return the structure of derivatives: None in place of constants."""
     if isinstance(structure, Branch):
         return Branch(structure.container, tuple(map(_without_constants, structure.parts)))
     return Leaf() if isinstance(structure, Leaf) else _NOTHING
 
 
-def pairs_of(call: Directed, what: str, seeds: str) -> tuple[list[tuple[int, int]], Structure]:
+def pairs_of(call: Directed, subject: str, seeds: str) -> tuple[list[tuple[int, int]], Structure]:
     """Return pairs of a primal and its direction, and the primals' structure with None for those without.
 
     Raises:
@@ -172,13 +172,13 @@ def pairs_of(call: Directed, what: str, seeds: str) -> tuple[list[tuple[int, int
             at[1] += 1
             return Leaf()
         raise ArgumentError(
-            f"{seeds}{path} of {what} is {_described(two)}, and primals{path} {_described(one)}; expected the same "
+            f"{seeds}{path} of {subject} is {_described(two)}, and primals{path} {_described(one)}; expected the same "
             "structure, or None for what is not differentiated by"
         )
 
     structure = walk(primals, call.seeds, "")
     if not pairs:
-        raise ArgumentError(f"all {seeds} of {what} are None; expected a direction for at least one argument")
+        raise ArgumentError(f"all {seeds} of {subject} are None; expected a direction for at least one argument")
     return pairs, structure
 
 
@@ -198,9 +198,11 @@ def _are_alike(one: Structure, other: Structure) -> bool:
     """Return True if two structures have the same places for numbers; tuples and lists may stand for each other."""
     if not (isinstance(one, Branch) and isinstance(other, Branch)):
         return grafted(one, Leaf()) == grafted(other, Leaf())
-    own, its = one.container, other.container
-    sequences = {own.kind, its.kind} <= {list, tuple} and own.labels == its.labels
-    return (own == its or sequences) and all(_are_alike(a, b) for a, b in zip(one.parts, other.parts, strict=True))
+    container, other_container = one.container, other.container
+    sequences = {container.kind, other_container.kind} <= {list, tuple} and container.labels == other_container.labels
+    return (container == other_container or sequences) and all(
+        _are_alike(a, b) for a, b in zip(one.parts, other.parts, strict=True)
+    )
 
 
 def settled_seeds(recording: Recording, call: Directed, selection: Selection, kind: Kind, name: str) -> Selection:
@@ -214,10 +216,10 @@ def settled_seeds(recording: Recording, call: Directed, selection: Selection, ki
         name: name of the function, for messages.
 
     Raises:
-        ArgumentError: for a seed of another shape than what it belongs to, with or without an axis of seeds in front.
+        ArgumentError: for a seed of another shape than its primal or result, with or without an axis of seeds in front.
     """
     shapes = recording.argument_shapes
-    what = f"{kind.name}({name})"
+    subject = f"{kind.name}({name})"
     if kind.seeds is not Seeds.COTANGENTS:
         expected = [shapes[k] for k in selection.positions]
         names = ["primal"] * len(expected)
@@ -225,7 +227,7 @@ def settled_seeds(recording: Recording, call: Directed, selection: Selection, ki
         expected = list(recording.result_shapes)
         if not _are_alike(call.seeds, recording.structure):
             raise ArgumentError(
-                f"the cotangents of {what} are {_described(call.seeds)}; expected the structure of what it returns, "
+                f"the cotangents of {subject} are {_described(call.seeds)}; expected the structure of what it returns, "
                 f"{_described(recording.structure)}. A list of numbers is an array; a tuple may stand for a list"
             )
         names = ["result"] * len(expected)
@@ -234,22 +236,22 @@ def settled_seeds(recording: Recording, call: Directed, selection: Selection, ki
     if kind.seeds is Seeds.SERIES:
         several_of, none = "the coefficients of t, t², …", "series"
     for seed, shape, of in zip(selection.seeds, expected, names, strict=True):
-        own = shapes[seed]
-        assert own is not None
+        seed_shape = shapes[seed]
+        assert seed_shape is not None
         assert shape is not None
-        if own == shape:
+        if seed_shape == shape:
             several.add(None)
-        elif own[1:] == shape and own:
-            several.add(own[0])
+        elif seed_shape[1:] == shape and seed_shape:
+            several.add(seed_shape[0])
         else:
             raise ArgumentError(
-                f"{call.names[seed]} of {what} has shape {own}, and its {of} shape {shape}; expected the same, or one "
-                f"axis more, in front, for {several_of}"
+                f"{call.names[seed]} of {subject} has shape {seed_shape}, and its {of} shape {shape}; expected the "
+                f"same, or one axis more, in front, for {several_of}"
             )
     if len(several) > 1:
         counts = ", ".join(sorted("none" if k is None else str(k) for k in several))
-        raise ArgumentError(f"{none} of {what} have first axes of different lengths ({counts}); expected one")
-    found = several.pop() if several else None
-    if found == 0:
-        raise ArgumentError(f"{what} was called with no {none}, an axis of length 0; expected at least one")
-    return Selection(selection.positions, selection.structure, selection.seeds, found)
+        raise ArgumentError(f"{none} of {subject} have first axes of different lengths ({counts}); expected one")
+    count = several.pop() if several else None
+    if count == 0:
+        raise ArgumentError(f"{subject} was called with no {none}, an axis of length 0; expected at least one")
+    return Selection(selection.positions, selection.structure, selection.seeds, count)

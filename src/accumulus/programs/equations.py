@@ -1,8 +1,8 @@
-"""Functions that compiled programs call back, with derivatives of any order: what solvers of equations have in common.
+"""Functions that compiled programs call back, with derivatives of any order: shared code of equation solvers.
 
 The user's equations are recorded once, as `Equations`: a tape of numbers in a row, compiled alone and with its Jacobian
-for the solver. What programs call is a `Call`. Its derivative may be another one, written for it, or a function that
-calls solvers again: that is recorded in turn (`Recorded`), so that derivatives of derivatives need no rule.
+for the solver. Programs call a `Call`. Its derivative is another `Call` with a rule of its own, or a function that
+calls solvers again and is recorded in turn (`Recorded`), so that derivatives of derivatives need no rule.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MOST: Final = 1_000_000
 
 
 def compiled(f: Callable[..., Any], kind: Kind, name: str, by: int | tuple[int, ...] = ()) -> Derivative:
-    """Return a derivative of a function that is known to be recorded as it is."""
+    """Return a derivative of a function that is recorded without a check."""
     forms = Forms(f, name, by, None, (), ())
     return Derivative(f, kind, forms, Options.of(check=False, watch=False, progress=False))
 
@@ -68,7 +68,7 @@ def recorded_equations(
     Raises:
         OpaqueError: if it calls an opaque function.
         SizeError: if it is too long.
-        TraceError: for what cannot be recorded.
+        TraceError: for an operation that cannot be recorded.
     """
     with patched(user):
         try:
@@ -104,10 +104,10 @@ class Equations:
         self.results = len(tape.outputs)
         self._programs: dict[tuple[str, int | tuple[int, ...]], CompiledProgram] = {}
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *operands: Any) -> Any:
         """Record the function for traced arguments and parameters."""
         tape = ACTIVE.tape
-        return TracedArray(tape, np.array(replayed(self._tape, tape, in_row(tape, *given).tolist()), np.int64))
+        return TracedArray(tape, np.array(replayed(self._tape, tape, in_row(tape, *operands).tolist()), np.int64))
 
     def program(self, kind: Kind, by: int | tuple[int, ...] = ()) -> CompiledProgram:
         """Return the function, or a derivative of it by some arguments, compiled."""
@@ -120,7 +120,7 @@ class Equations:
         """Return derivatives by some parameters: of each, those of all results."""
         position = len(self.sizes)
         jacobian = compiled(self, JACOBIAN, self.name, position)
-        recording = record(lambda *given: jacobian(*given)[:, list(chosen)].T.reshape(-1), self.examples)
+        recording = record(lambda *arguments: jacobian(*arguments)[:, list(chosen)].T.reshape(-1), self.examples)
         return Equations(recording.scalars, self.sizes, self.name)
 
 
@@ -201,12 +201,12 @@ class Recorded(Call):
         return self._program(x)
 
     def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
-        """Return columns of the Jacobian, by a function of some of the arguments."""
+        """Return columns of the Jacobian, as the derivative of a function of the selected arguments."""
         chosen = np.array(columns, np.int64)
         rest = np.setdiff1d(np.arange(self.argument_count), chosen)
         order = np.argsort(np.concatenate([chosen, rest]))
 
-        def parted(some: Any, others: Any) -> Any:
-            return self._function(np.concatenate([some, others])[order])
+        def parted(some: Any, remaining: Any) -> Any:
+            return self._function(np.concatenate([some, remaining])[order])
 
         return compiled(parted, JACOBIAN, self.name, 0)(x[chosen], x[rest]).reshape(-1)

@@ -59,14 +59,14 @@ def taylor_recording(
     else:
         tape, coefficients = _of_scalars(recording.as_scalars(), selection, preparation, points)
         made = Program.of(tape)
-    given = made.outputs
-    outputs, first, shapes = [given[:values]], 0, list(recording.result_shapes)
+    made_outputs = made.outputs
+    outputs, first, shapes = [made_outputs[:values]], 0, list(recording.result_shapes)
     for shape in recording.result_shapes:
         last = first + math.prod(shape)
         outputs.append(coefficients[:, first:last].reshape(-1))
         first = last
         shapes.append(shape if selection.several is None else (order, *shape))
-    made.outputs = np.concatenate([*outputs, given[values:]])
+    made.outputs = np.concatenate([*outputs, made_outputs[values:]])
     return recording.returning(made, shapes, together([recording.structure, recording.structure]))
 
 
@@ -86,7 +86,7 @@ def _of_scalars(
     if steps:
         return _by_derivatives(recording, paths, order, preparation, points)
     with preparation.stage("linearize"):
-        # what lasts has series of its own: that of the derivative, behind the value
+        # lasting derivatives have series of their own, behind those of the values
         tape = unattached(recording.scalars, keeping=keeping)[0].copy()
         results, guards = tape.outputs[:values], tape.outputs[values:]
         tape.outputs = results
@@ -105,58 +105,58 @@ def _by_derivatives(
 ) -> tuple[Tape, Integers]:
     """Return the tape, and coefficients of its results: derivatives by t of a function of t, one after the other.
 
-    Solutions of equations have derivatives of every order in that way, whatever has found them.
+    Solutions of equations have derivatives of every order in that way, with any solver.
     """
-    given, values = recording.scalars, recording.results
-    along = Tape(1 + given.inputs)
+    scalars, values = recording.scalars, recording.results
+    along = Tape(1 + scalars.inputs)
     at = []
-    for k in range(given.inputs):
+    for k in range(scalars.inputs):
         shift = along.constant(0.0)
         for coefficient in reversed(paths.get(k, [])):
             shift = along.multiply(0, along.add(shift, coefficient + 1))
         at.append(along.add(k + 1, shift))
-    along.outputs = replayed(given, along, at)[:values]
+    along.outputs = replayed(scalars, along, at)[:values]
     slices = slice(0, 1), slice(1, along.inputs)
-    current = Recording(Program.of(along), ((), (given.inputs,)), slices, ((values,),), Leaf())
+    current = Recording(Program.of(along), ((), (scalars.inputs,)), slices, ((values,),), Leaf())
     near = None if points is None else np.insert(points, 0, 0.0, axis=1)
-    tape, found = given.copy(), []
+    tape, coefficients = scalars.copy(), []
     for k in range(1, order + 1):
         current = derived(current, JACOBIAN, Selection.of(0), preparation, near)
-        slopes = replayed(current.scalars, tape, [tape.constant(0.0), *range(given.inputs)])
+        slopes = replayed(current.scalars, tape, [tape.constant(0.0), *range(scalars.inputs)])
         share = tape.constant(1.0 / math.factorial(k))
-        found.append([tape.multiply(share, slope) for slope in slopes])
-    return tape, np.array(found, np.int64).reshape(order, -1)
+        coefficients.append([tape.multiply(share, slope) for slope in slopes])
+    return tape, np.array(coefficients, np.int64).reshape(order, -1)
 
 
 # Of loops ------------------------------------------------------------------------------------------------------------
 
 
 def _of_loops(
-    recording: Recording, given: Program, selection: Selection, preparation: Preparation
+    recording: Recording, program: Program, selection: Selection, preparation: Preparation
 ) -> tuple[Program, Integers]:
     """Return loops with the outputs of a recording, and the coefficients; it has no attached derivatives."""
     order, values = selection.seed_count, recording.results
     with preparation.stage("linearize"):
-        writing = _Writing(given, order)
+        writing = _Writing(program, order)
         writing.note(inputs_of(recording, selection.positions), entries_of_seeds(recording, selection))
-        for each in fuse(given):
-            with writing.made.located(given.lines_of(each.blocks)):
+        for each in fuse(program):
+            with writing.made.located(program.lines_of(each.blocks)):
                 writing.add(each)
-    writing.made.outputs = writing.moving.at(given.outputs)
-    return writing.made, np.stack([writing.at(given.outputs[:values], k) for k in range(1, order + 1)])
+    writing.made.outputs = writing.moving.at(program.outputs)
+    return writing.made, np.stack([writing.at(program.outputs[:values], k) for k in range(1, order + 1)])
 
 
 class _Writing:
-    """The program that is made, and where the coefficients of what the given one computes are in it."""
+    """Program of Taylor coefficients under construction, with the references of the coefficients of each value."""
 
-    def __init__(self, given: Program, order: int) -> None:
-        self.given, self.order = given, order
-        self.made = Program(given.inputs, signed_zeros=given.signed_zeros)
-        self.moving = Moving(given, self.made, np.arange(given.inputs))
+    def __init__(self, program: Program, order: int) -> None:
+        self.given, self.order = program, order
+        self.made = Program(program.inputs, signed_zeros=program.signed_zeros)
+        self.moving = Moving(program, self.made, np.arange(program.inputs))
         self._zero = self.made.constant(0.0)
-        self._coefficients = np.full((order, len(given)), self._zero, np.int64)
-        #: What is no constant along the path.
-        self._moves = np.zeros(len(given), bool)
+        self._coefficients = np.full((order, len(program)), self._zero, np.int64)
+        #: True for values that vary along the path.
+        self._moves = np.zeros(len(program), bool)
 
     def note(self, references: Integers, coefficients: Any) -> None:
         """Note the coefficients of t, t², … of some values, a row for each power."""
@@ -167,8 +167,10 @@ class _Writing:
         """Return the coefficients of t^k of some values."""
         if not k:
             return self.moving.at(references)
-        found: Integers = np.where(references < 0, self._zero, self._coefficients[k - 1, np.maximum(references, 0)])
-        return found
+        coefficients: Integers = np.where(
+            references < 0, self._zero, self._coefficients[k - 1, np.maximum(references, 0)]
+        )
+        return coefficients
 
     def _is_moving(self, references: Integers) -> bool:
         return bool(self._moves[references[references >= 0]].any())
@@ -196,34 +198,36 @@ class _Writing:
     def _add_of_matrices(self, each: Map) -> None:
         block = self.given.blocks[each.blocks[0]]
         assert block.shape is not None
-        operands = [references_in(part) for part in block.operands]
+        operands = [references_in(operand) for operand in block.operands]
         add: dict[int, Callable[..., list[Integers]]] = {
             MATMUL: self._add_product, SOLVE: self._add_solutions, LOG_DETERMINANT: self._add_determinant,
             CHOLESKY: self._add_factor
         }  # fmt: skip
         if isinstance(block.opaque, SparseSystem):
-            found = self._add_sparse_solutions(block.opaque, block.shape, *operands)
+            coefficients = self._add_sparse_solutions(block.opaque, block.shape, *operands)
         elif block.opaque is not None and not isinstance(block.opaque, SparseMatrix):
-            found = self._called(block.opaque, operands[0], self.order)
+            coefficients = self._called(block.opaque, operands[0], self.order)
         elif block.code in (GATHER, SCATTER, SPARSE_PRODUCT):
             by = [self.at(each, 0) for each in operands[1:]]
             parts = [self.at(operands[0], k) for k in range(self.order + 1 if self._is_moving(operands[0]) else 1)]
-            found = [self.made.of_matrices(block.code, block.shape, [part, *by], block.opaque) for part in parts]
-            found += [np.full(len(found[0]), self._zero)] * (self.order + 1 - len(found))
+            coefficients = [
+                self.made.of_matrices(block.code, block.shape, [operand, *by], block.opaque) for operand in parts
+            ]
+            coefficients += [np.full(len(coefficients[0]), self._zero)] * (self.order + 1 - len(coefficients))
         else:
             if block.code not in add:
                 raise ArgumentError(
                     f"Taylor coefficients of {FACTORISATIONS[block.code].name} of large matrices are not computed; "
                     "expected derivatives along directions, as acc.jvp of acc.jvp"
                 )
-            found = add[block.code](block.shape, *operands)
-        self.moving.note(block.start, found[0])
+            coefficients = add[block.code](block.shape, *operands)
+        self.moving.note(block.start, coefficients[0])
         if any(map(self._is_moving, operands)):
-            self.note(block.results.references, found[1:])
+            self.note(block.results.references, coefficients[1:])
 
     def _add_product(self, shape: tuple[int, int, int], left: Integers, right: Integers) -> list[Integers]:
         m, inner, n = shape
-        found = []
+        coefficients = []
         for k in range(self.order + 1):
             terms = [
                 self.made.matmul(self.at(left, j).reshape(m, inner), self.at(right, k - j).reshape(inner, n)).ravel()
@@ -233,8 +237,8 @@ class _Writing:
             total = terms[0] if terms else np.full(m * n, self._zero)
             for term in terms[1:]:
                 total = self.made.apply("add", total, term)
-            found.append(total)
-        return found
+            coefficients.append(total)
+        return coefficients
 
     def _add_solutions(self, shape: tuple[int, int, int], matrix: Integers, sides: Integers) -> list[Integers]:
         """Write X of A·X = B: X_k is A⁻¹·(B_k - A_1·X_(k-1) - … - A_k·X_0), by the coefficients of A and B."""
@@ -253,9 +257,9 @@ class _Writing:
 
         def product(entries: Integers, x: Integers) -> Integers:
             terms = self.made.apply("multiply", entries[order], x.T[:, system.columns[order]])
-            found = np.full((m, n), self._zero)
-            found[:, rows] = self.made.sums(terms.reshape(-1), np.append(ends, terms.size)).reshape(m, -1)
-            return found.T
+            products = np.full((m, n), self._zero)
+            products[:, rows] = self.made.sums(terms.reshape(-1), np.append(ends, terms.size)).reshape(m, -1)
+            return products.T
 
         entries = [self.at(data, k) for k in range(self.order + 1)]
         return self._solved(
@@ -273,23 +277,23 @@ class _Writing:
         product: Callable[[Integers, Integers], Integers] | None = None,
     ) -> list[Integers]:
         solve, product = solve or self.made.solve, product or self.made.matmul
-        found: list[Integers] = []
+        solutions: list[Integers] = []
         for k in range(self.order + 1):
             rest = sides[k]
             for j in range(1, k + 1):
                 if (matrices[j] != self._zero).any():
-                    rest = self.made.apply("subtract", rest, product(matrices[j], found[k - j]))
+                    rest = self.made.apply("subtract", rest, product(matrices[j], solutions[k - j]))
             is_zero = bool((rest == self._zero).all())
-            found.append(rest if is_zero else solve(matrices[0], rest))
-        return [each.reshape(-1) for each in found]
+            solutions.append(rest if is_zero else solve(matrices[0], rest))
+        return [each.reshape(-1) for each in solutions]
 
     def _add_determinant(self, shape: tuple[int, int, int], matrix: Integers) -> list[Integers]:
         """Write sign and logarithm of |A|: k·l_k is the sum of j·trace(W_(k-j)·A_j) for j ≤ k, W being A⁻¹."""
         n = shape[0]
         matrices = [self.at(matrix, k).reshape(n, n) for k in range(self.order + 1)]
-        found = [np.array(self.made.log_determinant(matrices[0]), np.int64)]
+        coefficients = [np.array(self.made.log_determinant(matrices[0]), np.int64)]
         if not self._is_moving(matrix):
-            return found
+            return coefficients
         unit = self.made.constant_array(np.eye(n))
         zeros = np.full((n, n), self._zero)
         inverses = [each.reshape(n, n).T for each in self._solved(matrices, [unit, *[zeros] * self.order])]
@@ -300,8 +304,8 @@ class _Writing:
                 trace = int(self.made.sums(products, [0, n * n])[0])
                 share = self.made.multiply(trace, self.made.constant(j / k))
                 total = share if total == self._zero else self.made.add(total, share)
-            found.append(np.array([self._zero, total]))
-        return found
+            coefficients.append(np.array([self._zero, total]))
+        return coefficients
 
     def _add_factor(self, shape: tuple[int, int, int], matrix: Integers) -> list[Integers]:
         """Write the coefficients of L, where L·Lᵀ = A.
@@ -310,33 +314,33 @@ class _Writing:
         without the products of L_1, …, L_(k-1).
         """
         n, made = shape[0], self.made
-        found = [made.cholesky(self.at(matrix, 0).reshape(n, n))]
+        factors = [made.cholesky(self.at(matrix, 0).reshape(n, n))]
         halved = made.constant_array(np.tri(n) - 0.5 * np.eye(n))
         for k in range(1, self.order + 1 if self._is_moving(matrix) else 1):
             rest = self.at(matrix, k).reshape(n, n)
             for j in range(1, k):
-                rest = made.apply("subtract", rest, made.matmul(found[j], found[k - j].T))
-            half = made.solve(found[0], rest)
-            whole = made.solve(found[0], half.T).T
-            found.append(made.matmul(found[0], made.apply("multiply", whole, halved)))
-        return [each.reshape(-1) for each in found]
+                rest = made.apply("subtract", rest, made.matmul(factors[j], factors[k - j].T))
+            half = made.solve(factors[0], rest)
+            whole = made.solve(factors[0], half.T).T
+            factors.append(made.matmul(factors[0], made.apply("multiply", whole, halved)))
+        return [each.reshape(-1) for each in factors]
 
     def _called(self, opaque: Opaque, numbers: Integers, order: int) -> list[Integers]:
         """Write y = f(x) up to some power: k·y_k is the sum of j·J_(k-j)·x_j for j ≤ k, J being the Jacobian at x."""
-        found = [self.made.call(opaque, self.at(numbers, 0))]
+        coefficients = [self.made.call(opaque, self.at(numbers, 0))]
         arguments = numbers[1:]
         if not order or not self._is_moving(arguments):
-            return found + [np.full(len(found[0]), self._zero)] * order
+            return coefficients + [np.full(len(coefficients[0]), self._zero)] * order
         shape = opaque.result_count, opaque.argument_count
         slopes = [each.reshape(shape) for each in self._called(opaque.derivative, numbers, order - 1)]
         for k in range(1, order + 1):
-            total = np.full(len(found[0]), self._zero)
+            total = np.full(len(coefficients[0]), self._zero)
             for j in range(1, k + 1):
                 product = self.made.matmul(slopes[k - j], self.at(arguments, j).reshape(-1, 1)).reshape(-1)
                 share = self.made.apply("multiply", product, self.made.constant(j / k))
                 total = share if j == 1 else self.made.apply("add", total, share)
-            found.append(total)
-        return found
+            coefficients.append(total)
+        return coefficients
 
     def _expanded(self, each: Map, active: list[int]) -> Tape:
         """Return a body with the coefficients of its outputs, one after the other, behind these.
@@ -357,16 +361,16 @@ class _Writing:
     def _columns(self, each: Map, active: list[int]) -> list[Column]:
         leaves = [self.moving.column_at(leaf) for leaf in each.leaves]
         parts = [references_in(each.leaves[leaf]) for leaf in active]
-        return [*leaves, *(column(self.at(part, k)) for part in parts for k in range(1, self.order + 1))]
+        return [*leaves, *(column(self.at(values, k)) for values in parts for k in range(1, self.order + 1))]
 
     def _add_body(self, each: Map) -> None:
         active = [k for k, leaf in enumerate(each.leaves) if self._is_moving(references_in(leaf))]
         columns = self._columns(each, active) or [Range(0, 0, each.count)]
-        found = self.made.extend(self._expanded(each, active), columns)
+        results = self.made.extend(self._expanded(each, active), columns)
         count = len(each.starts)
         for k, start in enumerate(each.starts):
-            self.moving.note(start, found[k])
-            rows = found[count + self.order * k : count + self.order * (k + 1)]
+            self.moving.note(start, results[k])
+            rows = results[count + self.order * k : count + self.order * (k + 1)]
             if any(self.made.uniform(row) != 0.0 for row in rows):
                 self.note(np.arange(start, start + each.count), [references_in(row) for row in rows])
 

@@ -1,7 +1,7 @@
 """Conversion of users' arguments to the numbers and arrays by position that derivatives take.
 
 Positions and names of arguments become places among them; keywords go where the signature has them; containers are
-opened, and axes of points handed on to what is in them. Calls with nothing but numbers and arrays pass through.
+opened, and axes of points passed on to their elements. Calls with nothing but numbers and arrays pass through.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _PLAIN: Final = frozenset({float, int, np.ndarray, np.float64, str, bool, type(N
 
 
 class Forms:
-    """Forms of a function's arguments, and what is asked of them.
+    """Forms of a function's arguments, with the arguments to differentiate with respect to.
 
     Args:
         function: the user's.
         name: name of it, for messages.
         argnums, argnames: of the arguments to differentiate by; the first, if both are None.
-        static_argnums, static_argnames: of those that are passed on as they are.
+        static_argnums, static_argnames: of static arguments, which are passed on unchanged.
     """
 
     def __init__(
@@ -71,30 +71,30 @@ class Forms:
     @property
     def _needed(self) -> list[int | str]:
         """Arguments that must be given even where they have a default."""
-        given = (self.asked,) if isinstance(self.asked, int | str) else self.asked
-        return [place for place in given if not isinstance(place, int) or place > 0]
+        requested = (self.asked,) if isinstance(self.asked, int | str) else self.asked
+        return [argument for argument in requested if not isinstance(argument, int) or argument > 0]
 
     @cached_property
     def takes_out(self) -> bool:
         """Return True if ``out=`` in a call is no argument of the function."""
-        known = signature_of(self._function)
-        if known is None:
+        signature = signature_of(self._function)
+        if signature is None:
             return False
-        return all(name != "out" and kind is not Parameter.VAR_KEYWORD for name, kind, _ in known[1])
+        return all(name != "out" and kind is not Parameter.VAR_KEYWORD for name, kind, _ in signature[1])
 
     @property
     def positional(self) -> tuple[int | Sequence[int], tuple[int, ...]] | None:
         """Positions to differentiate by, and of static arguments; None if keywords are among them."""
         asked = self.asked
         several = (asked,) if isinstance(asked, int | str) else asked
-        if any(isinstance(place, str) for place in several):
+        if any(isinstance(argument, str) for argument in several):
             return None
         return asked, self.static_positions  # type: ignore[return-value]
 
     @property
     def static_positions(self) -> tuple[int, ...]:
         """Positions of static arguments."""
-        return tuple([place for place in self.static if isinstance(place, int)])
+        return tuple([argument for argument in self.static if isinstance(argument, int)])
 
     def of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Restructured | None, Sequence[Any]]:
         """Return the function in the form that these arguments need, and the numbers in them.
@@ -102,10 +102,10 @@ class Forms:
         None is returned with arguments by position that are numbers, arrays and constants.
 
         Raises:
-            ArgumentError: if they do not fit the signature, or what is in them cannot be traced.
+            ArgumentError: if they do not fit the signature, or hold objects that cannot be traced.
         """
         count = len(arguments)
-        needed = [place for place in self._needed if isinstance(place, str) or place >= count]
+        needed = [argument for argument in self._needed if isinstance(argument, str) or argument >= count]
         if not keywords and not needed and _PLAIN.issuperset(map(type, arguments)):
             return None, arguments
         name = self._name
@@ -120,7 +120,9 @@ class Forms:
         call, numbers = restructured(self._function, arguments, keywords, static, accepts=stands_for)
         if not call.keywords and self.positional is not None and all(map(_stands_alone, call.positional)):
             rest = iter(numbers)
-            return None, [part.value if isinstance(part, Constant) else next(rest) for part in call.positional]
+            return None, [
+                structure.value if isinstance(structure, Constant) else next(rest) for structure in call.positional
+            ]
         return call, numbers
 
     def reader(self, arguments: Sequence[Any], keywords: Mapping[str, Any], call: Restructured | None) -> Reader | None:
@@ -131,8 +133,8 @@ class Forms:
             keywords: arguments by name.
             call: their form, as `of` returns it; None if they are passed unchanged.
         """
-        given = [*range(len(arguments)), *keywords]
-        stand_ins = {place: _StandIn(place) for place in given}
+        keys = [*range(len(arguments)), *keywords]
+        stand_ins = {key: _StandIn(key) for key in keys}
         by_position = [stand_ins[k] for k in range(len(arguments))]
         positional, named = placed(
             self._function, by_position, {name: stand_ins[name] for name in keywords}, self._name, self._needed
@@ -165,8 +167,8 @@ def settled_function(function: Callable[..., Any], numbers: Sequence[Any], *, ch
     if arrays.key == function.key:
         return function
     shapes = [np.shape(number) for number in numbers]
-    given = as_reals(numbers, shapes)
-    for point in (given, moved(given, shapes, 0.5, Spread())):
+    reals = as_reals(numbers, shapes)
+    for point in (reals, moved(reals, shapes, 0.5, Spread())):
         try:
             array = run(arrays, point)
         except Exception:
@@ -190,7 +192,7 @@ class _StandIn:
 
 
 def stands_for(value: Any) -> bool:
-    """Return True if an object stands for numbers: an array of Dask or CuPy, or what is being recorded."""
+    """Return True if an object stands for numbers: an array of Dask or CuPy, or a traced value."""
     return is_lazy(value) or is_on_device(value) or isinstance(value, StandIn)
 
 
@@ -198,9 +200,9 @@ def _needs_form(argument: Any) -> bool:
     return not (type(argument) in _PLAIN or is_lazy(argument) or is_on_device(argument))
 
 
-def _stands_alone(part: Structure) -> bool:
-    """Return True if an argument is a number or array as it is, or a constant."""
-    return isinstance(part, Constant) or part == Leaf()
+def _stands_alone(structure: Structure) -> bool:
+    """Return True if an argument is a single number or array, or a constant."""
+    return isinstance(structure, Constant) or structure == Leaf()
 
 
 def asked_together(
@@ -214,7 +216,7 @@ def asked_together(
         places = () if argnums is None else (argnums,)
     else:
         places = tuple(argnums)
-    if any(not isinstance(place, int) for place in places):
+    if any(not isinstance(position, int) for position in places):
         raise ArgumentError(
             f"argnums is {shortened(argnums)}; expected the position of an argument, or several (argnames takes "
             "names). The arguments of the function come afterwards: acc.jacobian(f)(x)"
@@ -226,10 +228,10 @@ def asked_together(
 
 
 def _as_names(names: str | Sequence[str], option: str) -> Sequence[str]:
-    given = (names,) if isinstance(names, str) or not isinstance(names, Sequence) else tuple(names)
-    if any(not isinstance(name, str) for name in given):
+    sequence = (names,) if isinstance(names, str) or not isinstance(names, Sequence) else tuple(names)
+    if any(not isinstance(name, str) for name in sequence):
         raise ArgumentError(f"{option} is {names!r}; expected the name of an argument, or several")
-    return given
+    return sequence
 
 
 def axes_of_numbers(call: Restructured, numbers: Sequence[Any], in_axes: Any, transposed: bool, name: str) -> InAxes:
@@ -257,15 +259,15 @@ def axes_of_numbers(call: Restructured, numbers: Sequence[Any], in_axes: Any, tr
     places: list[Any] = [*range(len(call.positional)), *call.keywords]
     if isinstance(in_axes, dict):
         entries = dict(zip(positions_of(call.function, list(in_axes), "in_axes"), in_axes.values(), strict=True))
-        if missing := [place for place in entries if place not in places]:
+        if missing := [argument for argument in entries if argument not in places]:
             raise ArgumentError(f"in_axes is {in_axes!r}; {name} was called without argument {missing[0]}")
     else:
         entries = dict(enumerate(in_axes))
     axes: list[int | None] = []
-    for place in places:
-        structure, numbers_here = call.place_of(place)
-        if place in entries:
-            axes += _axes_below(structure, entries[place], f"in_axes of argument {place} of {name}")
+    for argument in places:
+        structure, numbers_here = call.place_of(argument)
+        if argument in entries:
+            axes += _axes_below(structure, entries[argument], f"in_axes of argument {argument} of {name}")
         else:
             usual = -1 if transposed else 0
             axes += [usual if np.ndim(numbers[k]) else None for k in numbers_here]
@@ -282,30 +284,32 @@ def axes_by_position(
     """
     usual = -1 if transposed else 0
     axes = [usual if np.ndim(x) else None for x in numbers]
-    for place, axis in zip(positions_of(function, list(in_axes), "in_axes"), in_axes.values(), strict=True):
-        if not isinstance(place, int) or place >= len(axes):
-            raise ArgumentError(f"in_axes is {in_axes!r}; {name} was called without argument {place}")
-        axes[place] = axis
+    for position, axis in zip(positions_of(function, list(in_axes), "in_axes"), in_axes.values(), strict=True):
+        if not isinstance(position, int) or position >= len(axes):
+            raise ArgumentError(f"in_axes is {in_axes!r}; {name} was called without argument {position}")
+        axes[position] = axis
     return tuple(axes)
 
 
-def _axes_below(structure: Structure, entry: Any, what: str) -> list[int | None]:
+def _axes_below(structure: Structure, entry: Any, subject: str) -> list[int | None]:
     """Return the axis of each number in a structure, from one for all of them or a container of axes."""
     if isinstance(structure, Constant):
         return []
     if entry is None or isinstance(entry, int):
         return [entry] * sum(1 for _ in paths(structure))
-    found = opened(entry)
-    if isinstance(structure, Leaf) or found is None:
-        raise ArgumentError(f"{what} is {entry!r}; expected an axis or None, or a container of those as there is one")
+    container = opened(entry)
+    if isinstance(structure, Leaf) or container is None:
+        raise ArgumentError(
+            f"{subject} is {entry!r}; expected an axis or None, or a container of those as there is one"
+        )
     labels = structure.container.labels
-    given = dict(zip(found[0].labels, found[1], strict=True))
-    if set(given) != set(labels):
-        raise ArgumentError(f"{what} is {entry!r}; expected one entry each for {', '.join(labels) or 'nothing'}")
+    axes = dict(zip(container[0].labels, container[1], strict=True))
+    if set(axes) != set(labels):
+        raise ArgumentError(f"{subject} is {entry!r}; expected one entry each for {', '.join(labels) or 'nothing'}")
     return [
         axis
-        for label, part in zip(labels, structure.parts, strict=True)
-        for axis in _axes_below(part, given[label], what + label)
+        for label, substructure in zip(labels, structure.parts, strict=True)
+        for axis in _axes_below(substructure, axes[label], subject + label)
     ]
 
 
@@ -321,8 +325,8 @@ class FormedProgram:
     def __init__(self, program: CompiledProgram, forms: Forms, call: Restructured | None) -> None:
         self.program = program
         self._forms, self._structure = forms, call
-        #: What takes the numbers out of arguments; the ways of giving them (so many by position, and these keywords)
-        #: for which it was looked for.
+        #: Reader of the numbers in arguments; the call signatures (number of positional arguments, keywords) for which
+        #: a reader was sought.
         self._read: Reader | None = None
         self._fast: Callable[..., Any] = no_fast_path
         self._ways: frozenset[tuple[int, tuple[str, ...]]] = frozenset()

@@ -2,14 +2,14 @@
 
 A right-hand side is recorded once, as a `System`. A program calls `Solution`, the states at all times, as a function of
 the initial state, the times and the parameters. Its derivative is `Sensitivities`: the variational equations
-S' = ∂f/∂y·S + ∂f/∂p are integrated beside the states, for those columns alone that are wanted. They are a system as
+S' = ∂f/∂y·S + ∂f/∂p are integrated beside the states, for the requested columns alone. They are a system as
 well, so a second derivative is the derivative of a program that calls *their* solution, and so on. The derivative by
 a time is f there; the initial time is one more column, which begins with -f.
 
 A product of weights with many columns of that Jacobian is `Adjoint`: the adjoint equations, integrated backward.
 
-Newton's method in an implicit integrator takes ∂f/∂y as the diagonal blocks of the Jacobian of all equations. What is
-left out, how sensitivities depend on states, is nilpotent, so that iterations converge as those of the states do.
+Newton's method in an implicit integrator takes ∂f/∂y as the diagonal blocks of the Jacobian of all equations. The
+rest, the dependence of sensitivities on states, is nilpotent, so that iterations converge as those of the states do.
 
 Source: T. Maly and L. R. Petzold, Numerical methods and software for sensitivity analysis of differential-algebraic
 systems, 1996 (the simultaneous corrector).
@@ -186,11 +186,11 @@ class System(Equations):
 
         scales = np.concatenate([np.ones(plain), np.abs(p[by])])
         scales[scales == 0.0] = 1.0
-        own = np.tile(control.tolerances(self.base.size), n // self.base.size)
-        atol = np.concatenate([own, (own / scales[:, np.newaxis]).reshape(-1)])
+        tolerances = np.tile(control.tolerances(self.base.size), n // self.base.size)
+        atol = np.concatenate([tolerances, (tolerances / scales[:, np.newaxis]).reshape(-1)])
         start = np.concatenate([y0, columns.reshape(-1)])
-        found = self._integrated(rates, start, t, p, control, atol)
-        return found[:, :n], found[:, n:].reshape(len(t), -1, n)
+        integrated = self._integrated(rates, start, t, p, control, atol)
+        return integrated[:, :n], integrated[:, n:].reshape(len(t), -1, n)
 
     def _integrated(
         self,
@@ -213,8 +213,8 @@ class System(Equations):
         if t[0] == t[-1] or not start.size:
             return np.tile(start, (len(t), 1))
         run = _by_lsoda if control.method == "LSODA" else _by_solve_ivp
-        found: Floats = run(self, rates, start, t, p, control, atol)
-        return found
+        solution: Floats = run(self, rates, start, t, p, control, atol)
+        return solution
 
     def failed(self, t: Any, span: Floats, control: Control, why: str) -> NoReturn:
         """Refuse to go on.
@@ -256,12 +256,12 @@ def _equations(rates: Any, matrices: Any, columns: Any, by_parameter: Sequence[i
         columns: sensitivities, (columns, size).
         by_parameter: parameters that the last columns differentiate with respect to.
     """
-    own = columns @ matrices[0].T
+    column_rates = columns @ matrices[0].T
     if by_parameter:
         plain = len(columns) - len(by_parameter)
         further = matrices[1][:, list(by_parameter)].T
-        own = np.concatenate([own[:plain], own[plain:] + further])
-    return np.concatenate([rates, own.reshape(-1)])
+        column_rates = np.concatenate([column_rates[:plain], column_rates[plain:] + further])
+    return np.concatenate([rates, column_rates.reshape(-1)])
 
 
 # Integrators ---------------------------------------------------------------------------------------------------------
@@ -299,10 +299,10 @@ def _by_lsoda(
 
     def checked(s: float, z: Floats) -> Any:
         nonlocal last
-        found, last = rates(s, z), s
-        if not math.isfinite(found @ zeros):  # LSODA would take NaN for a state
+        rate, last = rates(s, z), s
+        if not math.isfinite(rate @ zeros):  # LSODA would take NaN for a state
             raise _NotFiniteError(s)
-        return found
+        return rate
 
     n, lower, upper = system.base.size, None, None
     matrix: Any
@@ -315,7 +315,7 @@ def _by_lsoda(
     try:
         with _LOCK, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            states, told = odeint(
+            states, report = odeint(
                 checked,
                 start,
                 t,
@@ -330,10 +330,10 @@ def _by_lsoda(
             )
     except _NotFiniteError as error:
         system.failed(error.args[0], t, control, f"{system.name} returns numbers that are not finite there")
-    if "success" not in told["message"] or not np.isfinite(states).all():
-        system.failed(last, t, control, told["message"].rstrip("."))
-    found: Floats = states
-    return found
+    if "success" not in report["message"] or not np.isfinite(states).all():
+        system.failed(last, t, control, report["message"].rstrip("."))
+    solution: Floats = states
+    return solution
 
 
 def _by_solve_ivp(
@@ -342,8 +342,8 @@ def _by_solve_ivp(
     """Return states by a method of `scipy.integrate.solve_ivp`."""
     times, where = np.unique(t, return_inverse=True)
     times, where = (times, where) if t[0] < t[-1] else (times[::-1], len(times) - 1 - where)
-    found = _solve_ivp(system, rates, start, (t[0], t[-1]), p, control, atol, t_eval=times)
-    states: Floats = found.y.T[where]
+    solution = _solve_ivp(system, rates, start, (t[0], t[-1]), p, control, atol, t_eval=times)
+    states: Floats = solution.y.T[where]
     return states
 
 
@@ -390,17 +390,17 @@ def _solve_ivp(
         with _LOCK, warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             options = {"rtol": control.rtol, "atol": atol, "dense_output": dense_output, **implicit, **further}
-            found = solve_ivp(counted, span, start, control.method, **options)
+            solution = solve_ivp(counted, span, start, control.method, **options)
     except _TooManyError as error:
         system.failed(error.args[0], ends, control, "too many steps")
     except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
         system.failed(None, ends, control, f"{type(error).__name__}: {error}")
-    if not found.success or not np.isfinite(found.y).all():
-        system.failed(last, ends, control, str(found.message).rstrip("."))
-    return found
+    if not solution.success or not np.isfinite(solution.y).all():
+        system.failed(last, ends, control, str(solution.message).rstrip("."))
+    return solution
 
 
-# What programs call --------------------------------------------------------------------------------------------------
+# Calls of programs ---------------------------------------------------------------------------------------------------
 
 
 class Solution(Call):
@@ -463,10 +463,10 @@ class Sensitivities(Call):
         y0, t, p = self._solution.split(x)
         start = self._start(system.rates, y0, t, p)
         if start:
-            states, found = system.sensitivities(y0, np.stack(start), self._by_parameter, t, p, self.control)
+            states, sensitivities = system.sensitivities(y0, np.stack(start), self._by_parameter, t, p, self.control)
         else:
-            states, found = system.states(y0, t, p, self.control), np.empty((len(t), 0, system.size))
-        return np.stack(self._arranged(system.rates, states, found, t, p), axis=-1)
+            states, sensitivities = system.states(y0, t, p, self.control), np.empty((len(t), 0, system.size))
+        return np.stack(self._arranged(system.rates, states, sensitivities, t, p), axis=-1)
 
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
         """Return the derivative of a program that calls the solution of the variational equations."""
@@ -481,9 +481,9 @@ class Sensitivities(Call):
         y0, t, p = solution.split(x)
         start = self._start(system, y0, t, p)
         augmented = system.augmented(len(self._by_start), self._by_parameter)
-        found = Solution(augmented, solution.times, self.control).states(np.concatenate([y0, *start]), t, p)
-        columns = found[:, n:].reshape(solution.times, len(start), n)
-        return np.stack(self._arranged(system, found[:, :n], columns, t, p), axis=-1).reshape(-1)
+        augmented_states = Solution(augmented, solution.times, self.control).states(np.concatenate([y0, *start]), t, p)
+        columns = augmented_states[:, n:].reshape(solution.times, len(start), n)
+        return np.stack(self._arranged(system, augmented_states[:, :n], columns, t, p), axis=-1).reshape(-1)
 
     def _start(self, rates: Callable[..., Any], y0: Any, t: Any, p: Any) -> list[Any]:
         """Return sensitivities at the first time, (size,) each: of numbers or of traced values."""
@@ -494,7 +494,7 @@ class Sensitivities(Call):
             *(np.zeros(n) for _ in self._by_parameter),
         ]
 
-    def _arranged(self, rates: Callable[..., Any], states: Any, found: Any, t: Any, p: Any) -> list[Any]:
+    def _arranged(self, rates: Callable[..., Any], states: Any, sensitivities: Any, t: Any, p: Any) -> list[Any]:
         """Return the columns, (times, size) each, in the order in which they are wanted."""
         n, times = self._solution.system.size, self._solution.times
         columns = []
@@ -502,9 +502,9 @@ class Sensitivities(Call):
             if n <= k < n + times:
                 at = k - n
                 here = np.eye(times)[at][:, np.newaxis] * rates(t[at], states[at], p)[np.newaxis, :]
-                columns.append(here + found[:, self._carried.index(k)] if k == n else here)
+                columns.append(here + sensitivities[:, self._carried.index(k)] if k == n else here)
             else:
-                columns.append(found[:, self._carried.index(k)])
+                columns.append(sensitivities[:, self._carried.index(k)])
         return columns
 
 
@@ -630,12 +630,12 @@ class EventTime(Call):
 
         vars(crossing).update(terminal=True, direction=self._direction)
         atol = control.tolerances(system.size)
-        found = _solve_ivp(
+        solution = _solve_ivp(
             system, lambda s, y: system.rates(s, y, p), y0, (t[0], t[1]), p, control, atol, events=[crossing]
         )
-        if not len(found.t_events[0]):
+        if not len(solution.t_events[0]):
             system.failed(None, t, control, f"{self._event.name} does not become zero")
-        time = float(found.t_events[0][0])
+        time = float(solution.t_events[0][0])
         slopes, by_time = self._event.slopes, self._event.program(JACOBIAN, 0)
         for _ in range(_EVENT_STEPS):
             state = system.states(y0, np.array([t[0], time]), p, control)[-1]

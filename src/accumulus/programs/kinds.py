@@ -1,7 +1,7 @@
 """Kinds of derivatives, a row each: the function that is differentiated, and the results that are returned.
 
 One `Derivative` calls them, one `CompiledProgram` compiles them, and all of them can be recorded within other
-functions. A new kind is a row here, and a function in `accumulus.api` that says what its arguments are.
+functions. A new kind is a row here, and a function in `accumulus.api` that documents its arguments.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Kind:
 
     Attributes:
         name: name of the function of `accumulus` that makes it.
-        title: what it is, for reports.
-        values: True if the results of what is differentiated are returned, before derivatives.
+        title: description, for reports.
+        values: True if the results of the differentiated function are returned, before derivatives.
         derivatives: True if derivatives are.
         of_number: True if the function has to return one number.
-        seeds: what the derivatives are products with.
-        first: what is recorded of the function, and then differentiated in its place.
+        seeds: kind of the factors that derivatives are multiplied by.
+        first: kind of the derivative that is recorded, and then differentiated in place of the function.
         skipped: leaves of its result, the first, that are not differentiated.
         symmetric: True if the derivative is a Hessian, of which one triangle is enough.
         factored: True if it is a linear operator, by factors of the Jacobian.
@@ -59,7 +59,7 @@ class Kind:
 
     @property
     def order(self) -> int:
-        """Of the derivatives: 1, or 2 where what is differentiated are derivatives."""
+        """Order of the derivatives: 1, or 2 if derivatives are differentiated."""
         return 1 if self.first is None else 2
 
     @property

@@ -1,4 +1,4 @@
-"""Compiled programs as functions of machine code: their address, and what calls it without going through Python."""
+"""Compiled programs as functions of machine code: their addresses, and callers that bypass Python."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _C_TYPES: Final = {"float64": "double", "float32": "float"}
 class NativeFunction:
     """A program's machine code as a function of C.
 
-    The code is there as long as this object, or anything that it has handed out, is; an address alone keeps nothing.
-    Several threads may call it at a time. It does not look at what it is given: arguments are C-contiguous, of the
+    The code lives as long as this object, or an object obtained from it; an address alone does not keep it alive.
+    Several threads may call it at a time. It does not check its arguments, which are C-contiguous, of the
     program's dtype, one point behind the other, and results overlap nothing.
 
     In Numba's nopython code the object itself is a function: of arguments at one point, to new results; and so is
@@ -134,7 +134,7 @@ class NativeFunction:
 
     @property
     def _numba_type_(self) -> Any:
-        # what Numba asks of objects that it does not know
+        # Numba's protocol for objects of unknown types
         from numba import types
 
         return types.Dispatcher(self._dispatcher)

@@ -1,13 +1,13 @@
-"""Derivatives within functions that are recorded: written onto their tape, as products and sums among the rest.
+"""Nested derivatives: inside a recorded function, a derivative is written onto the enclosing tape.
 
-The function is recorded on a tape of its own, whose inputs are what it is differentiated by. What it uses from around
-it are further inputs, constants to this derivative and variables to those around it, even where they are the same
-values. Its decisions are those of the recording around it.
+The inner function is recorded on a tape of its own, whose inputs are its differentiated arguments. Values that it
+captures from the enclosing recording are further inputs: constants to the inner derivative, variables to the outer
+ones, even if they equal an argument. Its decisions belong to the enclosing recording.
 
-Where long arrays are recorded as such, it is recorded on the tape around, of copies of its arguments, so that it is
-known apart from the same values that it uses from around it. What depends on them is a program of its own, whose
-further inputs are what it takes from around; that is differentiated, and the result written back, with the arguments in
-the place of their copies.
+With long arrays, the inner function is recorded on the enclosing tape, on copies of its arguments, which distinguish
+them from captured equal values. The values that depend on the copies become a program of their own, with captured
+values as further inputs. That program is differentiated, and the result is written back, with the arguments in place
+of their copies.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Taken:
     shapes: tuple[tuple[int, ...] | None, ...]  # of the numeric ones; None for constants
     entries: list[NDArray[np.int64] | None]  # their references on the tape around, in their shapes
     slices: tuple[slice, ...]  # which of all entries belong to each
-    examples: list[Any]  # what is handed to the front end
+    examples: list[Any]  # arguments for the front end
 
     @classmethod
     def of(cls, outer: Any, arguments: Sequence[Any], static: frozenset[int], name: str) -> _Taken:
@@ -71,25 +71,25 @@ class _Taken:
             ArgumentError: for an argument that is neither real nor a constant.
         """
         shapes: list[tuple[int, ...] | None] = []
-        found: list[NDArray[np.int64] | None] = []
+        references: list[NDArray[np.int64] | None] = []
         slices: list[slice] = []
         examples: list[Any] = []
         end = 0
         for k, argument in enumerate(arguments):
             shape = None if k in static else _shape(argument, numbered(name, k))
             shapes.append(shape)
-            start, own = end, None
+            start, argument_references = end, None
             if shape is not None:
                 entries, boolean = entries_of(outer, argument)
                 if boolean:
                     raise ArgumentError(f"{numbered(name, k)} is a truth value that is recorded; expected real numbers")
-                own = np.asarray(entries, np.int64).reshape(shape)
-                end += own.size
-            found.append(own)
+                argument_references = np.asarray(entries, np.int64).reshape(shape)
+                end += argument_references.size
+            references.append(argument_references)
             slices.append(slice(start, end))
             is_example = isinstance(argument, Operand) and shape is not None
             examples.append(_example(shape or ()) if is_example else argument)
-        return cls(tuple(shapes), found, tuple(slices), examples)
+        return cls(tuple(shapes), references, tuple(slices), examples)
 
     def recorded(
         self, function: Callable[..., Any], tape: Any, inputs: Sequence[NDArray[np.int64] | None]
@@ -104,15 +104,15 @@ class _Taken:
         Raises:
             TraceError: for what cannot be recorded.
         """
-        recorder, place = recorder_of(function), ACTIVE.place
-        with recording_on(tape, place, nested=True):
+        recorder, location = recorder_of(function), ACTIVE.place
+        with recording_on(tape, location, nested=True):
             try:
                 result = recorder.run_nested(function, tape, self.examples, inputs)
             finally:
                 refusal = ACTIVE.refusal
             structure, leaves = flatten(result)
             outputs = [outputs_of(recorder, function, tape, path, leaf) for path, leaf in leaves]
-        if refusal is not None:  # what the function has caught counts for what is around it
+        if refusal is not None:  # a refusal that the function caught counts for the enclosing recording
             ACTIVE.refusal = refusal
         return one_by_one(outputs), tuple(references.shape for references in outputs), structure
 
@@ -140,11 +140,11 @@ def _nested(function: Callable[..., Any], taken: _Taken, outer: Any) -> tuple[Re
 
     The tape has an input for each entry of the arguments, and then one for each value that it takes from around it.
     """
-    given = one_by_one(taken.entries)
-    inner = NestedTape(given.tolist(), outer)
+    outer_references = one_by_one(taken.entries)
+    inner = NestedTape(outer_references.tolist(), outer)
     inputs = [
-        None if each is None else np.arange(own.start, own.stop, dtype=np.int64).reshape(each.shape)
-        for each, own in zip(taken.entries, taken.slices, strict=True)
+        None if each is None else np.arange(span.start, span.stop, dtype=np.int64).reshape(each.shape)
+        for each, span in zip(taken.entries, taken.slices, strict=True)
     ]
     outputs, shapes, structure = taken.recorded(function, inner, inputs)
     if inner.is_long:
@@ -152,7 +152,9 @@ def _nested(function: Callable[..., Any], taken: _Taken, outer: Any) -> tuple[Re
     inner.outputs = outputs.tolist()
     outer.folded_zero_signs |= inner.folded_zero_signs
     tape, further = inner.closed()
-    return Recording(Program.of(tape), taken.shapes, taken.slices, shapes, structure), np.concatenate([given, further])
+    return Recording(Program.of(tape), taken.shapes, taken.slices, shapes, structure), np.concatenate(
+        [outer_references, further]
+    )
 
 
 def _nested_in_blocks(
@@ -176,12 +178,12 @@ def _copied(tape: Program, references: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _parted(outer: Program, copies: NDArray[np.int64], outputs: NDArray[np.int64]) -> tuple[Program, NDArray[np.int64]]:
-    """Return the program of what depends on copies, and the references around of its further inputs.
+    """Return the program of the values that depend on copies, and the enclosing references of its further inputs.
 
     Args:
         outer: the tape around.
         copies: references to it; the first inputs of the program.
-        outputs: references to it; what the program computes.
+        outputs: references to it; the outputs of the program.
     """
     needed = outer.reached([column(outputs)])
     depends = np.zeros(len(outer.blocks) + 1, bool)  # the last stands for inputs and constants
@@ -193,14 +195,14 @@ def _parted(outer: Program, copies: NDArray[np.int64], outputs: NDArray[np.int64
             depends[position] = any(depends[outer.owners(operands)].any() for operands in block.operands)
             if depends[position]:
                 chosen.append(position)
-    own = np.zeros(len(outer), bool)  # what is computed on the tape that is made
+    is_moved = np.zeros(len(outer), bool)  # True for values computed on the new tape
     for position in chosen:
         block = outer.blocks[position]
-        own[block.start : block.start + block.size] = True
-    own[copies] = True
+        is_moved[block.start : block.start + block.size] = True
+    is_moved[copies] = True
     used = [column(outputs), *(each for position in chosen for each in outer.blocks[position].operands)]
     taken = np.unique(np.concatenate([each[each >= 0] for each in map(references_in, used)]))
-    taken = taken[~own[taken]]
+    taken = taken[~is_moved[taken]]
     made = Program(len(copies) + len(taken), signed_zeros=outer.signed_zeros)
     moving = Moving(outer, made, np.empty(0, np.int64), used)
     moving.place(copies, np.arange(len(copies)))
@@ -250,48 +252,48 @@ def derivative_within(
     with Preparation(name, options) as preparation:
         with preparation.stage("trace"):
             try:
-                found, given = (_nested_in_blocks if in_blocks else _nested)(function, taken, outer)
+                recording, sources = (_nested_in_blocks if in_blocks else _nested)(function, taken, outer)
             except LongBodyError:
-                # what is around is a body, which is too long as well, or has its loops, or may have none
+                # the enclosing tape is a body, which is too long as well, or has its loops, or may have none
                 if outer.open is outer or not outer.may_loop:
                     raise
                 outer.begin_loops()
-                in_blocks, (found, given) = True, _nested_in_blocks(function, taken, outer)
-        selection = selected(found)
-        check_number(found, kind, name)
+                in_blocks, (recording, sources) = True, _nested_in_blocks(function, taken, outer)
+        selection = selected(recording)
+        check_number(recording, kind, name)
         if in_blocks:
-            as_loops = _derived_as_loops(found, kind, selection, preparation)
+            as_loops = _derived_as_loops(recording, kind, selection, preparation)
             if as_loops is not None and as_loops.loops is not None:
-                references = replayed_blocks(as_loops.loops, outer, given)
+                references = replayed_blocks(as_loops.loops, outer, sources)
                 return _arranged(outer, references, as_loops.result_shapes, as_loops.structure)
-            found = found.as_scalars()
-        constants = _constants(found, kind, selection, outer, given)
-        key = _key(found, kind, selection, options, constants)
+            recording = recording.as_scalars()
+        constants = _constants(recording, kind, selection, outer, sources)
+        key = _key(recording, kind, selection, options, constants)
         if key in _KEPT:
-            found = _KEPT[key]
+            recording = _KEPT[key]
         else:
-            point = point_at(outer, given)
+            point = point_at(outer, sources)
             points = None if point is None else points_around(point)
             if kind.seeds is Seeds.SERIES:
-                found = taylor_recording(found, selection, preparation, points)
+                recording = taylor_recording(recording, selection, preparation, points)
             elif kind.derivatives:
-                found = derived(found, kind, selection, preparation, points, constants)
+                recording = derived(recording, kind, selection, preparation, points, constants)
             if key is not None and not preparation.context.cut_short:
                 if len(_KEPT) >= MOST_KEPT:
                     _KEPT.clear()
-                _KEPT[key] = found
-    replay = np.array(replayed(found.scalars, outer, given.tolist()), np.int64)
-    return _arranged(outer, replay, found.result_shapes, found.structure)
+                _KEPT[key] = recording
+    replay = np.array(replayed(recording.scalars, outer, sources.tolist()), np.int64)
+    return _arranged(outer, replay, recording.result_shapes, recording.structure)
 
 
 def _constants(
-    recording: Recording, kind: Kind, selection: Selection, outer: Any, given: NDArray[np.int64]
+    recording: Recording, kind: Kind, selection: Selection, outer: Any, sources: NDArray[np.int64]
 ) -> dict[int, float]:
     """Return the numbers of the inputs that a recording is differentiated by where these are constants around it."""
     if not kind.derivatives or _ATTACH in recording.scalars.codes:
         return {}
     inputs = inputs_of(recording, selection.positions)
-    return {k: outer.value_of(int(given[k])) for k in inputs.tolist() if given[k] < 0}
+    return {k: outer.value_of(int(sources[k])) for k in inputs.tolist() if sources[k] < 0}
 
 
 def _key(
@@ -316,14 +318,14 @@ def _derived_as_loops(
     recording: Recording, kind: Kind, selection: Selection, preparation: Preparation
 ) -> Recording | None:
     """Return recording of derivatives as loops; None if there are none, or too many."""
-    found: Recording | None = recording
+    current: Recording | None = recording
     if kind.seeds is Seeds.SERIES:
         as_loops = recording.loops is not None and not has_attached(recording.loops)
         return taylor_recording(recording, selection, preparation) if as_loops else None
     try:
         if kind.first is not None:
-            found = derived_as_loops(recording, kind.first, selection.whole, preparation)
-        return None if found is None else derived_as_loops(found, kind, selection, preparation)
+            current = derived_as_loops(recording, kind.first, selection.whole, preparation)
+        return None if current is None else derived_as_loops(current, kind, selection, preparation)
     except SizeError:
         return None
 

@@ -69,7 +69,7 @@ def root(
         ArgumentError: for a guess that is not real numbers; if there are not as many residuals as unknowns, or the root
             cannot be isolated since a residual depends on no unknown, or none on one of them.
         SizeError: if the steps would be too many operations.
-        TraceError: for what cannot be recorded, decisions on unknowns among it that are no choices.
+        TraceError: for an operation that cannot be recorded, such as a decision on unknowns that is no choice.
     """
     outer: Any = ACTIVE.tape
     structure, leaves = flatten(guess)
@@ -101,20 +101,22 @@ def root(
     if work > most:
         raise _too_long(name, steps, work)
     newton = _newton(equations, count, steps, rtol, atol)
-    found = np.array(replayed(newton, outer, [*start.tolist(), *taken.tolist()]), np.int64)
-    values = TracedArray(outer, found)
+    root_references = np.array(replayed(newton, outer, [*start.tolist(), *taken.tolist()]), np.int64)
+    values = TracedArray(outer, root_references)
     at = fixed(outer, values)
     entries = np.array(replayed(equations, outer, [*references_of(outer, at).tolist(), *taken.tolist()]), np.int64)
     matrix = fixed(outer, TracedArray(outer, entries[count:].reshape(count, count)))
     step = solve(outer, matrix, TracedArray(outer, entries[:count]), banded=True)
     solution = references_of(outer, attached(outer, values, -step))
-    first_of = {value: place for place, value in reversed([*enumerate(found.tolist())])}
-    solution = solution[[first_of[value] for value in found.tolist()]]  # unknowns that are the same are one solution
+    first_of = {value: position for position, value in reversed([*enumerate(root_references.tolist())])}
+    solution = solution[
+        [first_of[value] for value in root_references.tolist()]
+    ]  # unknowns that are the same are one solution
     parts, first = [], 0
     for shape, _ in places:
         size = int(np.prod(shape))
-        part = solution[first : first + size].reshape(shape)
-        parts.append(make(outer, part if shape else int(part)))
+        piece = solution[first : first + size].reshape(shape)
+        parts.append(make(outer, piece if shape else int(piece)))
         first += size
     return unflatten(structure, parts)
 
@@ -139,13 +141,13 @@ def _checked_pattern(equations: Tape, count: int, name: str) -> NDArray[np.bool_
     """Return the structural nonzeros of the Jacobian; refuse residuals and unknowns with an empty row or column."""
     jacobian = equations.outputs[count:]
     there = np.array([r >= 0 or equations.value_of(r) != 0.0 for r in jacobian]).reshape(count, count)
-    for axis, what, other in ((1, "residual", "unknown"), (0, "unknown", "residual")):
+    for axis, subject, other in ((1, "residual", "unknown"), (0, "unknown", "residual")):
         alone = np.flatnonzero(~there.any(axis=axis))
         if len(alone):
             depends = "depends on no" if axis else "is in no"
             raise ArgumentError(
-                f"{what} {alone[0]} of {name} {depends} {other}, so that its Jacobian is singular everywhere; expected "
-                "as many independent equations as unknowns"
+                f"{subject} {alone[0]} of {name} {depends} {other}, so that its Jacobian is singular everywhere; "
+                "expected as many independent equations as unknowns"
             )
     return there
 
@@ -161,10 +163,10 @@ def _newton(equations: Tape, count: int, steps: int, rtol: float, atol: float) -
         atol: absolute tolerance of the last two steps.
     """
     tape = Tape(equations.inputs)
-    y, given = list(range(count)), list(range(count, equations.inputs))
+    y, parameters = list(range(count)), list(range(count, equations.inputs))
     converged = tape.constant(1.0)
     for step in range(steps):
-        values = replayed(equations, tape, [*y, *given])
+        values = replayed(equations, tape, [*y, *parameters])
         matrix = TracedArray(tape, np.array(values[count:], np.int64).reshape(count, count))
         changes = references_of(
             tape, solve(tape, matrix, TracedArray(tape, np.array(values[:count], np.int64)), banded=True)

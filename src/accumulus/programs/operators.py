@@ -2,7 +2,7 @@
 
 Of straight-line code the program computes the values and the labels of the edges that are left in the graph
 (`accumulus.search.scarcity`); products with these are two programs more, compiled when the first product is asked for.
-Of loops the factor is the sparse Jacobian itself. What a program returns is joined to a `JacobianOperator`.
+Of loops the factor is the sparse Jacobian itself. A program's results are joined to a `JacobianOperator`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class JacobianOperator(LinearOperator):
         """Return the product with a vector of shape (columns,) or (columns, 1).
 
         Raises:
-            ArgumentError: for another shape, or what is no array of numbers; so do all other products.
+            ArgumentError: for another shape, or an object that is no array of numbers; so do all other products.
         """
         return super().matvec(self._checked(x, 1))
 
@@ -107,18 +107,18 @@ class JacobianOperator(LinearOperator):
         fits = is_vector if axes == 1 else is_matrix if axes == 2 else is_vector or is_matrix
         if fits and array.dtype.kind in "fiubc":
             return array
-        given = f"{array.dtype} of shape {array.shape}" if array.dtype.kind != "O" else type(x).__name__
+        description = f"{array.dtype} of shape {array.shape}" if array.dtype.kind != "O" else type(x).__name__
         expected = f"({columns}, k)" if axes == 2 else f"({columns},) or ({columns}, {'1' if axes else 'k'})"
-        others = array.ndim and array.shape[0] == rows != columns
-        hint = "; a product with the transposed one, A.T, takes this many" if others else ""
+        is_transposed = array.ndim and array.shape[0] == rows != columns
+        hint = "; a product with the transposed one, A.T, takes this many" if is_transposed else ""
         raise ArgumentError(
-            f"a Jacobian as an operator of shape {self.shape} was multiplied by {given}; expected real or complex "
-            f"numbers of shape {expected}{hint}"
+            f"a Jacobian as an operator of shape {self.shape} was multiplied by {description}; expected real or "
+            f"complex numbers of shape {expected}{hint}"
         )
 
     def _transpose(self) -> JacobianOperator:
-        given = self._products
-        products = replace(given, forward=given.reverse, reverse=given.forward)
+        original = self._products
+        products = replace(original, forward=original.reverse, reverse=original.forward)
         return JacobianOperator((self.shape[1], self.shape[0]), self.dtype, self.value, products)
 
     def _adjoint(self) -> JacobianOperator:
@@ -138,12 +138,12 @@ class JacobianOperator(LinearOperator):
 
 
 def _real(product: Callable[[Matrix], Matrix], X: Matrix) -> Matrix:
-    """Return a real product with what may be complex."""
+    """Return the product of a real matrix with a real or complex one."""
     X = np.asarray(X)
     if np.iscomplexobj(X):
         parts = product(np.hstack([X.real, X.imag]))
-        found: Matrix = parts[:, : X.shape[1]] + 1j * parts[:, X.shape[1] :]
-        return found
+        combined: Matrix = parts[:, : X.shape[1]] + 1j * parts[:, X.shape[1] :]
+        return combined
     return product(X)
 
 
@@ -158,21 +158,21 @@ def factored(recording: Recording, selection: Selection, preparation: Preparatio
     graph = whole.graph
     with preparation.stage("plan"):
         gone = scarce_set(graph, preparation.context)
-        left, kept = parted(graph, gone)
+        left, retained = parted(graph, gone)
         plan = plan_of(Linearization(left, (), whole.columns), preparation.context)
     with preparation.stage("emit"):
         tape = emit(plan.accumulation)
         places, _ = plan.accumulation.ordered_entries()
         ends, values = len(recording.scalars.outputs), recording.results
-        own, labels = tape.outputs[:ends], np.array(tape.outputs[ends:], np.int64)
+        leading, labels = tape.outputs[:ends], np.array(tape.outputs[ends:], np.int64)
         inputs = inputs_of(recording, selection.positions)
-        factors, given = Factors.of(whole, inputs, kept, places, labels, tape)
-        tape.outputs = [*own[:values], *given, *own[values:]]
+        factors, factor_outputs = Factors.of(whole, inputs, retained, places, labels, tape)
+        tape.outputs = [*leading[:values], *factor_outputs, *leading[values:]]
     of_roots = terminal_degrees(graph)[list(graph.roots)]
     # results that are equal share a root
     nonzeros = int(sum(of_roots[row] for row in whole.rows if row >= 0))
     structure = together([recording.structure, Leaf()])
-    shapes = (*recording.result_shapes, (len(given),))
+    shapes = (*recording.result_shapes, (len(factor_outputs),))
     with_labels = recording.returning(Program.of(canonical(tape)), shapes, structure)
     made = straight_line(with_labels, COMPILED, Selection((), Leaf()), preparation)
     made.join = _ByFactors(recording.structure, factors, options, nonzeros)

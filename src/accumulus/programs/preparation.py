@@ -49,7 +49,7 @@ class Preparation:
         self.seconds: dict[str, float] = {}
         #: Points of the function's domain, (points, inputs); None if none are known.
         self.points: NDArray[np.float64] | None = None
-        #: The line on the terminal; none where the user's own function is told.
+        #: The line on the terminal; none if a function of the user's gets the reports.
         self._line = ProgressLine(name, shown=options.shown)
         self._stage, self._is_warned = "", False
 
@@ -76,10 +76,10 @@ class Preparation:
         writing = WRITING * operations + GUARDED * guarded if writes else 0.0
         seconds = writing + compiling
         self.context.tell(self._stage, expected=seconds if seconds > PATIENCE else None)
-        what = f"{operations:,} operations of {self.name}"
+        subject = f"{operations:,} operations of {self.name}"
         if writes:
             size = BYTES * (operations + guarded)
-            check_fits(size, f"the {what}, written out one by one,", f"{INSTEAD[0].lower()}{INSTEAD[1:]}")
+            check_fits(size, f"the {subject}, written out one by one,", f"{INSTEAD[0].lower()}{INSTEAD[1:]}")
         if seconds <= PATIENCE:
             return
         quick = target_of("llvm").seconds(operations)
@@ -90,7 +90,7 @@ class Preparation:
         else:
             instead = INSTEAD
         done = "written out one by one" + " and compiled" * compiles
-        said = f"{what} are {done}, which takes about {seconds:.0f} s. {instead}"
+        said = f"{subject} are {done}, which takes about {seconds:.0f} s. {instead}"
         self._line.expect(seconds, said)
         if seconds > LONG and not self._is_warned and self.options.progress is not False:
             self._is_warned = True
@@ -98,7 +98,7 @@ class Preparation:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Time a block as the stage of this name."""
+        """Measure the time of a block under the name of a stage."""
         self._stage = name
         self._line.update(name)
         self.context.enter(name)

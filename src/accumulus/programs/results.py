@@ -38,7 +38,7 @@ class Results:
             that is a derivative.
         segment: the class of the kernel's arrays.
         pattern: where sparse results have structural nonzeros, if it is more places than these.
-        join: makes what is returned at a point of the results of all segments; by default their structure.
+        join: builds the returned value at a point from the results of all segments; by default their structure.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Results:
     ) -> None:
         self._segment, self._join = segment.of, join
         self.segments: list[Segment] = []
-        #: Shape of each segment at one point, as it is stored.
+        #: Stored shape of each segment at one point.
         self.shapes: list[Shape] = []
         self._patterns: list[SparsePattern | OpenPattern] = []
         #: Of the derivatives, and of all that is returned, with a leaf for each segment.
@@ -105,12 +105,12 @@ class Results:
         sparse: SparseFormat | None,
         pattern: Nonzeros | None,
     ) -> None:
-        """Add what is selected of the matrix of all results by all arguments: one array, or one matrix."""
+        """Add the selection of the matrix of all results by all arguments: one array, or one matrix."""
         inputs = inputs_of(recording, selection.positions)
-        found, fixed = places.arranged(nonzeros.as_matrix(inputs, skipped)), places.pattern
+        arranged, fixed = places.arranged(nonzeros.as_matrix(inputs, skipped)), places.pattern
         if fixed is None and pattern is not None:
             fixed = places.arranged(pattern.as_matrix(inputs, skipped))
-        self._add_derivative(found, fixed, first, places.matrix, places.shape, sparse)
+        self._add_derivative(arranged, fixed, first, places.matrix, places.shape, sparse)
 
     def _add(self, segment: Segment, shape: Shape) -> None:
         self.segments.append(segment)
@@ -141,10 +141,10 @@ class Results:
             return
         if places_of_all is not None:
             pattern, order = SparsePattern.ordered(places_of_all.rows, places_of_all.columns, size, fmt)
-            place = np.arange(len(pattern)) if order is None else np.argsort(order)
-            own = places_of_all.find(nonzeros, size[1])
+            slot_of = np.arange(len(pattern)) if order is None else np.argsort(order)
+            positions = places_of_all.find(nonzeros, size[1])
             self._patterns.append(pattern)
-            self._add(self._segment(len(pattern), nonzeros.outputs + first, place[own]), (len(pattern),))
+            self._add(self._segment(len(pattern), nonzeros.outputs + first, slot_of[positions]), (len(pattern),))
             return
         pattern, order = SparsePattern.ordered(nonzeros.rows, nonzeros.columns, size, fmt)
         outputs = nonzeros.outputs if order is None else nonzeros.outputs[order]
@@ -187,18 +187,18 @@ class Results:
         """Return True if places of nonzeros depend on indices among the arguments."""
         return any(isinstance(pattern, OpenPattern) for pattern in self._patterns)
 
-    def fixed_patterns(self, what: str) -> list[SparsePattern]:
+    def fixed_patterns(self, subject: str) -> list[SparsePattern]:
         """Return the pattern of each sparse result.
 
         Args:
-            what: needs them to be fixed, the subject of a sentence.
+            subject: needs them to be fixed, the subject of a sentence.
 
         Raises:
             ArgumentError: if they depend on indices among the arguments.
         """
         if self.is_open:
             raise ArgumentError(
-                f"{what} needs nonzeros in fixed places, and here these depend on indices among the arguments; make "
+                f"{subject} needs nonzeros in fixed places, and here these depend on indices among the arguments; make "
                 "those static (static_argnums), or use a new derivative for each array of indices"
             )
         return [pattern for pattern in self._patterns if isinstance(pattern, SparsePattern)]
@@ -242,8 +242,8 @@ class Results:
             raise ArgumentError(f"out has {len(arrays)} arrays; expected {len(expected)}, of shapes {expected}")
         for array, shape in zip(arrays, expected, strict=True):
             if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != self.dtype:
-                given = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-                raise ArgumentError(f"out is {given}; expected an array of {self.dtype} {shape}")
+                description = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+                raise ArgumentError(f"out is {description}; expected an array of {self.dtype} {shape}")
             if not (array.flags.c_contiguous and array.flags.writeable):
                 raise ArgumentError("out is read-only or not C-contiguous; expected an array as np.empty makes it")
         if points is None:
@@ -262,13 +262,13 @@ class Results:
             return tuple(out)
         names = list(paths(self.structure))
         structure, leaves = flatten(out)
-        found = dict(leaves)
-        if found.keys() != set(names) or not isinstance(structure, Branch):
+        arrays = dict(leaves)
+        if arrays.keys() != set(names) or not isinstance(structure, Branch):
             raise ArgumentError(
-                f"out has arrays at {', '.join(found)}; expected an array, a sequence of {len(names)} of them, or "
+                f"out has arrays at {', '.join(arrays)}; expected an array, a sequence of {len(names)} of them, or "
                 f"arrays in the structure of the results, at {', '.join(names)}"
             )
-        return [found[name] for name in names]
+        return [arrays[name] for name in names]
 
     def _shapes_of(self, points: int | None, transposed: bool) -> list[Shape]:
         if points is None:

@@ -54,7 +54,7 @@ def rewritten(
     rounds: Rounds,
     points: NDArray[np.float64] | None,
     kept_outputs: int = 0,
-    others: Callable[[], Iterable[Tape]] = tuple,
+    sources: Callable[[], Iterable[Tape]] = tuple,
 ) -> Rewritten:
     """Return the tape with fewer operations; arguments are those of `rewrite`."""
     options = context.options
@@ -62,28 +62,28 @@ def rewritten(
     with context.paused():
         looks = looks_at_points(tape, options.effort)
         key = tape_key(tape, context, kept_outputs, rounds, points if looks else None)
-        known = stored_tape(key, tape, kept_outputs) if cached else None
+        stored = stored_tape(key, tape, kept_outputs) if cached else None
         if (
-            known is not None
-            and known[1].get("multiplied")
-            and is_more_uncertain(canonical(tape), known[0], context, points)
+            stored is not None
+            and stored[1].get("multiplied")
+            and is_more_uncertain(canonical(tape), stored[0], context, points)
         ):
-            known = None
-    if known is not None:
-        found, notes = known
+            stored = None
+    if stored is not None:
+        shorter, notes = stored
         context.recall(notes["work"])
-        return Rewritten(found, True)
+        return Rewritten(shorter, True)
     notes = {}
     before = context.spent
-    made = rewrite(tape, context, kept_outputs=kept_outputs, rounds=rounds, points=points, others=others, notes=notes)
-    # what is refused at these points only may be taken at others
+    made = rewrite(tape, context, kept_outputs=kept_outputs, rounds=rounds, points=points, others=sources, notes=notes)
+    # candidates refused at these points may hold at others
     if cached and not context.cut_short and notes.get("multiplied", True):
         store_tape(key, made, notes | {"work": context.spent - before})
     return Rewritten(made, False)
 
 
 def others_for(linearization: Linearization, context: Context) -> Iterator[Tape]:
-    """Yield the derivatives in other orders, and those of the function where that is written in another way.
+    """Yield tapes of the derivatives in other orders, and of the function written in another way.
 
     Returns:
         Tapes with the outputs of the one that is emitted for the plan. The latter are what they should be but for
@@ -99,18 +99,18 @@ def others_for(linearization: Linearization, context: Context) -> Iterator[Tape]
         return
     function = _function(linearization, context)
     # one place of each entry
-    wanted = {entry: place for place, entry in _places(linearization, accumulation).items()}
+    coordinates_of = {entry: coordinates for coordinates, entry in _places(linearization, accumulation).items()}
     for way in (with_relations, with_sums_of_angles):
         rewritten = way(function)
         if rewritten is not None:
             for method in _REWRITTEN:
-                yield _derivatives(rewritten, linearization, wanted, method, context)
+                yield _derivatives(rewritten, linearization, coordinates_of, method, context)
 
 
 def _derivatives(
     function: Tape,
-    given: Linearization,
-    wanted: dict[int, tuple[int, int]],
+    original: Linearization,
+    coordinates_of: dict[int, tuple[int, int]],
     method: str,
     context: Context,
 ) -> Tape:
@@ -118,18 +118,19 @@ def _derivatives(
 
     Args:
         function: function with the same results as the given one.
-        given: graph of the function whose derivatives are computed.
-        wanted: row and column of each entry that is an output, in the order of these.
+        original: graph of the function whose derivatives are computed.
+        coordinates_of: row and column of each entry that is an output, in the order of these.
         method: name of the method of accumulation.
         context: options and deadline.
     """
-    linearization = linearize(function, given.columns)
-    linearization = replace(linearization, rows=linearization.rows[: len(given.rows)])
+    linearization = linearize(function, original.columns)
+    linearization = replace(linearization, rows=linearization.rows[: len(original.rows)])
     accumulation = _accumulation(linearization, method, context)
     tape, places = emit(accumulation), _places(linearization, accumulation)
     first, zero = len(function.outputs), tape.constant(0.0)
     tape.outputs[first:] = [
-        tape.outputs[first + places[place]] if place in places else zero for _, place in sorted(wanted.items())
+        tape.outputs[first + places[coordinates]] if coordinates in places else zero
+        for _, coordinates in sorted(coordinates_of.items())
     ]
     return tape
 
@@ -140,16 +141,16 @@ def _accumulation(linearization: Linearization, method: str, context: Context) -
 
 
 def _function(linearization: Linearization, context: Context) -> Tape:
-    """Return the function rewritten by rules; what its derivatives round as written stays, as the sign of |x| does."""
+    """Return the function rewritten by rules, but for values that derivatives round as written, as the sign of |x|."""
     tape = linearization.tape.copy()
-    own = np.frombuffer(needed(tape), bool)
+    is_needed = np.frombuffer(needed(tape), bool)
     outputs = tape.outputs
     tape.outputs = [*outputs, *(label for label in linearization.graph.labels if label >= 0)]
-    fixed = np.flatnonzero(own & np.frombuffer(as_written(tape), bool))
-    kept = fixed[fixed >= tape.inputs].tolist()
-    tape.outputs = [*kept, *outputs]
-    function = by_rules(tape, context.having(effort="balanced"), kept_outputs=len(kept))
-    del function.outputs[: len(kept)]
+    fixed = np.flatnonzero(is_needed & np.frombuffer(as_written(tape), bool))
+    retained = fixed[fixed >= tape.inputs].tolist()
+    tape.outputs = [*retained, *outputs]
+    function = by_rules(tape, context.having(effort="balanced"), kept_outputs=len(retained))
+    del function.outputs[: len(retained)]
     return function
 
 
@@ -168,16 +169,16 @@ def primal_operations(tape: Tape, values: int) -> frozenset[int]:
 def without_dead(tape: Tape, chosen: Collection[int]) -> tuple[Tape, frozenset[int]]:
     """Return the operations that outputs need, not rewritten, and the new references of those in `chosen`."""
     live = _operations(tape, tape.outputs)
-    place = np.full(len(tape), -1)
-    place[: tape.inputs] = np.arange(tape.inputs)
-    place[live] = tape.inputs + np.arange(len(live))
+    renumbered = np.full(len(tape), -1)
+    renumbered[: tape.inputs] = np.arange(tape.inputs)
+    renumbered[live] = tape.inputs + np.arange(len(live))
     rows = signed_rows(tape)[live]
-    rows[:, 1:] = moved(rows[:, 1:], place)
+    rows[:, 1:] = moved(rows[:, 1:], renumbered)
     # builders find nothing to simplify in what other builders left, so that each row writes one operation
     result, values = extended(tape.emptied(), rows)
-    result.outputs = moved(moved(tape.outputs, place), values).tolist()
-    kept = place[sorted(chosen)]
-    return result, frozenset(values[kept[kept >= 0]].tolist())
+    result.outputs = moved(moved(tape.outputs, renumbered), values).tolist()
+    selected = renumbered[sorted(chosen)]
+    return result, frozenset(values[selected[selected >= 0]].tolist())
 
 
 def _operations(tape: Tape, outputs: Sequence[int]) -> Integers:

@@ -41,18 +41,18 @@ class Integral(Call):
         program, p = self._integrand.program(COMPILED), x[2:]
         if np.isnan(x).any():
             return np.full(self.result_count, np.nan)
-        known: dict[float, Any] = {}
+        cached: dict[float, Any] = {}
 
         def values(s: float) -> Any:
-            if s not in known:
-                known[s] = program(s, p)
-            return known[s]
+            if s not in cached:
+                cached[s] = program(s, p)
+            return cached[s]
 
-        found = [
+        integrals = [
             quad(lambda s, j=j: values(s)[j], x[0], x[1], **dict(self._options))[:2]
             for j in range(self._integrand.results)
         ]
-        return np.array(found).T
+        return np.array(integrals).T
 
     def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
         """Differentiate under the integral sign; error estimates have no derivative."""
@@ -71,9 +71,9 @@ class Root(Call):
     """Unknowns y with r(y, p) = 0, as a function of the solver's start and p, flat.
 
     Args:
-        find: what finds the unknowns, given what it begins with and the parameters; it raises where it does not.
-        conditions: r; what is zero at the root.
-        unknowns, starts: entries of y, and of what the solver begins with.
+        find: solver: a function of a start and the parameters that returns the unknowns, or raises.
+        conditions: residual r, which is zero at the root.
+        unknowns, starts: entries of y, and of the solver's start.
     """
 
     def __init__(
@@ -89,21 +89,21 @@ class Root(Call):
         """Return the root that the solver finds."""
         if np.isnan(x).any():
             return np.full(self.result_count, np.nan)
-        found = np.asarray(self._find(x[: self._starts], x[self._starts :]), float).reshape(-1)
-        if not np.isfinite(found).all():
-            raise ConvergenceError(f"{self.name} was not found: unknowns are {found!r:.200}")
-        return found
+        unknowns = np.asarray(self._find(x[: self._starts], x[self._starts :]), float).reshape(-1)
+        if not np.isfinite(unknowns).all():
+            raise ConvergenceError(f"{self.name} was not found: unknowns are {unknowns!r:.200}")
+        return unknowns
 
     def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
-        """Use the implicit function theorem; what the solver begins with has no derivative."""
+        """Use the implicit function theorem; the start has no derivative."""
         n, starts = self.result_count, self._starts
         chosen = [k - starts for k in columns if k >= starts]
-        found: Any = np.zeros((n, 0))
+        sensitivities: Any = np.zeros((n, 0))
         if chosen:
             slopes = compiled(self._conditions, JACOBIAN, self.name, (0, 1))
             by_unknowns, by_parameters = slopes(self.recorded(x), x[starts:])
-            found = -np.linalg.solve(by_unknowns, by_parameters[:, chosen])
-        every = np.concatenate([np.zeros((n, len(columns) - len(chosen))), found], axis=1)
+            sensitivities = -np.linalg.solve(by_unknowns, by_parameters[:, chosen])
+        every = np.concatenate([np.zeros((n, len(columns) - len(chosen))), sensitivities], axis=1)
         order = np.argsort(np.argsort([k >= starts for k in columns], kind="stable"), kind="stable")
         return every[:, order].reshape(-1)
 

@@ -40,7 +40,7 @@ class Selection:
     seeds: tuple[int, ...] = ()
     # how many directions or weights there are, along the first axis of each; None for one, without an axis
     several: int | None = None
-    # what of the matrix of derivatives is wanted, and returned in the place of all; None for all
+    # selection of rows, columns or entries of the derivatives that is returned; None for all
     places: Wanted | None = None
 
     @property
@@ -104,22 +104,22 @@ def arranged(call: Restructured, asked: int | str | Sequence[int | str], name: s
     """
     alone = isinstance(asked, int | str)
     places: list[int | str] = []
-    for place in (asked,) if isinstance(asked, int | str) else asked:
+    for argument in (asked,) if isinstance(asked, int | str) else asked:
         count = len(call.positional)
-        if isinstance(place, int) and not -count <= place < count:
+        if isinstance(argument, int) and not -count <= argument < count:
             raise ArgumentError(f"argnums is {asked!r}; {name} was called with {count} arguments by position")
-        if isinstance(place, str) and place not in call.keywords:
-            raise ArgumentError(f"argnames is {asked!r}; {place} was not given, and has no default")
-        places.append(place % count if isinstance(place, int) else place)
+        if isinstance(argument, str) and argument not in call.keywords:
+            raise ArgumentError(f"argnames is {asked!r}; {argument} was not given, and has no default")
+        places.append(argument % count if isinstance(argument, int) else argument)
     if len(set(places)) < len(places):
         raise ArgumentError(f"argnums and argnames are {asked!r}; expected each argument once")
     structures: list[Structure] = []
     positions: list[int] = []
-    for place in places:
-        structure, numbers = call.place_of(place)
+    for argument in places:
+        structure, numbers = call.place_of(argument)
         if not numbers:
-            what = f"argument {place}" if isinstance(place, int) else place
-            raise ArgumentError(f"{what} of {name} holds no numbers; expected what can be differentiated by")
+            subject = f"argument {argument}" if isinstance(argument, int) else argument
+            raise ArgumentError(f"{subject} of {name} holds no numbers; expected what can be differentiated by")
         _check_independent(structure)
         structures.append(grafted(structure, Leaf()))
         positions += numbers
@@ -137,8 +137,8 @@ def _check_independent(structure: Structure) -> None:
             f"derivatives by these would miss it. Make {name} a property, or tell how to make a {kind} of its parts: "
             f"accumulus.register({kind}, …)"
         )
-    for part in structure.parts:
-        _check_independent(part)
+    for substructure in structure.parts:
+        _check_independent(substructure)
 
 
 def key_of_examples(examples: Sequence[Any], static: frozenset[int], name: str) -> tuple[Hashable, ...]:
@@ -156,10 +156,10 @@ def static_positions(static: int | Sequence[int], count: int) -> frozenset[int]:
     Raises:
         ArgumentError: if there is no such argument.
     """
-    given = (static,) if isinstance(static, int) else tuple(static)
-    if any(not isinstance(k, int) or not -count <= k < count for k in given):
+    positions = (static,) if isinstance(static, int) else tuple(static)
+    if any(not isinstance(k, int) or not -count <= k < count for k in positions):
         raise ArgumentError(f"static_argnums is {static!r}; {count} arguments were given")
-    return frozenset(k % count for k in given)
+    return frozenset(k % count for k in positions)
 
 
 # Rows, columns and entries -------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class Chosen:
         """Return the selection of a matrix of this size, the derivative of a function of this name.
 
         Raises:
-            ArgumentError: if it does not have what is wanted.
+            ArgumentError: if the selected rows, columns or entries do not exist.
         """
         if self._banded is not None:
             return _Band(size, np.arange(size[0]), np.arange(size[1]), None, name, *self._banded)
@@ -208,8 +208,8 @@ class Chosen:
         pairs = np.unique(np.stack([rows, columns], axis=1), axis=0)
         if self._sparse and len(pairs) < len(rows):
             raise ArgumentError("entries names a place twice; expected each once where a sparse matrix is returned")
-        own = np.unique(rows), np.unique(columns)
-        return (_Pattern if self._sparse else _Entries)(size, *own, pairs, name, rows, columns)
+        distinct = np.unique(rows), np.unique(columns)
+        return (_Pattern if self._sparse else _Entries)(size, *distinct, pairs, name, rows, columns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,12 +225,12 @@ class Wanted:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of what is returned, as an array."""
+        """Shape of the result, as an array."""
         return self.matrix
 
     @property
     def matrix(self) -> Size:
-        """Of what is returned, as a matrix of which nonzeros have places."""
+        """Shape of the result, as a matrix in which nonzeros have positions."""
         raise NotImplementedError
 
     def arranged(self, nonzeros: Nonzeros) -> Nonzeros:
@@ -262,15 +262,15 @@ class _Block(Wanted):
         return len(self.given_rows), len(self.given_columns)
 
     def arranged(self, nonzeros: Nonzeros) -> Nonzeros:
-        found = []
-        for positions, given, count in zip(
+        coordinates = []
+        for positions, selected, count in zip(
             (nonzeros.rows, nonzeros.columns), (self.given_rows, self.given_columns), self.size, strict=True
         ):
-            place = np.full(count, -1, np.int64)
-            place[given] = np.arange(len(given))
-            found.append(place[positions])
-        inside = (found[0] >= 0) & (found[1] >= 0)
-        return Nonzeros(found[0][inside], found[1][inside], nonzeros.outputs[inside]).in_order()
+            rank_of = np.full(count, -1, np.int64)
+            rank_of[selected] = np.arange(len(selected))
+            coordinates.append(rank_of[positions])
+        inside = (coordinates[0] >= 0) & (coordinates[1] >= 0)
+        return Nonzeros(coordinates[0][inside], coordinates[1][inside], nonzeros.outputs[inside]).in_order()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -289,20 +289,20 @@ class _Entries(Wanted):
         return 1, len(self.given_rows)
 
     def arranged(self, nonzeros: Nonzeros) -> Nonzeros:
-        found, at = self._found(nonzeros)
-        return Nonzeros(np.zeros(len(at), np.int64), at, nonzeros.outputs[found])
+        matches, at = self._found(nonzeros)
+        return Nonzeros(np.zeros(len(at), np.int64), at, nonzeros.outputs[matches])
 
     def _found(self, nonzeros: Nonzeros) -> tuple[Integers, Integers]:
         """Return nonzeros at the entries, and the positions of these entries; others are zero everywhere."""
         width = self.size[1]
-        known = nonzeros.rows.astype(np.int64) * width + nonzeros.columns
-        order = np.argsort(known)
+        nonzero_keys = nonzeros.rows.astype(np.int64) * width + nonzeros.columns
+        order = np.argsort(nonzero_keys)
         keys = self.given_rows * width + self.given_columns
-        places = np.searchsorted(known, keys, sorter=order)
-        inside = np.flatnonzero(places < len(known))
-        found: Integers = order[places[inside]]
-        same = known[found] == keys[inside]
-        return found[same], inside[same]
+        places = np.searchsorted(nonzero_keys, keys, sorter=order)
+        inside = np.flatnonzero(places < len(nonzero_keys))
+        matches: Integers = order[places[inside]]
+        same = nonzero_keys[matches] == keys[inside]
+        return matches[same], inside[same]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -314,8 +314,8 @@ class _Pattern(_Entries):
         return self.size
 
     def arranged(self, nonzeros: Nonzeros) -> Nonzeros:
-        found, at = self._found(nonzeros)
-        return Nonzeros(self.given_rows[at], self.given_columns[at], nonzeros.outputs[found]).in_order()
+        matches, at = self._found(nonzeros)
+        return Nonzeros(self.given_rows[at], self.given_columns[at], nonzeros.outputs[matches]).in_order()
 
     @property
     def pattern(self) -> Nonzeros:
@@ -347,54 +347,56 @@ class _Band(Wanted):
         return Nonzeros(self.upper + below, nonzeros.columns, nonzeros.outputs).in_order()
 
 
-def _choice(option: str, given: Any) -> Any:
+def _choice(option: str, selected: Any) -> Any:
     """Return positions, a mask or a slice as copied arrays; None for all."""
-    if given is None or isinstance(given, slice):
-        return given
-    array = np.array(given)
+    if selected is None or isinstance(selected, slice):
+        return selected
+    array = np.array(selected)
     if array.dtype == bool:
         return array.ravel()
     if array.size == 0:
         return np.zeros(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise ArgumentError(f"{option} is {given!r:.80}; expected positions, one after the other, a slice, or a mask")
+        raise ArgumentError(
+            f"{option} is {selected!r:.80}; expected positions, one after the other, a slice, or a mask"
+        )
     return array.astype(np.int64)
 
 
-def _positions(given: Any, count: int, what: str, *, once: bool = True) -> Integers:
+def _positions(selected: Any, count: int, subject: str, *, once: bool = True) -> Integers:
     """Return positions, counted from the first, from indices, a slice or a mask."""
-    if given is None:
+    if selected is None:
         return np.arange(count)
-    if isinstance(given, slice):
+    if isinstance(selected, slice):
         try:
-            return np.arange(count)[given]
+            return np.arange(count)[selected]
         except (TypeError, ValueError) as error:
-            raise ArgumentError(f"{what} are {given!r}; expected a slice of whole numbers: {error}") from None
-    if given.dtype == bool:
-        if len(given) != count:
-            raise ArgumentError(f"{what} are a mask of {len(given)} entries; expected {count}")
-        return np.flatnonzero(given)
-    wrong = given[(given < -count) | (given >= count)]
+            raise ArgumentError(f"{subject} are {selected!r}; expected a slice of whole numbers: {error}") from None
+    if selected.dtype == bool:
+        if len(selected) != count:
+            raise ArgumentError(f"{subject} are a mask of {len(selected)} entries; expected {count}")
+        return np.flatnonzero(selected)
+    wrong = selected[(selected < -count) | (selected >= count)]
     if len(wrong):
-        raise ArgumentError(f"{what} have {wrong[0]}; there are {count}, counted from 0")
-    found: Integers = given % max(count, 1)
-    if once and len(np.unique(found)) < len(found):
-        raise ArgumentError(f"{what} have a position twice; expected each once")
-    return found
+        raise ArgumentError(f"{subject} have {wrong[0]}; there are {count}, counted from 0")
+    positions: Integers = selected % max(count, 1)
+    if once and len(np.unique(positions)) < len(positions):
+        raise ArgumentError(f"{subject} have a position twice; expected each once")
+    return positions
 
 
-def _entries(given: Any) -> tuple[Integers, Integers, Size | None]:
+def _entries(entries: Any) -> tuple[Integers, Integers, Size | None]:
     """Return rows and columns of entries, and the shape of the matrix that has them, if one is given."""
     wrong = ArgumentError(
-        f"entries is {given!r:.80}; expected a pair (rows, columns) of as many positions each, or a sparse matrix"
+        f"entries is {entries!r:.80}; expected a pair (rows, columns) of as many positions each, or a sparse matrix"
     )
     shape = None
-    if hasattr(given, "tocoo"):
-        matrix = given.tocoo()
+    if hasattr(entries, "tocoo"):
+        matrix = entries.tocoo()
         rows, columns, shape = matrix.row, matrix.col, (int(matrix.shape[0]), int(matrix.shape[1]))
     else:
         try:
-            rows, columns = given
+            rows, columns = entries
         except (TypeError, ValueError):
             raise wrong from None
     rows, columns = _choice("rows of entries", rows), _choice("columns of entries", columns)
@@ -405,10 +407,10 @@ def _entries(given: Any) -> tuple[Integers, Integers, Size | None]:
     return rows, columns, shape
 
 
-def _bandwidths(given: Any) -> Size:
-    whole = isinstance(given, tuple | list) and len(given) == 2
-    if not whole or any(isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0 for k in given):
+def _bandwidths(bandwidths: Any) -> Size:
+    whole = isinstance(bandwidths, tuple | list) and len(bandwidths) == 2
+    if not whole or any(isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0 for k in bandwidths):
         raise ArgumentError(
-            f"banded is {given!r}; expected how many diagonals there are below and above the main one, as (1, 2)"
+            f"banded is {bandwidths!r}; expected how many diagonals there are below and above the main one, as (1, 2)"
         )
-    return int(given[0]), int(given[1])
+    return int(bandwidths[0]), int(bandwidths[1])

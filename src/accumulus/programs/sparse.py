@@ -27,7 +27,7 @@ PART: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class OpenColumns:
-    """Columns of nonzeros that depend on indices: what is known of each before a call.
+    """Columns of nonzeros that depend on indices: facts on each that hold before a call.
 
     Attributes:
         outputs: positions behind the derivatives at which the column is computed; -1 of columns that are known.
@@ -65,43 +65,52 @@ class Nonzeros:
         columns = np.array(linearization.columns, np.intp)[pairs[outputs, 1]]
         return cls(np.repeat(np.arange(len(roots)), counts), columns, outputs)
 
-    def opened(self, found: Opened, inputs: int) -> tuple[Nonzeros, NDArray[np.int64]]:
+    def opened(self, index_columns: Opened, inputs: int) -> tuple[Nonzeros, NDArray[np.int64]]:
         """Return these with columns from a number of inputs on by indices, and references of their numbers."""
         is_open = self.columns >= inputs
         at = self.columns[is_open] - inputs
         if is_open.all():
-            columns, groups, ranks, last = found.first[at], found.groups[at], found.ranks[at], found.last[at]
+            columns, groups, ranks, last = (
+                index_columns.first[at],
+                index_columns.groups[at],
+                index_columns.ranks[at],
+                index_columns.last[at],
+            )
             outputs = len(at) + np.arange(len(at))
         else:
             columns = self.columns.astype(np.int64)
             outputs, groups, ranks, last = (np.full(len(columns), -1) for _ in range(4))
             last[:] = columns
-            columns[is_open], last[is_open] = found.first[at], found.last[at]
-            groups[is_open], ranks[is_open] = found.groups[at], found.ranks[at]
+            columns[is_open], last[is_open] = index_columns.first[at], index_columns.last[at]
+            groups[is_open], ranks[is_open] = index_columns.groups[at], index_columns.ranks[at]
             outputs[is_open] = len(columns) + np.arange(len(at))
         keys = self.rows, columns, groups, ranks
         order: Any = slice(None) if _is_in_order(keys) else np.lexsort(keys[::-1])
         open_columns = OpenColumns(outputs[order], groups[order], last[order])
-        return Nonzeros(self.rows[order], columns[order], self.outputs[order], open_columns), found.columns[at]
+        return Nonzeros(self.rows[order], columns[order], self.outputs[order], open_columns), index_columns.columns[at]
 
     def block(self, rows: range, columns: range) -> Nonzeros:
         """Return the nonzeros of a block, whose rows and columns count from 0."""
         first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
         if self.open is not None:
-            part = slice(int(first), int(last))
-            inside = (self.columns[part] >= columns.start) & (self.columns[part] < columns.stop)
+            span = slice(int(first), int(last))
+            inside = (self.columns[span] >= columns.start) & (self.columns[span] < columns.stop)
             which = np.arange(first, last)[inside]
             down, along = self.rows[which] - rows.start, self.columns[which] - columns.start
             return Nonzeros(down, along, self.outputs[which], self.open.chosen(which, columns.start))
         chosen = slice(first, last)
-        given = self.columns[chosen]
-        if not len(given) or (columns.start <= int(given.min()) and int(given.max()) < columns.stop):
-            own = self.rows[chosen] - rows.start if rows.start else self.rows[chosen]
-            return Nonzeros(own, given - columns.start if columns.start else given, self.outputs[chosen])
-        inside = (given >= columns.start) & (given < columns.stop)
+        column_indices = self.columns[chosen]
+        if not len(column_indices) or (
+            columns.start <= int(column_indices.min()) and int(column_indices.max()) < columns.stop
+        ):
+            shifted_rows = self.rows[chosen] - rows.start if rows.start else self.rows[chosen]
+            return Nonzeros(
+                shifted_rows, column_indices - columns.start if columns.start else column_indices, self.outputs[chosen]
+            )
+        inside = (column_indices >= columns.start) & (column_indices < columns.stop)
         return Nonzeros(
             self.rows[chosen][inside] - rows.start,
-            given[inside] - columns.start,
+            column_indices[inside] - columns.start,
             self.outputs[chosen][inside],
         )
 
@@ -110,9 +119,9 @@ class Nonzeros:
         places = np.union1d(self._places(width), other._places(width))
         return Nonzeros(places // width, places % width, np.zeros(len(places), np.intp))
 
-    def find(self, others: Nonzeros, width: int) -> NDArray[np.intp]:
+    def find(self, nonzeros: Nonzeros, width: int) -> NDArray[np.intp]:
         """Return the positions among these places, row by row, of others, which are among them."""
-        return np.searchsorted(self._places(width), others._places(width))
+        return np.searchsorted(self._places(width), nonzeros._places(width))
 
     def of_one_triangle(self, inputs: NDArray[np.int64], skipped: int, *, upper: bool) -> Nonzeros:
         """Return the nonzeros of a symmetric matrix, taking both triangles from one where it has them.
@@ -122,20 +131,20 @@ class Nonzeros:
             skipped: number of leading rows that are not part of the matrix.
             upper: if True, the upper triangle is the one that is computed.
         """
-        place = np.zeros(int(inputs.max(initial=0)) + 1, np.int64)
-        place[inputs] = np.arange(len(inputs))
-        rows, columns = self.rows.astype(np.int64) - skipped, place[self.columns]
+        column_of = np.zeros(int(inputs.max(initial=0)) + 1, np.int64)
+        column_of[inputs] = np.arange(len(inputs))
+        rows, columns = self.rows.astype(np.int64) - skipped, column_of[self.columns]
         keys, partners = rows * len(inputs) + columns, columns * len(inputs) + rows
         order = np.argsort(keys)
-        found = order[np.minimum(np.searchsorted(keys[order], partners), max(len(keys) - 1, 0))]
-        taken = (keys[found] == partners) & ((rows > columns) if upper else (rows < columns))
-        return Nonzeros(self.rows, self.columns, np.where(taken, self.outputs[found], self.outputs))
+        partner = order[np.minimum(np.searchsorted(keys[order], partners), max(len(keys) - 1, 0))]
+        taken = (keys[partner] == partners) & ((rows > columns) if upper else (rows < columns))
+        return Nonzeros(self.rows, self.columns, np.where(taken, self.outputs[partner], self.outputs))
 
     def mirrored(self, inputs: NDArray[np.int64], skipped: int) -> Nonzeros:
         """Return the places of a symmetric matrix, of which these are on and below the diagonal; arguments as above."""
-        place = np.zeros(int(inputs.max(initial=0)) + 1, np.int64)
-        place[inputs] = np.arange(len(inputs))
-        rows, columns = self.rows.astype(np.int64) - skipped, place[self.columns]
+        column_of = np.zeros(int(inputs.max(initial=0)) + 1, np.int64)
+        column_of[inputs] = np.arange(len(inputs))
+        rows, columns = self.rows.astype(np.int64) - skipped, column_of[self.columns]
         below = rows > columns
         all_rows, all_columns = np.concatenate([rows, columns[below]]), np.concatenate([columns, rows[below]])
         outputs = np.concatenate([self.outputs, self.outputs[below]])
@@ -144,10 +153,10 @@ class Nonzeros:
 
     def as_matrix(self, inputs: NDArray[np.int64], skipped: int) -> Nonzeros:
         """Return rows from 0 behind those that are skipped, and columns counted among `inputs`; in any order."""
-        place = np.zeros(int(inputs.max(initial=0)) + 1, np.int64)
-        place[inputs] = np.arange(len(inputs))
+        column_of = np.zeros(int(inputs.max(initial=0)) + 1, np.int64)
+        column_of[inputs] = np.arange(len(inputs))
         behind = self.rows >= skipped
-        rows, columns = self.rows[behind].astype(np.int64) - skipped, place[self.columns[behind]]
+        rows, columns = self.rows[behind].astype(np.int64) - skipped, column_of[self.columns[behind]]
         return Nonzeros(rows, columns, self.outputs[behind])
 
     def in_order(self) -> Nonzeros:
@@ -213,7 +222,7 @@ class SparsePattern:
 
     @property
     def indices(self) -> NDArray[np.int32]:
-        """Column of each nonzero, for csc its row: what belongs beside `indptr`."""
+        """Column of each nonzero, for csc its row: the array beside `indptr`."""
         return self.rows if self.format == "csc" else self.columns
 
     def matrix(self, data: NDArray[Any]) -> csr_array | csc_array | coo_array:
@@ -234,7 +243,7 @@ class SparsePattern:
     def _template(self) -> Any:
         from scipy.sparse import coo_array, csc_array, csr_array
 
-        # empty: what it holds comes with each matrix, of the same dtypes
+        # empty: each matrix brings its own arrays, of the same dtypes
         matrix: Any = {"csr": csr_array, "csc": csc_array, "coo": coo_array}[self.format](self.shape, dtype=np.float64)
         matrix.has_canonical_format = True  # sorted, each place once
         return matrix
@@ -252,7 +261,7 @@ class OpenPattern:
         rows, columns: of each nonzero, row by row; columns where they are known.
         open: which nonzeros have columns that a call computes.
         before: columns before those of the matrix, as they are computed.
-        is_ordered: True if columns ascend in each row, whatever the indices; else equal places are added.
+        is_ordered: True if columns ascend in each row for all indices; else equal places are added.
         format: format of the SciPy matrices that are made.
     """
 
@@ -271,16 +280,16 @@ class OpenPattern:
     @classmethod
     def of(cls, nonzeros: Nonzeros, size: tuple[int, int], before: int, fmt: SparseFormat) -> OpenPattern:
         """Return the pattern of nonzeros with open columns."""
-        found = nonzeros.open
-        assert found is not None
-        down, groups = np.diff(nonzeros.rows), found.groups
+        open_columns = nonzeros.open
+        assert open_columns is not None
+        down, groups = np.diff(nonzeros.rows), open_columns.groups
         together = (groups[1:] == groups[:-1]) & (groups[1:] >= 0)
-        ordered = bool(((down > 0) | together | (nonzeros.columns[1:] > found.last[:-1])).all())
+        ordered = bool(((down > 0) | together | (nonzeros.columns[1:] > open_columns.last[:-1])).all())
         rows, columns = np.array(nonzeros.rows, np.int32), np.array(nonzeros.columns, np.int32)
-        return cls(size, rows, columns, np.flatnonzero(found.outputs >= 0), before, ordered, fmt)
+        return cls(size, rows, columns, np.flatnonzero(open_columns.outputs >= 0), before, ordered, fmt)
 
     def outputs(self, nonzeros: Nonzeros) -> NDArray[np.int64]:
-        """Return the positions of the values, then of the open columns, among derivatives and what follows them."""
+        """Return the positions of the values, then of the open columns, among the derivatives and columns."""
         assert nonzeros.open is not None
         return np.concatenate([nonzeros.outputs.astype(np.int64), nonzeros.open.outputs[self.open]])
 
@@ -291,12 +300,12 @@ class OpenPattern:
         columns = self.columns.copy()
         vars(self)["_taken"] = taken = numbers[len(self.rows) :]
         columns[self.open] = taken - self.before
-        found: Any = csr_array(self.shape, dtype=np.float64)
-        found.data, found.indices, found.indptr = numbers[: len(self.rows)], columns, self._indptr.copy()
-        found.has_canonical_format = self.is_ordered
+        csr: Any = csr_array(self.shape, dtype=np.float64)
+        csr.data, csr.indices, csr.indptr = numbers[: len(self.rows)], columns, self._indptr.copy()
+        csr.has_canonical_format = self.is_ordered
         if not self.is_ordered:
-            found.sum_duplicates()
-        return found if self.format == "csr" else found.tocsc() if self.format == "csc" else found.tocoo()
+            csr.sum_duplicates()
+        return csr if self.format == "csr" else csr.tocsc() if self.format == "csc" else csr.tocoo()
 
     @property
     def last(self) -> SparsePattern:
@@ -310,8 +319,8 @@ class OpenPattern:
             raise ArgumentError(
                 "the places of nonzeros depend on indices among the arguments; call the derivative first"
             )
-        found = self.matrix(np.concatenate([np.ones(len(self.rows)), taken])).tocoo()
-        return SparsePattern.ordered(found.coords[0], found.coords[1], self.shape, self.format)[0]
+        matrix = self.matrix(np.concatenate([np.ones(len(self.rows)), taken])).tocoo()
+        return SparsePattern.ordered(matrix.coords[0], matrix.coords[1], self.shape, self.format)[0]
 
     @cached_property
     def _indptr(self) -> NDArray[np.int32]:
@@ -370,7 +379,7 @@ class SparseBatch(Sequence[Any]):
             chosen = self.data[:, point] if self.transposed else self.data[point]
             return SparseBatch(chosen, self.pattern, self.transposed)
         values = self.data[:, point] if self.transposed else self.data[point]
-        return self.pattern.matrix(np.array(values))  # what is done to one matrix leaves the others alone
+        return self.pattern.matrix(np.array(values))  # a copy: changes of one matrix leave the others alone
 
     def __iter__(self) -> Iterator[Any]:
         return (self[point] for point in range(len(self)))

@@ -20,8 +20,8 @@ class Watched:
 
     Attributes:
         holder: objects whose attributes are watched for changes.
-        captured: what they and objects among the examples held when it was recorded; None before that, and where
-            nothing is watched.
+        captured: values that they and objects among the examples held at the recording; None before it, and if nothing
+            is watched.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -42,7 +42,7 @@ class Watched:
         at_once: bool = False,
         opens_indices: bool = False,
     ) -> Recording:
-        """Record the function, and watch what it captures from now on; see `accumulus.frontends.record.record`.
+        """Record the function, and watch its captured variables from now on; see `accumulus.frontends.record.record`.
 
         Attributes of objects among the examples are watched, too.
         """

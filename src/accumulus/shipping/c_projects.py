@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from accumulus.programs.sparse import SparsePattern
 
 
-#: What a portable library is compiled for: processors of the last ten years, which fuse products with sums.
+#: Targets of portable libraries: processors of the last ten years, which fuse products with sums.
 _PROCESSORS: Final = {"x86_64": "x86-64-v3", "amd64": "x86-64-v3", "aarch64": "armv8-a", "arm64": "armv8-a"}
 #: Instructions of these, as compilers can ask for them.
 _FEATURES: Final = {"x86-64-v3": ("avx2", "fma", "bmi2")}
@@ -54,7 +54,7 @@ class CProject:
 
     Attributes:
         name: name of its function.
-        program: what it computes.
+        program: program of the function.
         parameters: names of its arguments.
         names: names of its result arrays.
         patterns: of sparse results, where their nonzeros are, by name.
@@ -119,14 +119,14 @@ class CProject:
 
     @property
     def header(self) -> str:
-        """The header: what is computed, and declarations, also of where the nonzeros of sparse results are."""
+        """The header: a summary, and declarations of the function and of the tables of nonzeros."""
         tables = [
-            f"/* {part} of the nonzeros of {result}, a matrix of {shape[0]} x {shape[1]} */\n"
-            f"extern const int {self.name}_{result}_{part}[{len(numbers)}];"
-            for result, shape, part, numbers in self._tables()
+            f"/* {axis} of the nonzeros of {result}, a matrix of {shape[0]} x {shape[1]} */\n"
+            f"extern const int {self.name}_{result}_{axis}[{len(numbers)}];"
+            for result, shape, axis, numbers in self._tables()
         ]
-        program, given = self.program, ", ".join(f"a{k} is {name}" for k, name in enumerate(self.parameters))
-        about = printable(f"{program.kind.title} of {program.name}{given and '; '}{given}").replace("*/", "* /")
+        program, arguments = self.program, ", ".join(f"a{k} is {name}" for k, name in enumerate(self.parameters))
+        about = printable(f"{program.kind.title} of {program.name}{arguments and '; '}{arguments}").replace("*/", "* /")
         text = f"/* {about} */\n\n{self.source.header}"
         end = text.index("#ifdef __cplusplus\n}")
         return text if not tables else text[:end] + "\n".join(tables) + "\n\n" + text[end:]
@@ -135,16 +135,16 @@ class CProject:
     def code(self) -> str:
         """The functions and tables, to be put behind the header."""
         tables = [
-            f"const int {self.name}_{result}_{part}[{len(numbers)}] = {{{', '.join(map(str, numbers))}}};\n"
-            for result, _, part, numbers in self._tables()
+            f"const int {self.name}_{result}_{axis}[{len(numbers)}] = {{{', '.join(map(str, numbers))}}};\n"
+            for result, _, axis, numbers in self._tables()
         ]
         return "".join([self.source.code, *tables])
 
     def _tables(self) -> list[tuple[str, tuple[int, int], str, list[int]]]:
         return [
-            (result, pattern.shape, part, numbers.tolist())
+            (result, pattern.shape, axis, numbers.tolist())
             for result, pattern in self.patterns.items()
-            for part, numbers in (("rows", pattern.rows), ("columns", pattern.columns))
+            for axis, numbers in (("rows", pattern.rows), ("columns", pattern.columns))
             if len(numbers)
         ]
 
@@ -168,8 +168,8 @@ def compiled_library(text: str, path: Path, *, native: bool) -> None:
 
 def _processor(native: bool) -> str:
     """Return the processor that libraries are compiled for."""
-    known = _PROCESSORS.get(platform.machine().lower())
-    return "native" if native or known is None else known
+    portable = _PROCESSORS.get(platform.machine().lower())
+    return "native" if native or portable is None else portable
 
 
 def source_of(program: CompiledProgram, name: str, segments: Any, lanes: int = 0) -> CSource | LoopSource:

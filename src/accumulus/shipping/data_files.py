@@ -46,9 +46,9 @@ class Arrays:
 
     def add(self, array: Any, dtype: Any = None) -> int:
         """Return the position of a new array."""
-        kept = np.ascontiguousarray(array, dtype)
-        self.table.append([kept.dtype.newbyteorder("<").str, list(np.shape(array)), self._size])
-        content = kept.astype(kept.dtype.newbyteorder("<"), copy=False).tobytes()
+        contiguous = np.ascontiguousarray(array, dtype)
+        self.table.append([contiguous.dtype.newbyteorder("<").str, list(np.shape(array)), self._size])
+        content = contiguous.astype(contiguous.dtype.newbyteorder("<"), copy=False).tobytes()
         content += bytes(-len(content) % _ALIGNMENT)
         self._parts.append(content)
         self._size += len(content)
@@ -60,18 +60,18 @@ class Arrays:
 
 
 class Fields:
-    """An object of the JSON that was read: what is asked of it is there and of the right kind, or a `FileError`.
+    """Object of the JSON of a file: its getters return values of the right kind, or raise a `FileError`.
 
     Args:
         data: the object.
-        what: it is, for messages.
+        subject: name of the object, for messages.
         arrays: of the file.
     """
 
-    def __init__(self, data: Any, what: str, arrays: Sequence[NDArray[Any]]) -> None:
+    def __init__(self, data: Any, subject: str, arrays: Sequence[NDArray[Any]]) -> None:
         if not isinstance(data, dict):
-            raise FileError(f"{what} is {shortened(data)}; expected an object")
-        self.data, self.what, self.arrays = data, what, arrays
+            raise FileError(f"{subject} is {shortened(data)}; expected an object")
+        self.data, self.what, self.arrays = data, subject, arrays
 
     def _wrong(self, name: str, expected: str) -> FileError:
         return FileError(f"'{name}' of {self.what} is {shortened(self.data.get(name))}; expected {expected}")
@@ -117,10 +117,10 @@ class Fields:
         position = self.data.get(name)
         if type(position) is not int or not 0 <= position < len(self.arrays):
             raise self._wrong(name, f"the position of one of {len(self.arrays)} arrays")
-        found = self.arrays[position]
-        if found.ndim != 1 or found.dtype.kind not in kinds:
-            raise FileError(f"'{name}' of {self.what} is an array of {found.dtype} {found.shape}; expected a row")
-        return found
+        row = self.arrays[position]
+        if row.ndim != 1 or row.dtype.kind not in kinds:
+            raise FileError(f"'{name}' of {self.what} is an array of {row.dtype} {row.shape}; expected a row")
+        return row
 
     def shape(self, value: Any) -> tuple[int, ...]:
         """Return a shape, as it was written."""
@@ -142,13 +142,13 @@ def write_data(path: str | PathLike[str], data: Mapping[str, Any], arrays: Array
     body = text + arrays.bytes()
     content = MAGIC + _HEAD.pack(VERSION, _digest(len(text), body), len(text)) + body
     target = Path(path)
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    unfinished = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
-        part.write_bytes(content)
-        os.replace(part, target)
+        unfinished.write_bytes(content)
+        os.replace(unfinished, target)
     except BaseException:
         with suppress(OSError):
-            part.unlink()
+            unfinished.unlink()
         raise
 
 
@@ -200,6 +200,6 @@ def _array(entry: Any, content: memoryview) -> NDArray[Any]:
         raise FileError(f"an array has the type {shortened(name)}; expected numbers")
     if type(at) is not int or not 0 <= at <= len(content) or count * dtype.itemsize > len(content) - at:
         raise FileError("an array reaches beyond the end of the file")
-    found = np.frombuffer(content, dtype, count, at).reshape(shape)
-    found.flags.writeable = False
-    return found
+    array = np.frombuffer(content, dtype, count, at).reshape(shape)
+    array.flags.writeable = False
+    return array

@@ -50,11 +50,11 @@ _EMPTY: Final = inspect.Parameter.empty
 def save(derivative: Derivative, path: str | PathLike[str]) -> None:
     """Write a derivative to a file that `load` reads: its programs, without its function.
 
-    What is saved is what the derivative has compiled: a program for each shape of its arguments, and for each case of a
+    The file holds the compiled programs: one for each shape of the arguments, and for each case of a
     function that decides on values. The file is the same for every machine.
 
     Args:
-        derivative: what `accumulus.jacobian`, or another function that makes derivatives, has returned.
+        derivative: derivative that `accumulus.jacobian` or a similar function returned.
         path: path of the file, which is written as a whole or not at all.
 
     Raises:
@@ -111,8 +111,8 @@ def load(path: str | PathLike[str], *, classes: Iterable[type] = ()) -> LoadedDe
             not imported, or of ``__main__``.
 
     Returns:
-        What is called as the derivative was. Arguments of a shape, or a structure, that was not saved are an
-        `ArgumentError`, points of another case a `CaseError`.
+        The derivative, called as the saved one. A call with a shape or structure that was not saved raises an
+        `ArgumentError`, at a point of another case a `CaseError`.
 
     Raises:
         FileError: if it is no such file, was changed, is of another version, or needs a class that is not there.
@@ -148,7 +148,7 @@ class SavedFunction:
 
 
 class LoadedDerivative(Derivative):
-    """A derivative from a file: called as the one that was saved, for what that had compiled."""
+    """A derivative from a file: called as the saved one, for the shapes and cases that it had compiled."""
 
     def _form_of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Derivative, tuple[Any, ...]]:
         if self._forms is None:
@@ -176,10 +176,10 @@ class LoadedDerivative(Derivative):
         shapes = [np.shape(x) for x in examples]
         alike = [cases for cases in self._programs.values() if _fits(cases, examples)]
         if not alike:
-            known = " or ".join(sorted({str(cases.argument_shapes) for cases in self._programs.values()}))
+            saved_shapes = " or ".join(sorted({str(cases.argument_shapes) for cases in self._programs.values()}))
             raise ArgumentError(
                 f"the file of {self.__name__} has no program for arguments of the shapes {shapes}, or for these "
-                f"constants; it has one for {known or 'other structures'}. Save it again after a call with such "
+                f"constants; it has one for {saved_shapes or 'other structures'}. Save it again after a call with such "
                 "arguments"
             )
         for program in alike[0].programs:  # at the very border of two cases guards that are compiled may all fail
@@ -196,8 +196,8 @@ class LoadedDerivative(Derivative):
     def report(self) -> LoadedReport:  # type: ignore[override]
         """Return the report of the program that was called last."""
         program, last = self._program(), self._last_form._last
-        found: LoadedReport = program.report()
-        return replace(found, cases=1 if last is None else len(last[0].programs))
+        summary: LoadedReport = program.report()
+        return replace(summary, cases=1 if last is None else len(last[0].programs))
 
 
 def _fits(cases: Cases, examples: Sequence[Any]) -> bool:
@@ -253,8 +253,8 @@ def _form_as_data(form: Derivative, name: str, arrays: Arrays) -> dict[str, Any]
     if isinstance(call, Restructured):
         call = call.as_given
         structures = [
-            structure_as_data(part, f"an argument of {name}", arrays)
-            for part in (*call.positional, *call.keywords.values())
+            structure_as_data(structure, f"an argument of {name}", arrays)
+            for structure in (*call.positional, *call.keywords.values())
         ]
         data["call"] = {"arguments": structures, "keywords": list(call.keywords), "names": list(call.names)}
     data["shapes"] = [
@@ -282,7 +282,7 @@ def _derivative(record: Fields, constants: Constants) -> LoadedDerivative:
         form = whole
         if each.data.get("call") is not None:
             call = _call(each.record("call"), function, constants)
-            # what is differentiated by is in the programs already
+            # the programs already select the differentiated arguments
             form = LoadedDerivative(call, kind, Selection((), call.parts[0]), options)
             whole._inner[call.key] = form
         for entry in each.records("shapes"):
@@ -313,7 +313,7 @@ def _add_programs(form: LoadedDerivative, record: Fields, constants: Constants) 
 
 def _places(record: Fields, name: str) -> tuple[int | str, ...]:
     places = record.items(name)
-    if any(type(place) not in (int, str) for place in places):
+    if any(type(argument) not in (int, str) for argument in places):
         raise FileError(f"'{name}' is {shortened(places)}; expected positions and names of arguments")
     return tuple(places)
 

@@ -1,4 +1,4 @@
-"""Programs as data and back: what is needed to compile them again and to arrange what they return."""
+"""Programs as data and back: code to compile again, and the layout of results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from accumulus.text import printable
 
 @dataclass(frozen=True, slots=True)
 class LoadedReport:
-    """Report on a program from a file; what other plans would have cost is not known without its function.
+    """Report on a program from a file; costs of other plans are unknown without its function.
 
     Attributes:
         name: name of the function.
@@ -95,7 +95,7 @@ def options_from_data(record: Fields) -> Options:
     """Return the options that data describe; those of the search are the defaults.
 
     Raises:
-        FileError: for what is no option, or no value of one.
+        FileError: for an unknown option, or an invalid value of one.
     """
     if set(record.data) != set(_RUNNING):
         raise FileError(f"{record.what} has the options {', '.join(map(str, record.data))}; expected other ones")
@@ -106,16 +106,16 @@ def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
     """Return a program as data.
 
     Raises:
-        ArgumentError: if its results hold what no file can.
+        ArgumentError: if its results hold objects that no file can.
     """
-    recording, results, what = program.recording, program._results, f"the result of {program.name}"
+    recording, results, subject = program.recording, program._results, f"the result of {program.name}"
     guarded = program.is_guarded
     data: dict[str, Any] = {
         "argument_shapes": [None if shape is None else list(shape) for shape in recording.argument_shapes],
         "result_shapes": [list(shape) for shape in recording.result_shapes],
-        "structure": structure_as_data(recording.structure, what, arrays),
+        "structure": structure_as_data(recording.structure, subject, arrays),
         "guards": [[guard.file, guard.line, guard.source, guard.answer] for guard in recording.guards],
-        # what says exactly where guards hold, for points at the border of two cases
+        # the function decides exactly where guards hold, for points at the border of two cases
         "function": tape_as_data(recording.program, arrays) if guarded else None,
         "tape": tape_as_data(program.tape, arrays),
         "segments": [_segment_as_data(segment, arrays) for segment in results.segments],
@@ -128,8 +128,8 @@ def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
             }
             for pattern in results.fixed_patterns("a file")
         ],
-        "returned": structure_as_data(results.structure, what, arrays),
-        "derivatives": structure_as_data(results._jacobian, what, arrays),
+        "returned": structure_as_data(results.structure, subject, arrays),
+        "derivatives": structure_as_data(results._jacobian, subject, arrays),
         "operations": program.operations,
         "found": _found(program),
         **_forms_of(program.code, arrays),
@@ -138,7 +138,7 @@ def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
 
 
 def _forms_of(code: Compilable, arrays: Arrays) -> dict[str, Any]:
-    """Return data of a form of code beside its tape: operations that are exact, or bodies as they are compiled."""
+    """Return data of code beside its tape: exact operations, or bodies of loops."""
     if isinstance(code, LoopNest):
         return {"bodies": [tape_as_data(body, arrays) for body in code.bodies]}
     return {"exact": arrays.add(sorted(code.exact), np.int64)}
@@ -147,8 +147,8 @@ def _forms_of(code: Compilable, arrays: Arrays) -> dict[str, Any]:
 def _found(program: CompiledProgram) -> dict[str, Any]:
     """Return facts on how the program was found."""
     plan = program.plan
-    found = {name: getattr(plan, name) for name in ("method", "objective", "cost", "lower_bound")} if plan else {}
-    return found | {"cut_short": program.cut_short} if program.cut_short else found
+    facts = {name: getattr(plan, name) for name in ("method", "objective", "cost", "lower_bound")} if plan else {}
+    return facts | {"cut_short": program.cut_short} if program.cut_short else facts
 
 
 def _segment_as_data(segment: Segment, arrays: Arrays) -> dict[str, Any]:
@@ -210,9 +210,9 @@ def _chosen(record: Fields, name: str, bound: int) -> NDArray[np.intp] | slice:
         if len(value) == 2 and all(type(n) is int for n in value) and 0 <= value[0] <= value[1] <= bound:
             return slice(*value)
     else:
-        found = record.array(name).astype(np.intp)
-        if not len(found) or (found.min() >= 0 and found.max() < bound):
-            return found
+        positions = record.array(name).astype(np.intp)
+        if not len(positions) or (positions.min() >= 0 and positions.max() < bound):
+            return positions
     raise FileError(f"'{name}' of {record.what} are not from 0 to {bound - 1}")
 
 
@@ -225,11 +225,11 @@ def _pattern(record: Fields, options: Options) -> SparsePattern:
         not len(each) or (each.min() >= 0 and each.max() < size)
         for each, size in zip((rows, columns), sizes, strict=True)
     )
-    found, order = SparsePattern.ordered(rows, columns, (sizes[0], sizes[1]), options.sparse)
-    places = found.rows.astype(np.int64) * sizes[1] + found.columns
+    pattern, order = SparsePattern.ordered(rows, columns, (sizes[0], sizes[1]), options.sparse)
+    places = pattern.rows.astype(np.int64) * sizes[1] + pattern.columns
     if not inside or order is not None or len(np.unique(places)) < len(places):
         raise FileError(f"{record.what} has nonzeros outside of the matrix, or in another order than its format has")
-    return found
+    return pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +283,7 @@ def program_from_data(record: Fields, name: str, kind: Kind, options: Options, c
             raise FileError(f"{record.what} has guards that are not those of its function")
     slices = tuple([slice(end - size, end) for end, size in zip(ends, sizes, strict=True)])
     code, facts = _code(tape, record, options), Saved(record.record("found").data)
-    given = Derivation(
+    derivation = Derivation(
         Recording(function, shapes, slices, result_shapes, structure, guards=guards),
         kind,
         Selection((), structure),
@@ -293,7 +293,7 @@ def program_from_data(record: Fields, name: str, kind: Kind, options: Options, c
         cut_short=str(facts.found.get("cut_short", "")),
     )
     laid_out = _SavedResults(record, options, code, len(tape.outputs) - bool(guards), constants)
-    program = CompiledProgram(name, options, given, laid_out, {})
+    program = CompiledProgram(name, options, derivation, laid_out, {})
     program.operations = record.number("operations")
     program.compile()
     return program
@@ -310,12 +310,12 @@ def _code(tape: Program, record: Fields, options: Options) -> Compilable:
         raise FileError(f"{record.what} has loops in {options.dtype}; expected float64")
     maps = fuse(tape)
     bodies = [each for each in maps if each.is_body]
-    known = [scalars_from_data(each, in_loop=True) for each in record.records("bodies")]
+    saved_bodies = [scalars_from_data(each, in_loop=True) for each in record.records("bodies")]
     if [(len(each.leaves), len(each.body.outputs)) for each in bodies] != [
-        (body.inputs, len(body.outputs)) for body in known
+        (body.inputs, len(body.outputs)) for body in saved_bodies
     ]:
         raise FileError(f"{record.what} has bodies that are not those of its blocks")
-    for each, body in zip(bodies, known, strict=True):
+    for each, body in zip(bodies, saved_bodies, strict=True):
         each.body = body
     return LoopNest(tape, maps)
 

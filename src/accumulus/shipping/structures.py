@@ -1,11 +1,11 @@
 """Structures of arguments and results, and the constants in them, as data and back.
 
-Numbers, text, tuples and the like are written as they are, floating-point numbers bit for bit. Of classes and members
-of enumerations a file has the names alone. Reading imports nothing: a class has to be there already, in a module that
-the process has imported, or be given by the caller; so a file cannot choose what code is run.
+Numbers, text, tuples and the like are written by value, floating-point numbers bit for bit. Of classes and members
+of enumerations a file has the names alone. Reading imports nothing: a class has to exist already, in a module that
+the process has imported, or be passed by the caller; so a file cannot choose the code that is run.
 
-A container is told by its kind, and by what makes one of its parts: how many there are, keys, or names. It is made by
-opening an example, as calls do, so that it is equal to what calls find; objects are made without their constructors.
+A container is described by its kind and its number of elements, keys or names. Reading opens an example, as calls do,
+so that the container equals that of a call; objects are made without their constructors.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from accumulus.shipping.data_files import Arrays, Fields
 _KINDS_OF_ARRAYS: Final = "biufc"
 
 
-def constant_as_data(value: Any, what: str, arrays: Arrays) -> Any:
+def constant_as_data(value: Any, subject: str, arrays: Arrays) -> Any:
     """Return a constant as data.
 
     Args:
         value: constant to write.
-        what: name of the constant, for messages.
+        subject: name of the constant, for messages.
         arrays: arrays of the file, to which arrays are added.
 
     Raises:
-        ArgumentError: for what no file can hold.
+        ArgumentError: for an object that no file can hold.
     """
     if value is None or isinstance(value, bool) or type(value) in (int, str):
         return value
@@ -52,24 +52,24 @@ def constant_as_data(value: Any, what: str, arrays: Arrays) -> Any:
     if type(value) is bytes:
         return {"bytes": value.hex()}
     if type(value) in (tuple, list, frozenset):
-        return {type(value).__name__: [constant_as_data(each, what, arrays) for each in value]}
+        return {type(value).__name__: [constant_as_data(each, subject, arrays) for each in value]}
     if isinstance(value, type):
-        return {"class": _place(value, what)}
+        return {"class": _place(value, subject)}
     if isinstance(value, Enum):
-        return {"member": [*_place(type(value), what), value.name]}
+        return {"member": [*_place(type(value), subject), value.name]}
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in _KINDS_OF_ARRAYS:
         return {"numpy": arrays.add(value), "number": isinstance(value, np.generic)}
     raise ArgumentError(
-        f"{what} is a {type(value).__module__}.{type(value).__qualname__}, which a file of a derivative cannot hold; "
-        "expected numbers, text, None, tuples of those, classes and members of enumerations"
+        f"{subject} is a {type(value).__module__}.{type(value).__qualname__}, which a file of a derivative cannot "
+        "hold; expected numbers, text, None, tuples of those, classes and members of enumerations"
     )
 
 
-def _place(kind: type, what: str) -> list[str]:
+def _place(kind: type, subject: str) -> list[str]:
     if "<locals>" in kind.__qualname__:
         raise ArgumentError(
-            f"{what} needs the class {kind.__qualname__}, which is defined inside of a function, so that nobody else "
-            "finds it; define it at the top of its module"
+            f"{subject} needs the class {kind.__qualname__}, which is defined inside of a function, so that nobody "
+            "else finds it; define it at the top of its module"
         )
     return [kind.__module__, kind.__qualname__]
 
@@ -81,30 +81,30 @@ class KnownClasses:
         given: by the caller, besides those of modules that are imported.
     """
 
-    def __init__(self, given: Iterable[type] = ()) -> None:
-        self._given = {kind.__qualname__: kind for kind in given}
+    def __init__(self, classes: Iterable[type] = ()) -> None:
+        self._given = {kind.__qualname__: kind for kind in classes}
 
-    def find(self, place: Any) -> type:
-        """Return the class at a place, without running anything.
+    def find(self, path: Any) -> type:
+        """Return the class of a module and name, without running code.
 
         Raises:
             FileError: if there is none.
         """
-        if not isinstance(place, list) or len(place) != 2 or not all(isinstance(part, str) for part in place):
-            raise FileError(f"a class is told by {shortened(place)}; expected its module and name")
-        module, name = place
+        if not isinstance(path, list) or len(path) != 2 or not all(isinstance(segment, str) for segment in path):
+            raise FileError(f"a class is told by {shortened(path)}; expected its module and name")
+        module, name = path
         if name in self._given:
             return self._given[name]
-        found: Any = sys.modules.get(module)
-        if found is not None:
-            for part in name.split("."):
-                found = getattr(found, "__dict__", {}).get(part)
-        if not isinstance(found, type):
+        member: Any = sys.modules.get(module)
+        if member is not None:
+            for segment in name.split("."):
+                member = getattr(member, "__dict__", {}).get(segment)
+        if not isinstance(member, type):
             raise FileError(
                 f"the derivative needs the class {shortened(name)} of the module {shortened(module)}, which is not "
                 "there; import it before the file is loaded, or hand it over: acc.load(path, classes=[…])"
             )
-        return found
+        return member
 
 
 class Constants:
@@ -140,7 +140,7 @@ class Constants:
             if tag == "float":
                 return float.fromhex(held)
             if tag == "complex":
-                return complex(*(float.fromhex(part) for part in held))
+                return complex(*(float.fromhex(number) for number in held))
             if tag == "bytes":
                 return bytes.fromhex(held)
             if tag in ("tuple", "list", "frozenset") and isinstance(held, list):
@@ -166,12 +166,12 @@ class Constants:
 _DICTS: Final = {"dict": dict, "OrderedDict": OrderedDict}
 
 
-def structure_as_data(structure: Structure, what: str, arrays: Arrays) -> Any:
+def structure_as_data(structure: Structure, subject: str, arrays: Arrays) -> Any:
     """Return a structure as data.
 
     Args:
         structure: structure to write.
-        what: owner of the structure, for messages.
+        subject: owner of the structure, for messages.
         arrays: arrays of the file, to which arrays are added.
 
     Raises:
@@ -180,22 +180,22 @@ def structure_as_data(structure: Structure, what: str, arrays: Arrays) -> Any:
     if isinstance(structure, Leaf):
         if structure.written not in (None, as_nested_lists):
             raise ArgumentError(
-                f"{what} holds a table, or an array of another library, which a file of a derivative cannot hold; "
+                f"{subject} holds a table, or an array of another library, which a file of a derivative cannot hold; "
                 "expected numbers and NumPy arrays in lists, tuples, dicts and data classes"
             )
         return "array" if structure.written is None else "list of numbers"
     if isinstance(structure, Constant):
-        # a part that is fixed by its container is told apart by that
+        # elements that their container fixes are distinguished by their type
         fixed = isinstance(structure.key, type)
-        key = constant_as_data(structure.key, what, arrays) if fixed else None
-        return {"constant": constant_as_data(structure.value, what, arrays), "of": key}
+        key = constant_as_data(structure.key, subject, arrays) if fixed else None
+        return {"constant": constant_as_data(structure.value, subject, arrays), "of": key}
     return {
-        **_container_as_data(structure.container, what, arrays),
-        "parts": [structure_as_data(part, what, arrays) for part in structure.parts],
+        **_container_as_data(structure.container, subject, arrays),
+        "parts": [structure_as_data(child, subject, arrays) for child in structure.parts],
     }
 
 
-def _container_as_data(container: Container, what: str, arrays: Arrays) -> dict[str, Any]:
+def _container_as_data(container: Container, subject: str, arrays: Arrays) -> dict[str, Any]:
     kind, count = container.kind, len(container.labels)
     if kind is type(None):
         return {"kind": "None"}
@@ -204,16 +204,16 @@ def _container_as_data(container: Container, what: str, arrays: Arrays) -> dict[
     if kind in _DICTS.values():
         return {
             "kind": kind.__name__,
-            "keys": [constant_as_data(k, what, arrays) for k in container.build([0.0] * count)],
+            "keys": [constant_as_data(k, subject, arrays) for k in container.build([0.0] * count)],
         }
-    place = constant_as_data(kind, what, arrays)["class"]
+    class_path = constant_as_data(kind, subject, arrays)["class"]
     if container.attributes:
-        return {"kind": "object", "class": place, "names": [label[1:] for label in container.labels]}
+        return {"kind": "object", "class": class_path, "names": [label[1:] for label in container.labels]}
     if issubclass(kind, list | tuple) and container.rest is None:
-        return {"kind": "sequence", "class": place}
+        return {"kind": "sequence", "class": class_path}
     raise ArgumentError(
-        f"{what} holds a {kind.__qualname__}, which a file of a derivative cannot hold; expected lists, tuples, named "
-        "tuples, dicts, data classes and attrs classes"
+        f"{subject} holds a {kind.__qualname__}, which a file of a derivative cannot hold; expected lists, tuples, "
+        "named tuples, dicts, data classes and attrs classes"
     )
 
 
@@ -230,7 +230,7 @@ def structure_from_data(data: Any, within: Fields, constants: Constants) -> Stru
         key = constants.read(data["of"], within)
         return Constant(constant_key(value, within.what) if key is None else key, value)
     record = Fields(data, f"a structure of {within.what}", within.arrays)
-    parts = tuple([structure_from_data(part, within, constants) for part in record.data.get("parts") or ()])
+    parts = tuple([structure_from_data(child, within, constants) for child in record.data.get("parts") or ()])
     container = _container(record, parts, constants)
     if len(container.labels) != len(parts):
         raise FileError(f"a {container.kind.__name__} of {within.what} has {len(parts)} parts; it cannot have as many")
@@ -251,8 +251,8 @@ def _container(record: Fields, parts: tuple[Structure, ...], constants: Constant
         except TypeError:
             raise FileError(f"{shortened(keys)} are no keys of a dict") from None
     elif kind in ("object", "sequence"):
-        found = constants.read({"class": record.data.get("class")}, record)
-        example = _object(found, parts, record) if kind == "object" else _sequence(found, count)
+        container_class = constants.read({"class": record.data.get("class")}, record)
+        example = _object(container_class, parts, record) if kind == "object" else _sequence(container_class, count)
     else:
         raise FileError(f"a structure has the kind {shortened(kind)}, which does not exist")
     opened_example = opened(example)
@@ -268,11 +268,11 @@ def _object(kind: Any, parts: tuple[Structure, ...], record: Fields) -> Any:
     if len(names) != len(parts):
         raise FileError(f"an object of {kind.__qualname__} has {len(names)} names for {len(parts)} parts")
     made = object.__new__(kind)
-    for name, part in zip(names, parts, strict=True):
+    for name, child in zip(names, parts, strict=True):
         if name.startswith("__"):
             raise FileError(f"an object of {kind.__qualname__} has the attribute {shortened(name)}; expected none")
-        # what is constant decides how the object is opened
-        object.__setattr__(made, name, part.value if isinstance(part, Constant) else 0.0)
+        # constants decide how the object is opened
+        object.__setattr__(made, name, child.value if isinstance(child, Constant) else 0.0)
     return made
 
 

@@ -1,7 +1,7 @@
 """Conversion of tapes to arrays and back, with checks, since compiled code reads and writes memory by their content.
 
-References exist and come before their use, operations get what they take, and loops neither reach beyond their
-operands nor need more memory than there is.
+References exist and come before their use, operations get operands of their kinds, and loops neither reach beyond
+their operands nor need more memory than there is.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def scalars_from_data(record: Fields, *, in_loop: bool = False) -> Tape:
     return tape
 
 
-def _check_kinds(tape: Tape, what: str, *, in_loop: bool) -> None:
+def _check_kinds(tape: Tape, subject: str, *, in_loop: bool) -> None:
     """Refuse truth values where numbers are expected, numbers for truth values, and orders that are not constant."""
     codes = np.frombuffer(bytes(tape.codes), np.uint8)
     # constants, of which the last has the least reference, are numbers
@@ -155,14 +155,14 @@ def _check_kinds(tape: Tape, what: str, *, in_loop: bool) -> None:
         takes = arity > k
         references, chosen = column[takes], codes[takes]
         if (boolean[references] != _TAKES[k][chosen]).any():
-            raise FileError(f"{what} has an operation that is given a truth value for a number, or a number for one")
+            raise FileError(f"{subject} has an operation that is given a truth value for a number, or a number for one")
         orders = references[_TAKES[3 + k][chosen]]
         if (orders >= 0).any():
-            raise FileError(f"{what} has a function whose order is no constant")
+            raise FileError(f"{subject} has a function whose order is no constant")
         for order in set(orders.tolist()):
-            _check_order(tape.value_of(order), what)
+            _check_order(tape.value_of(order), subject)
     if not in_loop and boolean[np.array(tape.outputs, np.int64)].any():
-        raise FileError(f"{what} has an output that is a truth value")
+        raise FileError(f"{subject} has an output that is a truth value")
 
 
 def _append(tape: Program, record: Fields, matrices: dict[Any, SparseMatrix]) -> None:
@@ -191,7 +191,7 @@ def _append(tape: Program, record: Fields, matrices: dict[Any, SparseMatrix]) ->
             raise FileError(f"{record.what} works on matrices of {sizes}; expected three numbers")
         m, k, n = sizes
         taken = 1 if code in (LOG_DETERMINANT, CHOLESKY, SPARSE_PRODUCT, *FACTORS) else 2
-        given = [rows * columns for rows, columns in operand_shapes(code, (m, k, n), None, taken)]
+        lengths = [rows * columns for rows, columns in operand_shapes(code, (m, k, n), None, taken)]
         results = 2 if code == LOG_DETERMINANT else m * n
         if code in FACTORS:
             results = sum(FACTORISATIONS[code].sizes(m, k))
@@ -203,9 +203,9 @@ def _append(tape: Program, record: Fields, matrices: dict[Any, SparseMatrix]) ->
             made = _sparse_matrix(held, (m, k))
             key = *(held.data[name] for name in ("starts", "columns", "entries")), m, k
             matrix, is_square = matrices.setdefault(key, made), True
-        if 0 in given or results != count or not is_square or (code == CHOLESKY and k != n):
+        if 0 in lengths or results != count or not is_square or (code == CHOLESKY and k != n):
             raise FileError(f"{record.what} works on matrices of {sizes}, which do not have {count} results")
-        _check_lengths(operands, given, record.what)
+        _check_lengths(operands, lengths, record.what)
         _check_references(operands, tape, record.what)
         tape.of_matrices(code, (m, k, n), [references_in(each) for each in operands], matrix)
     elif 1 <= code < len(OPERATIONS):
@@ -234,36 +234,36 @@ def _sparse_matrix(record: Fields, shape: tuple[int, int]) -> SparseMatrix:
     return SparseMatrix(starts, columns, entries, shape)
 
 
-def _check_lengths(operands: Sequence[Column], expected: list[int], what: str) -> None:
+def _check_lengths(operands: Sequence[Column], expected: list[int], subject: str) -> None:
     if [len(each) for each in operands] != expected:
-        raise FileError(f"{what} has operands of {[len(each) for each in operands]} entries; expected {expected}")
+        raise FileError(f"{subject} has operands of {[len(each) for each in operands]} entries; expected {expected}")
 
 
-def _check_order(value: float | None, what: str) -> None:
-    """Refuse what is no order of a function."""
+def _check_order(value: float | None, subject: str) -> None:
+    """Refuse orders of functions that are no constant whole numbers in range."""
     if value is None or not abs(value) <= _LARGEST_ORDER or value != int(value):
-        raise FileError(f"{what} has a function of the order {value}; expected a constant whole number")
+        raise FileError(f"{subject} has a function of the order {value}; expected a constant whole number")
 
 
-def _check_references(columns: Iterable[Column], tape: Program, what: str) -> None:
+def _check_references(columns: Iterable[Column], tape: Program, subject: str) -> None:
     for each in columns:
         if isinstance(each, Range):
             ends = each.start, each.start + each.step * (each.count - 1)
         else:
             ends = (int(each.min(initial=0)), int(each.max(initial=0)))
         if len(each) and (min(ends) < -len(tape.constants) or max(ends) >= len(tape)):
-            raise FileError(f"{what} has references from {min(ends)} to {max(ends)}, which are not there")
+            raise FileError(f"{subject} has references from {min(ends)} to {max(ends)}, which are not there")
 
 
-def _check_increasing(offsets: NDArray[np.int64], last: int, what: str) -> None:
+def _check_increasing(offsets: NDArray[np.int64], last: int, subject: str) -> None:
     """Refuse offsets that do not begin at 0, increase, and end at the last."""
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != last or (np.diff(offsets) < 1).any():
-        raise FileError(f"{what} has segments that do not follow each other from 0 to {last}")
+        raise FileError(f"{subject} has segments that do not follow each other from 0 to {last}")
 
 
-def _check_fits(tape: Program, entries: int, what: str) -> None:
+def _check_fits(tape: Program, entries: int, subject: str) -> None:
     try:
-        check_fits(_SIZE * (len(tape) + entries), what, "expected a smaller program")
+        check_fits(_SIZE * (len(tape) + entries), subject, "expected a smaller program")
     except SizeError as error:
         raise FileError(str(error)) from None
 

@@ -50,17 +50,17 @@ class Function:
         self._point = getattr(self._library, name)
         self._point.restype, self._point.argtypes = None, [ctypes.c_void_p] * arrays + more
         self._strided = getattr(self._library, f"{name}_strided")
-        place = [ctypes.c_void_p, ctypes.c_ssize_t, *([ctypes.c_ssize_t] if work is None else [])]
-        self._strided.restype, self._strided.argtypes = None, [ctypes.c_size_t, *(place * arrays), *more]
+        argument_types = [ctypes.c_void_p, ctypes.c_ssize_t, *([ctypes.c_ssize_t] if work is None else [])]
+        self._strided.restype, self._strided.argtypes = None, [ctypes.c_size_t, *(argument_types * arrays), *more]
 
-    def point(self, *given: Any) -> tuple[Any, ...]:
+    def point(self, *values: Any) -> tuple[Any, ...]:
         """Return the results at one point: an array, or a number, for each.
 
         Raises:
             ValueError: for an argument of another shape, or a point at which the program does not hold.
             TypeError: for an argument that is no array of real numbers.
         """
-        arguments = [self._array(k, x) for k, x in enumerate(given)]
+        arguments = [self._array(k, x) for k, x in enumerate(values)]
         for k, (x, shape) in enumerate(zip(arguments, self._arguments, strict=True)):
             if x.shape != shape:
                 raise ValueError(f"{self._parameters[k]} of {self._name} has shape {x.shape}; expected {shape}")
@@ -69,7 +69,7 @@ class Function:
         self._point(*[array.ctypes.data for array in arrays])
         return tuple([result[()] for result in self._right(results)])
 
-    def batch(self, *given: Any) -> tuple[Any, ...]:
+    def batch(self, *values: Any) -> tuple[Any, ...]:
         """Return the results at many points: an array for each, with an axis of points in front.
 
         Arguments have that axis, too, or the shape of one point, if they are the same at all of them.
@@ -78,7 +78,7 @@ class Function:
             ValueError: for an argument of another shape, or if the program does not hold at a point.
             TypeError: for an argument that is no array of real numbers.
         """
-        arguments = [self._array(k, x) for k, x in enumerate(given)]
+        arguments = [self._array(k, x) for k, x in enumerate(values)]
         count: int | None = None
         for k, (x, shape) in enumerate(zip(arguments, self._arguments, strict=True)):
             if x.shape == shape:

@@ -43,8 +43,8 @@ def write_wheel(project: CProject, folder: Path, *, version: str, native: bool) 
         CompileError: if there is no C compiler, or it refuses.
     """
     name = project.name
-    with tempfile.TemporaryDirectory(prefix="accumulus-") as place:
-        library = Path(place, f"_{name}.so")
+    with tempfile.TemporaryDirectory(prefix="accumulus-") as scratch:
+        library = Path(scratch, f"_{name}.so")
         project.library(library, native=native)
         compiled = library.read_bytes()
     modules = _modules(project, [_identifier(each, k) for k, each in enumerate(project.parameters)])
@@ -108,7 +108,7 @@ def _modules(project: CProject, parameters: Sequence[str]) -> dict[str, str]:
     if len(set(names)) < len(names):
         raise ArgumentError(f"an argument is called as a result is: {', '.join(names)}; rename the argument")
     shapes = dict(zip(project.names, results.shapes, strict=True))
-    told = [
+    result_lines = [
         f"    {each}: {'nonzeros, at rows and columns PATTERNS' + repr([each]) if each in project.patterns else shape}"
         for each, shape in shapes.items()
     ]
@@ -128,7 +128,7 @@ def _modules(project: CProject, parameters: Sequence[str]) -> dict[str, str]:
         "",
         f"Made by accumulus {version_of('accumulus')}. Results of one point, with their shapes:",
         "",
-        *told,
+        *result_lines,
         '"""',
         "",
         *imports,
@@ -149,14 +149,14 @@ def _modules(project: CProject, parameters: Sequence[str]) -> dict[str, str]:
         ")",
         "",
     ]
-    for function, method, what in (
+    for function, method, where in (
         (name, "point", "at one point"),
         ("batch", "batch", "at many points, on the first axis of arguments and results"),
     ):
         code += [
             "",
             f"def {function}({listed}):",
-            f'    """{_summary(project)}, {what}."""',
+            f'    """{_summary(project)}, {where}."""',
             f"    {returned}= _FUNCTION.{method}({listed})",
             f"    return {made}",
             "",
@@ -164,14 +164,14 @@ def _modules(project: CProject, parameters: Sequence[str]) -> dict[str, str]:
     number = f"np.{program.options.dtype}"
     types = [number if shape == () else f"NDArray[{number}]" for shape in results.shapes]
     arrays = [f"NDArray[{number}]"] * len(types)
-    given = ", ".join(f"{each}: ArrayLike" for each in parameters)
+    stub_parameters = ", ".join(f"{each}: ArrayLike" for each in parameters)
     stubs = [
         "import numpy as np",
         "from numpy.typing import ArrayLike, NDArray",
         "",
         *(["PATTERNS: dict[str, NDArray[np.int32]]"] if sparse else []),
-        f"def {name}({given}) -> {_type(tree, types)}: ...",
-        f"def batch({given}) -> {_type(tree, arrays)}: ...",
+        f"def {name}({stub_parameters}) -> {_type(tree, types)}: ...",
+        f"def batch({stub_parameters}) -> {_type(tree, arrays)}: ...",
         "",
     ]
     runtime = Path(wheel_runtime.__file__).read_text(encoding="utf-8")
@@ -185,14 +185,14 @@ def _expression(tree: Any, names: Sequence[str]) -> str:
     if tree is None:
         return "None"
     if type(tree) is dict and all(isinstance(key, str) for key in tree):
-        return f"{{{', '.join(f'{key!r}: {_expression(part, names)}' for key, part in tree.items())}}}"
+        return f"{{{', '.join(f'{key!r}: {_expression(element, names)}' for key, element in tree.items())}}}"
     if type(tree) not in (list, tuple):
         raise ArgumentError(
             f"the results hold a {type(tree).__name__}; a wheel returns arrays in tuples, lists, and dicts with text "
             "for keys"
         )
-    parts = [_expression(part, names) for part in tree]
-    return f"[{', '.join(parts)}]" if type(tree) is list else f"({''.join(f'{part}, ' for part in parts)})"
+    parts = [_expression(element, names) for element in tree]
+    return f"[{', '.join(parts)}]" if type(tree) is list else f"({''.join(f'{element}, ' for element in parts)})"
 
 
 def _type(tree: Any, types: Sequence[str]) -> str:
@@ -200,9 +200,9 @@ def _type(tree: Any, types: Sequence[str]) -> str:
     if tree is None or isinstance(tree, np.ndarray | np.generic):
         return "None" if tree is None else types[int(tree)]
     if type(tree) is tuple:
-        return f"tuple[{', '.join(_type(part, types) for part in tree) or '()'}]"
+        return f"tuple[{', '.join(_type(element, types) for element in tree) or '()'}]"
     held = tree if type(tree) is list else tree.values()
-    several = " | ".join(dict.fromkeys(_type(part, types) for part in held)) or "object"
+    several = " | ".join(dict.fromkeys(_type(element, types) for element in held)) or "object"
     return f"list[{several}]" if type(tree) is list else f"dict[str, {several}]"
 
 

@@ -1,8 +1,8 @@
 """The explorer: one page of HTML that shows a plan step by step, in graph, line graph and expressions at once.
 
 A page is self-contained: its script, its style, KaTeX and KaTeX's fonts are in it, from the package's own files, and a
-Content-Security-Policy lets nothing else run and nothing be loaded. What the page shows is computed here, from the
-verified plan (`accumulus.show.frames`), and handed over as JSON; the script draws it. Names are text everywhere: the
+Content-Security-Policy lets nothing else run and nothing be loaded. The data of the page are computed here, from
+the verified plan (`accumulus.show.frames`), and passed as JSON; the script draws them. Names are text everywhere: the
 JSON has no `<`, the script makes elements and sets their text, and KaTeX is given escaped names.
 
 Places are computed here, too (`accumulus.graph.layered`). Edges that a plan makes are curves between vertices that are
@@ -120,8 +120,8 @@ def loops_page(name: str, recording: Recording, parameters: Sequence[str]) -> st
     """Return the page of a function that runs as loops: its bodies as vertices, and a plan for each of them."""
     program = recording.loops
     assert program is not None
-    given = zip(parameters, recording.argument_shapes, recording.argument_slices, strict=False)
-    arguments = [(text, where) for text, shape, where in given if shape is not None]
+    described = zip(parameters, recording.argument_shapes, recording.argument_slices, strict=False)
+    arguments = [(text, where) for text, shape, where in described if shape is not None]
     outer, plans = panels.loops(program, arguments, [name])
     bodies = [_data(plan, Described(), ()) for plan in plans]
     return _html(name, {"title": printable(name), "outer": outer, "bodies": bodies})
@@ -183,7 +183,7 @@ def _hashes(texts: Iterable[str]) -> str:
     return " ".join(f"'sha256-{digest}'" for digest in digests)
 
 
-# What is shown -------------------------------------------------------------------------------------------------------
+# Shown data ----------------------------------------------------------------------------------------------------------
 
 
 def _data(plan: Plan, described: Described, rivals: Sequence[Plan]) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def _plan_data(plan: Plan, writer: _Writer, drawing: Drawing, *, rival: bool = F
     for kind in GROUPS[:1] if rival else GROUPS:
         ends = frames.groups(kind)
         fewest = min(map(len, groups.values()), default=frames.steps + 1)
-        # what parts the steps no better than another group is no choice
+        # a group that parts the steps no better than another is left out
         if kind == "face" or 1 < len(ends) < (fewest if kind != "page" else len(groups["face"])):
             groups[kind] = ends
     steps = zip(frames.products, frames.left, frames.right, frames.changes, frames.middles, strict=True)
@@ -266,7 +266,7 @@ def _flat(pairs: Iterable[tuple[int, int]]) -> list[int]:
 
 
 def _spread(ends: Sequence[int], most: int) -> list[int]:
-    """Return so many of the numbers at most, evenly."""
+    """Return at most `most` of the numbers, evenly spaced."""
     return [ends[k * len(ends) // most] for k in range(most)] if len(ends) > most else list(ends)
 
 
@@ -283,24 +283,24 @@ def _ways(frames: Frames, drawing: Drawing, *, apart: bool) -> list[str]:
     """
     half = HIGH / 2.0
     points = np.array(list(drawing.points.values())).reshape(-1, 2)
-    found: list[str] = []
+    curves: list[str] = []
     lanes: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     taken: dict[tuple[int, int], int] = {}
     for v, (j, i) in enumerate(frames.ends):
         if j not in drawing.points or i not in drawing.points or not (apart or v < frames.edges):
-            found.append("")
+            curves.append("")
             continue
         busy = lanes.setdefault((j, i), [])
         lane = next(n for n in range(len(busy) + 1) if all(n != m or g <= frames.born[v] for m, _, g in busy))
         busy.append((lane, frames.born[v], frames.gone[v]))
         first = taken.setdefault((j, i), v) if lane == 0 else -1
         if v < frames.edges and lane == 0:
-            found.append(curve(drawing.ways[v], half, half))
+            curves.append(curve(drawing.ways[v], half, half))
         elif lane == 0 and first < v and first >= 0:
-            found.append(found[first])
+            curves.append(curves[first])
         else:
-            found.append(_arc(points, drawing.points[j], drawing.points[i], lane))
-    return found
+            curves.append(_arc(points, drawing.points[j], drawing.points[i], lane))
+    return curves
 
 
 #: How far curves bend aside, the least first.
@@ -360,8 +360,8 @@ def _line_places(
         v = edges + k
         left, right = (places.get(u, (0.0, 0.0)) for u in (frames.left[k], frames.right[k]))
         middle = (left[0] + right[0]) / 2.0, (left[1] + right[1]) / 2.0
-        wanted = (middle, left, right) if frames.products[k] else (left, right, middle)
-        places[v] = grid.free(wanted, widths[v], frames.born[v], frames.gone[v]) if apart else wanted[0]
+        candidates = (middle, left, right) if frames.products[k] else (left, right, middle)
+        places[v] = grid.free(candidates, widths[v], frames.born[v], frames.gone[v]) if apart else candidates[0]
     return [[*map(round, places.get(v, (0.0, 0.0))), round(widths[v])] for v in range(len(names))]
 
 
@@ -394,11 +394,15 @@ class _Grid:
             for a, b, w, s, g in self._cells.get(cell, ())
         )
 
-    def free(self, wanted: Sequence[tuple[float, float]], width: float, born: int, gone: int) -> tuple[float, float]:
+    def free(
+        self, candidates: Sequence[tuple[float, float]], width: float, born: int, gone: int
+    ) -> tuple[float, float]:
         """Put a box at the first place that is free, or near to it."""
-        (x0, y0), *_ = wanted
+        (x0, y0), *_ = candidates
         near = ((x0 + a, y0 + b) for a, b in _NEAR)
-        point = next((each for each in chain(wanted, near) if self._is_free(*each, width, born, gone)), wanted[0])
+        point = next(
+            (each for each in chain(candidates, near) if self._is_free(*each, width, born, gone)), candidates[0]
+        )
         self.put(point, width, born, gone)
         return point
 
@@ -437,12 +441,12 @@ class _Writer:
 
     def _name(self, v: int) -> str:
         graph, reference = self.graph, self._reference[v]
-        own = str(graph.vertices[v])
+        label = str(graph.vertices[v])
         if v in graph.roots and (name := self._described.outputs.get(graph.roots.index(v))):
             return name
-        if reference is None or own[0] not in "xv":
-            return own
-        return self._described.names.get(reference, own)
+        if reference is None or label[0] not in "xv":
+            return label
+        return self._described.names.get(reference, label)
 
     def source(self, v: int) -> str:
         """Return the line of the user's source that a vertex comes from."""
@@ -455,8 +459,8 @@ class _Writer:
     def formula(self, v: int) -> str:
         """Return the definition of a vertex in LaTeX, or nothing."""
         tape, reference = self.graph.tape, self._reference[v]
-        own = str(self.graph.vertices[v])[:1]
-        if tape is None or reference is None or reference < tape.inputs or own != "v":
+        prefix = str(self.graph.vertices[v])[:1]
+        if tape is None or reference is None or reference < tape.inputs or prefix != "v":
             return ""
         return f"{self.latex[v]} = {self._operation(tape, reference, DEEP)}"
 
@@ -575,14 +579,14 @@ class Texts:
         return left.times(right), True
 
     def lines(self, plan: Plan, vertices: Sequence[str]) -> list[list[Any]]:
-        """Return a line for each value that has a name, and for each entry: its value, and what is written."""
-        found: list[list[Any]] = [[v, f"{self._terms[v].latex} = {written}"] for v, written in self._defined.items()]
+        """Return a line for each named value and each entry: its value, and its formula."""
+        rows: list[list[Any]] = [[v, f"{self._terms[v].latex} = {written}"] for v, written in self._defined.items()]
         for (row, column), value in plan.accumulation.entries.items():
             over, under = vertices[plan.graph.roots[row]], vertices[plan.graph.terminals[column]]
-            found.append(
+            rows.append(
                 [value, rf"\frac{{\partial {over}}}{{\partial {under}}} = {self._terms[value].latex}", row, column]
             )
-        return found
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -593,7 +597,7 @@ class _Term:
     latex: str
     leaves: int = 1
     is_sum: bool = False
-    #: In LaTeX without the sign, of what begins with one.
+    #: LaTeX without the leading sign, if there is one.
     unsigned: str = ""
 
     @property
@@ -660,7 +664,7 @@ def shown(html: str, path: str | PathLike[str] | None) -> Path | Inline:
     """Write a page to a file, or open it: within a notebook inline, else in a browser.
 
     Returns:
-        The file; within a notebook without a path what it shows.
+        The file; in a notebook without a path, the displayed page.
 
     Raises:
         ArgumentError: if the file cannot be written; it names a file that has the page instead.
@@ -744,8 +748,8 @@ def show_program(program: Any, function: Callable[..., Any], path: str | PathLik
         ArgumentError: if the file cannot be written.
     """
     shapes = program.recording.argument_shapes
-    known = [*inspect.signature(function).parameters] if callable(function) else []
-    parameters = [known[k] if k < len(known) else f"x{k}" for k in range(len(shapes))]
+    declared = [*inspect.signature(function).parameters] if callable(function) else []
+    parameters = [declared[k] if k < len(declared) else f"x{k}" for k in range(len(shapes))]
     plan = getattr(program.facts, "plan", None)
     if plan is None and isinstance(path, (str, PathLike)) and Path(path).suffix.lower() in PICTURES:
         raise ArgumentError(f"path is {str(path)!r}, but {program.name} runs as loops; expected a page, .html")
@@ -754,7 +758,7 @@ def show_program(program: Any, function: Callable[..., Any], path: str | PathLik
     if is_large(plan):
         return show_plan(plan, path)
     names = None
-    # what a function is called with is known by shape alone; names are an addition, not worth an error
+    # only the shapes of arguments are known; names are an addition, not worth an error
     with suppress(Exception):
         names = named_values(function, [np.ones(shape)[()] for shape in shapes])
     described = described_as(program.name, program.recording, program.facts.linearization, parameters, names)
@@ -775,27 +779,27 @@ def described_as(
         recording: of the function.
         linearization: with the graph.
         parameters: names of the arguments.
-        names: of what the function computes.
+        names: names of the function's values.
     """
     tape = linearization.tape
-    found: dict[int, str] = {}
+    value_names: dict[int, str] = {}
     lines: dict[int, tuple[str, int]] = {}
     if names is not None and names.tape.inputs <= tape.inputs:
-        for reference, own in recognised(tape, names).items():
-            if own in names.names:
-                found[reference] = names.names[own]
-            if own in names.lines:
-                lines[reference] = names.lines[own]
+        for reference, original in recognised(tape, names).items():
+            if original in names.names:
+                value_names[reference] = names.names[original]
+            if original in names.lines:
+                lines[reference] = names.lines[original]
     shapes = (
         (name, shape) for name, shape in zip(parameters, recording.argument_shapes, strict=False) if shape is not None
     )
     entries = (entry_of(name, index) for name, shape in shapes for index in np.ndindex(*shape))
-    found.update(zip(range(tape.inputs), entries, strict=False))
+    value_names.update(zip(range(tape.inputs), entries, strict=False))
     outputs: dict[int, str] = {}
     for k, root in enumerate(linearization.rows[: recording.results]):
         if root >= 0:
             outputs.setdefault(root, f"{name}{recording.entry_name(k)}")
-    return Described(found, lines, outputs)
+    return Described(value_names, lines, outputs)
 
 
 def rivals_of(plan: Plan) -> list[Plan]:

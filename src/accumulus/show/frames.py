@@ -1,4 +1,4 @@
-"""A plan, step by step: what each step multiplies and adds, what it costs, and what is left of graph and line graph.
+"""A plan, step by step: products and sums of each step, their costs, and the remaining graph and line graph.
 
 Everything is read off the plan's own steps. A value is an edge of the graph or the result of a step; it is alive from
 the step that makes it to the last one that uses it, entries of the Jacobian to the end. The alive values are the edges
@@ -187,11 +187,11 @@ class Frames:
 
     def faces_after(self, steps: int) -> set[Face]:
         """Return the faces that exist after a number of steps."""
-        found = set(self.faces or ())
+        faces = set(self.faces or ())
         for change in self.changes[:steps]:
-            found.difference_update(change.removed_faces)
-            found.update(change.added_faces)
-        return found
+            faces.difference_update(change.removed_faces)
+            faces.update(change.added_faces)
+        return faces
 
     # Groups ----------------------------------------------------------------------------------------------------
 
@@ -246,8 +246,8 @@ class Frames:
         # by name: the theory stands on this package
         decomposition = import_module("accumulus.theory.graphs.chains_and_blocks").decompose(self.graph)
         innermost: dict[Hashable, int] = {}
-        for number, part in enumerate(decomposition.walk()):
-            innermost.update(dict.fromkeys(inner_vertices(self.graph, part), number))
+        for number, component in enumerate(decomposition.walk()):
+            innermost.update(dict.fromkeys(inner_vertices(self.graph, component), number))
         return lambda end: innermost.get(self._middle(end), -1)
 
     def _page(self) -> Callable[[int], Hashable]:
@@ -262,7 +262,7 @@ class Frames:
     # Operations ------------------------------------------------------------------------------------------------
 
     def operations(self, after: Iterable[int]) -> list[int]:
-        """Return the operations of the function, its partials, and so many steps, of all that is alive then.
+        """Return the operations of the function, its partials, and a number of steps, with all values alive then.
 
         After all steps these are the plan's.
         """
@@ -272,16 +272,18 @@ class Frames:
         whole = self.plan.accumulation
         if steps == self.steps:
             return count(whole, "operations")
-        given = whole.steps
-        first = Steps(given.edges, given.is_product[:steps], given.left[:steps], given.right[:steps])
+        whole_steps = whole.steps
+        first = Steps(
+            whole_steps.edges, whole_steps.is_product[:steps], whole_steps.left[:steps], whole_steps.right[:steps]
+        )
         entries = {(0, k): value for k, value in enumerate(self.alive_after(steps))}
         return canonical(emit(Accumulation(self.graph, first, entries))).operations
 
 
-def inner_vertices(graph: DifferentiationGraph, part: Any) -> set[int]:
-    """Return the vertices of a part of a decomposition without its two ends."""
-    edges = list(part.edges)
-    return {*graph.sources[edges].tolist(), *graph.targets[edges].tolist()} - {part.source, part.sink}
+def inner_vertices(graph: DifferentiationGraph, component: Any) -> set[int]:
+    """Return the vertices of a component of a decomposition without its two ends."""
+    edges = list(component.edges)
+    return {*graph.sources[edges].tolist(), *graph.targets[edges].tolist()} - {component.source, component.sink}
 
 
 def _runs(ends: Sequence[int], key: Callable[[int], Hashable]) -> Iterator[list[int]]:
@@ -321,7 +323,7 @@ class _Line:
             self._note(i, j, there=False)
 
     def _note(self, i: int, j: int, *, there: bool) -> None:
-        # what comes and goes within a step is no change
+        # faces that come and go within a step are no change
         if self._changed.pop((i, j), there) is there:
             self._changed[i, j] = there
 
@@ -350,7 +352,7 @@ class _Line:
             self.remove(v, s)
 
     def pass_over(self, unit: int) -> None:
-        """Remove a vertex whose label is 1, and join what is around it."""
+        """Remove a vertex whose label is 1, and join its neighbours."""
         above, below = self.above(unit), self.below(unit)
         self.drop(unit)
         for p in above:
@@ -373,22 +375,22 @@ class _Line:
             self.add(made, s)
 
     def sum(self, left: int, right: int, made: int, is_unit: Callable[[int], bool]) -> None:
-        """Join what two vertices have in common, the units around these taken away where that is nothing."""
+        """Merge common neighbours of two vertices; without common ones, remove units around the vertices first."""
         terms = (left, right)
         while not {*self.above(left)} & {*self.above(right)}:
-            found = next(((u, v) for v in terms for u in self.above(v) if is_unit(u)), None)
-            if found is None:
+            edge = next(((u, v) for v in terms for u in self.above(v) if is_unit(u)), None)
+            if edge is None:
                 break
-            self.remove(*found)
-            for p in self.above(found[0]):
-                self.add(p, found[1])
+            self.remove(*edge)
+            for p in self.above(edge[0]):
+                self.add(p, edge[1])
         while not {*self.below(left)} & {*self.below(right)}:
-            found = next(((v, u) for v in terms for u in self.below(v) if is_unit(u)), None)
-            if found is None:
+            edge = next(((v, u) for v in terms for u in self.below(v) if is_unit(u)), None)
+            if edge is None:
                 break
-            self.remove(*found)
-            for s in self.below(found[1]):
-                self.add(found[0], s)
+            self.remove(*edge)
+            for s in self.below(edge[1]):
+                self.add(edge[0], s)
         above = [p for p in self.above(left) if p in self.predecessors.get(right, ())]
         below = [s for s in self.below(left) if s in self.successors.get(right, ())]
         for v in terms:

@@ -60,9 +60,12 @@ def blocks(graph: DifferentiationGraph) -> list[list[Any]]:
     """Return chains and blocks, outer ones first: kind, source, sink, inner vertices, number of edges."""
     # by name: the theory stands on this package
     decomposition = import_module("accumulus.theory.graphs.chains_and_blocks").decompose(graph)
-    parts = (part for part in decomposition.walk() if part.size > 1)
-    found = [[part.kind, part.source, part.sink, sorted(inner_vertices(graph, part)), part.size] for part in parts]
-    return [part for part in found if part[3]][:MOST_PARTS]
+    parts = (component for component in decomposition.walk() if component.size > 1)
+    rows = [
+        [component.kind, component.source, component.sink, sorted(inner_vertices(graph, component)), component.size]
+        for component in parts
+    ]
+    return [component for component in rows if component[3]][:MOST_PARTS]
 
 
 def local_jacobians(graph: DifferentiationGraph) -> list[dict[str, Any]] | None:
@@ -76,7 +79,7 @@ def local_jacobians(graph: DifferentiationGraph) -> list[dict[str, Any]] | None:
         for e, (j, i) in enumerate(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
         if depth[j] >= 0
     ]
-    found, size = [], 0
+    matrices, size = [], 0
     for level in range(max(depth, default=0)):
         rows: list[tuple[str, int]] = [("v", v) for v, each in enumerate(depth) if each == level]
         rows += [("e", e) for j, i, e in edges if depth[j] < level < depth[i]]
@@ -90,31 +93,31 @@ def local_jacobians(graph: DifferentiationGraph) -> list[dict[str, Any]] | None:
         for j, i, e in edges:
             if depth[j] <= level < depth[i]:
                 begins, ends = depth[j] == level, depth[i] == level + 1
-                place = row["v", j] if begins else row["e", e], column["v", i] if ends else column["e", e]
+                cell = row["v", j] if begins else row["e", e], column["v", i] if ends else column["e", e]
                 # an edge's label is in the matrix of the level that it leaves
-                cells.append([*place, e if begins else -1])
-        found.append({"rows": rows, "columns": columns, "cells": cells})
-    return found
+                cells.append([*cell, e if begins else -1])
+        matrices.append({"rows": rows, "columns": columns, "cells": cells})
+    return matrices
 
 
 def dependencies(plan: Plan) -> dict[str, Any] | None:
-    """Return the drawing of what waits for what; None if the plan is too long, or its program is not of this kind."""
+    """Return the drawing of the dependencies between eliminations; None if the plan is too long or has no such form."""
     if not 0 < len(plan.accumulation.steps) <= MOST_STEPS:
         return None
     relations = import_module("accumulus.theory.algebra.relations")
     try:
-        found = relations.elimination_dependencies(plan.accumulation)
+        graph = relations.elimination_dependencies(plan.accumulation)
     except relations.ExpressionError:
         return None
-    return waiting(found)
+    return waiting(graph)
 
 
-def waiting(found: Any) -> dict[str, Any]:
-    """Return the drawing of dependencies, what waits above what it waits for; of a cycle if there is one, in a ring."""
-    cycle = found.cycle
-    nodes = list(cycle or found.awaits)
+def waiting(graph: Any) -> dict[str, Any]:
+    """Return the drawing of dependencies, each vertex above those it waits for; a cycle is drawn as a ring."""
+    cycle = graph.cycle
+    nodes = list(cycle or graph.awaits)
     number = {node: k for k, node in enumerate(nodes)}
-    pairs = [(number[a], number[b]) for a, b in found.edges if a in number and b in number]
+    pairs = [(number[a], number[b]) for a, b in graph.edges if a in number and b in number]
     texts = [lowered(printable(str(node)).replace("*", "")) for node in nodes]
     if cycle:
         radius = max(90.0, 22.0 * len(nodes))
@@ -126,7 +129,7 @@ def waiting(found: Any) -> dict[str, Any]:
         waits: dict[int, list[int]] = {}
         for a, b in pairs:
             waits.setdefault(a, []).append(b)
-        for node in reversed(found.order):
+        for node in reversed(graph.order):
             for b in waits.get(number[node], ()):
                 level[b] = max(level[b], level[number[node]] + 1)
         drawing = drawn(level, pairs, [max(28.0, WIDE * len(text) + 14.0) for text in texts])
@@ -136,7 +139,7 @@ def waiting(found: Any) -> dict[str, Any]:
     return {
         "nodes": [[text, round(x), round(y)] for text, (x, y) in zip(texts, points, strict=True)],
         "arrows": [[a, b, int((a, b) in around)] for a, b in pairs],
-        "cycle": printable(found.explain_cycle(), keep="\n") if cycle else "",
+        "cycle": printable(graph.explain_cycle(), keep="\n") if cycle else "",
         "size": [round(side) for side in size],
     }
 
@@ -175,8 +178,8 @@ def loops(
                 if owner in home and home[owner] != k:
                     edges[first + k, first + home[owner]] += 1
             references = references_in(operands)
-            for argument, (_, given) in enumerate(arguments):
-                if ((references >= given.start) & (references < given.stop)).any():
+            for argument, (_, inputs) in enumerate(arguments):
+                if ((references >= inputs.start) & (references < inputs.stop)).any():
                     edges[first + k, argument] += 1
     below = {i for _, i in edges}
     roots = [v for v in range(first, len(names)) if v not in below]
@@ -220,7 +223,7 @@ def _source(program: Program, maps: Sequence[Map], k: int) -> str:
 
 
 def _depths(count: int, edges: Counter[tuple[int, int]]) -> list[int]:
-    """Longest ways from what nothing depends on."""
+    """Return the length of the longest path to each vertex from one that nothing depends on."""
     depth, below = [0] * count, sorted(edges, reverse=True)
     for j, i in below:
         depth[i] = max(depth[i], depth[j] + 1)
@@ -233,7 +236,7 @@ def _depths(count: int, edges: Counter[tuple[int, int]]) -> list[int]:
 def overview(plan: Plan, signs: Sequence[str]) -> dict[str, Any]:
     """Return the data of a page for a graph that is too large to be drawn, its vertices in groups.
 
-    A group is what has the same operation on neighbouring levels; it is gone when the last of its vertices is
+    A group has the vertices of one operation on neighbouring levels; it is gone when the last of its vertices is
     eliminated. Time: linear, in NumPy.
 
     Args:
@@ -257,8 +260,8 @@ def overview(plan: Plan, signs: Sequence[str]) -> dict[str, Any]:
     there = sorted(set(row))
     row = [there.index(each) for each in row]
     a, b = group[graph.sources], group[graph.targets]
-    kept = (a >= 0) & (b >= 0) & (np.array(row)[a] < np.array(row)[b])
-    pairs, times = np.unique(np.stack([a[kept], b[kept]], axis=1), axis=0, return_counts=True)
+    is_shown = (a >= 0) & (b >= 0) & (np.array(row)[a] < np.array(row)[b])
+    pairs, times = np.unique(np.stack([a[is_shown], b[is_shown]], axis=1), axis=0, return_counts=True)
     names = [f"{sign or ('', 'outputs', 'inputs')[end] or 'vertices'}" for _, end, sign in number]
     texts = [f"{name} ×{size:,}" for name, size in zip(names, sizes, strict=True)]
     widths = [max(28.0, WIDE * len(text) + 14.0) for text in texts]

@@ -1,4 +1,4 @@
-"""The report on a derivative: what it costs, why this plan was chosen, and how long the preparation took.
+"""The report on a derivative: its costs, the reason for the plan, and the time of the preparation.
 
 **Comparison.** Ways to accumulate one graph, side by side: what each costs under every objective, and how long it took
 to find.
@@ -71,9 +71,9 @@ class MethodCosts:
     lower_bound: int | None = None
 
     @classmethod
-    def of(cls, found: Plan, method: str | None = None) -> MethodCosts:
+    def of(cls, plan: Plan, method: str | None = None) -> MethodCosts:
         """Costs of a plan; under the name `method`, if given, instead of the plan's own."""
-        return cls(method or found.method, **found.costs, seconds=found.seconds, lower_bound=found.lower_bound)
+        return cls(method or plan.method, **plan.costs, seconds=plan.seconds, lower_bound=plan.lower_bound)
 
     def cost(self, objective: str) -> int:
         """Return the cost under one objective."""
@@ -95,9 +95,9 @@ def compared(graph: DifferentiationGraph, methods: Iterable[str], **options: Any
     for method in methods:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TimeLimitWarning)
-            found = plan(graph, method=method, **{"cache": False, **options})
-        if method in ("auto", found.method):
-            yield MethodCosts.of(found, method)
+            candidate = plan(graph, method=method, **{"cache": False, **options})
+        if method in ("auto", candidate.method):
+            yield MethodCosts.of(candidate, method)
 
 
 def small_enough(graph: DifferentiationGraph, method: str) -> bool:
@@ -122,7 +122,7 @@ def comparison_table(candidates: Iterable[MethodCosts], chosen: str | None = Non
     return table(headings, rows, marked=chosen)
 
 
-def chosen_because(chosen: MethodCosts, others: Iterable[MethodCosts], objective: str) -> str:
+def chosen_because(chosen: MethodCosts, alternatives: Iterable[MethodCosts], objective: str) -> str:
     """One sentence: how the chosen plan compares with the others, and with the lower bound if one is known.
 
     >>> chosen = MethodCosts("vertex", 9, 6, 30, lower_bound=25)
@@ -131,7 +131,7 @@ def chosen_because(chosen: MethodCosts, others: Iterable[MethodCosts], objective
     """
     cost = chosen.cost(objective)
     names_by_change: dict[str, list[str]] = {}
-    for other in others:
+    for other in alternatives:
         if other.method != chosen.method:
             names_by_change.setdefault(change(cost, other.cost(objective)), []).append(other.method)
     phrases = [f"{words} {_listed(names)}" for words, names in names_by_change.items()]
@@ -160,7 +160,7 @@ class ByValueFacts:
     """A program that was rewritten by value.
 
     Attributes:
-        outputs: of the program, and how many of them are `proved` to be what they were.
+        outputs: of the program, and how many of them are `proved` unchanged.
         error: the probability that one of these is not, at most.
         tested: complex points at which all outputs were tested.
         identities: that the program relies on.
@@ -179,8 +179,7 @@ class ByValueFacts:
         """Return the facts; proves and tests the program, which takes a moment."""
         proof = by_value.proof
         counts = len(proof.outputs), sum(proof.outputs), proof.error, by_value.tested
-        found = tuple(by_value.identities)
-        return cls(*counts, found, by_value.unexplained)
+        return cls(*counts, tuple(by_value.identities), by_value.unexplained)
 
     def rows(self) -> list[tuple[str, str]]:
         """Names and texts for the report."""
@@ -242,8 +241,8 @@ class Condition:
 
     def __str__(self) -> str:
         runs = [(answer, len(list(run))) for answer, run in groupby(self.answers)]
-        told = ", ".join(f"{count} times {answer}" if count > 1 else answer for answer, count in runs)
-        return f"{PurePath(self.file).name}:{self.line} {_shortened(self.source, CONDITION_WIDTH)} → {told}"
+        answers = ", ".join(f"{count} times {answer}" if count > 1 else answer for answer, count in runs)
+        return f"{PurePath(self.file).name}:{self.line} {_shortened(self.source, CONDITION_WIDTH)} → {answers}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +357,7 @@ class FunctionFacts:
 
 
 class Shown:
-    """A report that is printed, shown by notebooks, and handed out as plain data."""
+    """A report that can be printed, shown in notebooks, and converted to plain data."""
 
     __slots__ = ()
 
@@ -392,7 +391,7 @@ class Shown:
         return str(self).splitlines()
 
     def _preparation(self, from_cache: Collection[str] = ()) -> list[tuple[str, str]]:
-        """Return the times of the stages, and what a user has to know of the program besides."""
+        """Return the times of the stages, and notes on limits of the program."""
         stages = ", ".join(
             f"{stage} {duration(seconds)}{' (from cache)' if stage in from_cache else ''}"
             for stage, seconds in self.seconds.items()
@@ -401,8 +400,8 @@ class Shown:
         if self.cut_short:
             said = "the clock ran out; a longer time_limit, or a machine that is less busy, gives the same program"
             rows.append(("cut short", f"at {self.cut_short}: {said} everywhere"))
-        rows += [("not watched", what) for what in self.unwatched]
-        return [*rows, *(("not done by code", f"changes of {what}") for what in self.changed)]
+        rows += [("not watched", subject) for subject in self.unwatched]
+        return [*rows, *(("not done by code", f"changes of {subject}") for subject in self.changed)]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -412,11 +411,11 @@ class Report(Shown):
     Attributes:
         name: of the differentiated function, or of the graph.
         returns: the name of the function of `accumulus` that makes it: "jacobian", "gradient".
-        title: what is computed.
+        title: description of the results.
         graph: size of the differentiation graph.
         jacobian_shape: entries of the results × entries of the differentiated arguments.
         nonzeros: structural nonzeros of the Jacobian.
-        objective: what the plan minimises.
+        objective: quantity that the plan minimises.
         chosen: the plan.
         others: methods to compare with, counted for this report.
         uncounted: methods that were left out since they would need too many products.
@@ -425,14 +424,14 @@ class Report(Shown):
         by_kind: the same, by kind of operation.
         seconds: time of each stage of the preparation.
         from_cache: the stages whose results were taken from the cache.
-        function: what was recorded and compiled; None for a graph from a file.
+        function: the recorded and compiled function; None for a graph from a file.
         cut_short: the stage in which the clock ended a search, so that another run may find another program.
-        unwatched: what the function holds of which changes may be missed, in words.
-        changed: what the function changed when it was recorded, and compiled code does not.
-        differentiates: whether derivatives are computed, and not the function alone.
-        by_value: what is proved of a program that was rewritten by value.
+        unwatched: captured objects of the function whose changes may be missed, in words.
+        changed: side effects of the function at its recording, which compiled code does not repeat.
+        differentiates: True if derivatives are computed, and not the function alone.
+        by_value: facts proved of a program that was rewritten by resubstitution.
         cases: of a function that decides on values, all for arguments of these shapes; the rest is of the last of them.
-        written_out: why a long loop in Python was written out turn by turn, and what to write in its place.
+        written_out: reason why a long loop in Python was unrolled, and code to write in its place.
     """
 
     name: str

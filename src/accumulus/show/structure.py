@@ -1,4 +1,4 @@
-"""The report on derivatives of long arrays: which bodies there are, how often they run, and what they cost."""
+"""The report on derivatives of long arrays: their bodies, how often they run, and their costs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class BodyFacts:
     source: str = ""
     shape: tuple[int, int, int] | None = None
     steps: int = 0
-    code: int = 0  # of what works on matrices
+    code: int = 0  # of an operation on matrices
 
     @property
     def is_sum(self) -> bool:
@@ -50,7 +50,7 @@ class BodyFacts:
 
     @property
     def kind(self) -> str:
-        """In a word, and what works on matrices by its sizes."""
+        """Kind of the body in a word; of operations on matrices, with their sizes."""
         if self.shape is not None:
             forms = {
                 MATMUL: "product of {0}×{1} and {1}×{2}",
@@ -78,7 +78,7 @@ def lines_text(lines: Iterable[tuple[str, int]]) -> str:
     by_file: dict[str, list[int]] = {}
     for file, line in sorted(lines):
         by_file.setdefault(PurePath(file).name, []).append(line)
-    found = []
+    texts = []
     for file, numbers in sorted(by_file.items()):
         runs: list[list[int]] = []
         for number in sorted(set(numbers)):
@@ -86,8 +86,8 @@ def lines_text(lines: Iterable[tuple[str, int]]) -> str:
                 runs[-1][1] = number
             else:
                 runs.append([number, number])
-        found.append(f"{file}:{','.join(f'{a}-{b}' if b > a else str(a) for a, b in runs)}")
-    return ", ".join(found)
+        texts.append(f"{file}:{','.join(f'{a}-{b}' if b > a else str(a) for a, b in runs)}")
+    return ", ".join(texts)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -107,8 +107,8 @@ class StructureReport(Shown):
         target: of the compiled code.
         seconds: time of each stage of the preparation.
         cut_short, differentiates, cases: as `Report` has them.
-        unwatched: what the function holds of which changes may be missed, in words.
-        changed: what the function changed when it was recorded, and compiled code does not.
+        unwatched: captured objects of the function whose changes may be missed, in words.
+        changed: side effects of the function at its recording, which compiled code does not repeat.
     """
 
     name: str

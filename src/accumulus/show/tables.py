@@ -136,7 +136,7 @@ def key_values(pairs: Iterable[tuple[str, str]]) -> Table:
 
 
 def text(words: str, style: str = "") -> Text:
-    """Words for Rich to print as they are: neither its markup counts in them, nor what a terminal obeys."""
+    """Return words that Rich prints literally: without its markup, and without control characters."""
     from rich.text import Text
 
     return Text(printable(words, keep="\n"), style)
@@ -184,8 +184,8 @@ def _parts(renderable: RenderableType) -> Iterable[str]:
     from rich.text import Text
 
     if isinstance(renderable, Group):
-        for part in renderable.renderables:
-            yield from _parts(part)
+        for child in renderable.renderables:
+            yield from _parts(child)
     elif isinstance(renderable, Table):
         yield _table(renderable)
     elif isinstance(renderable, Text):
