@@ -14,10 +14,7 @@ import pytest
 
 import accumulus as acc
 from accumulus import forks
-from accumulus.deadline import FOREVER, interruptible
-from accumulus.resubstitution.extraction import cheaper
-from accumulus.resubstitution.values import Definition
-from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.deadline import interruptible
 from accumulus.targets.c import c_target
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals as on Unix")
@@ -144,24 +141,6 @@ def test_calls_return_what_they_return_and_raise_what_they_raise():
     with pytest.raises(ZeroDivisionError):
         interruptible(divmod, 7, 0)
     assert interruptible_in_thread(lambda: interruptible(threading.get_ident) == threading.get_ident())
-
-
-def test_the_integer_program_is_left_at_once(monkeypatch):
-    from scipy import optimize
-
-    goes_on = threading.Event()
-
-    def milp(*_, **__):
-        signal.raise_signal(signal.SIGINT)
-        goes_on.wait()
-
-    monkeypatch.setattr(optimize, "milp", milp)
-    add, divide = BY_NAME["add"].code, BY_NAME["divide"].code
-    dear, cheap = Definition(3, divide, (1, 2), 1), Definition(3, add, (1, 2), 1)
-    prices = [1 + 9 * (code == divide) for code in range(len(OPERATIONS))]
-    with pytest.raises(KeyboardInterrupt):
-        cheaper([dear, cheap], {3}, {3: dear}, prices, FOREVER)
-    goes_on.set()
 
 
 def test_the_c_compiler_is_ended_with_what_it_has_started(tmp_path, monkeypatch):

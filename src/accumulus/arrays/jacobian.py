@@ -695,6 +695,7 @@ class _Accumulating:
                 ordered.pop()
             # what rows by indices depend on is known where there is nothing else left on one side of them
             free = vertices if forward or backward else vertices.difference(*self.lookups)
+            free = {each for each in free if not self._has_mixed_tails(each)}
             in_order = forward or backward or not free
             vertex, products = self._cheapest({ordered[-1]} if in_order else free)
             if products > MOST:
@@ -704,6 +705,11 @@ class _Accumulating:
                 )
             vertices.remove(vertex)
             self._eliminate_vertex(vertex)
+
+    def _has_mixed_tails(self, vertex: int) -> bool:
+        """Return True for a recurrence that depends on directions and on other arrays, whose numbers may be the same."""
+        tails = self._tails_of.get(vertex, set())
+        return vertex in self.recurrences and _DIRECTIONS in tails and len(tails) > 1
 
     def _cheapest(self, vertices: set[int]) -> tuple[int, int]:
         """Return the array whose elimination costs least, and its products.

@@ -522,28 +522,30 @@ class Structured:
         """Make one rectangle of derivatives by an array, if their product with a Jacobian is a call, or of matrices."""
         if len(outer) < 2:
             return outer
-        dense = [each for each in inner if isinstance(each, Dense)]
-        slopes = [each.factor for each in dense if isinstance(each.factor, Slopes)]
+        slopes = [each.factor for each in inner if isinstance(each, Dense) and isinstance(each.factor, Slopes)]
         if slopes:
             heads = {head for each in outer for head in references_in(written_out(each).heads).tolist()}
-            is_call = slopes[0].T.product(len(heads)) is not None
+            joins = slopes[0].T.product(len(heads)) is not None
         else:
-            is_call = False
-        if not is_call and (all(each.is_rectangle for each in dense) or not self._have_equal_rows(outer)):
+            are_matrices = all(isinstance(each, Dense) and not each.is_rectangle for each in inner)
+            joins = are_matrices and self._are_of_equal_rows(outer, MOST_OF_LOOKUPS // len(vertex))
+        if not joins:
             return outer
         if any(each.values is not None and self.products.guard(each.values) is not None for each in outer):
             return outer
         rows, matrix = self._as_matrix(outer, vertex)
         return [Dense.of(rows, vertex.references, matrix)]
 
-    def _have_equal_rows(self, edges: Sequence[Edge]) -> bool:
-        """Return True if all these derivatives are rectangles of the same rows."""
+    def _are_of_equal_rows(self, edges: Sequence[Edge], most: int) -> bool:
+        """Return True if all these derivatives are rectangles of the same rows, at most `most`."""
         if any(isinstance(each, Dense) and isinstance(each.factor, Unformed) for each in edges):
             return False
         parts = [each if isinstance(each, Dense) else self._rectangle(each) for each in edges]
         rows = [rectangle.rows if rectangle is not None and rectangle.is_rectangle else None for rectangle in parts]
         first = rows[0]
-        return first is not None and all(each is not None and np.array_equal(each, first) for each in rows)
+        if first is None or len(first) > most:
+            return False
+        return all(each is not None and np.array_equal(each, first) for each in rows)
 
     def _by_indices(self, code: int, terms: Integers, indices: Integers, rows: int) -> Integers:
         if code == GATHER:
