@@ -41,7 +41,7 @@ REACHES: Final = (0.01, 0.5)
 #: Tolerance, in units in the last place, for results that the function rounds to float32 or float16.
 NARROW: Final = 64.0
 #: Number of points within rounding of a difference at which the function's own rounding error is estimated, and the
-#: factor by which the largest change there is multiplied.
+#: factor that multiplies the largest change there.
 NEARBY: Final = 4
 MAGNIFIED: Final = 16.0
 _ATTACH: Final = BY_NAME["attach"].code
@@ -198,7 +198,7 @@ def verify(
                 outcome = run(function, arguments)  # the float of an integer argument is no index
         except Exception as error:
             if isinstance(error, MismatchError):
-                raise  # raised by a derivative that the function calls, about that derivative's function
+                raise  # raised by a derivative inside of the function, about its own function
             if position == 0 and not isinstance(error, NUMERICAL):
                 raise MismatchError(
                     f"{described(function)} was recorded, but raises {type(error).__name__} when it is called with "

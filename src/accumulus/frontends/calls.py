@@ -460,7 +460,7 @@ def maker(structure: Structure, finish: Sequence[Callable[[Any], Any] | None] = 
 
     Args:
         structure: structure of the tree.
-        finish: conversion of each leaf; None for leaves that stay as they are. Empty if no leaf is converted.
+        finish: conversion of each leaf; None for leaves that are not converted. Empty if no leaf is converted.
 
     >>> make = maker(Branch(opened({"a": 1.0, "b": 2.0})[0], (Leaf(), Leaf())), [None, str])
     >>> make([1.0, 2.0])

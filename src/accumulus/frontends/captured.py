@@ -347,7 +347,7 @@ class Captured:
         return True
 
     def observe(self, observed: Observed) -> None:
-        """Watch also the code that `observed` saw, and its names; `changes` then lists what the run changed."""
+        """Watch also the code that `observed` saw, and its names; `changes` then lists the changes made by the run."""
         is_known = self._codes >= observed.codes.keys() and self._seen.keys() >= set(map(id, observed.found()))
         if not is_known:
             self._observed = self._observed or Observed()

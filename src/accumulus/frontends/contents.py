@@ -58,7 +58,7 @@ def _nothing(_: Any) -> None:
 
 
 def _contents(values: Any) -> object:
-    """Return the contents of an array; those of a large one are sampled."""
+    """Return the contents of an array; a large array is sampled."""
     array = np.asarray(values)
     some = array[_places(array.shape)] if array.nbytes > LARGEST else array
     return repr(some.tolist()) if array.dtype.kind == "O" else some.tobytes()

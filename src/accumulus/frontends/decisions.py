@@ -212,7 +212,7 @@ def decisions_on(tape: Any) -> Decisions | None:
 
     Raises:
         TraceError: in a body that is recorded once and runs many times.
-        UnmergeableError: in a branch that is recorded beside another.
+        UnmergeableError: in a branch that is recorded next to the other.
     """
     decisions: Decisions | None = ACTIVE.decisions
     if decisions is None:
@@ -359,7 +359,7 @@ def in_range(tape: Any, references: References, length: int) -> None:
     Raises:
         IndexError, TypeError: if they are not valid at the given point, as in NumPy.
         TraceError: if decisions are refused.
-        UnmergeableError: in a branch that is recorded beside another.
+        UnmergeableError: in a branch that is recorded next to the other.
         EndlessRecordingError: if there are too many decisions.
     """
     asked = _distinct(references[references >= 0])

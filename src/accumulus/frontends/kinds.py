@@ -149,7 +149,7 @@ class DataArray:
     example: Any = field(compare=False)  # the user's DataArray
 
     def __call__(self, array: Any) -> Any:
-        """Return a DataArray with these numbers; with fewer axes, its labels are those of a batch's first point."""
+        """Return a DataArray with these numbers; with fewer axes, it has the labels of a batch's first point."""
         example = self.example
         while np.ndim(array) < example.ndim:  # points of a batch
             example = example.isel({example.dims[0]: 0}, drop=True)
@@ -315,7 +315,7 @@ def as_nested_lists(array: Any) -> Any:
 
 Shapes = Sequence[tuple[int, ...] | None]
 
-#: The fractional parts of its multiples are spread more evenly than those of any other number.
+#: Golden ratio less one; the fractional parts of its multiples are spread most evenly.
 _GOLDEN: Final = (5.0**0.5 - 1.0) / 2.0
 
 

@@ -1,7 +1,7 @@
 """Positions in the user's code, for error messages.
 
 The position is the innermost frame outside of this package and the array libraries. Python stores the columns of every
-instruction, so the message quotes the expression, and the called function can be looked up.
+instruction, so that messages can quote the expression, and the called function can be looked up.
 """
 
 from __future__ import annotations

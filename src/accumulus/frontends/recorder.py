@@ -136,7 +136,7 @@ class Recording:
 
     @property
     def results(self) -> int:
-        """Number of entries of the results: the program's outputs before those of guards."""
+        """Number of entries of the results, which are the program's first outputs, before the guards."""
         return sum(map(math.prod, self.result_shapes))
 
     def unflatten(self, leaves: Sequence[T]) -> Any:
@@ -190,7 +190,7 @@ class Recorder(ABC):
             The result, in the structure that `evaluate` returns. `references` accepts its leaves.
 
         Raises:
-            TraceError: made by `accumulus.frontends.active.refuse`, for what cannot be recorded.
+            TraceError: from `accumulus.frontends.active.refuse`, if the function cannot be recorded.
             Exception: any exception of the function.
         """
 

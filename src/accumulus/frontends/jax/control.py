@@ -539,5 +539,5 @@ def _direction(call: Call, x: Any) -> Any:
 
 
 def _attached(call: Call, value: Any, slope: Any) -> Any:
-    """Return a value whose derivative is replaced by that of `slope`."""
+    """Return a value with the derivative of `slope` in place of its own."""
     return apply(call.tape, ELEMENTWISE["attach"], [value, slope])

@@ -100,7 +100,7 @@ def _top(module: Any) -> str:
 
 
 def _owner(kind: type) -> str:
-    """Return the library of a class, or the first library written in JAX among those of its base classes."""
+    """Return the first library written in JAX among a class and its bases; else the library of the class."""
     owners = [_top(base.__module__) for base in kind.__mro__]
     return next((owner for owner in owners if owner in WRITTEN_IN_JAX), owners[0])
 

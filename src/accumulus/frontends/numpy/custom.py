@@ -54,10 +54,10 @@ def custom(
     Args:
         f: function of real numbers and arrays. It receives each argument as a `numpy.float64` or as a new array of
             doubles, and returns a number, an array, or a container of these. Results must have the same shapes for
-            arguments of the same shapes, and equal values for equal arguments. Alternatively a C function ``void
-            f(const double *x, double *y)``, as an address or an object of ``ctypes``: `x` has the entries of all
-            arguments, one argument after the other in C order, and the function writes the entries of all results to
-            `y` in the same layout.
+            arguments of the same shapes, and equal values for equal arguments. Alternatively a C function
+            ``void f(const double *x, double *y)``, as an address or an object of ``ctypes``: `x` has the entries of
+            all arguments, one argument after the other in C order, and the function writes the entries of all results
+            to `y` in the same layout.
         derivative: function of the same arguments that returns the Jacobian in the form of `jax.jacobian`: in place of
             each array of the result an array of shape ``result.shape + argument.shape``, or, for several arguments, a
             tuple of these. If it is itself an `accumulus.custom` with a rule, second derivatives are available, and so
@@ -254,7 +254,7 @@ def check_callable(tape: Any, name: str) -> None:
     Raises:
         OpaqueError: in a program of operations alone.
         TraceError: inside of code that catches errors.
-        LongBodyError: in a loop body; its instances are then recorded one by one.
+        LongBodyError: in a loop body; its instances are then recorded individually.
         UnmergeableError: in a branch that is recorded next to the other, since only the branch that is taken may call.
     """
     around = tape

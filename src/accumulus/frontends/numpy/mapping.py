@@ -141,7 +141,7 @@ def _entry(references: Any, instance: int) -> Any:
 def _of_numbers(
     f: Callable[..., Any], structures: Sequence[Structure], leaves: Sequence[Sequence[NDArray[Any]]], count: int
 ) -> Any:
-    """Return results on numbers: many instances at once if `f` can be recorded and samples agree, else one by one."""
+    """Return results on numbers: many instances at once if `f` can be recorded and samples agree, else individually."""
     real = all(leaf.dtype == np.float64 or leaf.dtype.kind == "b" for each in leaves for leaf in each)
     if not count or (count >= MANY and real):
         arguments: list[tuple[Structure, list[Place]]] = [

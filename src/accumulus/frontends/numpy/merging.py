@@ -498,12 +498,12 @@ def mergeable(site: Site) -> bool:
 
 
 def begin(merge: Merge | None, site: Site, variables: dict[str, Any]) -> Merge:
-    """Return the `Merge` of an `if` on a traced condition: the one that is open, or a new one."""
+    """Return the `Merge` of an `if` on a traced condition: the open one, or a new one."""
     return Merge(site, variables) if merge is None else merge
 
 
 def either(site: Site, condition: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:
-    """Return the value of `one` where a traced condition holds, else that of `other`."""
+    """Return the value of `one` where a traced condition holds, else the value of `other`."""
     if mergeable(site):
         branches = Branches(site)
         try:

@@ -40,9 +40,9 @@ class Operand(StandIn):
     __slots__ = ()
     tape: Tape
     boolean: bool
-    #: True for complex numbers; `entries` are those of both parts.
+    #: True for complex numbers; `entries` has the references of both parts.
     is_complex: bool = False
-    #: True for a sparse matrix; `entries` are the stored ones.
+    #: True for a sparse matrix; `entries` has the references of stored entries.
     is_sparse: bool = False
     #: True for a selection by a mask that is not decided yet.
     is_open: bool = False
@@ -95,7 +95,7 @@ def _read_only(numbers: NDArray[Any]) -> NDArray[Any]:
 
 
 def holds_complex(value: object) -> bool:
-    """Return True if `value`, or anything in a list, is complex, whether traced or constant."""
+    """Return True if `value`, or anything in a list, is a traced or constant complex number."""
     if isinstance(value, Operand):
         return value.is_complex
     if type(value) is float or type(value) is int:

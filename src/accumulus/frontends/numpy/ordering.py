@@ -325,7 +325,7 @@ def interpolated(tape: Tape, x: Any, knots: Any, values: Any, left: Any, right: 
     slope = (values[above] - values[below]) / (knots[above] - knots[below]) if count > 1 else 0.0
     result = values[below] + slope * (x - knots[below])
     at_end = last
-    if (places == count).any():  # the derivative at the last knot is that of the last segment
+    if (places == count).any():  # the last knot has the derivative of the last segment
         at_end = np.where(x > knots[-1], last if right is None else right, last + slope * (x - knots[-1]))
     result = np.where(places == 0, first if left is None else left, np.where(places == count, at_end, result))
     return np.where(np.isnan(x), x, result)

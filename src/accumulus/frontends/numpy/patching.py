@@ -1,7 +1,7 @@
 """Patching of the user's modules: names of NumPy's functions refer to replacements while a function is recorded.
 
-NumPy itself is not changed, because compiled extensions call ``numpy.empty`` and rely on the result. Instead, the names
-by which user code reaches NumPy are rebound:
+NumPy itself is not changed, because compiled extensions call ``numpy.empty`` and rely on the result. Instead, names of
+NumPy in user code are rebound:
 
 * globals of loaded Python modules that hold NumPy or one of its functions, under any name (``import numpy as np``,
   ``from numpy import zeros as make``), except in the standard library and the array libraries;

@@ -33,7 +33,7 @@ def make_scalar(tape: Tape, reference: int, boolean: bool = False) -> Any:
 
 
 def _innermost(tape: Tape) -> Tape:
-    """Return the tape to record on: that of the current body, if `tape` is around it."""
+    """Return the tape to record on: the tape of the current body, if `tape` is around it."""
     active = ACTIVE.tape
     return active if isinstance(active, InnerTape) and active.is_within(tape) else tape
 

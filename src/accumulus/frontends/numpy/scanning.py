@@ -200,7 +200,7 @@ class _Steps:
         """Return the structure of a step's result.
 
         Raises:
-            ArgumentError: if it differs from that of earlier steps.
+            ArgumentError: if it differs from the structure at earlier steps.
         """
         structure, leaves = flatten(result)
         self.check(structure, [np.shape(leaf) for _, leaf in leaves])

@@ -7,8 +7,8 @@ comparisons. Each coefficient of the piece is selected by the same truth values,
 branches, so a batch stays one program. The derivative is the polynomial's, since the selected coefficients are
 constants.
 
-At a knot the value is that of the piece on the right, as in SciPy. Where SciPy raises because a point is out of bounds,
-the value is NaN.
+A knot belongs to the piece on its right, as in SciPy. Where SciPy raises because a point is out of bounds, the value is
+NaN.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def _solve(tape: Tape, a: Any, b: Any, lower: bool = False, assume_a: Any = None
 
 @_records("cho_factor")
 def _cho_factor(tape: Tape, a: Any, lower: bool = False) -> tuple[Any, bool]:
-    """Return Cholesky's factor and `lower`; the other triangle is that of the matrix, as in SciPy."""
+    """Return Cholesky's factor and `lower`; the other triangle is copied from the matrix, as in SciPy."""
     a = as_array(tape, a)
     rest = np.triu(a, 1) if lower else np.tril(a, -1)
     return factorisations.cholesky(tape, a, upper=not lower) + rest, lower

@@ -1,13 +1,13 @@
 """Transforms of `scipy.fft`, and convolutions, correlations and recursive filters of `scipy.signal`.
 
-Fourier transforms are those of `numpy.fft`; options for the execution are ignored. Discrete cosine and sine transforms
-of types 1 to 4 are computed from Fourier transforms of real numbers:
+Fourier transforms are recorded as in `numpy.fft`; options for the execution are ignored. Discrete cosine and sine
+transforms of types 1 to 4 are computed from Fourier transforms of real numbers:
 
 * The cosine transform of type 2 is a Fourier transform of as many entries in another order (Makhoul, IEEE Transactions
   on Acoustics, Speech, and Signal Processing 28, 1980).
 * Type 3 is the transpose of type 2.
 * Type 1 is the transform of the entries followed by their mirror image.
-* Type 4 is the transform of twice as many entries, half of which are zeros.
+* Type 4 is the transform of twice as many entries, the second half of them zeros.
 * Sine transforms of types 2 to 4 are cosine transforms with changed signs and reversed order.
 """
 

@@ -158,7 +158,7 @@ class TracedRotation(Operand):
 
     @property
     def tape(self) -> Tape:  # type: ignore[override]
-        """Current tape, which is that of a nested derivative inside of one; else the tape of the quaternions."""
+        """Tape to record on: the current one, as inside of a nested derivative, else the tape of the quaternions."""
         return self._tape if ACTIVE.tape is None else ACTIVE.tape
 
     @property

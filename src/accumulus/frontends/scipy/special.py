@@ -2,8 +2,8 @@
 
 Universal functions are rows of `accumulus.frontends.numpy.elementwise`. Distributions have densities, distribution
 functions and quantiles with traced arguments, each a formula in the standardised variable z = (x - loc) / scale.
-Methods that SciPy computes by quadrature or iteration are not recorded. Frozen distributions, as in ``norm(0,
-2).logpdf``, call the same methods.
+Methods that SciPy computes by quadrature or iteration are not recorded. Frozen distributions, as in
+``norm(0, 2).logpdf``, call the same methods.
 """
 
 from __future__ import annotations

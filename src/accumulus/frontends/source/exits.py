@@ -135,7 +135,7 @@ def exits_outside(nodes: Sequence[ast.AST]) -> bool:
 #                                     return y
 #
 # A flag that is a plain boolean ends the loop at once, like the exit itself. Loops are not transformed if an exit is
-# not at the end of a branch after this movement, if an exit is inside of a ``try`` or ``with``, or if they are
+# not at the end of a branch after the movement above, if an exit is inside of a ``try`` or ``with``, or if they are
 # ``while`` loops, whose number of iterations is unknown.
 
 EXITS: Final = (ast.Return, ast.Break, ast.Continue)

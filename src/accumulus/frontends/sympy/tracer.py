@@ -65,7 +65,7 @@ def _value(places: Places, node: Any, parts: list[Any]) -> Any:
             return elementary(*parts)
         if (implementation := getattr(node, "_imp_", None)) is not None:
             return float(implementation(*parts))
-        # operands are rounded to doubles; with more digits, the sine of 1e5 would be that of a different number
+        # operands and result are doubles: with more digits, a sine near 1e5 would be the sine of another number
         value = node.func(*map(_as_sympy, parts))
         return float(value if value.is_Number else sp.expand_func(value.rewrite(sp.erf)).evalf())
     except (ArithmeticError, TypeError, ValueError):

@@ -1,7 +1,7 @@
 """Translation of expressions to operations on a tape, bottom up: arithmetic directly, functions by tables.
 
 There is no recursion, since generated expressions may be arbitrarily deep. The operands of an expression are its
-arguments, or what SymPy expands it to.
+arguments, or its expansion by SymPy.
 
 Most functions are rows of the tape's table of operations. The others are formulas of NumPy and SciPy functions,
 recorded like a Python function.

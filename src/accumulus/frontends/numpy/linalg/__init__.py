@@ -1,4 +1,4 @@
-"""Linear algebra for small matrices, written out operation by operation.
+"""Linear algebra: small matrices are written out operation by operation, large ones are equations for LAPACK.
 
 The recorded program must be correct at every point, so nothing is decided during recording. Where LAPACK branches on
 values (pivots, convergence, signs), all branches are recorded and one is selected, or a fixed number of steps is

@@ -24,7 +24,7 @@ of the right one); LAPACK's sign is arbitrary.
 
 `lstsq` returns the solution of a least-squares problem from Q and R of the matrix, or of its transpose if it is wide.
 Columns, or rows, must be linearly independent; otherwise results are NaN. `pinv` returns the pseudoinverse from
-singular values, without those that NumPy cuts off as small. It accepts matrices of any rank, but only small ones.
+singular values, except for values that NumPy cuts off as small. It accepts matrices of any rank, but only small ones.
 
 Both are implicit functions of matrices of constant rank. With P the pseudoinverse and r = b - A·x,
 dP is -P·dA·P + P·Pᵀ·dAᵀ·(I - A·P) + (I - P·A)·dAᵀ·Pᵀ·P, and dx is P·(db - dA·x) + P·Pᵀ·dAᵀ·r + (I - P·A)·dAᵀ·Pᵀ·x.
@@ -173,7 +173,7 @@ def _scaled(a: Any) -> tuple[Any, Any]:
 def _rotation(first: Any, second: Any, between: Any, sorts: bool) -> tuple[Any, Any, Any, Any]:
     """Return cosine and sine of an angle that diagonalises a symmetric 2×2 matrix, and the resulting diagonal.
 
-    The angle is the smaller of two; if the rotation `sorts`, it is the one that makes the diagonal ascending.
+    The angle is the smaller of two; if the rotation `sorts`, it is the angle that makes the diagonal ascending.
     """
     apart, twice = second - first, between + between
     reach = abs(apart) + np.sqrt(apart * apart + twice * twice)
@@ -197,7 +197,7 @@ def _turned(p: Any, q: Any, cosine: Any, sine: Any) -> tuple[Any, Any]:
 
 
 def _make_positive(columns: Any, matrices: list[Any]) -> None:
-    """Change the signs of columns such that their last entries are positive or zero, and likewise in `matrices`."""
+    """Flip columns, and the same ones in `matrices`, such that their last entries in `columns` are positive or zero."""
     negative = (columns[:, -1] < 0.0)[:, np.newaxis]
     for matrix in (*matrices, columns):
         matrix[...] = np.where(negative, -matrix, matrix)

@@ -2,7 +2,7 @@
 
 Small systems are written out (`accumulus.tape.systems`), which makes calls faster. A system that would take many
 operations becomes one equation of the program, which LAPACK solves (`Program.solve`). A singular matrix then raises
-NumPy's `LinAlgError`, as in the function itself. The same holds for determinants; those that are written out have
+NumPy's `LinAlgError`, as in the function itself. This also holds for determinants; written-out ones have
 derivatives at singular matrices, too.
 """
 
