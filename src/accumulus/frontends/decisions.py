@@ -573,7 +573,7 @@ class Choices:
                 break
             conditions.update(dict.fromkeys(of_operand))
             longest = max(longest, len(of_operand))
-        # a count of true conditions has the same value for many combinations: a guard on the number itself is weaker
+        # a count of true conditions has the same value in many cases: a guard on the number itself holds in all of them
         is_decided &= code == _SELECT or len(conditions) == longest
         memo[reference] = tuple(conditions) if is_decided and len(conditions) <= MOST_CONDITIONS else None
         return None

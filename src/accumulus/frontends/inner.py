@@ -74,7 +74,7 @@ class InnerTape(Tape):
         """End the recording if more than `most` operations on entries were written out.
 
         Raises:
-            LongBodyError: in this case.
+            LongBodyError: if there are more.
         """
         if self.unrolled > most:
             self.is_long = True
@@ -151,7 +151,7 @@ class NestedTape(InnerTape):
         """Return False; end a recording that should have begun on a program with loops.
 
         Raises:
-            LongBodyError: if so.
+            LongBodyError: if operations on arrays of this length should be loops of the enclosing program.
         """
         outer = self.outer
         if isinstance(outer, InnerTape):

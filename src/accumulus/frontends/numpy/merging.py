@@ -427,7 +427,7 @@ class Merge:
         return position > self._first
 
     def ask(self, condition: Any, position: int) -> bool:
-        """Answer a traced condition: True at first, and False in all later runs of the `if`."""
+        """Answer a traced condition: True when first asked; its truth, kept as a guard, if this `if` is not merged."""
         branches = self._branches
         if self._guards or branches is None:
             return bool(condition)
