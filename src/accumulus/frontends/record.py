@@ -81,7 +81,7 @@ def record(
             arrays of floats or integers are traced, as reals. Truth values, text, None, functions and other objects are
             constants and passed unchanged.
         static: positions of arguments that are constants although they are numeric or contain numbers.
-        check: True to compare the recording with the function, which then runs on numbers at three more points, see
+        check: True to compare the recording with the function, which then runs on numbers at up to three points, see
             `accumulus.frontends.agreement`.
         arrays: True to record operations on long arrays as loops, which are kept if they have many operations, and to
             turn repetition in long programs into loops.

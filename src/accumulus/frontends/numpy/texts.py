@@ -100,8 +100,7 @@ def in_full(value: Operand, name: str, how: Callable[[Any], str] = str) -> str:
         return str(truth(value.tape, value.entries))
     error = refuse(ALL_DIGITS)
     if ACTIVE.decisions is not None and not isinstance(ACTIVE.tape, InnerTape):
-        # code that catches the error, as `reprlib` does, takes another path, so the recording holds for these numbers
-        # only
+        # code that catches the error, as `reprlib` does, takes another path: the recording holds only for these numbers
         references = np.ravel(value.entries)
         pairs = zip(references, values_of(value.tape, references), strict=True)
         keep(value.tape, np.array([value.tape.apply("equal", r, value.tape.constant(x)) for r, x in pairs]), "text")
